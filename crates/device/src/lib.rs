@@ -1,0 +1,11 @@
+//! Models of disks and flash: service time, power states, wear; and the profiles of real devices as data.
+//!
+//! A [`Device`] is told what to do and when ([`Device::submit`]) and says when it is done, either at once (models that
+//! serve first-come) or later through an event ([`Device::next_event`], [`Device::advance`]) where the order of
+//! service is decided after submission (disk scheduling, command queueing). It keeps no data, only time, energy and wear.
+
+mod io;
+mod stats;
+
+pub use io::{Accepted, Io, PowerState, Tag};
+pub use stats::DeviceStats;

@@ -1,0 +1,39 @@
+use peryton_units::{Bytes, Nanos};
+use serde::Serialize;
+
+/// What a device has done and spent since it was made (or since preconditioning ended).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DeviceStats {
+    /// Read commands served.
+    pub reads: u64,
+    /// Write commands served.
+    pub writes: u64,
+    /// Discard commands served.
+    pub discards: u64,
+    /// Flush commands served.
+    pub flushes: u64,
+    /// Bytes read by the host of the device.
+    pub bytes_read: Bytes,
+    /// Bytes written by the host of the device.
+    pub bytes_written: Bytes,
+    /// Of `bytes_written`, how many began where the write before ended.
+    pub sequential_bytes_written: Bytes,
+    /// Time with at least one command in service.
+    pub busy: Nanos,
+    /// Time ready but without a command.
+    pub idle: Nanos,
+    /// Time in standby.
+    pub standby: Nanos,
+    /// Energy spent, in joules, spin-ups included.
+    pub energy_j: f64,
+    /// Spin-downs followed by spin-ups, counted at the spin-up (disks).
+    pub start_stops: u64,
+    /// Blocks erased (flash).
+    pub erases: Option<u64>,
+    /// Bytes programmed into flash, garbage collection and wear-levelling included (flash).
+    pub nand_bytes_written: Option<Bytes>,
+    /// Erase counts of the least and the most worn block (flash).
+    pub erase_count_min_max: Option<(u32, u32)>,
+    /// Erase cycles that the whole device can stand: blocks × cycles per block (flash).
+    pub rated_erases: Option<u64>,
+}

@@ -1,0 +1,24 @@
+//! A workload: block requests, the readers and writers of the formats that they come in, their characteristics, and
+//! synthetic ones.
+//!
+//! Everything streams: a [`Source`] yields batches of [`Request`]s in bounded memory whatever the length of the trace.
+
+mod request;
+
+pub use request::{Request, Source};
+/// The most requests that a [`Source`] puts into one batch: large enough to amortise a virtual call, small enough
+/// to stay in the second-level cache.
+pub const BATCH: usize = 4096;
+
+/// What is wrong with a trace: where, what was found and what was expected.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    Io {
+        /// The trace.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
