@@ -3,8 +3,10 @@
 //!
 //! Everything streams: a [`Source`] yields batches of [`Request`]s in bounded memory whatever the length of the trace.
 
+mod parquet;
 mod request;
 
+pub use parquet::{ParquetSource, ParquetWriter};
 pub use request::{Request, Source};
 /// The most requests that a [`Source`] puts into one batch: large enough to amortise a virtual call, small enough
 /// to stay in the second-level cache.

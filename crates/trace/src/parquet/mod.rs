@@ -1,0 +1,49 @@
+//! Traces in Apache Parquet: the format that traces are kept in, because it is small, typed, and read by every data tool.
+//!
+//! The schema is in `docs/parquet-trace.md`: columns `time_ns`, `op`, `volume`, `offset`, `length`, and two entries of
+//! key-value metadata. [`ParquetSource`] also takes files of other writers whose columns mean the same.
+
+mod column;
+mod guard;
+mod reader;
+mod writer;
+
+use std::{io, path::Path};
+
+use crate::TraceError;
+
+pub use reader::ParquetSource;
+pub use writer::ParquetWriter;
+
+/// Key of the metadata entry that holds the version of the schema.
+pub const VERSION_KEY: &str = "peryton.trace.version";
+/// Key of the metadata entry that holds where the requests came from, in words.
+pub const ORIGIN_KEY: &str = "peryton.trace.source";
+/// The version of the schema that this library writes, and the newest that it reads.
+pub const VERSION: u32 = 1;
+
+/// Rows of one row group. A writer holds one group in memory, encoded: a few megabytes. A reader holds one page of each column.
+pub const ROW_GROUP_ROWS: usize = 1 << 20;
+
+/// An error about the content of `path`.
+fn invalid(path: &Path, message: impl std::fmt::Display) -> TraceError {
+    TraceError::Io {
+        path: path.display().to_string(),
+        source: io::Error::new(io::ErrorKind::InvalidData, one_line(&message.to_string())),
+    }
+}
+
+/// An error of the system about `path`.
+fn io_error(path: &Path, source: io::Error) -> TraceError {
+    TraceError::Io { path: path.display().to_string(), source }
+}
+
+/// Messages of other libraries may carry line breaks and run long; an error is one line.
+fn one_line(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match flat.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &flat[..end]),
+        None => flat,
+    }
+}

@@ -1,0 +1,123 @@
+use std::{
+    fs::{self, File},
+    io::BufWriter,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arrow_array::{ArrayRef, RecordBatch, UInt8Array, UInt32Array, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::{
+    arrow::ArrowWriter,
+    basic::{Compression, Encoding, ZstdLevel},
+    file::{
+        metadata::KeyValue,
+        properties::{EnabledStatistics, WriterProperties, WriterVersion},
+    },
+    schema::types::ColumnPath,
+};
+
+use super::{ORIGIN_KEY, ROW_GROUP_ROWS, VERSION, VERSION_KEY, invalid, io_error};
+use crate::{Request, TraceError};
+
+/// Writes a trace as Parquet, in bounded memory: one row group, encoded.
+///
+/// The file appears under its name when [`finish`](ParquetWriter::finish) has succeeded, and not before. A writer that
+/// is dropped leaves nothing, and an existing file of that name as it was.
+pub struct ParquetWriter {
+    path: PathBuf,
+    partial: PathBuf,
+    schema: Arc<Schema>,
+    /// `None` once finished.
+    writer: Option<ArrowWriter<BufWriter<File>>>,
+    requests: u64,
+}
+
+impl ParquetWriter {
+    /// Starts a trace at `path`; `origin` says in words where the requests come from, and is kept in the file.
+    pub fn create(path: impl AsRef<Path>, origin: &str) -> Result<ParquetWriter, TraceError> {
+        let path = path.as_ref().to_owned();
+        let mut name = path.file_name().ok_or_else(|| invalid(&path, "is not the name of a file"))?.to_owned();
+        name.push(format!(".partial-{}", std::process::id()));
+        let partial = path.with_file_name(name);
+        let file = File::create(&partial).map_err(|error| io_error(&partial, error))?;
+        let schema = Arc::new(schema());
+        let writer = ArrowWriter::try_new(BufWriter::new(file), schema.clone(), Some(properties(origin)));
+        let writer = writer.map_err(|error| {
+            // Best effort: the first error is the one to report.
+            let _ = fs::remove_file(&partial);
+            invalid(&path, error)
+        })?;
+        Ok(ParquetWriter { path, partial, schema, writer: Some(writer), requests: 0 })
+    }
+
+    /// Appends requests, of which there may be any number.
+    pub fn write(&mut self, requests: &[Request]) -> Result<(), TraceError> {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.at.0))),
+            Arc::new(UInt8Array::from_iter_values(requests.iter().map(|r| r.op as u8))),
+            Arc::new(UInt32Array::from_iter_values(requests.iter().map(|r| r.volume))),
+            Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.offset.0))),
+            Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.len.0))),
+        ];
+        let batch = RecordBatch::try_new(self.schema.clone(), columns)
+            .expect("the columns are those of the schema, equally long");
+        let writer = self.writer.as_mut().expect("finish takes the writer by value");
+        writer.write(&batch).map_err(|error| invalid(&self.path, error))?;
+        self.requests += requests.len() as u64;
+        Ok(())
+    }
+
+    /// Completes the file, makes it durable and gives it its name. Returns the number of requests in it.
+    pub fn finish(mut self) -> Result<u64, TraceError> {
+        let writer = self.writer.take().expect("finish takes the writer by value");
+        let result = writer.into_inner().map_err(|error| invalid(&self.path, error)).and_then(|buffered| {
+            let file = buffered.into_inner().map_err(|error| io_error(&self.partial, error.into_error()))?;
+            file.sync_all().map_err(|error| io_error(&self.partial, error))?;
+            fs::rename(&self.partial, &self.path).map_err(|error| io_error(&self.path, error))
+        });
+        if result.is_err() {
+            let _ = fs::remove_file(&self.partial);
+        }
+        result.map(|()| self.requests)
+    }
+}
+
+impl Drop for ParquetWriter {
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// The columns. A length has 64 bits because a discard may span a device; dictionary-encoded, they cost nothing.
+fn schema() -> Schema {
+    Schema::new(vec![
+        Field::new("time_ns", DataType::UInt64, false),
+        Field::new("op", DataType::UInt8, false),
+        Field::new("volume", DataType::UInt32, false),
+        Field::new("offset", DataType::UInt64, false),
+        Field::new("length", DataType::UInt64, false),
+    ])
+}
+
+fn properties(origin: &str) -> WriterProperties {
+    let column = |name: &str| ColumnPath::from(name);
+    WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_created_by(concat!("peryton ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(9).expect("zstd has levels 1 to 22")))
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        // Times grow in small steps.
+        .set_column_dictionary_enabled(column("time_ns"), false)
+        .set_column_encoding(column("time_ns"), Encoding::DELTA_BINARY_PACKED)
+        .set_column_dictionary_enabled(column("offset"), false)
+        .set_column_encoding(column("offset"), Encoding::DELTA_BINARY_PACKED)
+        .set_key_value_metadata(Some(vec![
+            KeyValue::new(VERSION_KEY.to_owned(), VERSION.to_string()),
+            KeyValue::new(ORIGIN_KEY.to_owned(), origin.to_owned()),
+        ]))
+        .build()
+}
