@@ -4,8 +4,21 @@
 //! serve first-come) or later through an event ([`Device::next_event`], [`Device::advance`]) where the order of
 //! service is decided after submission (disk scheduling, command queueing). It keeps no data, only time, energy and wear.
 
+mod device;
+mod error;
+pub mod fixed;
+pub mod flash;
 mod io;
+mod meter;
+mod nearest;
+mod profile;
 mod stats;
 
+pub use device::Device;
+pub use error::{BuildError, ProfileError};
+pub use fixed::Fixed;
+pub use flash::Flash;
 pub use io::{Accepted, Io, PowerState, Tag};
+pub use nearest::{explain_unknown_key, nearest};
+pub use profile::{Class, DataSheet, Endurance, Model, Profile, WriteState};
 pub use stats::DeviceStats;

@@ -1,0 +1,65 @@
+use peryton_units::{Bytes, Nanos};
+
+use crate::{Accepted, DeviceStats, Fixed, Flash, Io, PowerState, Tag};
+
+/// A model of one device, of whatever kind. The clock that it is told never goes backwards.
+#[derive(Debug)]
+pub enum Device {
+    /// Constant latency.
+    Fixed(Fixed),
+    /// Flash.
+    Flash(Box<Flash>),
+}
+
+macro_rules! each {
+    ($device:expr, $model:ident => $body:expr) => {
+        match $device {
+            Device::Fixed($model) => $body,
+            Device::Flash($model) => $body,
+        }
+    };
+}
+
+impl Device {
+    /// Gives the device a command. `tag` comes back from [`Device::advance`] if the answer is [`Accepted::Queued`].
+    ///
+    /// # Panics
+    /// If the command reaches past [`Device::capacity`].
+    #[inline]
+    pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
+        let _ = tag;
+        each!(self, model => model.submit(now, io))
+    }
+
+    /// When [`Device::advance`] will next have something to do; none while nothing is queued.
+    #[inline]
+    pub fn next_event(&self) -> Option<Nanos> {
+        each!(self, model => model.next_event())
+    }
+
+    /// Does what is due at `now` and reports the commands that were queued and are done, with their times.
+    #[inline]
+    pub fn advance(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
+        each!(self, model => model.advance(now, completed))
+    }
+
+    /// Asks for a power state.
+    pub fn set_power(&mut self, now: Nanos, state: PowerState) {
+        each!(self, model => model.set_power(now, state))
+    }
+
+    /// What has been done and spent up to `now`.
+    pub fn stats(&mut self, now: Nanos) -> DeviceStats {
+        each!(self, model => model.stats(now))
+    }
+
+    /// Starts a new account at `now`; wear stays.
+    pub fn reset_stats(&mut self, now: Nanos) {
+        each!(self, model => model.reset_stats(now))
+    }
+
+    /// Addressable bytes.
+    pub fn capacity(&self) -> Bytes {
+        each!(self, model => model.capacity())
+    }
+}

@@ -1,0 +1,73 @@
+use peryton_units::Bytes;
+use thiserror::Error;
+
+/// A model that cannot be built from its parameters. The message names the key, what was found and what is expected.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum BuildError {
+    /// A value out of its range.
+    #[error("{key} = {found}: expected {expected}")]
+    Range {
+        /// The key in the model's table.
+        key: &'static str,
+        /// Its value.
+        found: String,
+        /// What would be accepted.
+        expected: &'static str,
+    },
+    /// More of the device is to be used than there is, or nothing of it.
+    #[error("cannot use {used} of a device of {capacity}: choose a size from 1B to {capacity}")]
+    Used {
+        /// What was asked for.
+        used: Bytes,
+        /// What there is.
+        capacity: Bytes,
+    },
+    /// The tables of the translation layer would grow beyond their bound.
+    #[error(
+        "the map of {used} of flash is too large to simulate: use at most {limit} (size), a larger mapping_unit, or \
+         precondition = \"fresh\""
+    )]
+    TooLarge {
+        /// What was asked for.
+        used: Bytes,
+        /// What is possible with this mapping unit and precondition.
+        limit: Bytes,
+    },
+}
+
+/// A profile that cannot be found, read or built; one line that names the place.
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    /// No such profile.
+    #[error("profile '{name}' is neither shipped nor a file{hint} (`peryton devices` lists the shipped ones)")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The nearest name, as a question, or nothing.
+        hint: String,
+    },
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is not a profile.
+    #[error("{place}: {what}")]
+    Parse {
+        /// File and line.
+        place: String,
+        /// What was found and what was expected.
+        what: String,
+    },
+    /// The model refuses its parameters.
+    #[error("profile '{name}': {source}")]
+    Build {
+        /// The profile.
+        name: String,
+        /// Why.
+        source: BuildError,
+    },
+}

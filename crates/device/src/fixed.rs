@@ -1,0 +1,152 @@
+//! The device of an analytic model: every read takes as long as every other, every write too.
+
+use peryton_units::{Bytes, Nanos, Op};
+use serde::Deserialize;
+
+use crate::{
+    Accepted, BuildError, DeviceStats, Io, PowerState, Tag,
+    meter::{Draw, Meter},
+};
+
+/// Erases are counted in blocks of this size, since the model has none of its own.
+const ERASE_BLOCK: Bytes = Bytes::kib(256);
+
+/// A bound on `parallelism`, so that a typing error does not become a scan over millions of servers per command.
+const MAX_PARALLELISM: u32 = 1024;
+
+/// What a fixed-latency device is made of.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Service time of a read, whatever its size, unless `read_mb_per_s` is given.
+    pub read: Nanos,
+    /// Service time of a write.
+    pub write: Nanos,
+    /// Addressable bytes.
+    pub capacity: Bytes,
+    /// Program-erase cycles per cell; without it no wear is reported.
+    pub cycles: Option<u32>,
+    /// Bytes programmed per byte written.
+    #[serde(default = "one")]
+    pub write_amplification: f64,
+    /// Commands served at the same time; more wait their turn.
+    #[serde(default = "one_server")]
+    pub parallelism: u32,
+    /// Adds length / rate to a read, in MB (10⁶ bytes) per second.
+    pub read_mb_per_s: Option<f64>,
+    /// Adds length / rate to a write, in MB (10⁶ bytes) per second.
+    pub write_mb_per_s: Option<f64>,
+    /// Watts while a command is in service.
+    #[serde(default)]
+    pub active_w: f64,
+    /// Watts without one.
+    #[serde(default)]
+    pub idle_w: f64,
+    /// Watts in standby.
+    #[serde(default)]
+    pub standby_w: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+fn one_server() -> u32 {
+    1
+}
+
+/// A device with constant service times; see [`Parameters`].
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    parameters: Parameters,
+    meter: Meter,
+    /// When each server is free.
+    free: Vec<u64>,
+}
+
+impl Fixed {
+    /// # Errors
+    /// A parameter out of its range.
+    pub fn new(parameters: &Parameters) -> Result<Fixed, BuildError> {
+        let p = parameters;
+        let range = |key, found: String, expected| Err(BuildError::Range { key, found, expected });
+        if p.capacity == Bytes::ZERO {
+            return range("capacity", p.capacity.to_string(), "more than nothing");
+        }
+        if p.parallelism == 0 || p.parallelism > MAX_PARALLELISM {
+            return range("parallelism", p.parallelism.to_string(), "1 to 1024");
+        }
+        if !(p.write_amplification >= 1.0 && p.write_amplification.is_finite()) {
+            return range("write_amplification", p.write_amplification.to_string(), "a number from 1 up");
+        }
+        for (key, value) in [("read_mb_per_s", p.read_mb_per_s), ("write_mb_per_s", p.write_mb_per_s)] {
+            if value.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+                return range(key, value.unwrap_or_default().to_string(), "a number above 0");
+            }
+        }
+        for (key, watts) in [("active_w", p.active_w), ("idle_w", p.idle_w), ("standby_w", p.standby_w)] {
+            if !(watts >= 0.0 && watts.is_finite()) {
+                return range(key, watts.to_string(), "watts from 0 up");
+            }
+        }
+        let draw = Draw { idle_w: p.idle_w, busy_w: p.active_w - p.idle_w, standby_w: p.standby_w };
+        Ok(Fixed { parameters: p.clone(), meter: Meter::new(draw), free: vec![0; p.parallelism as usize] })
+    }
+
+    /// Serves first-come; a flush waits for everything before it, a discard takes no time.
+    pub fn submit(&mut self, now: Nanos, io: Io) -> Accepted {
+        self.meter.wake(now.0);
+        self.meter.command(io);
+        let (base, rate) = match io.op {
+            Op::Read => (self.parameters.read.0, self.parameters.read_mb_per_s),
+            Op::Write => (self.parameters.write.0, self.parameters.write_mb_per_s),
+            Op::Discard => return Accepted::At(now),
+            Op::Flush => return Accepted::At(Nanos(self.meter.busy_until().max(now.0))),
+        };
+        let transfer = rate.map_or(0, |mb_per_s| (io.len.0 as f64 * 1e3 / mb_per_s).round() as u64);
+        let server = self.free.iter_mut().min().expect("there is at least one server");
+        let end = (*server).max(now.0) + base + transfer;
+        *server = end;
+        self.meter.busy(now.0, end);
+        Accepted::At(Nanos(end))
+    }
+
+    /// Asks for a power state; standby begins when the commands in service have ended.
+    pub fn set_power(&mut self, now: Nanos, state: PowerState) {
+        match state {
+            PowerState::Active => {
+                self.meter.wake(now.0);
+            }
+            PowerState::Standby => self.meter.sleep(now.0),
+        }
+    }
+
+    /// The account up to `now`.
+    pub fn stats(&self, now: Nanos) -> DeviceStats {
+        let mut stats = self.meter.stats(now.0);
+        if let Some(cycles) = self.parameters.cycles {
+            let programmed = (stats.bytes_written.0 as f64 * self.parameters.write_amplification).round() as u64;
+            stats.nand_bytes_written = Some(Bytes(programmed));
+            stats.erases = Some(programmed / ERASE_BLOCK.0);
+            stats.rated_erases = Some(self.parameters.capacity.0.div_ceil(ERASE_BLOCK.0) * u64::from(cycles));
+        }
+        stats
+    }
+
+    /// Starts a new account.
+    pub fn reset_stats(&mut self, now: Nanos) {
+        self.meter.reset(now.0);
+    }
+
+    /// Addressable bytes.
+    pub fn capacity(&self) -> Bytes {
+        self.parameters.capacity
+    }
+
+    /// The next time that [`Fixed::advance`] has something to do: never, since every end is known at submission.
+    pub fn next_event(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Does nothing; see [`Fixed::next_event`].
+    pub fn advance(&mut self, _now: Nanos, _completed: &mut Vec<(Tag, Nanos)>) {}
+}

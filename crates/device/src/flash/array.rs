@@ -1,0 +1,201 @@
+use super::{
+    parameters::{Geometry, Parameters},
+    timeline::Timeline,
+};
+
+/// The operations that a translation layer asks of the flash. Preconditioning runs the same layer against [`Untimed`].
+pub(super) trait Operations {
+    /// Programs one stripe (or the begun part of one) of data of the host; returns when it is done.
+    fn program(&mut self, die: u32) -> u64;
+    /// Reads `units` of one stripe into the controller, to be written elsewhere.
+    fn fetch(&mut self, die: u32, units: u32);
+    /// Programs one stripe of moved data.
+    fn program_moved(&mut self, die: u32);
+    /// Erases one block.
+    fn erase(&mut self, die: u32);
+}
+
+/// Flash without time: only the map matters.
+pub(super) struct Untimed;
+
+impl Operations for Untimed {
+    fn program(&mut self, _die: u32) -> u64 {
+        0
+    }
+    fn fetch(&mut self, _die: u32, _units: u32) {}
+    fn program_moved(&mut self, _die: u32) {}
+    fn erase(&mut self, _die: u32) {}
+}
+
+/// What each die is doing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Die {
+    /// When the programs, erases and moves that are booked will have ended. Reads of the host go before them.
+    free: u64,
+    /// When the last read of the host will have left the page register.
+    read_free: u64,
+    /// The last erase that was booked.
+    erase: (u64, u64),
+}
+
+/// Dies and channels: when is each free, and what did it cost.
+#[derive(Clone, Debug)]
+pub(super) struct Array {
+    dies: Vec<Die>,
+    channels: Vec<Timeline>,
+    geometry: Geometry,
+    read: u64,
+    program: u64,
+    erase: u64,
+    /// What a read waits for at most when the die programs or erases.
+    suspend: u64,
+    unit_transfer: f64,
+    stripe_transfer: u64,
+    read_j: f64,
+    program_j: f64,
+    erase_j: f64,
+    unit_transfer_j: f64,
+    /// The device's clock: nothing will be asked for before it.
+    pub now: u64,
+    /// When the data of the current command are in the controller.
+    pub ready: u64,
+    /// Energy spent since it was last taken, in joules.
+    pub spent_j: f64,
+    /// Stripes programmed, moved ones included.
+    pub programs: u64,
+    /// Blocks of the geometry erased.
+    pub erases: u64,
+}
+
+impl Array {
+    pub fn new(p: &Parameters, geometry: Geometry) -> Array {
+        let planes = f64::from(p.planes);
+        let unit_transfer = geometry.unit as f64 * 1e3 / p.channel_mb_per_s;
+        let unit_transfer_j = p.transfer_uj_per_kib * 1e-6 * geometry.unit as f64 / 1024.0;
+        Array {
+            dies: vec![Die::default(); geometry.dies as usize],
+            channels: vec![Timeline::default(); geometry.channels as usize],
+            geometry,
+            read: p.read.0,
+            program: p.program.0,
+            erase: (p.erase.0 as f64 * geometry.block_scale).round() as u64,
+            suspend: p.suspend.map_or(u64::MAX, |cost| cost.0),
+            unit_transfer,
+            stripe_transfer: (unit_transfer * f64::from(geometry.stripe_units)).round() as u64,
+            read_j: p.read_uj * 1e-6,
+            program_j: p.program_uj * 1e-6 * planes,
+            erase_j: p.erase_uj * 1e-6 * planes * geometry.block_scale,
+            unit_transfer_j,
+            now: 0,
+            ready: 0,
+            spent_j: 0.0,
+            programs: 0,
+            erases: 0,
+        }
+    }
+
+    #[inline]
+    fn channel(&mut self, die: u32) -> &mut Timeline {
+        let channel = die % self.geometry.channels;
+        &mut self.channels[channel as usize]
+    }
+
+    /// Reads `units` of one stripe for the host from `at` on; returns when they are in the controller.
+    #[inline]
+    pub fn read(&mut self, die: u32, units: u32, at: u64) -> u64 {
+        let state = self.dies[die as usize];
+        let mut start = at.max(state.read_free);
+        if state.free > start {
+            start += self.residual(&state, start).min(self.suspend);
+        }
+        let sensed = start + self.read;
+        let transfer = (self.unit_transfer * f64::from(units)) as u64;
+        let now = self.now;
+        let end = self.channel(die).reserve(now, sensed, transfer);
+        let pages = units.div_ceil(self.geometry.page_units);
+        self.spent_j += self.read_j * f64::from(pages) + self.unit_transfer_j * f64::from(units);
+        let die = &mut self.dies[die as usize];
+        die.read_free = end;
+        if die.free > start {
+            die.free += end - start;
+        }
+        end
+    }
+
+    /// What is left of the operation that the die is busy with: reads go before the ones that have not begun.
+    fn residual(&self, die: &Die, at: u64) -> u64 {
+        if (die.erase.0..die.erase.1).contains(&at) {
+            return die.erase.1 - at;
+        }
+        let backlog = die.free - at;
+        match backlog.checked_rem(self.program) {
+            Some(0) => self.program,
+            Some(rest) => rest,
+            None => backlog,
+        }
+    }
+
+    fn program_stripe(&mut self, die: u32, ready: u64) -> u64 {
+        let state = self.dies[die as usize];
+        let free = state.free.max(state.read_free);
+        // The page register is double: the next stripe comes in while this one is programmed.
+        let register = free.saturating_sub(self.program);
+        let (now, transfer) = (self.now, self.stripe_transfer);
+        let loaded = self.channel(die).reserve(now, ready.max(register).max(now), transfer);
+        let end = loaded.max(free) + self.program;
+        self.dies[die as usize].free = end;
+        self.programs += 1;
+        self.spent_j += self.program_j + self.unit_transfer_j * f64::from(self.geometry.stripe_units);
+        end
+    }
+
+    /// When the die will have done all that is booked.
+    pub fn free_at(&self, die: u32) -> u64 {
+        let die = &self.dies[die as usize];
+        die.free.max(die.read_free)
+    }
+
+    /// Begins background work on an idle die no earlier than `at`.
+    pub fn idle_until(&mut self, die: u32, at: u64) {
+        let die = &mut self.dies[die as usize];
+        die.free = die.free.max(at);
+    }
+}
+
+impl Operations for Array {
+    #[inline]
+    fn program(&mut self, die: u32) -> u64 {
+        let ready = self.ready;
+        self.program_stripe(die, ready)
+    }
+
+    #[inline]
+    fn fetch(&mut self, die: u32, units: u32) {
+        let state = self.dies[die as usize];
+        let sensed = state.free.max(state.read_free).max(self.now) + self.read;
+        let transfer = (self.unit_transfer * f64::from(units)) as u64;
+        let now = self.now;
+        // The controller checks and corrects every page, so moved data cross the channel twice.
+        let end = self.channel(die).reserve(now, sensed, transfer);
+        self.dies[die as usize].free = end;
+        let pages = units.div_ceil(self.geometry.page_units);
+        self.spent_j += self.read_j * f64::from(pages) + self.unit_transfer_j * f64::from(units);
+    }
+
+    #[inline]
+    fn program_moved(&mut self, die: u32) {
+        let ready = self.dies[die as usize].free;
+        self.program_stripe(die, ready);
+    }
+
+    fn erase(&mut self, die: u32) {
+        let state = self.dies[die as usize];
+        let start = state.free.max(state.read_free).max(self.now);
+        let end = start + self.erase;
+        let die = &mut self.dies[die as usize];
+        die.free = end;
+        die.erase = (start, end);
+        self.erases += 1;
+        self.spent_j += self.erase_j;
+    }
+}

@@ -1,0 +1,117 @@
+use std::ops::Range;
+
+use super::parameters::Collection;
+
+/// What a block is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum State {
+    /// Erased.
+    Free,
+    /// Being filled.
+    Open,
+    /// Filled.
+    Full,
+    /// Being emptied.
+    Victim,
+}
+
+/// Valid counts, erase counts and ages of all blocks.
+#[derive(Clone, Debug)]
+pub(super) struct Blocks {
+    valid: Vec<u32>,
+    erased: Vec<u32>,
+    closed_at: Vec<u32>,
+    state: Vec<State>,
+    cold: Option<u32>,
+}
+
+impl Blocks {
+    pub fn new(count: u32) -> Blocks {
+        let count = count as usize;
+        Blocks {
+            valid: vec![0; count],
+            erased: vec![0; count],
+            closed_at: vec![0; count],
+            state: vec![State::Free; count],
+            cold: None,
+        }
+    }
+
+    #[inline]
+    pub fn valid(&self, block: u32) -> u32 {
+        self.valid[block as usize]
+    }
+    #[inline]
+    pub fn add_valid(&mut self, block: u32) {
+        self.valid[block as usize] += 1;
+    }
+    #[inline]
+    pub fn remove_valid(&mut self, block: u32) {
+        self.valid[block as usize] -= 1;
+    }
+    pub fn erase_count(&self, block: u32) -> u32 {
+        self.erased[block as usize]
+    }
+    pub fn state(&self, block: u32) -> State {
+        self.state[block as usize]
+    }
+    pub fn set_state(&mut self, block: u32, state: State) {
+        self.state[block as usize] = state;
+    }
+    pub fn open(&mut self, block: u32) {
+        assert_eq!(self.state[block as usize], State::Free, "only an erased block is written");
+        self.state[block as usize] = State::Open;
+    }
+    pub fn close(&mut self, block: u32, clock: u32) {
+        self.state[block as usize] = State::Full;
+        self.closed_at[block as usize] = clock;
+    }
+    pub fn erase(&mut self, block: u32) {
+        assert_eq!(self.valid[block as usize], 0, "an erase must not lose data");
+        self.erased[block as usize] += 1;
+        self.state[block as usize] = State::Free;
+        self.cold = self.cold.filter(|&cold| cold != block);
+    }
+    /// Whether this block was chosen for the sake of wear-levelling.
+    pub fn is_cold(&self, block: u32) -> bool {
+        self.cold == Some(block)
+    }
+    pub fn forget_wear(&mut self) {
+        self.erased.fill(0);
+    }
+    /// Erase counts of the least and the most worn block.
+    pub fn wear(&self) -> (u32, u32) {
+        (self.erased.iter().copied().min().unwrap_or(0), self.erased.iter().copied().max().unwrap_or(0))
+    }
+    /// The full block of `range` to collect; none if all of them are wholly valid.
+    pub fn victim(&self, range: Range<u32>, by: Collection, block_units: u32, clock: u32) -> Option<u32> {
+        let full = range
+            .filter(|&block| self.state[block as usize] == State::Full && self.valid[block as usize] < block_units);
+        match by {
+            Collection::Greedy => full.min_by_key(|&block| self.valid[block as usize]),
+            Collection::CostBenefit => {
+                let score = |block: u32| {
+                    let used = f64::from(self.valid[block as usize]) / f64::from(block_units);
+                    let age = f64::from(clock.wrapping_sub(self.closed_at[block as usize])) + 1.0;
+                    // A block without valid data costs nothing and is the best there is, whatever its age.
+                    age * (1.0 - used) / (2.0 * used).max(1e-9)
+                };
+                full.map(|block| (block, score(block))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(block, _)| block)
+            }
+        }
+    }
+
+    /// Static wear-levelling: where erase counts of `range` lie more than `gap` apart, the least worn full block.
+    pub fn coldest_beyond(&mut self, range: Range<u32>, gap: u32) -> Option<u32> {
+        if gap == u32::MAX {
+            return None;
+        }
+        let most = range.clone().map(|block| self.erased[block as usize]).max()?;
+        let coldest = range
+            .filter(|&block| self.state[block as usize] == State::Full)
+            .min_by_key(|&b| self.erased[b as usize])?;
+        self.cold = (most - self.erased[coldest as usize] > gap).then_some(coldest);
+        self.cold
+    }
+}

@@ -1,0 +1,334 @@
+//! Flash from its parts: channels and dies with their own clocks, and a translation layer that decides what they do.
+
+mod array;
+mod blocks;
+mod buffer;
+mod layer;
+mod page_map;
+mod parameters;
+mod precondition;
+mod timeline;
+
+use array::Array;
+use buffer::Buffer;
+use layer::Layer;
+use parameters::Geometry;
+pub use parameters::{Collection, Mapping, Parameters, Precondition};
+use peryton_units::{Bytes, Nanos, Op};
+use timeline::Timeline;
+
+use crate::{
+    Accepted, BuildError, DeviceStats, Io, PowerState, Tag,
+    meter::{Draw, Meter},
+};
+
+/// A solid-state drive; see [`Parameters`] for what it is made of and `docs/flash-model.md` for how it behaves.
+#[derive(Clone, Debug)]
+pub struct Flash {
+    geometry: Geometry,
+    used: Bytes,
+    array: Array,
+    layer: Layer,
+    buffer: Option<Buffer>,
+    power_loss_protection: bool,
+    meter: Meter,
+    /// The host interface, towards the device and from it; half duplex uses the first for both.
+    to_device: Timeline,
+    to_host: Timeline,
+    full_duplex: bool,
+    read_ns_per_byte: f64,
+    write_ns_per_byte: f64,
+    read_overhead: u64,
+    write_overhead: u64,
+    command_interval: u64,
+    /// When the controller can begin another command.
+    controller_free: u64,
+    background_after: u64,
+    wake: u64,
+    /// When every program so far will have ended.
+    programmed_at: u64,
+    /// Bytes of a program of one stripe, and of one erase block of all planes.
+    stripe_bytes: u64,
+    rated_erases: u64,
+    planes: u32,
+}
+
+impl Flash {
+    /// The `used` first bytes of a device of `capacity`, preconditioned; `seed` draws the random overwrites.
+    ///
+    /// # Errors
+    /// A parameter out of its range, or more than the tables can hold.
+    pub fn new(p: &Parameters, capacity: Bytes, used: Bytes, seed: u64) -> Result<Flash, BuildError> {
+        let geometry = p.geometry(capacity, used)?;
+        let buffer_units = p.write_buffer.0 / geometry.unit;
+        if p.write_buffer.0 > 0 && buffer_units < 2 * u64::from(geometry.stripe_units) {
+            return Err(BuildError::Range {
+                key: "write_buffer",
+                found: p.write_buffer.to_string(),
+                expected: "0, or at least twice page × planes",
+            });
+        }
+        let mut layer = Layer::new(p, geometry);
+        precondition::run(&mut layer, p.precondition, geometry.units, seed);
+        let write_rate = p.interface_write_mb_per_s.unwrap_or(p.interface_mb_per_s);
+        let physical_blocks = u64::from(geometry.blocks()) * u64::from(p.planes);
+        Ok(Flash {
+            array: Array::new(p, geometry),
+            layer,
+            buffer: (buffer_units > 0)
+                .then(|| Buffer::new(buffer_units.min(u64::from(u32::MAX / 2)) as u32, geometry.stripe_units)),
+            power_loss_protection: p.power_loss_protection,
+            meter: Meter::new(Draw { idle_w: p.idle_w, busy_w: p.busy_w, standby_w: p.standby_w }),
+            to_device: Timeline::default(),
+            to_host: Timeline::default(),
+            full_duplex: p.full_duplex,
+            read_ns_per_byte: 1e3 / p.interface_mb_per_s,
+            write_ns_per_byte: 1e3 / write_rate,
+            read_overhead: p.read_overhead.0,
+            write_overhead: p.write_overhead.0,
+            command_interval: p.command_interval.0,
+            controller_free: 0,
+            background_after: p.background_after.map_or(u64::MAX, |after| after.0),
+            wake: p.wake.0,
+            programmed_at: 0,
+            stripe_bytes: u64::from(geometry.stripe_units) * geometry.unit,
+            rated_erases: (physical_blocks as f64 * geometry.block_scale).round() as u64 * u64::from(p.cycles),
+            planes: p.planes,
+            used,
+            geometry,
+        })
+    }
+
+    /// Carries a command out. Its end is known at once: each die and channel serves in the order of arrival.
+    ///
+    /// # Panics
+    /// If the command reaches past [`Flash::capacity`].
+    pub fn submit(&mut self, now: Nanos, io: Io) -> Accepted {
+        let now = now.0;
+        let fits = io.at.0.checked_add(io.len.0).is_some_and(|end| end <= self.used.0);
+        assert!(io.op == Op::Flush || fits, "{io:?} reaches past the end of the device at {}", self.used);
+        self.background(now);
+        let mut begin = now.max(self.controller_free);
+        if self.meter.wake(now) {
+            begin += self.wake;
+        }
+        self.controller_free = begin + self.command_interval;
+        self.array.now = now;
+        self.meter.command(io);
+        let end = match io.op {
+            Op::Read => self.read(begin, io),
+            Op::Write => self.write(begin, io),
+            Op::Discard => self.discard(begin, io),
+            Op::Flush => self.flush(begin),
+        };
+        self.meter.busy(now, end);
+        Accepted::At(Nanos(end))
+    }
+
+    fn read(&mut self, begin: u64, io: Io) -> u64 {
+        let unit = self.geometry.unit;
+        let (from, to) = (io.at.0, io.at.0 + io.len.0);
+        let mut at = from;
+        let mut end = begin;
+        while at < to {
+            let first = (at / unit) as u32;
+            let (source, units) = self.run_of(first, ((to - 1) / unit) as u32 + 1 - first);
+            let until = ((u64::from(first) + u64::from(units)) * unit).min(to);
+            let ready = match source {
+                Some(die) => self.array.read(die, units, begin),
+                None => begin,
+            };
+            let transfer = ((until - at) as f64 * self.read_ns_per_byte) as u64;
+            let line = if self.full_duplex { &mut self.to_host } else { &mut self.to_device };
+            end = end.max(line.reserve(self.array.now, ready, transfer));
+            at = until;
+        }
+        end + self.read_overhead
+    }
+
+    /// How many of the units from `first` on come out of the flash (of which die) with one access, or need none.
+    #[inline]
+    fn run_of(&self, first: u32, most: u32) -> (Option<u32>, u32) {
+        let stripe = self.layer.locate(first).map(|slot| slot / self.geometry.stripe_units);
+        let mut units = 1;
+        while units < most
+            && self.layer.locate(first + units).map(|slot| slot / self.geometry.stripe_units) == stripe
+            && (stripe.is_some() || units < self.geometry.stripe_units)
+        {
+            units += 1;
+        }
+        (stripe.map(|stripe| self.layer.die_of(stripe * self.geometry.stripe_units)), units)
+    }
+
+    fn write(&mut self, begin: u64, io: Io) -> u64 {
+        let unit = self.geometry.unit;
+        let (from, to) = (io.at.0, io.at.0 + io.len.0);
+        let mut at = from;
+        let mut end = begin;
+        while at < to {
+            let first = (at / unit) as u32;
+            let until = ((u64::from(first) + u64::from(self.geometry.stripe_units)) * unit).min(to);
+            let units = ((until - 1) / unit) as u32 + 1 - first;
+            let room = self.buffer.as_mut().map_or(begin, |buffer| buffer.take(units, begin));
+            let transfer = ((until - at) as f64 * self.write_ns_per_byte) as u64;
+            let arrived = self.to_device.reserve(self.array.now, room, transfer);
+            end = end.max(arrived);
+            let merged = self.merge_edges(at, until, begin);
+            self.array.ready = arrived.max(merged);
+            for unit in first..first + units {
+                self.write_unit(unit);
+            }
+            at = until;
+        }
+        if self.buffer.is_none() && io.len.0 > 0 {
+            self.program_begun();
+            end = end.max(self.programmed_at);
+        }
+        end + self.write_overhead
+    }
+
+    /// A write that covers a unit in part needs the rest of it, unless it is still in RAM: read, modify, write.
+    /// Returns when the last of it has been read.
+    #[inline]
+    fn merge_edges(&mut self, from: u64, to: u64, begin: u64) -> u64 {
+        let unit = self.geometry.unit;
+        if from.is_multiple_of(unit) && to.is_multiple_of(unit) {
+            return begin;
+        }
+        let head = (!from.is_multiple_of(unit)).then_some(from / unit);
+        let tail = (!to.is_multiple_of(unit) && to != self.used.0).then_some(to / unit);
+        let mut ready = begin;
+        for partial in [head, tail.filter(|_| tail != head)].into_iter().flatten() {
+            if let Some(slot) = self.layer.locate(partial as u32) {
+                let die = self.layer.die_of(slot);
+                ready = ready.max(self.array.read(die, 1, begin));
+            }
+        }
+        ready
+    }
+
+    #[inline]
+    fn write_unit(&mut self, unit: u32) {
+        let before = self.layer.pending();
+        let programmed = self.layer.write(unit, &mut self.array);
+        let after = self.layer.pending();
+        if let Some(end) = programmed {
+            self.programmed_at = self.programmed_at.max(end);
+            if let Some(buffer) = &mut self.buffer {
+                buffer.programming(end, before + 1);
+            }
+        } else if before == after
+            && let Some(buffer) = &mut self.buffer
+        {
+            buffer.give_back(1);
+        }
+    }
+
+    fn program_begun(&mut self) {
+        let units = self.layer.pending();
+        if let Some(end) = self.layer.flush(&mut self.array) {
+            self.programmed_at = self.programmed_at.max(end);
+            if let Some(buffer) = &mut self.buffer {
+                buffer.programming(end, units);
+            }
+        }
+    }
+
+    fn discard(&mut self, begin: u64, io: Io) -> u64 {
+        let unit = self.geometry.unit;
+        let first = io.at.0.div_ceil(unit);
+        let end = io.at.0 + io.len.0;
+        let last = if end == self.used.0 { end.div_ceil(unit) } else { end / unit };
+        for unit in first..last {
+            self.layer.discard(unit as u32);
+        }
+        begin + self.write_overhead
+    }
+
+    fn flush(&mut self, begin: u64) -> u64 {
+        if self.buffer.is_none() || self.power_loss_protection {
+            return begin + self.write_overhead;
+        }
+        self.array.ready = begin;
+        self.program_begun();
+        begin.max(self.programmed_at) + self.write_overhead
+    }
+
+    /// Does what the device has had the time to do since it was last busy.
+    fn background(&mut self, now: u64) {
+        if !self.layer.background_wanted() {
+            return;
+        }
+        let begin = self.meter.busy_until().saturating_add(self.background_after);
+        let until = self.meter.asleep_from().unwrap_or(now).min(now);
+        if begin >= until {
+            return;
+        }
+        let mut done = true;
+        for die in 0..self.geometry.dies {
+            if self.array.free_at(die) < until {
+                self.array.idle_until(die, begin);
+                done &= self.layer.collect_in_background(die, &mut self.array, |array| array.free_at(die) < until);
+            } else {
+                done = false;
+            }
+        }
+        if done {
+            self.layer.background_done();
+        }
+    }
+
+    /// Asks for a power state; standby begins when the commands in service have ended.
+    pub fn set_power(&mut self, now: Nanos, state: PowerState) {
+        self.background(now.0);
+        match state {
+            PowerState::Active => {
+                if self.meter.wake(now.0) {
+                    self.controller_free = now.0 + self.wake;
+                }
+            }
+            PowerState::Standby => self.meter.sleep(now.0),
+        }
+    }
+
+    /// The account up to `now`. Energy of flash operations is booked when they are, so operations that lie in the
+    /// near future count already.
+    pub fn stats(&mut self, now: Nanos) -> DeviceStats {
+        self.background(now.0);
+        let mut stats = self.meter.stats(now.0);
+        stats.energy_j += self.array.spent_j;
+        let real = f64::from(self.planes) * self.geometry.block_scale;
+        stats.erases = Some((self.array.erases as f64 * real).round() as u64);
+        stats.nand_bytes_written = Some(Bytes(self.array.programs * self.stripe_bytes));
+        stats.erase_count_min_max = Some(self.layer.wear());
+        stats.rated_erases = Some(self.rated_erases);
+        stats
+    }
+
+    /// Starts a new account; wear stays.
+    pub fn reset_stats(&mut self, now: Nanos) {
+        self.background(now.0);
+        self.meter.reset(now.0);
+        self.array.spent_j = 0.0;
+        self.array.programs = 0;
+        self.array.erases = 0;
+    }
+
+    /// Addressable bytes.
+    pub fn capacity(&self) -> Bytes {
+        self.used
+    }
+
+    /// The next time that [`Flash::advance`] has something to do: never, since every end is known at submission.
+    pub fn next_event(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Does nothing; see [`Flash::next_event`].
+    pub fn advance(&mut self, _now: Nanos, _completed: &mut Vec<(Tag, Nanos)>) {}
+
+    /// Panics if the translation layer has lost or doubled a unit. For tests; takes time in proportion to the device.
+    pub fn check(&self) {
+        self.layer.check();
+    }
+}

@@ -1,0 +1,418 @@
+use super::{
+    array::Operations,
+    blocks::{Blocks, State},
+    parameters::{Collection, Geometry, Parameters},
+};
+
+/// Nothing is there.
+const NONE: u32 = u32::MAX;
+
+/// A block that is being filled, front to back.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    block: u32,
+    /// The next slot of it, counted from its start; `block_units` when it is full (or there is none yet).
+    next: u32,
+    /// Units since the last program.
+    pending: u32,
+}
+
+/// A block that is being emptied.
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    block: u32,
+    /// Every valid slot before this one has moved.
+    cursor: u32,
+    /// Valid units when it was chosen.
+    cost: u64,
+    /// Units won by erasing it, seen from then.
+    gain: u64,
+    /// Work owed: grows with what the host writes, so that the block is empty before its space is needed.
+    debt: u64,
+    /// The stripe that was fetched last, counted from the start of the block.
+    fetched: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Die {
+    host: Stream,
+    moved: Stream,
+    free: Vec<u32>,
+    victim: Option<Victim>,
+    valid: u32,
+}
+
+/// The page-mapped layer: a full table from logical units to slots, written as logs (one for the host's data and one
+/// for moved data on each die), stripe after stripe over the dies.
+#[derive(Clone, Debug)]
+pub(super) struct PageMap {
+    g: Geometry,
+    /// Slot + 1 of each logical unit; 0 is unwritten (zeroed memory costs nothing until it is touched).
+    slot_of: Vec<u32>,
+    /// Logical unit in each slot; meaningful where `valid` says so.
+    unit_in: Vec<u32>,
+    /// One bit for each slot.
+    valid: Vec<u64>,
+    blocks: Blocks,
+    dies: Vec<Die>,
+    /// The die whose stripe the host is filling.
+    current: u32,
+    collection: Collection,
+    gc_low: u32,
+    gc_high: u32,
+    wear_gap: u32,
+    /// Counts stripes of the host, for the age of blocks.
+    clock: u32,
+    /// Some die may have fewer free blocks than background work wants.
+    background_wanted: bool,
+}
+
+impl PageMap {
+    pub fn new(p: &Parameters, g: Geometry) -> PageMap {
+        let dies = (0..g.dies)
+            .map(|die| {
+                let first = die * g.blocks_per_die;
+                let closed = Stream { block: NONE, next: g.block_units, pending: 0 };
+                // Taken from the end, so the lowest block is the first.
+                let free = (first..first + g.blocks_per_die).rev().collect();
+                Die { host: closed, moved: closed, free, victim: None, valid: 0 }
+            })
+            .collect();
+        let spare = g.blocks_per_die - g.units.div_ceil(g.dies * g.block_units);
+        let gc_low = p.gc_low.min(spare.saturating_sub(1)).max(1);
+        PageMap {
+            g,
+            slot_of: vec![0; g.units as usize],
+            unit_in: vec![0; g.slots() as usize],
+            valid: vec![0; (g.slots() as usize).div_ceil(64)],
+            blocks: Blocks::new(g.blocks()),
+            dies,
+            current: g.dies - 1,
+            collection: p.collection,
+            gc_low,
+            gc_high: p.gc_high.min(spare.saturating_sub(1)).max(gc_low),
+            wear_gap: p.wear_gap.unwrap_or(u32::MAX),
+            clock: 0,
+            background_wanted: false,
+        }
+    }
+
+    /// Where a unit is; none if it was never written or was discarded.
+    #[inline]
+    pub fn locate(&self, unit: u32) -> Option<u32> {
+        self.slot_of[unit as usize].checked_sub(1)
+    }
+
+    /// The die of a slot.
+    #[inline]
+    pub fn die_of(&self, slot: u32) -> u32 {
+        slot / (self.g.block_units * self.g.blocks_per_die)
+    }
+
+    /// Whether the slot is in the stripe that is still being filled in the buffer.
+    #[inline]
+    pub fn is_open(&self, slot: u32) -> bool {
+        let host = &self.dies[self.current as usize].host;
+        // A stream that was never opened has nothing pending.
+        let end = host.block.wrapping_mul(self.g.block_units).wrapping_add(host.next);
+        slot.wrapping_sub(end.wrapping_sub(host.pending)) < host.pending
+    }
+
+    /// Units written but not yet given to the flash.
+    pub fn pending(&self) -> u32 {
+        self.dies[self.current as usize].host.pending
+    }
+
+    /// Writes a unit; returns the end of a program if this unit completed a stripe.
+    #[inline]
+    pub fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Option<u64> {
+        let old = self.slot_of[unit as usize];
+        if old != 0 {
+            if self.is_open(old - 1) {
+                return None;
+            }
+            self.invalidate(old - 1);
+        }
+        if self.dies[self.current as usize].host.pending == 0 {
+            self.begin_stripe(flash);
+        }
+        let current = self.current as usize;
+        let die = &mut self.dies[current];
+        let slot = die.host.block * self.g.block_units + die.host.next;
+        die.host.next += 1;
+        die.host.pending += 1;
+        die.valid += 1;
+        let stripe_full = die.host.next.is_multiple_of(self.g.stripe_units);
+        self.place(unit, slot);
+        stripe_full.then(|| self.end_stripe(flash))
+    }
+
+    #[inline]
+    fn place(&mut self, unit: u32, slot: u32) {
+        self.slot_of[unit as usize] = slot + 1;
+        self.unit_in[slot as usize] = unit;
+        self.valid[slot as usize / 64] |= 1 << (slot % 64);
+        self.blocks.add_valid(slot / self.g.block_units);
+    }
+
+    #[inline]
+    fn invalidate(&mut self, slot: u32) {
+        debug_assert!(self.valid[slot as usize / 64] >> (slot % 64) & 1 == 1, "slot {slot} was valid");
+        self.valid[slot as usize / 64] &= !(1 << (slot % 64));
+        let block = slot / self.g.block_units;
+        self.blocks.remove_valid(block);
+        self.dies[(block / self.g.blocks_per_die) as usize].valid -= 1;
+    }
+
+    /// The unit is no longer needed.
+    pub fn discard(&mut self, unit: u32) {
+        if let Some(slot) = self.locate(unit) {
+            self.slot_of[unit as usize] = 0;
+            self.invalidate(slot);
+        }
+    }
+
+    /// Programs what has been begun; the rest of the page that it ends in stays empty. Returns the end of the program.
+    pub fn flush(&mut self, flash: &mut impl Operations) -> Option<u64> {
+        let host = &mut self.dies[self.current as usize].host;
+        if host.pending == 0 {
+            return None;
+        }
+        host.next = host.next.next_multiple_of(self.g.page_units);
+        Some(self.end_stripe(flash))
+    }
+
+    fn end_stripe(&mut self, flash: &mut impl Operations) -> u64 {
+        let host = &mut self.dies[self.current as usize].host;
+        host.pending = 0;
+        if host.next == self.g.block_units {
+            self.blocks.close(host.block, self.clock);
+        }
+        flash.program(self.current)
+    }
+
+    /// Chooses the die of the next stripe: the next in turn that has room. A die can be full of valid data while
+    /// others are not, where the host overwrites only what lies elsewhere.
+    fn begin_stripe(&mut self, flash: &mut impl Operations) {
+        self.clock = self.clock.wrapping_add(1);
+        let begun = &self.dies[self.current as usize].host;
+        if !begun.next.is_multiple_of(self.g.stripe_units) {
+            return; // a flush ended within this stripe: its other pages are next
+        }
+        let room = (self.g.blocks_per_die - 2) * self.g.block_units - self.g.stripe_units;
+        loop {
+            self.current = if self.current + 1 == self.g.dies { 0 } else { self.current + 1 };
+            if self.dies[self.current as usize].valid <= room {
+                break;
+            }
+        }
+        let at = self.current;
+        if self.dies[at as usize].host.next == self.g.block_units {
+            while self.dies[at as usize].free.len() <= 1 {
+                // Nothing is left but the block that collection itself needs: the host waits.
+                self.collect_block(at, flash);
+            }
+            let block = self.take_free(at, false);
+            self.dies[at as usize].host = Stream { block, next: 0, pending: 0 };
+            self.background_wanted = true;
+        }
+        if self.dies[at as usize].free.len() <= self.gc_low as usize {
+            self.collect_share(at, flash);
+        }
+    }
+
+    /// Dynamic wear-levelling: the least worn free block; for cold data the most worn.
+    fn take_free(&mut self, at: u32, most_worn: bool) -> u32 {
+        let die = &mut self.dies[at as usize];
+        let erased = |&block: &u32| self.blocks.erase_count(block);
+        let chosen = if most_worn {
+            die.free.iter().enumerate().max_by_key(|&(_, block)| erased(block))
+        } else {
+            die.free.iter().enumerate().rev().min_by_key(|&(_, block)| erased(block))
+        };
+        let index = chosen.expect("a free block is held back for this").0;
+        let block = die.free.swap_remove(index);
+        self.blocks.open(block);
+        block
+    }
+
+    /// Moves as many units as one stripe of the host is worth: by the time that the host has written what a victim
+    /// gives, the victim is empty.
+    fn collect_share(&mut self, at: u32, flash: &mut impl Operations) {
+        let mut left = None;
+        while self.dies[at as usize].free.len() <= self.gc_low as usize {
+            let Some(mut victim) = self.dies[at as usize].victim.or_else(|| self.choose_victim(at, true)) else {
+                return;
+            };
+            let moves = left.unwrap_or_else(|| {
+                victim.debt += u64::from(self.g.stripe_units) * victim.cost;
+                let moves = victim.debt / victim.gain.max(1);
+                victim.debt -= moves * victim.gain;
+                moves
+            });
+            self.dies[at as usize].victim = Some(victim);
+            let rest = self.move_valid(at, moves, flash);
+            if rest == 0 {
+                return;
+            }
+            left = Some(rest);
+        }
+    }
+
+    /// Empties and erases one block.
+    fn collect_block(&mut self, at: u32, flash: &mut impl Operations) {
+        if self.dies[at as usize].victim.is_none() {
+            // Room is needed now; levelling wear can wait.
+            let victim = self.choose_victim(at, false).expect("a die with room has a block that is not all valid");
+            self.dies[at as usize].victim = Some(victim);
+        }
+        self.move_valid(at, u64::MAX, flash);
+    }
+
+    fn choose_victim(&mut self, at: u32, level_wear: bool) -> Option<Victim> {
+        let first = at * self.g.blocks_per_die;
+        let range = first..first + self.g.blocks_per_die;
+        let cold = if level_wear { self.blocks.coldest_beyond(range.clone(), self.wear_gap) } else { None };
+        let block = cold.or_else(|| self.blocks.victim(range, self.collection, self.g.block_units, self.clock))?;
+        self.blocks.set_state(block, State::Victim);
+        let cost = u64::from(self.blocks.valid(block));
+        let gain = u64::from(self.g.block_units) - cost;
+        Some(Victim { block, cursor: 0, cost, gain, debt: 0, fetched: NONE })
+    }
+
+    /// Moves up to `moves` valid units of the victim of a die, erases it when none are left, and returns the moves
+    /// that were not used.
+    fn move_valid(&mut self, at: u32, mut moves: u64, flash: &mut impl Operations) -> u64 {
+        let Some(mut victim) = self.dies[at as usize].victim else { return moves };
+        let base = victim.block * self.g.block_units;
+        let mut fetched_units = 0;
+        while moves > 0 && self.blocks.valid(victim.block) > 0 {
+            let slot = self.next_valid(base + victim.cursor);
+            let offset = slot - base;
+            debug_assert!(offset < self.g.block_units, "the count of valid slots promised one more");
+            let stripe = offset / self.g.stripe_units;
+            if stripe != victim.fetched {
+                if fetched_units > 0 {
+                    flash.fetch(at, fetched_units);
+                    fetched_units = 0;
+                }
+                victim.fetched = stripe;
+            }
+            fetched_units += 1;
+            self.move_slot(at, slot, flash);
+            victim.cursor = offset + 1;
+            moves -= 1;
+        }
+        if fetched_units > 0 {
+            flash.fetch(at, fetched_units);
+        }
+        if self.blocks.valid(victim.block) > 0 {
+            self.dies[at as usize].victim = Some(victim);
+            return 0;
+        }
+        flash.erase(at);
+        self.blocks.erase(victim.block);
+        let die = &mut self.dies[at as usize];
+        die.free.push(victim.block);
+        die.victim = None;
+        moves
+    }
+
+    #[inline]
+    fn next_valid(&self, from: u32) -> u32 {
+        let mut word = from as usize / 64;
+        let mut bits = self.valid[word] & (u64::MAX << (from % 64));
+        while bits == 0 {
+            word += 1;
+            bits = self.valid[word];
+        }
+        (word * 64) as u32 + bits.trailing_zeros()
+    }
+
+    #[inline]
+    fn move_slot(&mut self, at: u32, slot: u32, flash: &mut impl Operations) {
+        if self.dies[at as usize].moved.next == self.g.block_units {
+            let worn = self.wear_gap != u32::MAX && self.blocks.is_cold(slot / self.g.block_units);
+            let block = self.take_free(at, worn);
+            self.dies[at as usize].moved = Stream { block, next: 0, pending: 0 };
+        }
+        let moved = &mut self.dies[at as usize].moved;
+        let target = moved.block * self.g.block_units + moved.next;
+        moved.next += 1;
+        let (next, block) = (moved.next, moved.block);
+        self.valid[slot as usize / 64] &= !(1 << (slot % 64));
+        self.blocks.remove_valid(slot / self.g.block_units);
+        let unit = self.unit_in[slot as usize];
+        self.place(unit, target);
+        if next.is_multiple_of(self.g.stripe_units) {
+            if next == self.g.block_units {
+                self.blocks.close(block, self.clock);
+            }
+            flash.program_moved(at);
+        }
+    }
+
+    /// Whether background work may find something to do.
+    pub fn background_wanted(&self) -> bool {
+        self.background_wanted
+    }
+
+    /// Idle time: collects on a die until it has enough free blocks or `more` says that the time is up.
+    /// Returns whether the die has enough.
+    pub fn collect_in_background<F: Operations>(&mut self, at: u32, flash: &mut F, more: impl Fn(&F) -> bool) -> bool {
+        // Small steps, so that a command which arrives meanwhile is not held up by much.
+        let step = u64::from(self.g.stripe_units);
+        while self.dies[at as usize].free.len() < self.gc_high as usize {
+            if !more(flash) {
+                return false;
+            }
+            if self.dies[at as usize].victim.is_none() {
+                let Some(victim) = self.choose_victim(at, true) else { return true };
+                self.dies[at as usize].victim = Some(victim);
+            }
+            self.move_valid(at, step, flash);
+        }
+        true
+    }
+
+    /// Background work has looked at every die.
+    pub fn background_done(&mut self) {
+        self.background_wanted = false;
+    }
+
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// Wear counts from here on.
+    pub fn forget_wear(&mut self) {
+        self.blocks.forget_wear();
+    }
+
+    /// Panics if a unit is lost, doubled, or counted wrong. For tests; takes time in proportion to the device.
+    pub fn check(&self) {
+        let mut valid_in_block = vec![0u32; self.g.blocks() as usize];
+        let mut live = 0u64;
+        for (unit, slot) in self.slot_of.iter().enumerate() {
+            let Some(slot) = slot.checked_sub(1) else { continue };
+            assert_eq!(self.unit_in[slot as usize] as usize, unit, "unit {unit} and slot {slot} name each other");
+            assert_eq!(self.valid[slot as usize / 64] >> (slot % 64) & 1, 1, "slot {slot} of unit {unit} is valid");
+            valid_in_block[(slot / self.g.block_units) as usize] += 1;
+            live += 1;
+        }
+        let bits: u64 = self.valid.iter().map(|word| u64::from(word.count_ones())).sum();
+        assert_eq!(bits, live, "no slot is valid without a unit");
+        for (block, &valid) in valid_in_block.iter().enumerate() {
+            assert_eq!(self.blocks.valid(block as u32), valid, "valid count of block {block}");
+        }
+        for (index, die) in self.dies.iter().enumerate() {
+            let first = index * self.g.blocks_per_die as usize;
+            let valid: u32 = valid_in_block[first..first + self.g.blocks_per_die as usize].iter().sum();
+            assert_eq!(die.valid, valid, "valid count of die {index}");
+            for &block in &die.free {
+                assert_eq!(self.blocks.state(block), State::Free, "block {block} is on the free list");
+                assert_eq!(valid_in_block[block as usize], 0, "free block {block} holds no data");
+            }
+        }
+    }
+}

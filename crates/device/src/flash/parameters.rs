@@ -1,0 +1,318 @@
+use peryton_units::{Bytes, Nanos};
+use serde::Deserialize;
+
+use crate::BuildError;
+
+/// How logical addresses find their flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mapping {
+    /// Any unit anywhere: a full table of mapping units, log-structured, with garbage collection.
+    #[default]
+    Page,
+}
+
+/// Which block garbage collection takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Collection {
+    /// The block with the least valid data.
+    #[default]
+    Greedy,
+    /// The block with the greatest age × (1 − u) / 2u (Kawaguchi, Nishioka and Motoda 1995).
+    CostBenefit,
+}
+
+/// What the flash holds before the first command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precondition {
+    /// Nothing: as from the factory, or after a secure erase.
+    #[default]
+    Fresh,
+    /// Every address written once, in order.
+    Sequential,
+    /// Overwritten at random until the write amplification is steady.
+    Random,
+}
+
+/// What a flash device is made of. Rates are in MB (10⁶ bytes) per second.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Channels between controller and dies.
+    pub channels: u32,
+    /// Dies on each channel; each works on one operation at a time.
+    pub dies_per_channel: u32,
+    /// Planes of a die, programmed and erased together.
+    #[serde(default = "one")]
+    pub planes: u32,
+    /// Bytes of a page of one plane.
+    pub page: Bytes,
+    /// Pages of an erase block of one plane.
+    pub pages_per_block: u32,
+    /// Bytes that one entry of the mapping table covers; a smaller write reads the rest first. Default: 4 KiB, or the
+    /// page if that is smaller.
+    pub mapping_unit: Option<Bytes>,
+    /// From the array into the page register.
+    pub read: Nanos,
+    /// From the page register into the array, averaged over the bits of a cell.
+    pub program: Nanos,
+    /// Of one block.
+    pub erase: Nanos,
+    /// A read may interrupt a program or an erase at this cost; absent: it waits for it to end.
+    pub suspend: Option<Nanos>,
+    /// Transfer rate of one channel.
+    pub channel_mb_per_s: f64,
+    /// Payload rate of the host interface, reads.
+    pub interface_mb_per_s: f64,
+    /// The same for writes, where it differs.
+    pub interface_write_mb_per_s: Option<f64>,
+    /// Reads and writes have the whole interface rate each, at once.
+    #[serde(default)]
+    pub full_duplex: bool,
+    /// Controller and protocol, per read command; overlaps between commands.
+    #[serde(default)]
+    pub read_overhead: Nanos,
+    /// Controller and protocol, per write command.
+    #[serde(default)]
+    pub write_overhead: Nanos,
+    /// The controller begins at most one command in this time: bounds the rate of small commands.
+    #[serde(default)]
+    pub command_interval: Nanos,
+    /// Program-erase cycles per block.
+    pub cycles: u32,
+    /// Physical bytes beyond the addressable ones, as a share of these.
+    pub over_provisioning: f64,
+    /// The translation layer.
+    #[serde(default)]
+    pub ftl: Mapping,
+    /// Log blocks of a `log-block` layer, as a share of the data blocks.
+    #[serde(default = "log_share")]
+    pub log_blocks: f64,
+    /// Victim selection.
+    #[serde(default)]
+    pub collection: Collection,
+    /// Garbage collection begins when a die has this many free blocks left.
+    #[serde(default = "gc_low")]
+    pub gc_low: u32,
+    /// In idle time it goes on until there are this many.
+    #[serde(default = "gc_high")]
+    pub gc_high: u32,
+    /// Idle time after which background work begins; absent: none is done.
+    pub background_after: Option<Nanos>,
+    /// Static wear-levelling moves cold data once erase counts of a die lie further apart than this; absent: never.
+    pub wear_gap: Option<u32>,
+    /// RAM that acknowledges writes at once; zero: a write is done when it is programmed.
+    #[serde(default)]
+    pub write_buffer: Bytes,
+    /// The buffer survives a power loss, so that a flush has nothing to do.
+    #[serde(default)]
+    pub power_loss_protection: bool,
+    /// What the flash holds at the start.
+    #[serde(default)]
+    pub precondition: Precondition,
+    /// Watts when idle.
+    pub idle_w: f64,
+    /// Watts more while a command is in service, beyond the operations below.
+    #[serde(default)]
+    pub busy_w: f64,
+    /// Watts in standby (slumber, DevSleep).
+    pub standby_w: f64,
+    /// From standby to the first command.
+    #[serde(default)]
+    pub wake: Nanos,
+    /// Microjoules to sense one page of one plane.
+    #[serde(default)]
+    pub read_uj: f64,
+    /// Microjoules to program one page of one plane.
+    #[serde(default)]
+    pub program_uj: f64,
+    /// Microjoules to erase one block of one plane.
+    #[serde(default)]
+    pub erase_uj: f64,
+    /// Microjoules per KiB moved over a channel.
+    #[serde(default)]
+    pub transfer_uj_per_kib: f64,
+}
+
+fn one() -> u32 {
+    1
+}
+fn log_share() -> f64 {
+    0.03
+}
+fn gc_low() -> u32 {
+    2
+}
+fn gc_high() -> u32 {
+    4
+}
+
+/// Slots and blocks are named by 32 bits, less one value for "none".
+const MAX_SLOTS: u64 = u32::MAX as u64 - 1;
+/// Filling a table takes time and memory in proportion: 2²⁸ units are 1 TiB at 4 KiB and need 2.3 GiB.
+const MAX_PRECONDITIONED: u64 = 1 << 28;
+/// A slice keeps as many blocks on a die as the whole device has, up to this: garbage collection sees no difference
+/// beyond it.
+const SLICE_BLOCKS_PER_DIE: u64 = 256;
+/// Blocks beyond the data that a die needs to work: one being filled by the host, one by garbage collection, one free.
+pub(super) const WORKING_BLOCKS: u64 = 3;
+
+/// The flash of the used part of a device, counted in mapping units ("slots").
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Geometry {
+    pub channels: u32,
+    pub dies: u32,
+    /// Bytes of a mapping unit.
+    pub unit: u64,
+    /// Addressable units.
+    pub units: u32,
+    /// Units that one page of one plane holds.
+    pub page_units: u32,
+    /// Units that one multi-plane program writes.
+    pub stripe_units: u32,
+    /// Units of one block (of all planes of a die).
+    pub block_units: u32,
+    pub blocks_per_die: u32,
+    /// Blocks of a slice are this share of a real block.
+    pub block_scale: f64,
+}
+
+impl Geometry {
+    pub fn blocks(&self) -> u32 {
+        self.dies * self.blocks_per_die
+    }
+    pub fn slots(&self) -> u32 {
+        self.blocks() * self.block_units
+    }
+}
+
+impl Parameters {
+    /// The mapping unit in force.
+    pub(super) fn unit(&self) -> u64 {
+        self.mapping_unit.unwrap_or(Bytes(self.page.0.min(4096))).0
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        let range = |key, found: String, expected| Err(BuildError::Range { key, found, expected });
+        for (key, value, most) in [
+            ("channels", self.channels, 256),
+            ("dies_per_channel", self.dies_per_channel, 256),
+            ("planes", self.planes, 64),
+            ("pages_per_block", self.pages_per_block, 65_536),
+            ("cycles", self.cycles, u32::MAX),
+            ("gc_low", self.gc_low, 1 << 20),
+            ("gc_high", self.gc_high, 1 << 20),
+        ] {
+            if value == 0 || value > most {
+                return range(
+                    key,
+                    value.to_string(),
+                    "a whole number from 1 up (256 channels and dies, 64 planes at most)",
+                );
+            }
+        }
+        if !(self.page.0.is_power_of_two() && (512..=1 << 20).contains(&self.page.0)) {
+            return range("page", self.page.to_string(), "a power of two from 512B to 1MiB");
+        }
+        let unit = self.unit();
+        if !(unit.is_power_of_two() && unit >= 512 && unit <= self.page.0 * u64::from(self.planes)) {
+            return range("mapping_unit", Bytes(unit).to_string(), "a power of two from 512B to page × planes");
+        }
+        for (key, rate) in [
+            ("channel_mb_per_s", self.channel_mb_per_s),
+            ("interface_mb_per_s", self.interface_mb_per_s),
+            ("interface_write_mb_per_s", self.interface_write_mb_per_s.unwrap_or(1.0)),
+        ] {
+            if !(rate > 0.0 && rate <= 1e6) {
+                return range(key, rate.to_string(), "MB/s above 0, at most 1000000");
+            }
+        }
+        for (key, value) in [
+            ("idle_w", self.idle_w),
+            ("busy_w", self.busy_w),
+            ("standby_w", self.standby_w),
+            ("read_uj", self.read_uj),
+            ("program_uj", self.program_uj),
+            ("erase_uj", self.erase_uj),
+            ("transfer_uj_per_kib", self.transfer_uj_per_kib),
+        ] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return range(key, value.to_string(), "a number from 0 up");
+            }
+        }
+        const LONGEST: u64 = 10_000_000_000;
+        for (key, time) in [
+            ("read", self.read),
+            ("program", self.program),
+            ("erase", self.erase),
+            ("suspend", self.suspend.unwrap_or_default()),
+            ("read_overhead", self.read_overhead),
+            ("write_overhead", self.write_overhead),
+            ("command_interval", self.command_interval),
+            ("wake", self.wake),
+        ] {
+            if time.0 > LONGEST {
+                return range(key, time.to_string(), "at most 10s");
+            }
+        }
+        if !(self.over_provisioning > 0.0 && self.over_provisioning <= 16.0) {
+            return range("over_provisioning", self.over_provisioning.to_string(), "above 0 (0.07 is 7 %), at most 16");
+        }
+        if !(self.log_blocks > 0.0 && self.log_blocks <= 1.0) {
+            return range("log_blocks", self.log_blocks.to_string(), "above 0, at most 1");
+        }
+        if self.gc_high < self.gc_low {
+            return range("gc_high", self.gc_high.to_string(), "gc_low or more");
+        }
+        Ok(())
+    }
+
+    /// The flash for `used` of the `capacity` bytes.
+    ///
+    /// A part of a device gets all dies and channels and its proportional part of the spare; where its blocks would be
+    /// fewer than [`SLICE_BLOCKS_PER_DIE`] on a die they are made smaller, and with them the time and energy of an
+    /// erase, so that cleaning costs the same per byte as on the whole device.
+    pub(super) fn geometry(&self, capacity: Bytes, used: Bytes) -> Result<Geometry, BuildError> {
+        self.check()?;
+        if used == Bytes::ZERO || used > capacity {
+            return Err(BuildError::Used { used, capacity });
+        }
+        let unit = self.unit();
+        let dies = self.channels * self.dies_per_channel;
+        let page_units = (self.page.0 / unit).max(1);
+        let stripe_units = self.page.0 * u64::from(self.planes) / unit;
+        let real_block = stripe_units * u64::from(self.pages_per_block);
+        let units = used.0.div_ceil(unit);
+        let too_large = |limit: u64| BuildError::TooLarge { used, limit: Bytes(limit.saturating_mul(unit)) };
+        if units > MAX_SLOTS {
+            return Err(too_large(MAX_SLOTS / 2));
+        }
+        if self.precondition != Precondition::Fresh && units > MAX_PRECONDITIONED {
+            return Err(too_large(MAX_PRECONDITIONED));
+        }
+        let physical = |units: u64| (units as f64 * (1.0 + self.over_provisioning)).ceil() as u64;
+        let whole = physical(capacity.0.div_ceil(unit)).div_ceil(u64::from(dies) * real_block).max(1);
+        let wanted = physical(units);
+        let fair = wanted / (u64::from(dies) * whole.min(SLICE_BLOCKS_PER_DIE)) / stripe_units * stripe_units;
+        let block_units = fair.clamp(stripe_units * 8.min(u64::from(self.pages_per_block)), real_block);
+        let per_die = u64::from(dies) * block_units;
+        let blocks_per_die = wanted.div_ceil(per_die).max(units.div_ceil(per_die) + WORKING_BLOCKS);
+        if blocks_per_die * per_die > MAX_SLOTS {
+            return Err(too_large(MAX_SLOTS / 2));
+        }
+        let narrow = |value: u64| u32::try_from(value).expect("bounded by MAX_SLOTS");
+        Ok(Geometry {
+            channels: self.channels,
+            dies,
+            unit,
+            units: narrow(units),
+            page_units: narrow(page_units),
+            stripe_units: narrow(stripe_units),
+            block_units: narrow(block_units),
+            blocks_per_die: narrow(blocks_per_die),
+            block_scale: block_units as f64 / real_block as f64,
+        })
+    }
+}

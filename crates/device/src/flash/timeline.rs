@@ -1,0 +1,110 @@
+use std::collections::VecDeque;
+
+/// A resource that serves one transfer at a time, booked ahead: a channel, or the host interface.
+///
+/// A transfer that becomes ready early may take a gap before one that was booked first but is ready later; otherwise a
+/// read would wait for the transfers of programs that lie in the future.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timeline {
+    /// Booked spans in order, disjoint, touching ones merged.
+    booked: VecDeque<(u64, u64)>,
+}
+
+/// Beyond this many spans a transfer goes to the end of the queue instead of searching for a gap.
+const MAX_SPANS: usize = 512;
+
+impl Timeline {
+    /// Books `length` at `earliest` or as soon after it as there is room, and returns the end. Nothing will be asked
+    /// for before `now` any more.
+    #[inline]
+    pub fn reserve(&mut self, now: u64, earliest: u64, length: u64) -> u64 {
+        while let Some(&(_, end)) = self.booked.front() {
+            if end > now || self.booked.len() == 1 {
+                break;
+            }
+            self.booked.pop_front();
+        }
+        let Some(last) = self.booked.back_mut() else {
+            self.booked.push_back((earliest, earliest + length));
+            return earliest + length;
+        };
+        if earliest >= last.0 {
+            let start = earliest.max(last.1);
+            let end = start + length;
+            if start == last.1 {
+                last.1 = end;
+            } else {
+                self.booked.push_back((start, end));
+            }
+            return end;
+        }
+        self.reserve_in_gap(earliest, length)
+    }
+
+    #[inline(never)]
+    fn reserve_in_gap(&mut self, earliest: u64, length: u64) -> u64 {
+        if self.booked.len() >= MAX_SPANS {
+            let last = self.booked.back_mut().expect("there are many");
+            last.1 += length;
+            return last.1;
+        }
+        // The first span that ends after `earliest`; everything before it is no obstacle.
+        let mut i = self.booked.partition_point(|&(_, end)| end <= earliest);
+        let mut start = earliest;
+        while let Some(&(from, to)) = self.booked.get(i) {
+            if start + length <= from {
+                break;
+            }
+            start = start.max(to);
+            i += 1;
+        }
+        let end = start + length;
+        let joins_before = i > 0 && self.booked[i - 1].1 == start;
+        let joins_after = self.booked.get(i).is_some_and(|&(from, _)| from == end);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                self.booked[i - 1].1 = self.booked[i].1;
+                self.booked.remove(i);
+            }
+            (true, false) => self.booked[i - 1].1 = end,
+            (false, true) => self.booked[i].0 = start,
+            (false, false) => self.booked.insert(i, (start, end)),
+        }
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_two_transfers_overlap_and_none_begins_early(
+            asked in prop::collection::vec((0u64..50, 0u64..400, 1u64..60), 1..200)
+        ) {
+            let mut line = Timeline::default();
+            let mut now = 0;
+            let mut given: Vec<(u64, u64)> = Vec::new();
+            for (step, ahead, length) in asked {
+                now += step;
+                let end = line.reserve(now, now + ahead, length);
+                prop_assert!(end >= now + ahead + length);
+                let span = (end - length, end);
+                prop_assert!(given.iter().all(|&(from, to)| span.1 <= from || to <= span.0), "{span:?} in {given:?}");
+                given.push(span);
+            }
+        }
+    }
+
+    #[test]
+    fn an_early_transfer_takes_the_gap() {
+        let mut line = Timeline::default();
+        assert_eq!(line.reserve(0, 1000, 10), 1010);
+        assert_eq!(line.reserve(0, 50, 10), 60);
+        assert_eq!(line.reserve(0, 50, 10), 70);
+        assert_eq!(line.reserve(0, 55, 940), 1950);
+    }
+}

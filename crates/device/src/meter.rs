@@ -1,0 +1,155 @@
+use peryton_units::{Nanos, Op};
+
+use crate::{DeviceStats, Io};
+
+/// What a device draws in each state, in watts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Draw {
+    /// Without a command in service.
+    pub idle_w: f64,
+    /// With at least one command in service, beyond what single operations cost.
+    pub busy_w: f64,
+    /// In standby.
+    pub standby_w: f64,
+}
+
+/// Counts commands, divides the clock into busy, idle and standby, and integrates power over it.
+///
+/// Commands are booked when they are submitted, with the end of their service already known; what lies beyond the
+/// moment of a report is held back from it. Models whose service is decided later keep their own account.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter {
+    draw: Draw,
+    stats: DeviceStats,
+    since: u64,
+    busy_until: u64,
+    /// Standby began here, or will when the commands in service have ended.
+    standby_from: Option<u64>,
+    busy: u64,
+    standby: u64,
+    next_sequential: u64,
+}
+
+impl Meter {
+    pub fn new(draw: Draw) -> Meter {
+        Meter {
+            draw,
+            stats: DeviceStats::default(),
+            since: 0,
+            busy_until: 0,
+            standby_from: None,
+            busy: 0,
+            standby: 0,
+            next_sequential: u64::MAX,
+        }
+    }
+
+    /// A command of the host.
+    #[inline]
+    pub fn command(&mut self, io: Io) {
+        match io.op {
+            Op::Read => {
+                self.stats.reads += 1;
+                self.stats.bytes_read += io.len;
+            }
+            Op::Write => {
+                self.stats.writes += 1;
+                self.stats.bytes_written += io.len;
+                if io.at.0 == self.next_sequential {
+                    self.stats.sequential_bytes_written += io.len;
+                }
+                self.next_sequential = io.at.0 + io.len.0;
+            }
+            Op::Discard => self.stats.discards += 1,
+            Op::Flush => self.stats.flushes += 1,
+        }
+    }
+
+    /// A command is in service from `now` to `end`.
+    #[inline]
+    pub fn busy(&mut self, now: u64, end: u64) {
+        let from = self.busy_until.max(now);
+        if end > from {
+            self.busy += end - from;
+            self.busy_until = end;
+        }
+    }
+
+    /// When the last command so far ends.
+    pub fn busy_until(&self) -> u64 {
+        self.busy_until
+    }
+
+    /// Goes to standby as soon as the commands in service have ended.
+    pub fn sleep(&mut self, now: u64) {
+        self.standby_from.get_or_insert(self.busy_until.max(now));
+    }
+
+    /// Since when the device sleeps, or when it will.
+    pub fn asleep_from(&self) -> Option<u64> {
+        self.standby_from
+    }
+
+    /// Leaves standby; whether the device was in it.
+    pub fn wake(&mut self, now: u64) -> bool {
+        match self.standby_from.take() {
+            Some(from) if from <= now => {
+                self.standby += now - from.max(self.since);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The account up to `now`.
+    pub fn stats(&self, now: u64) -> DeviceStats {
+        let to_come = self.busy_until.saturating_sub(now);
+        let busy = self.busy.saturating_sub(to_come);
+        let asleep = self.standby_from.map_or(0, |from| now.saturating_sub(from.max(self.since)));
+        let standby = self.standby + asleep;
+        let idle = now.saturating_sub(self.since).saturating_sub(busy + standby);
+        let seconds = |span: u64| Nanos(span).as_s_f64();
+        DeviceStats {
+            busy: Nanos(busy),
+            idle: Nanos(idle),
+            standby: Nanos(standby),
+            energy_j: seconds(busy) * (self.draw.idle_w + self.draw.busy_w)
+                + seconds(idle) * self.draw.idle_w
+                + seconds(standby) * self.draw.standby_w,
+            ..self.stats.clone()
+        }
+    }
+
+    /// Starts a new account at `now`; commands in service go on into it.
+    pub fn reset(&mut self, now: u64) {
+        self.stats = DeviceStats::default();
+        self.since = now;
+        self.busy = self.busy_until.saturating_sub(now);
+        self.standby = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_nanosecond_is_counted_once() {
+        let mut meter = Meter::new(Draw { idle_w: 1.0, busy_w: 2.0, standby_w: 0.5 });
+        meter.busy(0, 1_000_000_000);
+        meter.busy(500_000_000, 2_000_000_000);
+        meter.sleep(1_500_000_000);
+        let at = meter.stats(1_500_000_000);
+        assert_eq!((at.busy, at.idle, at.standby), (Nanos(1_500_000_000), Nanos(0), Nanos(0)));
+        let at = meter.stats(5_000_000_000);
+        assert_eq!((at.busy, at.idle, at.standby), (Nanos(2_000_000_000), Nanos(0), Nanos(3_000_000_000)));
+        assert!((at.energy_j - (2.0 * 3.0 + 3.0 * 0.5)).abs() < 1e-9);
+        assert!(meter.wake(5_000_000_000));
+        let at = meter.stats(6_000_000_000);
+        assert_eq!((at.busy, at.idle, at.standby), (Nanos::from_s(2), Nanos::from_s(1), Nanos::from_s(3)));
+        meter.sleep(6_000_000_000);
+        meter.reset(7_000_000_000);
+        let at = meter.stats(8_000_000_000);
+        assert_eq!((at.busy, at.idle, at.standby), (Nanos(0), Nanos(0), Nanos::from_s(1)));
+    }
+}

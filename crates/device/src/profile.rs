@@ -1,0 +1,303 @@
+use std::{fs, path::Path};
+
+use peryton_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    BuildError, Device, Fixed, Flash, ProfileError, fixed, flash,
+    nearest::{explain_unknown_key, nearest},
+};
+
+/// The kind of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Hard disk drive.
+    Hdd,
+    /// Solid-state drive.
+    Ssd,
+    /// Storage-class memory.
+    Scm,
+    /// A model with constant latencies.
+    Fixed,
+}
+
+/// What the manufacturer (or a paper that measured it) says of a device. Absent is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataSheet {
+    /// Sequential read, MB (10⁶ bytes) per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_read_mb_per_s: Option<f64>,
+    /// Sequential write, MB per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_write_mb_per_s: Option<f64>,
+    /// Random reads of 4 KiB per second, at a deep queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_read_iops: Option<f64>,
+    /// Random writes of 4 KiB per second, at a deep queue, on a drive as sold (clients' drives) or in steady state
+    /// (data-centre drives): `rand_write_state` says which.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_write_iops: Option<f64>,
+    /// `"fresh"` or `"steady"`; what `rand_write_iops` was measured on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_write_state: Option<WriteState>,
+    /// Bytes of a random write in `rand_write_iops`; 4 KiB where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_write_size: Option<Bytes>,
+    /// Mean time of one random read at queue depth 1, ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_read_ms: Option<f64>,
+    /// Mean time of one random write at queue depth 1, ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_write_ms: Option<f64>,
+    /// Random reads of 1 MiB at queue depth 1, MB per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_read_mb_per_s: Option<f64>,
+    /// Random reads and writes (1:1) of 1 MiB at queue depth 1, MB per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_mixed_mb_per_s: Option<f64>,
+    /// Watts under load (the most that is stated).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_w: Option<f64>,
+    /// Watts while reading sequentially.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_read_w: Option<f64>,
+    /// Watts while writing sequentially.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_write_w: Option<f64>,
+    /// Watts while reading at random, 1 MiB requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_read_w: Option<f64>,
+    /// Watts while reading and writing (1:1) at random, 1 MiB requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_mixed_w: Option<f64>,
+    /// Watts when idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_w: Option<f64>,
+    /// Watts in standby.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby_w: Option<f64>,
+}
+
+/// The state of a drive in which writes were measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteState {
+    /// As sold, or after a secure erase.
+    Fresh,
+    /// After long random writing.
+    Steady,
+}
+
+/// How long a device lasts. Absent is unknown or unlimited.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endurance {
+    /// Spin-ups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_stops: Option<u64>,
+    /// Bytes that the host may write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<Bytes>,
+    /// Program-erase cycles per block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u32>,
+}
+
+/// What a device is made of.
+#[derive(Clone, Debug)]
+pub enum Model {
+    /// Constant latency.
+    Fixed(fixed::Parameters),
+    /// Flash.
+    Flash(Box<flash::Parameters>),
+}
+
+/// A device as it can be bought, or as a paper describes it: data, and the parameters of its model.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The name that a design gives.
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// The kind.
+    pub class: Class,
+    /// Year of introduction.
+    pub year: Option<u32>,
+    /// Addressable bytes.
+    pub capacity: Bytes,
+    /// Purchase price in US dollars.
+    pub price_usd: Option<f64>,
+    /// Where the figures come from.
+    pub sources: Vec<String>,
+    /// Published figures.
+    pub data_sheet: DataSheet,
+    /// Published limits.
+    pub endurance: Endurance,
+    /// The parameters of the model.
+    pub model: Model,
+    table: toml::Table,
+    origin: String,
+}
+
+/// The file, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    description: String,
+    class: Class,
+    year: Option<u32>,
+    capacity: Option<Bytes>,
+    price_usd: Option<f64>,
+    #[serde(default)]
+    sources: Vec<String>,
+    #[serde(default)]
+    data_sheet: DataSheet,
+    #[serde(default)]
+    endurance: Endurance,
+    flash: Option<Box<flash::Parameters>>,
+    fixed: Option<fixed::Parameters>,
+}
+
+/// A profile is a page of text; what is larger is something else.
+const MAX_FILE: u64 = 1 << 20;
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),*]
+    };
+}
+
+/// In the order of their names.
+const SHIPPED: &[(&str, &str)] = shipped!["fixed", "intel-320-300gb"];
+
+impl Profile {
+    /// The names of the profiles that come with Peryton, sorted.
+    pub fn shipped() -> impl ExactSizeIterator<Item = &'static str> {
+        SHIPPED.iter().map(|&(name, _)| name)
+    }
+
+    /// A shipped profile by its name, or one from a file by its path.
+    ///
+    /// # Errors
+    /// No such profile, or a file that is not one.
+    pub fn named(name: &str) -> Result<Profile, ProfileError> {
+        if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+            return Profile::parse(text, name);
+        }
+        let path = Path::new(name);
+        if !path.exists() && !name.contains('/') && !name.ends_with(".toml") {
+            let hint =
+                nearest(name, Profile::shipped()).map_or(String::new(), |near| format!(": did you mean '{near}'?"));
+            return Err(ProfileError::Unknown { name: name.to_owned(), hint });
+        }
+        let io = |source| ProfileError::Io { path: name.to_owned(), source };
+        let parse = |what: &str| ProfileError::Parse { place: name.to_owned(), what: what.to_owned() };
+        if fs::metadata(path).map_err(io)?.len() > MAX_FILE {
+            return Err(parse("larger than 1 MiB: not a device profile"));
+        }
+        let text =
+            String::from_utf8(fs::read(path).map_err(io)?).map_err(|_| parse("not UTF-8: not a device profile"))?;
+        Profile::parse(&text, name)
+    }
+
+    /// A profile from the text of its file; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// Bad TOML, an unknown or missing key, not exactly one model, or parameters out of range.
+    pub fn parse(text: &str, origin: &str) -> Result<Profile, ProfileError> {
+        let fail = |e: toml::de::Error| {
+            let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            let what = explain_unknown_key(e.message()).replace('\n', " ");
+            ProfileError::Parse { place: if line > 0 { format!("{origin}:{line}") } else { origin.to_owned() }, what }
+        };
+        let mut table: toml::Table = toml::from_str(text).map_err(fail)?;
+        let file: File = toml::from_str(text).map_err(fail)?;
+        let whole = |what: &str| ProfileError::Parse { place: origin.to_owned(), what: what.to_owned() };
+        let (key, model) = match (file.flash, file.fixed) {
+            (Some(flash), None) => ("flash", Model::Flash(flash)),
+            (None, Some(fixed)) => ("fixed", Model::Fixed(fixed)),
+            _ => return Err(whole("expected exactly one of the tables [disk], [flash] and [fixed]")),
+        };
+        let Some(toml::Value::Table(table)) = table.remove(key) else { return Err(whole("the model is not a table")) };
+        let capacity = match (&model, file.capacity) {
+            (Model::Fixed(fixed), None) => fixed.capacity,
+            (_, Some(capacity)) => capacity,
+            (_, None) => return Err(whole("missing key 'capacity': the addressable bytes, such as \"300GB\"")),
+        };
+        let profile = Profile {
+            name: file.name,
+            description: file.description,
+            class: file.class,
+            year: file.year,
+            capacity,
+            price_usd: file.price_usd,
+            sources: file.sources,
+            data_sheet: file.data_sheet,
+            endurance: file.endurance,
+            model,
+            table,
+            origin: origin.to_owned(),
+        };
+        Ok(profile)
+    }
+
+    /// The same device with single values of its model replaced, as `[devices.<name>.model]` of a design gives them.
+    ///
+    /// # Errors
+    /// A key that the model does not have, or a value that it refuses.
+    pub fn with_model(mut self, overrides: &toml::Table) -> Result<Profile, ProfileError> {
+        merge(&mut self.table, overrides);
+        let table = toml::Value::Table(self.table.clone());
+        let fail = |e: toml::de::Error| ProfileError::Parse {
+            place: format!("model of profile '{}'", self.name),
+            what: explain_unknown_key(e.message()).replace('\n', " "),
+        };
+        self.model = match self.model {
+            Model::Flash(_) => Model::Flash(table.try_into().map_err(fail)?),
+            Model::Fixed(_) => {
+                let fixed: fixed::Parameters = table.try_into().map_err(fail)?;
+                self.capacity = fixed.capacity;
+                Model::Fixed(fixed)
+            }
+        };
+        Ok(self)
+    }
+
+    /// A device of this kind of which the first `used` bytes are used (all where none is given). Everything random in
+    /// it comes from `seed`.
+    ///
+    /// # Errors
+    /// Parameters that the model refuses, or more bytes than the device has.
+    pub fn build(&self, used: Option<Bytes>, seed: u64) -> Result<Device, ProfileError> {
+        let fail = |source: BuildError| ProfileError::Build { name: self.name.clone(), source };
+        let used = used.unwrap_or(self.capacity);
+        if used == Bytes::ZERO || used > self.capacity {
+            return Err(fail(BuildError::Used { used, capacity: self.capacity }));
+        }
+        Ok(match &self.model {
+            Model::Flash(flash) => Device::Flash(Box::new(Flash::new(flash, self.capacity, used, seed).map_err(fail)?)),
+            Model::Fixed(fixed) => {
+                Device::Fixed(Fixed::new(&fixed::Parameters { capacity: used, ..fixed.clone() }).map_err(fail)?)
+            }
+        })
+    }
+
+    /// Where the profile was read from: its name, or the path of its file.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+}
+
+fn merge(table: &mut toml::Table, overrides: &toml::Table) {
+    for (key, value) in overrides {
+        match (table.get_mut(key), value) {
+            (Some(toml::Value::Table(old)), toml::Value::Table(new)) => merge(old, new),
+            _ => {
+                table.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
