@@ -1,14 +1,26 @@
-pub fn add(left: u64, right: u64) -> u64 {
-    left + right
-}
+//! The hybrid drive as a pure state machine: no I/O, no clock, no threads.
+//!
+//! A driver feeds an [`Engine`] host requests ([`Engine::submit`]), completions ([`Engine::complete`]) and the time
+//! ([`Engine::tick`]), and carries out the [`Command`]s that come back. The engine never knows whether a completion
+//! came from a device model or from a device: the simulator and the live drive run this very code.
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+mod command;
+mod commit;
+mod config;
+mod core;
+pub mod endurance;
+mod engine;
+mod error;
+mod extent_map;
+mod free_map;
+mod hybrid;
+mod ledger;
+mod linear;
+mod replacement;
+mod slab;
 
-    #[test]
-    fn it_works() {
-        let result = add(2, 2);
-        assert_eq!(result, 4);
-    }
-}
+pub use command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
+pub use config::{Config, Hybrid, MOST_MOVES, Placement, Replacement, Tuning, WritePolicy};
+pub use engine::Engine;
+pub use error::{ConfigError, DeviceError, RequestError, TuningError};
+pub use ledger::{Cancelled, DeviceLedger, Ledger, Moves};

@@ -68,7 +68,7 @@ pub(crate) fn scaled(
 /// The text of `value` in the largest unit that leaves it whole, else with up to two decimals in the largest unit
 /// that it reaches.
 pub(crate) fn shortest(value: u64, units: &[(u64, &str)]) -> String {
-    let exact = units.iter().find(|(scale, _)| value >= *scale && value % scale == 0);
+    let exact = units.iter().find(|(scale, _)| value >= *scale && value.is_multiple_of(*scale));
     let (largest, name) = units.iter().find(|(scale, _)| value >= *scale).copied().unwrap_or(units[units.len() - 1]);
     match exact {
         Some((scale, name)) if value / scale < 10_000 => format!("{}{name}", value / scale),

@@ -1,0 +1,263 @@
+//! What every placement needs: host requests in flight, commands in flight, the state of the devices, the ledger.
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, RequestId},
+    config::Tuning,
+    error::RequestError,
+    ledger::Ledger,
+    slab::Slab,
+};
+
+/// A host request in flight.
+#[derive(Clone, Copy, Debug)]
+struct HostRequest {
+    id: RequestId,
+    /// Parts not yet answered, and one more while the request is being split.
+    parts: u32,
+    error: Option<RequestError>,
+}
+
+/// The engine's own name for a host request in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestIndex(u32);
+
+/// What it means that a command has completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Part of a host request, over `count` extents from `first` (none for placements without extents).
+    Host { request: RequestIndex, first: u32, count: u32 },
+    /// One half of a write to both devices.
+    Through { write: u32 },
+    /// A step of a move.
+    Move { index: u32 },
+    /// A step of the commit in flight.
+    Commit,
+    /// A chunk of a checkpoint.
+    Checkpoint,
+    /// A host flush on a placement without metadata.
+    HostFlush { request: RequestIndex },
+    /// Nobody waits for it.
+    Hint,
+}
+
+/// A command in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) purpose: Purpose,
+    pub(crate) device: DeviceId,
+    pub(crate) op: Op,
+    pub(crate) at: Bytes,
+    pub(crate) len: Bytes,
+    pub(crate) buffer: Buffer,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct DeviceState {
+    in_flight: u32,
+    idle_since: Nanos,
+    standby: bool,
+    /// Something completed that no flush has covered yet.
+    unflushed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) tuning: Tuning,
+    pub(crate) ledger: Ledger,
+    requests: Slab<HostRequest>,
+    in_flight: Slab<InFlight>,
+    devices: Vec<DeviceState>,
+    /// Never later than the next moment at which a timer is due.
+    deadline: Nanos,
+}
+
+impl Core {
+    pub(crate) fn new(devices: usize, tuning: Tuning) -> Core {
+        let state = DeviceState { in_flight: 0, idle_since: Nanos::ZERO, standby: false, unflushed: false };
+        Core {
+            tuning,
+            ledger: Ledger::new(devices),
+            requests: Slab::new(),
+            in_flight: Slab::new(),
+            devices: vec![state; devices],
+            deadline: Nanos::ZERO,
+        }
+    }
+
+    // Host requests.
+
+    /// Takes a request in with one part, which the caller gives up ([`Core::part_done`]) when it has split it.
+    #[inline]
+    pub(crate) fn begin(&mut self, id: RequestId) -> RequestIndex {
+        RequestIndex(self.requests.insert(HostRequest { id, parts: 1, error: None }))
+    }
+
+    #[inline]
+    pub(crate) fn add_part(&mut self, request: RequestIndex) {
+        self.requests[request.0].parts += 1;
+    }
+
+    #[inline]
+    pub(crate) fn id_of(&self, request: RequestIndex) -> RequestId {
+        self.requests[request.0].id
+    }
+
+    /// A part of the request is answered; the last one sends the reply.
+    #[inline]
+    pub(crate) fn part_done(&mut self, request: RequestIndex, result: Result<(), RequestError>, out: &mut Commands) {
+        let row = &mut self.requests[request.0];
+        if let Err(error) = result {
+            row.error.get_or_insert(error);
+        }
+        assert!(row.parts > 0, "a request was answered twice");
+        row.parts -= 1;
+        if row.parts == 0 {
+            let result = row.error.map_or(Ok(()), Err);
+            out.push(Command::Reply { id: row.id, result });
+            self.ledger.failed_requests += u64::from(result.is_err());
+            self.requests.remove(request.0);
+        }
+    }
+
+    // Commands.
+
+    #[inline]
+    fn start(&mut self, command: InFlight) -> IoId {
+        let state = &mut self.devices[command.device.index()];
+        state.in_flight += 1;
+        state.standby = false;
+        IoId(self.in_flight.insert(command))
+    }
+
+    #[inline]
+    pub(crate) fn read(
+        &mut self,
+        (device, at): (DeviceId, Bytes),
+        len: Bytes,
+        buffer: Buffer,
+        purpose: Purpose,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
+        self.ledger.read(device, len, cause);
+        let io = self.start(InFlight { purpose, device, op: Op::Read, at, len, buffer });
+        out.push(Command::Read { io, device, at, len, buffer, cause });
+    }
+
+    #[inline]
+    pub(crate) fn write(
+        &mut self,
+        (device, at): (DeviceId, Bytes),
+        len: Bytes,
+        buffer: Buffer,
+        purpose: Purpose,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
+        self.ledger.wrote(device, len, cause);
+        let io = self.start(InFlight { purpose, device, op: Op::Write, at, len, buffer });
+        out.push(Command::Write { io, device, at, len, buffer, cause });
+    }
+
+    pub(crate) fn discard(
+        &mut self,
+        (device, at): (DeviceId, Bytes),
+        len: Bytes,
+        purpose: Purpose,
+        out: &mut Commands,
+    ) {
+        self.ledger.devices[device.index()].discards += 1;
+        let io = self.start(InFlight { purpose, device, op: Op::Discard, at, len, buffer: Buffer::Metadata });
+        out.push(Command::Discard { io, device, at, len });
+    }
+
+    pub(crate) fn zero(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, purpose: Purpose, out: &mut Commands) {
+        self.ledger.devices[device.index()].discards += 1;
+        let io = self.start(InFlight { purpose, device, op: Op::Discard, at, len, buffer: Buffer::Metadata });
+        out.push(Command::Zero { io, device, at, len });
+    }
+
+    /// Flushes the device if anything completed on it since its last flush; says whether it did.
+    pub(crate) fn flush_if_needed(&mut self, device: DeviceId, purpose: Purpose, out: &mut Commands) -> bool {
+        let state = &mut self.devices[device.index()];
+        if !state.unflushed {
+            return false;
+        }
+        // What completes from now on is not covered by this flush.
+        state.unflushed = false;
+        self.ledger.devices[device.index()].flushes += 1;
+        let none = Bytes::ZERO;
+        let io = self.start(InFlight { purpose, device, op: Op::Flush, at: none, len: none, buffer: Buffer::Metadata });
+        out.push(Command::Flush { io, device });
+        true
+    }
+
+    /// Takes a completed command off the table.
+    #[inline]
+    pub(crate) fn finish(&mut self, now: Nanos, io: IoId, failed: bool) -> InFlight {
+        let command = self.in_flight[io.0];
+        self.in_flight.remove(io.0);
+        let state = &mut self.devices[command.device.index()];
+        assert!(state.in_flight > 0, "command {} completed twice", io.0);
+        state.in_flight -= 1;
+        match command.op {
+            Op::Read => {}
+            Op::Write | Op::Discard => state.unflushed = true,
+            // A failed flush covers nothing.
+            Op::Flush => state.unflushed |= failed,
+        }
+        if failed {
+            self.ledger.devices[command.device.index()].errors += 1;
+        }
+        if state.in_flight == 0 {
+            state.idle_since = now;
+            if let Some(Some(after)) = self.tuning.spin_down_after.get(command.device.index()) {
+                let due = now.saturating_add(*after);
+                self.due(due);
+            }
+        }
+        command
+    }
+
+    // Timers.
+
+    /// Something is due at `time`.
+    #[inline]
+    pub(crate) fn due(&mut self, time: Nanos) {
+        self.deadline = self.deadline.min(time);
+    }
+
+    pub(crate) fn deadline(&self) -> Nanos {
+        self.deadline
+    }
+
+    /// Forgets the deadline; the caller's timers declare theirs again.
+    pub(crate) fn clear_deadline(&mut self) {
+        self.deadline = Nanos::MAX;
+    }
+
+    /// Spins idle devices down (GreenDM, section 2.4).
+    pub(crate) fn tick_power(&mut self, now: Nanos, out: &mut Commands) {
+        for index in 0..self.devices.len() {
+            let Some(Some(after)) = self.tuning.spin_down_after.get(index).copied() else { continue };
+            let state = &mut self.devices[index];
+            if state.standby || state.in_flight > 0 {
+                continue;
+            }
+            let due = state.idle_since.saturating_add(after);
+            if due <= now {
+                state.standby = true;
+                self.ledger.devices[index].spin_downs += 1;
+                out.push(Command::Power { device: DeviceId(index as u8), state: Power::Standby });
+            } else {
+                self.due(due);
+            }
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.requests.len() == 0 && self.in_flight.len() == 0
+    }
+}

@@ -1,0 +1,42 @@
+//! GreenDM's endurance model (section 2.5): how much of its life a device has spent, in parts per million ("eu").
+
+use peryton_units::Bytes;
+
+/// One million eu is a new device; zero is one that has reached its limit.
+pub const NEW_DEVICE_EU: f64 = 1_000_000.0;
+
+/// Limits of GreenDM's Table II.
+pub mod limits {
+    use peryton_units::Bytes;
+    /// What the paper's SSD can be written in its life: 36,500 GB.
+    pub const SSD_WRITTEN: Bytes = Bytes(36_500_000_000_000);
+    /// How often the paper's disk can be started and stopped.
+    pub const HDD_START_STOPS: u64 = 300_000;
+}
+
+/// Endurance spent by flash, in eu: equation (3) times a million, with reads counted as writes / `read_effect`
+/// (section 2.5); `None` leaves reads out.
+pub fn flash_wear_eu(written: Bytes, read: Bytes, read_effect: Option<u32>, limit: Bytes) -> f64 {
+    let reads = read_effect.map_or(0.0, |ratio| read.0 as f64 / f64::from(ratio));
+    NEW_DEVICE_EU * (written.0 as f64 + reads) / limit.0 as f64
+}
+
+/// Endurance spent by a disk, in eu: equation (4) times a million.
+pub fn disk_wear_eu(start_stops: u64, limit: u64) -> f64 {
+    NEW_DEVICE_EU * start_stops as f64 / limit as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// papers.md, section 1: 36.5 GB written are 1,000 eu.
+    #[test]
+    fn the_papers_example_is_exact() {
+        let gb = |n: f64| Bytes((n * 1e9) as u64);
+        assert_eq!(flash_wear_eu(gb(36.5), Bytes::ZERO, None, limits::SSD_WRITTEN), 1000.0);
+        assert_eq!(flash_wear_eu(gb(36.5), gb(365.0), Some(10), limits::SSD_WRITTEN), 2000.0);
+        assert_eq!(flash_wear_eu(Bytes::ZERO, gb(3650.0), Some(100), limits::SSD_WRITTEN), 1000.0);
+        assert_eq!(disk_wear_eu(300, limits::HDD_START_STOPS), 1000.0);
+    }
+}

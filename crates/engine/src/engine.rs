@@ -1,0 +1,216 @@
+//! The engine's face: checks what comes in, hands it to the placement, and keeps the clock.
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    command::{Commands, DeviceId, IoId, Request, RequestId},
+    config::{Config, Placement, Tuning},
+    core::{Core, Purpose},
+    error::{ConfigError, DeviceError, RequestError, TuningError},
+    hybrid::{Hybrid, Layout, Mode},
+    ledger::Ledger,
+    linear::Linear,
+};
+
+#[derive(Debug)]
+enum Placed {
+    Linear(Linear),
+    Hybrid(Box<Hybrid>),
+}
+
+/// A hybrid drive.
+#[derive(Debug)]
+pub struct Engine {
+    core: Core,
+    placed: Placed,
+    volume_size: Bytes,
+    device_bytes: Vec<Bytes>,
+}
+
+impl Engine {
+    /// An empty, freshly formatted drive on devices that read as zeros.
+    pub fn new(config: Config) -> Result<Engine, ConfigError> {
+        let Config { devices, placement, mut tuning } = config;
+        tuning.spin_down_after.resize(devices.len(), None);
+        tuning.check()?;
+        let mut device_bytes = devices.clone();
+        let mut hybrid = |mode, pair| -> Result<(Placed, Bytes), ConfigError> {
+            let layout = Layout::new(mode, pair, &devices)?;
+            for device in [layout.fast, layout.slow] {
+                device_bytes[device.index()] = layout.device_bytes(device);
+            }
+            let hybrid = Hybrid::new(mode, layout, &tuning);
+            hybrid.check(&tuning)?;
+            Ok((Placed::Hybrid(Box::new(hybrid)), layout.volume_size()))
+        };
+        let (placed, volume_size) = match placement {
+            Placement::Single { device } => {
+                let linear = Linear::new(&[device], &devices)?;
+                let size = linear.size();
+                (Placed::Linear(linear), size)
+            }
+            Placement::Linear { devices: order } => {
+                let linear = Linear::new(&order, &devices)?;
+                let size = linear.size();
+                (Placed::Linear(linear), size)
+            }
+            Placement::Tiering(pair) => hybrid(Mode::Tiering, pair)?,
+            Placement::Caching(pair) => hybrid(Mode::Caching, pair)?,
+        };
+        Ok(Engine { core: Core::new(devices.len(), tuning), placed, volume_size, device_bytes })
+    }
+
+    /// The size of the volume that the host sees.
+    pub fn volume_size(&self) -> Bytes {
+        self.volume_size
+    }
+
+    /// How much of each device the volume occupies: data, spare extents and metadata.
+    pub fn device_bytes(&self) -> &[Bytes] {
+        &self.device_bytes
+    }
+
+    /// How many move buffers (each one extent long) a driver must own. Grows when `max_moves` is raised.
+    pub fn move_buffers(&self) -> u32 {
+        match &self.placed {
+            Placed::Linear(_) => 0,
+            Placed::Hybrid(hybrid) => hybrid.move_buffers(&self.core.tuning),
+        }
+    }
+
+    /// A request from the host. Pushes what has to be done onto `out`.
+    #[inline]
+    pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
+        let core = &mut self.core;
+        core.ledger.requests[request.op as usize] += 1;
+        let index = core.begin(id);
+        let end = request.offset.0.checked_add(request.len.0);
+        let mut result = Ok(());
+        if request.op == Op::Flush {
+            match &mut self.placed {
+                Placed::Linear(linear) => linear.flush(core, index, out),
+                Placed::Hybrid(hybrid) => {
+                    core.add_part(index);
+                    hybrid.flush(core, now, index, out);
+                }
+            }
+        } else if end.is_none_or(|end| end > self.volume_size.0) {
+            result = Err(RequestError::OutOfRange);
+        } else if request.len > Bytes::ZERO {
+            match &mut self.placed {
+                Placed::Linear(linear) => linear.submit(core, index, request, out),
+                Placed::Hybrid(hybrid) => hybrid.submit(core, now, index, request, out),
+            }
+        }
+        core.part_done(index, result, out);
+    }
+
+    /// A command that the driver has carried out, or failed to.
+    #[inline]
+    pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>, out: &mut Commands) {
+        let failed = result.is_err();
+        let core = &mut self.core;
+        let command = core.finish(now, io, failed);
+        match (command.purpose, &mut self.placed) {
+            (Purpose::Host { request, first, count }, Placed::Hybrid(hybrid)) => {
+                hybrid.host_done(core, now, &command, (request, first, count), failed, out);
+            }
+            (Purpose::Host { request, .. } | Purpose::HostFlush { request }, _) => {
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                core.part_done(request, result, out);
+            }
+            (Purpose::Through { write }, Placed::Hybrid(hybrid)) => {
+                hybrid.through_step(core, now, write, command.device, failed, out);
+            }
+            (Purpose::Move { index }, Placed::Hybrid(hybrid)) => hybrid.move_step(core, now, index, failed, out),
+            (Purpose::Commit, Placed::Hybrid(hybrid)) => hybrid.commit_step(core, now, failed, out),
+            (Purpose::Checkpoint, Placed::Hybrid(hybrid)) => {
+                hybrid.checkpoint_step(core, now, command.device, failed, out);
+            }
+            (Purpose::Hint, _) => {}
+            (purpose, Placed::Linear(_)) => unreachable!("{purpose:?} on a drive without a map"),
+        }
+    }
+
+    /// Timers: spin-down, write-back delay, commit interval. Cheap when nothing is due. Returns the next deadline.
+    pub fn tick(&mut self, now: Nanos, out: &mut Commands) -> Option<Nanos> {
+        if now < self.core.deadline() {
+            return self.deadline();
+        }
+        self.core.clear_deadline();
+        if let Placed::Hybrid(hybrid) = &mut self.placed {
+            hybrid.tick(&mut self.core, now, out);
+        }
+        self.core.tick_power(now, out);
+        self.deadline()
+    }
+
+    /// The next deadline, without doing anything: never later than the true one.
+    #[inline]
+    pub fn deadline(&self) -> Option<Nanos> {
+        let deadline = self.core.deadline();
+        (deadline != Nanos::MAX).then_some(deadline)
+    }
+
+    /// Live re-tuning; everything but what the format fixed. Errors leave the engine as it was.
+    pub fn retune(&mut self, now: Nanos, mut tuning: Tuning, out: &mut Commands) -> Result<(), TuningError> {
+        tuning.spin_down_after.resize(self.device_bytes.len(), None);
+        tuning.check()?;
+        if let Placed::Hybrid(hybrid) = &self.placed {
+            hybrid.check(&tuning)?;
+        }
+        let before = std::mem::replace(&mut self.core.tuning, tuning);
+        self.core.due(now);
+        if let Placed::Hybrid(hybrid) = &mut self.placed {
+            hybrid.retuned(&mut self.core, &before, now, out);
+        }
+        Ok(())
+    }
+
+    /// The present tuning.
+    pub fn tuning(&self) -> &Tuning {
+        &self.core.tuning
+    }
+
+    /// Everything counted so far.
+    pub fn ledger(&self) -> &Ledger {
+        &self.core.ledger
+    }
+
+    /// Starts counting anew, as after a warm-up.
+    pub fn reset_ledger(&mut self) {
+        self.core.ledger = Ledger::new(self.device_bytes.len());
+    }
+
+    /// Fills the map as a scan of the whole volume would, without I/O (GreenDM, section 3.3): tiering maps every
+    /// extent, lowest addresses to the fast device first. The other placements have nothing to fill.
+    pub fn fill(&mut self) {
+        if let Placed::Hybrid(hybrid) = &mut self.placed {
+            hybrid.fill(&self.core.tuning);
+        }
+    }
+
+    /// Whether nothing is in flight and nothing waits: no request, no move, no commit.
+    pub fn is_idle(&self) -> bool {
+        self.core.is_idle()
+            && match &self.placed {
+                Placed::Linear(_) => true,
+                Placed::Hybrid(hybrid) => hybrid.is_idle(),
+            }
+    }
+
+    /// Panics if the engine's own books do not agree. For tests: it walks the whole map.
+    pub fn check_invariants(&self) {
+        if let Placed::Hybrid(hybrid) = &self.placed {
+            hybrid.check_invariants();
+        }
+    }
+
+    /// The devices that have a role in the placement, fast first.
+    pub fn roles(&self) -> Option<(DeviceId, DeviceId)> {
+        match &self.placed {
+            Placed::Linear(_) => None,
+            Placed::Hybrid(hybrid) => Some((hybrid.layout.fast, hybrid.layout.slow)),
+        }
+    }
+}

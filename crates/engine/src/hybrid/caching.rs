@@ -1,0 +1,81 @@
+//! Caching (GreenDM, section 2.3): every extent has its home on the slow device; the fast device holds copies.
+
+use peryton_units::{Nanos, Op};
+
+use super::{Fragment, Hybrid, Route, moves::Drained};
+use crate::{command::Commands, config::WritePolicy, core::Core, extent_map::Place};
+
+impl Hybrid {
+    /// Where an extent lives when it is not cached.
+    #[inline]
+    pub(super) fn home(&self, extent: u32) -> Place {
+        self.layout.slow_place(extent)
+    }
+
+    #[inline]
+    pub(super) fn route_caching(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        fragment: Fragment,
+        out: &mut Commands,
+    ) -> Route {
+        let extent = &self.extents[fragment.extent as usize];
+        let Some(slot) = extent.slot() else {
+            let home = self.home(fragment.extent);
+            if fragment.op == Op::Discard {
+                return self.direct(now, fragment, home);
+            }
+            // A write that goes around the cache does not bring its extent in.
+            let may_promote = fragment.op == Op::Read || core.tuning.write != WritePolicy::Around;
+            if may_promote {
+                if self.misses_and_promotes(core, now, fragment, out) {
+                    return Route::Taken;
+                }
+            } else if fragment.first {
+                core.ledger.fast_misses += 1;
+            }
+            return self.direct(now, fragment, home);
+        };
+        match fragment.op {
+            Op::Read => {}
+            Op::Discard if self.covers_extent(fragment) => {
+                self.start_drain(core, now, fragment, Drained::Discard, out);
+                return Route::Taken;
+            }
+            Op::Discard => {
+                // A hint for part of a cached extent: the copy and the home would have to be told alike. Not worth it.
+                core.part_done(fragment.request, Ok(()), out);
+                return Route::Taken;
+            }
+            Op::Write if core.tuning.write == WritePolicy::Through => {
+                core.ledger.fast_hits += u64::from(fragment.first);
+                self.policy.accessed(slot);
+                self.write_through(core, now, fragment, slot, out);
+                return Route::Taken;
+            }
+            Op::Write if core.tuning.write == WritePolicy::Around && !extent.dirty => {
+                core.ledger.fast_misses += u64::from(fragment.first);
+                self.start_drain(core, now, fragment, Drained::Invalidate, out);
+                return Route::Taken;
+            }
+            // A dirty copy is newer than its home whatever the policy is now: it takes the write and is written back.
+            Op::Write => self.became_dirty(core, now, fragment.extent, out),
+            Op::Flush => unreachable!("a flush has no extent"),
+        }
+        core.ledger.fast_hits += u64::from(fragment.first);
+        self.policy.accessed(slot);
+        self.direct(now, fragment, Place(slot.0))
+    }
+
+    /// Drops a clean copy, so that its slot may be used again after the next commit.
+    pub(super) fn drop_clean(&mut self, core: &mut Core, now: Nanos, extent: u32) {
+        let entry = &mut self.extents[extent as usize];
+        debug_assert!(!entry.dirty && entry.in_flight == 0, "extent {extent} is in use or dirty");
+        let slot = entry.slot().expect("only a cached extent is dropped");
+        entry.set_place(None);
+        entry.misses = 0;
+        self.release_slot(slot, true, false);
+        self.journal.update(core, now);
+    }
+}

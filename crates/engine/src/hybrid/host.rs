@@ -1,0 +1,208 @@
+//! The host's side: requests are cut at extent borders, routed, merged where neighbours stay neighbours, and answered.
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use super::{Fragment, Hybrid, Mode, Request, Route, Run};
+use crate::{
+    command::{Buffer, Cause, Commands, DeviceId},
+    core::{Core, InFlight, Purpose, RequestIndex},
+    error::RequestError,
+    extent_map::Place,
+};
+
+impl Hybrid {
+    /// Takes a read, write or discard that lies within the volume and is not empty.
+    #[inline]
+    pub(crate) fn submit(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        request: RequestIndex,
+        asked: Request,
+        out: &mut Commands,
+    ) {
+        let (mut extent, mut within) = self.layout.split(asked.offset);
+        let mut offset = 0;
+        let mut run: Option<Run> = None;
+        while offset < asked.len.0 {
+            let len = (self.layout.extent_bytes - u64::from(within)).min(asked.len.0 - offset) as u32;
+            let fragment = Fragment { request, op: asked.op, extent, within, len, offset: Bytes(offset), first: true };
+            core.add_part(request);
+            if let Route::Direct(device, at) = self.route(core, now, fragment, out) {
+                run = self.extend(core, run, fragment, device, at, out);
+            }
+            offset += u64::from(len);
+            extent += 1;
+            within = 0;
+        }
+        if let Some(run) = run {
+            self.issue(core, run, out);
+        }
+    }
+
+    /// Routes a fragment that has waited.
+    pub(super) fn resume(&mut self, core: &mut Core, now: Nanos, fragment: Fragment, out: &mut Commands) {
+        let fragment = Fragment { first: false, ..fragment };
+        if let Route::Direct(device, at) = self.route(core, now, fragment, out) {
+            let run = Run { fragment, device, at, len: Bytes(u64::from(fragment.len)), extents: 1 };
+            self.issue(core, run, out);
+        }
+    }
+
+    #[inline]
+    fn route(&mut self, core: &mut Core, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
+        let extent = &self.extents[fragment.extent as usize];
+        if let Some(index) = extent.moving() {
+            if self.waits_for_move(core, now, index, fragment, out) {
+                return Route::Taken;
+            }
+        } else if extent.lost && !self.may_access_lost(fragment) {
+            core.part_done(fragment.request, Err(RequestError::Lost), out);
+            return Route::Taken;
+        }
+        match self.mode {
+            Mode::Tiering => self.route_tiering(core, now, fragment, out),
+            Mode::Caching => self.route_caching(core, now, fragment, out),
+        }
+    }
+
+    /// What was lost stays lost until all of it is written or discarded.
+    fn may_access_lost(&self, fragment: Fragment) -> bool {
+        self.covers_extent(fragment) && fragment.op != Op::Read
+    }
+
+    pub(super) fn covers_extent(&self, fragment: Fragment) -> bool {
+        u64::from(fragment.len) == self.layout.extent_bytes
+    }
+
+    /// A plain access to where the extent is.
+    #[inline]
+    pub(super) fn direct(&mut self, now: Nanos, fragment: Fragment, place: Place) -> Route {
+        let extent = &mut self.extents[fragment.extent as usize];
+        extent.access(now);
+        extent.in_flight += 1;
+        extent.lost &= fragment.op == Op::Read;
+        let (device, at) = self.layout.at(place);
+        Route::Direct(device, at + Bytes(u64::from(fragment.within)))
+    }
+
+    /// Adds a fragment to the run if it continues it; otherwise issues the run and starts another.
+    #[inline]
+    fn extend(
+        &mut self,
+        core: &mut Core,
+        run: Option<Run>,
+        fragment: Fragment,
+        device: DeviceId,
+        at: Bytes,
+        out: &mut Commands,
+    ) -> Option<Run> {
+        let len = Bytes(u64::from(fragment.len));
+        match run {
+            Some(mut run)
+                if run.device == device
+                    && run.at + run.len == at
+                    && run.fragment.extent + run.extents == fragment.extent =>
+            {
+                run.len += len;
+                run.extents += 1;
+                // One command answers both: the later fragment's part is no longer needed.
+                core.part_done(fragment.request, Ok(()), out);
+                Some(run)
+            }
+            before => {
+                if let Some(run) = before {
+                    self.issue(core, run, out);
+                }
+                Some(Run { fragment, device, at, len, extents: 1 })
+            }
+        }
+    }
+
+    #[inline]
+    fn issue(&mut self, core: &mut Core, run: Run, out: &mut Commands) {
+        let Run { fragment, device, at, len, extents } = run;
+        let request = fragment.request;
+        let purpose = Purpose::Host { request, first: fragment.extent, count: extents };
+        let buffer = Buffer::Request { id: core.id_of(request), offset: fragment.offset };
+        match fragment.op {
+            Op::Read => core.read((device, at), len, buffer, purpose, Cause::Host, out),
+            Op::Write => core.write((device, at), len, buffer, purpose, Cause::Host, out),
+            Op::Discard => core.discard((device, at), len, purpose, out),
+            Op::Flush => unreachable!("a flush has no range to cut"),
+        }
+    }
+
+    /// A plain access has completed.
+    #[inline]
+    pub(crate) fn host_done(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        command: &InFlight,
+        (request, first, count): (RequestIndex, u32, u32),
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        if failed && command.op == Op::Read && self.mode == Mode::Caching && command.device == self.layout.fast {
+            self.read_home_instead(core, now, command, request, first, count, out);
+            return;
+        }
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        core.part_done(request, result, out);
+        for extent in first..first + count {
+            self.access_ended(core, now, extent, out);
+        }
+    }
+
+    /// An access to the extent is over; a move may have waited for the last one.
+    #[inline]
+    pub(super) fn access_ended(&mut self, core: &mut Core, now: Nanos, extent: u32, out: &mut Commands) {
+        let entry = &mut self.extents[extent as usize];
+        assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
+        entry.in_flight -= 1;
+        if entry.in_flight == 0
+            && let Some(index) = entry.moving()
+        {
+            self.drained(core, now, index, out);
+        }
+    }
+
+    /// The cache failed a read: clean extents are read from their homes, a dirty one is an error.
+    #[allow(clippy::too_many_arguments)]
+    fn read_home_instead(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        command: &InFlight,
+        request: RequestIndex,
+        first: u32,
+        count: u32,
+        out: &mut Commands,
+    ) {
+        let Buffer::Request { offset, .. } = command.buffer else {
+            unreachable!("a host read goes into the request's buffer")
+        };
+        let data_at = self.layout.metadata.data_at;
+        let (_, within) = self.layout.split(command.at - data_at);
+        let (mut within, mut done) = (u64::from(within), 0);
+        for extent in first..first + count {
+            let len = (self.layout.extent_bytes - within).min(command.len.0 - done);
+            if self.extents[extent as usize].dirty {
+                core.add_part(request);
+                core.part_done(request, Err(RequestError::Device), out);
+                self.access_ended(core, now, extent, out);
+            } else {
+                core.add_part(request);
+                let home = self.home(extent);
+                let (device, at) = self.layout.at(home);
+                let buffer = Buffer::Request { id: core.id_of(request), offset: offset + Bytes(done) };
+                let purpose = Purpose::Host { request, first: extent, count: 1 };
+                core.read((device, at + Bytes(within)), Bytes(len), buffer, purpose, Cause::Host, out);
+            }
+            done += len;
+            within = 0;
+        }
+        core.part_done(request, Ok(()), out);
+    }
+}

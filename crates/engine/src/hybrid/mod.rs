@@ -1,0 +1,475 @@
+//! Two unlike devices and a map between them: what tiering and caching share.
+//!
+//! `tiering.rs` and `caching.rs` say where an access goes; `moves.rs` is the state machine that carries extents from
+//! one device to the other; `room.rs` chooses who leaves; `writeback.rs` and `through.rs` are caching's write policies.
+
+mod caching;
+mod host;
+mod invariants;
+mod moves;
+mod room;
+mod through;
+mod tiering;
+mod writeback;
+
+use std::collections::VecDeque;
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    command::{Buffer, Commands, DeviceId, Request},
+    commit::{Committed, Freed, Journal, MetadataLayout, Waiter},
+    config::{Hybrid as Devices, Tuning},
+    core::{Core, Purpose, RequestIndex},
+    error::{ConfigError, TuningError},
+    extent_map::{Extent, Place},
+    free_map::FreeMap,
+    replacement::{Policy, SlotIndex, View},
+    slab::Slab,
+};
+use moves::Move;
+use through::ThroughWrite;
+
+/// Smallest and largest extent; all are multiples of the smallest (GreenDM, section 2.3).
+const SMALLEST_EXTENT: Bytes = Bytes::kib(4);
+const LARGEST_EXTENT: Bytes = Bytes::gib(1);
+/// The most extents that the map can number.
+const MOST_EXTENTS: u64 = 1 << 31;
+/// Spare extents, so that moves find room on a full drive and a freed extent need not be reused before the commit that
+/// freed it is durable (GreenDM, section 2.3: "a small number of extra reserved extents").
+const MOST_SPARE: u32 = 256;
+
+/// Which of the two ways to use the fast device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Tiering,
+    Caching,
+}
+
+/// The part of a host request that falls into one extent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fragment {
+    request: RequestIndex,
+    op: Op,
+    extent: u32,
+    /// Offset within the extent, and length.
+    within: u32,
+    len: u32,
+    /// Offset within the request's buffer.
+    offset: Bytes,
+    /// It has not been routed before: it counts in the ledger, and it may promote.
+    first: bool,
+}
+
+/// Where a fragment goes.
+enum Route {
+    /// To this place on this device, as a plain command.
+    Direct(DeviceId, Bytes),
+    /// It waits, is under way by other means, or has been answered.
+    Taken,
+}
+
+/// Neighbouring fragments that became neighbours on a device: one command.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    fragment: Fragment,
+    device: DeviceId,
+    at: Bytes,
+    len: Bytes,
+    extents: u32,
+}
+
+/// Sizes and offsets, fixed by the format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) fast: DeviceId,
+    pub(crate) slow: DeviceId,
+    extent_bytes: u64,
+    /// log2 of the extent size where it is a power of two: a shift is cheaper than a division on the hit path.
+    shift: Option<u32>,
+    /// Slots of the fast device, spare ones included, and how many the map may use at once.
+    fast_slots: u32,
+    fast_usable: u32,
+    slow_slots: u32,
+    /// Extents of the volume.
+    pub(crate) extents: u32,
+    spare: u32,
+    metadata: MetadataLayout,
+}
+
+impl Layout {
+    pub(crate) fn new(mode: Mode, hybrid: Devices, devices: &[Bytes]) -> Result<Layout, ConfigError> {
+        let Devices { fast, slow, extent } = hybrid;
+        for device in [fast, slow] {
+            if device.index() >= devices.len() || fast == slow {
+                return Err(ConfigError::Device { device: device.index(), devices: devices.len() });
+            }
+        }
+        if !(SMALLEST_EXTENT..=LARGEST_EXTENT).contains(&extent) || !extent.is_multiple_of(SMALLEST_EXTENT) {
+            return Err(ConfigError::Extent { extent });
+        }
+        let slots = |device: DeviceId, need: u64| {
+            let size = devices[device.index()];
+            let slots = size.0 / extent.0;
+            if slots < need {
+                let need = extent * need;
+                return Err(ConfigError::TooSmall { device: device.index(), size, need });
+            }
+            if slots > MOST_EXTENTS {
+                return Err(ConfigError::TooManyExtents { extents: slots, most: MOST_EXTENTS });
+            }
+            Ok(slots as u32)
+        };
+        let (fast_slots, slow_slots) = (slots(fast, 1)?, slots(slow, 2)?);
+        let spare = (fast_slots.min(slow_slots) / 8).clamp(1, MOST_SPARE);
+        let (fast_physical, extents, entries) = match mode {
+            Mode::Tiering => {
+                let extents = u64::from(fast_slots) + u64::from(slow_slots - spare);
+                if extents > MOST_EXTENTS {
+                    return Err(ConfigError::TooManyExtents { extents, most: MOST_EXTENTS });
+                }
+                (fast_slots, extents as u32, extents)
+            }
+            Mode::Caching => (fast_slots + spare, slow_slots, u64::from(fast_slots + spare)),
+        };
+        Ok(Layout {
+            fast,
+            slow,
+            extent_bytes: extent.0,
+            shift: extent.0.is_power_of_two().then(|| extent.0.trailing_zeros()),
+            fast_slots: fast_physical,
+            fast_usable: fast_slots,
+            slow_slots,
+            extents,
+            spare,
+            metadata: MetadataLayout::new(entries),
+        })
+    }
+
+    pub(crate) fn volume_size(&self) -> Bytes {
+        Bytes(u64::from(self.extents) * self.extent_bytes)
+    }
+
+    pub(crate) fn device_bytes(&self, device: DeviceId) -> Bytes {
+        let slots = if device == self.fast { self.fast_slots } else { self.slow_slots };
+        self.metadata.device_bytes(Bytes(u64::from(slots) * self.extent_bytes))
+    }
+
+    #[inline]
+    fn split(&self, offset: Bytes) -> (u32, u32) {
+        match self.shift {
+            Some(shift) => ((offset.0 >> shift) as u32, (offset.0 & (self.extent_bytes - 1)) as u32),
+            None => ((offset.0 / self.extent_bytes) as u32, (offset.0 % self.extent_bytes) as u32),
+        }
+    }
+
+    /// The slot of the fast device that a place is, or the slow device's.
+    #[inline]
+    fn fast_slot(&self, place: Place) -> Option<SlotIndex> {
+        (place.0 < self.fast_slots).then_some(SlotIndex(place.0))
+    }
+
+    fn slow_slot(&self, place: Place) -> u32 {
+        place.0 - self.fast_slots
+    }
+
+    fn slow_place(&self, slot: u32) -> Place {
+        Place(self.fast_slots + slot)
+    }
+
+    /// Where a place begins.
+    #[inline]
+    fn at(&self, place: Place) -> (DeviceId, Bytes) {
+        let (device, slot) =
+            if place.0 < self.fast_slots { (self.fast, place.0) } else { (self.slow, place.0 - self.fast_slots) };
+        (device, self.metadata.data_at + Bytes(u64::from(slot) * self.extent_bytes))
+    }
+}
+
+/// A tiering or caching drive.
+#[derive(Debug)]
+pub(crate) struct Hybrid {
+    pub(crate) mode: Mode,
+    pub(crate) layout: Layout,
+    extents: Vec<Extent>,
+    /// For each slot of the fast device the extent in it plus one, zero for none.
+    slots: Vec<u32>,
+    policy: Policy,
+    fast_free: FreeMap,
+    /// Tiering only; caching has a home for each extent.
+    slow_free: FreeMap,
+    /// Places that may hold an earlier tenant's data, by index; a fresh device reads as zeros.
+    stale: Vec<u64>,
+    moves: Slab<Move>,
+    /// Moves whose buffers hold acknowledged writes.
+    volatile: Vec<u32>,
+    /// Copying moves in flight (MCML counts these), and those of them that empty the fast device.
+    copying: u32,
+    leaving: u32,
+    /// Move buffers that are not in use.
+    buffers: Vec<u32>,
+    buffer_count: u32,
+    /// Slots of the fast device that the map uses or a move has reserved.
+    resident: u32,
+    /// Between LT and HT: extents are being taken off the fast device.
+    making_room: bool,
+    writebacks: VecDeque<(u32, Nanos)>,
+    writing_back: u32,
+    through: Slab<ThroughWrite>,
+    through_in_flight: Vec<u32>,
+    journal: Journal,
+    /// Host flushes that wait for moves whose writes were acknowledged from RAM: with the sequence up to which they
+    /// wait.
+    flushes: Vec<(RequestIndex, u64)>,
+    /// Counts moves, so that a flush knows which came before it.
+    sequence: u64,
+}
+
+impl Hybrid {
+    pub(crate) fn new(mode: Mode, layout: Layout, tuning: &Tuning) -> Hybrid {
+        let slow_free = if mode == Mode::Tiering { layout.slow_slots } else { 1 };
+        let places = layout.fast_slots as usize + layout.slow_slots as usize;
+        Hybrid {
+            mode,
+            layout,
+            extents: vec![Extent::default(); layout.extents as usize],
+            slots: vec![0; layout.fast_slots as usize],
+            policy: Policy::new(tuning.replacement, layout.fast_slots),
+            fast_free: FreeMap::full(layout.fast_slots),
+            slow_free: FreeMap::full(slow_free),
+            stale: vec![0; places.div_ceil(64)],
+            moves: Slab::new(),
+            volatile: Vec::new(),
+            copying: 0,
+            leaving: 0,
+            buffers: Vec::new(),
+            buffer_count: 0,
+            resident: 0,
+            making_room: false,
+            writebacks: VecDeque::new(),
+            writing_back: 0,
+            through: Slab::new(),
+            through_in_flight: Vec::new(),
+            journal: Journal::new(layout.metadata, layout.fast, layout.slow),
+            flushes: Vec::new(),
+            sequence: 0,
+        }
+    }
+
+    pub(crate) fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
+        if tuning.demotion_high >= self.layout.fast_usable && tuning.demotion_high > 0 {
+            return Err(TuningError::Range {
+                key: "placement.demotion.high",
+                value: tuning.demotion_high.to_string(),
+                remedy: "it must be below the number of extents of the fast device: lower it, or use smaller extents",
+            });
+        }
+        Ok(())
+    }
+
+    /// To be called after the tuning in `core` has changed.
+    pub(crate) fn retuned(&mut self, core: &mut Core, before: &Tuning, now: Nanos, out: &mut Commands) {
+        if core.tuning.replacement != before.replacement {
+            self.policy = Policy::new(core.tuning.replacement, self.layout.fast_slots);
+            // The new policy learns the residents from the least to the most recently used.
+            let mut residents: Vec<(Nanos, u32)> = (0..self.layout.fast_slots)
+                .filter_map(|slot| {
+                    let extent = self.slots[slot as usize].checked_sub(1)?;
+                    Some((self.extents[extent as usize].last_access, slot))
+                })
+                .collect();
+            residents.sort_unstable();
+            for (_, slot) in residents {
+                self.policy.inserted(SlotIndex(slot));
+            }
+        }
+        core.due(now);
+        self.make_room(core, now, out);
+        self.pump_writebacks(core, now, out);
+    }
+
+    pub(crate) fn move_buffers(&self, tuning: &Tuning) -> u32 {
+        self.buffer_count.max(tuning.max_moves)
+    }
+
+    // Buffers and places.
+
+    fn take_buffer(&mut self) -> u32 {
+        self.buffers.pop().unwrap_or_else(|| {
+            self.buffer_count += 1;
+            self.buffer_count - 1
+        })
+    }
+
+    fn is_stale(&self, place: Place) -> bool {
+        self.stale[place.0 as usize / 64] >> (place.0 % 64) & 1 == 1
+    }
+
+    fn set_stale(&mut self, place: Place, stale: bool) {
+        let bit = 1 << (place.0 % 64);
+        let word = &mut self.stale[place.0 as usize / 64];
+        *word = if stale { *word | bit } else { *word & !bit };
+    }
+
+    /// Fast extents that are free, or will be once what is under way is done.
+    fn free_soon(&self) -> u32 {
+        self.layout.fast_usable - self.resident + self.leaving
+    }
+
+    /// Takes a slot of the fast device for `extent`. None if there is none: then a commit that frees some is under way
+    /// where one can help.
+    fn reserve_slot(&mut self, core: &mut Core, now: Nanos, extent: u32, out: &mut Commands) -> Option<SlotIndex> {
+        if self.resident >= self.layout.fast_usable {
+            return None;
+        }
+        let slot = self.fast_free.take_lowest();
+        if self.fast_free.count() <= self.layout.spare / 2 && self.journal.has_limbo() {
+            self.commit(core, now, out);
+        }
+        let slot = SlotIndex(slot?);
+        self.resident += 1;
+        self.slots[slot.0 as usize] = extent + 1;
+        self.policy.inserted(slot);
+        Some(slot)
+    }
+
+    /// Gives up a slot: at once if the durable map never pointed to it, else after the next commit.
+    fn release_slot(&mut self, slot: SlotIndex, committed: bool, discarded: bool) {
+        self.policy.removed(slot);
+        self.slots[slot.0 as usize] = 0;
+        self.resident -= 1;
+        self.release_place(Place(slot.0), committed, discarded);
+    }
+
+    fn release_place(&mut self, place: Place, committed: bool, discarded: bool) {
+        self.set_stale(place, true);
+        if committed {
+            self.journal.free(Freed { place, discarded });
+        } else {
+            self.free_now(place);
+        }
+    }
+
+    fn free_now(&mut self, place: Place) {
+        match self.layout.fast_slot(place) {
+            Some(slot) => self.fast_free.put(slot.0),
+            None => self.slow_free.put(self.layout.slow_slot(place)),
+        }
+    }
+
+    // Commits.
+
+    /// Commits what has been gathered.
+    fn commit(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        let mut committed = self.journal.commit(core, out);
+        // A commit with nothing to write is done at once; those who joined meanwhile want another.
+        while let Some(done) = committed {
+            committed = self.committed(core, now, done, out);
+        }
+    }
+
+    pub(crate) fn commit_step(&mut self, core: &mut Core, now: Nanos, failed: bool, out: &mut Commands) {
+        let mut committed = self.journal.step(core, failed, out);
+        while let Some(done) = committed {
+            committed = self.committed(core, now, done, out);
+        }
+    }
+
+    fn committed(&mut self, core: &mut Core, now: Nanos, done: Committed, out: &mut Commands) -> Option<Committed> {
+        for Freed { place, discarded } in &done.freed {
+            self.free_now(*place);
+            if *discarded {
+                let at = self.layout.at(*place);
+                core.discard(at, Bytes(self.layout.extent_bytes), Purpose::Hint, out);
+            }
+        }
+        for waiter in done.waiters {
+            match waiter {
+                Waiter::Flush(request) => {
+                    let result = if done.failed { Err(crate::error::RequestError::Device) } else { Ok(()) };
+                    core.part_done(request, result, out);
+                }
+                Waiter::Move(index) => self.move_committed(core, now, index, out),
+            }
+        }
+        if done.failed {
+            self.journal.postpone(core, now);
+            return None;
+        }
+        self.journal.checkpoint_if_needed(core, out);
+        if self.making_room {
+            self.make_room(core, now, out);
+        }
+        if self.journal.commit_again() { self.journal.commit(core, out) } else { None }
+    }
+
+    pub(crate) fn checkpoint_step(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        device: DeviceId,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        self.journal.checkpoint_step(core, device, failed, out);
+        if !self.journal.is_checkpointing() && self.journal.commit_again() {
+            self.commit(core, now, out);
+        }
+    }
+
+    /// A host flush: first the moves whose writes were acknowledged from RAM, then a commit, which flushes the devices
+    /// and the map.
+    pub(crate) fn flush(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, out: &mut Commands) {
+        self.flushes.push((request, self.sequence));
+        self.flushes_may_go(core, now, out);
+    }
+
+    fn flushes_may_go(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if self.flushes.is_empty() {
+            return;
+        }
+        let oldest = self.oldest_volatile_move();
+        let mut joined = false;
+        for (request, sequence) in std::mem::take(&mut self.flushes) {
+            if oldest.is_some_and(|oldest| oldest <= sequence) {
+                self.flushes.push((request, sequence));
+            } else {
+                self.journal.wait(Waiter::Flush(request));
+                joined = true;
+            }
+        }
+        if joined {
+            self.commit(core, now, out);
+        }
+    }
+
+    // Timers.
+
+    pub(crate) fn tick(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if self.journal.block_is_full() || self.journal.commit_is_due(core, now) {
+            self.commit(core, now, out);
+        }
+        if self.making_room {
+            self.make_room(core, now, out);
+        }
+        self.pump_writebacks(core, now, out);
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.moves.len() == 0 && self.flushes.is_empty() && self.journal.is_idle() && self.through_in_flight.is_empty()
+    }
+
+    fn view<'a>(slots: &'a [u32], extents: &'a mut [Extent], core: &Core, now: Nanos, clean_only: bool) -> View<'a> {
+        View { now, window: core.tuning.promotion_window, slots, extents, clean_only }
+    }
+
+    fn victim(&mut self, core: &Core, now: Nanos, clean_only: bool) -> Option<u32> {
+        let mut view = Self::view(&self.slots, &mut self.extents, core, now, clean_only);
+        let slot = self.policy.victim(&mut view)?;
+        Some(self.slots[slot.0 as usize] - 1)
+    }
+
+    fn move_buffer(&self, index: u32) -> Buffer {
+        Buffer::Move { index: self.moves[index].buffer, offset: Bytes::ZERO }
+    }
+}

@@ -1,0 +1,620 @@
+//! Moves: the small state machines that carry an extent from one place to another.
+//!
+//! ```text
+//! promotion   Reading → (waiters served from RAM) → Writing → done       a failed write: → WritingHome → done
+//! fill        Writing → done                                            the host's own data covers the extent
+//! demotion    Reading → Writing → done                                  an access cancels it
+//! eviction    Reading → Writing → done                                  dirty extents of the cache; an access cancels
+//! write-back  Reading → Writing → done                                  a write leaves the extent dirty
+//! zero        Writing → done                                            a reused place must not show its last tenant
+//! drain       Draining → (Writing | Committing) → done                  waits for accesses in flight, then detaches
+//! ```
+//! Map updates are gathered by the journal as moves end; what a move frees is free for reuse only after the commit.
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use super::{Fragment, Hybrid, Mode};
+use crate::{
+    command::{Buffer, Cause, Command, Commands},
+    commit::Waiter,
+    config::WritePolicy,
+    core::{Core, Purpose},
+    error::RequestError,
+    extent_map::Place,
+};
+
+/// What happens to an extent once no access to it is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// Tiering: the host discarded it; the mapping goes.
+    Unmap,
+    /// Caching: the host discarded it; home and copy go.
+    Discard,
+    /// Caching: its home is about to be written around the copy; the copy goes first, durably.
+    Invalidate,
+    /// Caching: copy and home may differ after a failure; the copy goes, and the write is answered with this.
+    Drop(Result<(), RequestError>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Promotion,
+    Fill,
+    Demotion,
+    Eviction,
+    WriteBack,
+    Zero,
+    Drain(Drained),
+    /// An allocation that found every free place waiting for its commit.
+    Allocation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Reading,
+    Writing,
+    WritingHome,
+    Draining,
+    Committing,
+}
+
+#[derive(Debug)]
+pub(super) struct Move {
+    pub(super) kind: Kind,
+    phase: Phase,
+    pub(super) extent: u32,
+    to: Option<Place>,
+    /// The move buffer, for kinds that copy.
+    pub(super) buffer: u32,
+    /// Commands in flight.
+    pending: u32,
+    failed: bool,
+    /// The host accessed the extent meanwhile; for `rewritten`, with a write.
+    accessed: bool,
+    rewritten: bool,
+    /// The buffer holds writes that the host has been told are done.
+    ram_dirty: bool,
+    sequence: u64,
+    /// The fragment that began it, where it has to be answered by the move itself.
+    trigger: Option<Fragment>,
+    waiters: Vec<Fragment>,
+}
+
+const NO_BUFFER: u32 = u32::MAX;
+
+impl Hybrid {
+    fn start(&mut self, kind: Kind, phase: Phase, extent: u32, to: Option<Place>, trigger: Option<Fragment>) -> u32 {
+        let copies = matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
+        let needs_buffer = copies && kind != Kind::Fill;
+        self.copying += u32::from(copies);
+        self.leaving += u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
+        self.writing_back += u32::from(kind == Kind::WriteBack);
+        self.sequence += 1;
+        let buffer = if needs_buffer { self.take_buffer() } else { NO_BUFFER };
+        let index = self.moves.insert(Move {
+            kind,
+            phase,
+            extent,
+            to,
+            buffer,
+            pending: 0,
+            failed: false,
+            accessed: false,
+            rewritten: false,
+            ram_dirty: false,
+            sequence: self.sequence,
+            trigger,
+            waiters: Vec::new(),
+        });
+        let entry = &mut self.extents[extent as usize];
+        assert!(entry.moving().is_none(), "extent {extent} is moved twice at once");
+        entry.set_moving(Some(index));
+        index
+    }
+
+    /// The move is over: its extent is free for others, and those who waited go on.
+    fn end(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        let (kind, extent, buffer, waiters) = (row.kind, row.extent, row.buffer, std::mem::take(&mut row.waiters));
+        debug_assert!(row.pending == 0 && row.trigger.is_none());
+        let was_volatile = std::mem::take(&mut row.ram_dirty);
+        self.moves.remove(index);
+        self.extents[extent as usize].set_moving(None);
+        if buffer != NO_BUFFER {
+            self.buffers.push(buffer);
+        }
+        if matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack) {
+            self.copying -= 1;
+        }
+        self.leaving -= u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
+        self.writing_back -= u32::from(kind == Kind::WriteBack);
+        for fragment in waiters {
+            self.resume(core, now, fragment, out);
+        }
+        if was_volatile {
+            self.volatile.retain(|volatile| *volatile != index);
+            self.flushes_may_go(core, now, out);
+        }
+        if self.making_room {
+            self.make_room(core, now, out);
+        }
+        if !self.writebacks.is_empty() {
+            self.pump_writebacks(core, now, out);
+        }
+        if self.journal.block_is_full() {
+            self.commit(core, now, out);
+        }
+    }
+
+    pub(super) fn oldest_volatile_move(&self) -> Option<u64> {
+        self.volatile.iter().map(|index| self.moves[*index].sequence).min()
+    }
+
+    fn move_read(&mut self, core: &mut Core, index: u32, place: Place, cause: Cause, out: &mut Commands) {
+        let buffer = self.move_buffer(index);
+        self.moves[index].pending += 1;
+        let len = Bytes(self.layout.extent_bytes);
+        core.read(self.layout.at(place), len, buffer, Purpose::Move { index }, cause, out);
+    }
+
+    fn move_write(&mut self, core: &mut Core, index: u32, place: Place, cause: Cause, out: &mut Commands) {
+        let buffer = self.move_buffer(index);
+        self.moves[index].pending += 1;
+        let len = Bytes(self.layout.extent_bytes);
+        core.ledger.moves.bytes += len;
+        core.write(self.layout.at(place), len, buffer, Purpose::Move { index }, cause, out);
+    }
+
+    // Beginnings.
+
+    /// Promotes the extent of a fragment that missed; the fragment waits for it. Refused under GreenDM's conditions
+    /// (section 2.3), each counted.
+    pub(super) fn try_promote(&mut self, core: &mut Core, now: Nanos, fragment: Fragment, out: &mut Commands) -> bool {
+        let extent = fragment.extent;
+        let cancelled = &mut core.ledger.moves.cancelled;
+        if self.journal.is_checkpointing() {
+            cancelled.metadata_flush += 1;
+            return false;
+        }
+        if self.extents[extent as usize].in_flight > 0 {
+            cancelled.in_use += 1;
+            return false;
+        }
+        if self.copying >= core.tuning.max_moves {
+            cancelled.move_limit += 1;
+            return false;
+        }
+        let Some(slot) = self.slot_for_promotion(core, now, extent, out) else {
+            core.ledger.moves.cancelled.fast_full += 1;
+            return false;
+        };
+        let to = Place(slot.0);
+        self.extents[extent as usize].access(now);
+        let fills = fragment.op == Op::Write
+            && self.covers_extent(fragment)
+            && (self.mode == Mode::Tiering || core.tuning.write == WritePolicy::Back);
+        if fills {
+            self.start_fill(core, fragment, to, out);
+        } else {
+            let from = self.current_place(extent);
+            let index = self.start(Kind::Promotion, Phase::Reading, extent, Some(to), None);
+            self.moves[index].waiters.push(fragment);
+            self.move_read(core, index, from, Cause::Promotion, out);
+        }
+        self.make_room(core, now, out);
+        true
+    }
+
+    /// Where an extent's data is: in its place, or in caching, when not cached, at home.
+    fn current_place(&self, extent: u32) -> Place {
+        match self.extents[extent as usize].place() {
+            Some(place) => place,
+            None => self.home(extent),
+        }
+    }
+
+    /// A write that covers its whole extent goes straight to the new place: nothing has to be read first.
+    pub(super) fn start_fill(&mut self, core: &mut Core, fragment: Fragment, to: Place, out: &mut Commands) {
+        let index = self.start(Kind::Fill, Phase::Writing, fragment.extent, Some(to), Some(fragment));
+        self.moves[index].pending = 1;
+        let buffer = Buffer::Request { id: core.id_of(fragment.request), offset: fragment.offset };
+        let len = Bytes(u64::from(fragment.len));
+        core.write(self.layout.at(to), len, buffer, Purpose::Move { index }, Cause::Host, out);
+    }
+
+    pub(super) fn start_demotion(&mut self, core: &mut Core, extent: u32, to: Place, out: &mut Commands) {
+        let from = self.current_place(extent);
+        let index = self.start(Kind::Demotion, Phase::Reading, extent, Some(to), None);
+        self.move_read(core, index, from, Cause::Demotion, out);
+    }
+
+    /// Copies a dirty extent home; an eviction then drops it.
+    pub(super) fn start_writeback(&mut self, core: &mut Core, extent: u32, evict: bool, out: &mut Commands) {
+        let from = self.current_place(extent);
+        let kind = if evict { Kind::Eviction } else { Kind::WriteBack };
+        let index = self.start(kind, Phase::Reading, extent, Some(self.home(extent)), None);
+        self.move_read(core, index, from, kind.cause(), out);
+    }
+
+    pub(super) fn start_zero(&mut self, core: &mut Core, fragment: Fragment, place: Place, out: &mut Commands) {
+        let index = self.start(Kind::Zero, Phase::Writing, fragment.extent, Some(place), None);
+        self.moves[index].waiters.push(fragment);
+        self.moves[index].pending = 1;
+        core.zero(self.layout.at(place), Bytes(self.layout.extent_bytes), Purpose::Move { index }, out);
+    }
+
+    pub(super) fn start_drain(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        fragment: Fragment,
+        then: Drained,
+        out: &mut Commands,
+    ) {
+        let extent = fragment.extent;
+        let index = self.start(Kind::Drain(then), Phase::Draining, extent, None, Some(fragment));
+        if self.extents[extent as usize].in_flight == 0 {
+            self.drained(core, now, index, out);
+        }
+    }
+
+    pub(super) fn wait_for_commit(&mut self, core: &mut Core, now: Nanos, fragment: Fragment, out: &mut Commands) {
+        let index = self.start(Kind::Allocation, Phase::Committing, fragment.extent, None, None);
+        self.moves[index].waiters.push(fragment);
+        self.journal.wait(Waiter::Move(index));
+        self.commit(core, now, out);
+    }
+
+    pub(super) fn wait_behind(&mut self, index: u32, fragment: Fragment) {
+        self.moves[index].waiters.push(fragment);
+    }
+
+    // What the host does meanwhile.
+
+    /// Whether a fragment has to wait for (or was served by) the move under way for its extent. Otherwise it passes,
+    /// and a move that it disturbs is cancelled.
+    pub(super) fn waits_for_move(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        index: u32,
+        fragment: Fragment,
+        out: &mut Commands,
+    ) -> bool {
+        let covers = self.covers_extent(fragment);
+        let row = &mut self.moves[index];
+        let waits = match (row.kind, row.phase) {
+            (Kind::Promotion, Phase::Writing) if fragment.op == Op::Read => {
+                // The buffer holds the extent's latest data until the fast device does.
+                Self::copy_from_move(core, row.buffer, fragment, out);
+                self.count_hit(core, now, fragment);
+                return true;
+            }
+            (Kind::Promotion | Kind::Fill | Kind::Zero | Kind::Drain(_) | Kind::Allocation, _) => true,
+            (Kind::Demotion, _) => {
+                row.accessed = true;
+                fragment.op == Op::Discard && covers
+            }
+            (Kind::Eviction | Kind::WriteBack, phase) => {
+                row.accessed = true;
+                row.rewritten |= fragment.op == Op::Write;
+                // Two writes to the home must not race.
+                let through = fragment.op == Op::Write && core.tuning.write == WritePolicy::Through;
+                (through && phase == Phase::Writing) || (fragment.op == Op::Discard && covers)
+            }
+        };
+        if waits {
+            self.moves[index].waiters.push(fragment);
+            self.count_hit(core, now, fragment);
+        }
+        waits
+    }
+
+    fn count_hit(&mut self, core: &mut Core, now: Nanos, fragment: Fragment) {
+        if fragment.first && fragment.op != Op::Discard {
+            core.ledger.fast_hits += 1;
+        }
+        let entry = &mut self.extents[fragment.extent as usize];
+        entry.access(now);
+        let moving = entry.moving().map(|index| &self.moves[index]);
+        if let Some(Move { kind: Kind::Promotion | Kind::Fill, to: Some(to), .. }) = moving
+            && let Some(slot) = self.layout.fast_slot(*to)
+        {
+            self.policy.accessed(slot);
+        }
+    }
+
+    fn copy_from_move(core: &mut Core, buffer: u32, fragment: Fragment, out: &mut Commands) {
+        let ram = Buffer::Move { index: buffer, offset: Bytes(u64::from(fragment.within)) };
+        let host = Buffer::Request { id: core.id_of(fragment.request), offset: fragment.offset };
+        let len = Bytes(u64::from(fragment.len));
+        match fragment.op {
+            Op::Read => out.push(Command::Copy { from: ram, to: host, len }),
+            Op::Write => out.push(Command::Copy { from: host, to: ram, len }),
+            Op::Discard | Op::Flush => unreachable!("only reads and writes are served from RAM"),
+        }
+        core.ledger.served_from_ram += 1;
+        core.part_done(fragment.request, Ok(()), out);
+    }
+
+    // Steps.
+
+    /// A command of the move has completed.
+    pub(crate) fn move_step(&mut self, core: &mut Core, now: Nanos, index: u32, failed: bool, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        row.failed |= failed;
+        row.pending -= 1;
+        debug_assert_eq!(row.pending, 0, "every step of a move is one command");
+        if failed {
+            core.ledger.moves.cancelled.device_error += 1;
+        }
+        match (row.kind, row.phase, row.failed) {
+            (Kind::Promotion, Phase::Reading, false) => self.serve_from_ram(core, index, out),
+            (Kind::Promotion, Phase::Reading, true) => self.abort_promotion(core, now, index, out),
+            (Kind::Promotion, Phase::Writing, false) => self.promoted(core, now, index, out),
+            (Kind::Promotion, Phase::Writing, true) if row.ram_dirty => {
+                // The host was told that these writes are done: their home must have them.
+                row.phase = Phase::WritingHome;
+                row.failed = false;
+                let from = self.current_place(self.moves[index].extent);
+                self.move_write(core, index, from, Cause::Promotion, out);
+            }
+            (Kind::Promotion, Phase::Writing, true) => self.abort_promotion(core, now, index, out),
+            (Kind::Promotion, Phase::WritingHome, failed) => {
+                if failed {
+                    core.ledger.lost_extents += 1;
+                    self.extents[row.extent as usize].lost = true;
+                }
+                self.abort_promotion(core, now, index, out);
+            }
+            (Kind::Fill, Phase::Writing, failed) => self.filled(core, now, index, failed, out),
+            (Kind::Demotion, Phase::Reading, false) if !row.accessed => {
+                row.phase = Phase::Writing;
+                let to = row.to.expect("a demotion has a destination");
+                self.move_write(core, index, to, Cause::Demotion, out);
+            }
+            (Kind::Demotion, Phase::Writing, false) if !row.accessed => self.demoted(core, now, index, out),
+            (Kind::Demotion, _, failed) => {
+                core.ledger.moves.cancelled.accessed += u64::from(!failed);
+                let to = row.to.expect("a demotion has a destination");
+                self.release_place(to, false, false);
+                self.end(core, now, index, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, Phase::Reading, false) if !row.rewritten => {
+                row.phase = Phase::Writing;
+                let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
+                self.move_write(core, index, to, cause, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, _, failed) => self.written_back(core, now, index, failed, out),
+            (Kind::Zero, Phase::Writing, failed) => self.zeroed(core, now, index, failed, out),
+            (Kind::Drain(Drained::Discard), Phase::Writing, failed) => self.discarded(core, now, index, failed, out),
+            (kind, phase, _) => unreachable!("a {kind:?} has no step in {phase:?}"),
+        }
+    }
+
+    /// The extent is in the buffer: those who waited are served from it, sparing the fast device an access each
+    /// (GreenDM, section 2.3, "Serving directly from RAM").
+    fn serve_from_ram(&mut self, core: &mut Core, index: u32, out: &mut Commands) {
+        // A write-through or write-around write has to reach the slow device as well: it waits for the end.
+        let writes_too = self.mode == Mode::Tiering || core.tuning.write == WritePolicy::Back;
+        let row = &mut self.moves[index];
+        row.phase = Phase::Writing;
+        let buffer = row.buffer;
+        let mut kept = Vec::new();
+        let mut wrote = false;
+        for fragment in std::mem::take(&mut row.waiters) {
+            match fragment.op {
+                Op::Read => Self::copy_from_move(core, buffer, fragment, out),
+                Op::Write if writes_too => {
+                    Self::copy_from_move(core, buffer, fragment, out);
+                    wrote = true;
+                }
+                _ => kept.push(fragment),
+            }
+        }
+        let row = &mut self.moves[index];
+        row.waiters = kept;
+        let to = row.to.expect("a promotion has a destination");
+        if wrote {
+            row.ram_dirty = true;
+            self.volatile.push(index);
+        }
+        self.move_write(core, index, to, Cause::Promotion, out);
+    }
+
+    fn promoted(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &self.moves[index];
+        let (extent, to, dirty) = (row.extent, row.to.expect("a promotion has a destination"), row.ram_dirty);
+        core.ledger.moves.promotions += 1;
+        self.settle(core, now, extent, to);
+        if dirty && self.mode == Mode::Caching {
+            self.became_dirty(core, now, extent, out);
+        }
+        self.end(core, now, index, out);
+    }
+
+    /// The map points to the new place from now on; the old one is free after the next commit.
+    fn settle(&mut self, core: &mut Core, now: Nanos, extent: u32, to: Place) {
+        let entry = &mut self.extents[extent as usize];
+        let before = entry.place();
+        entry.set_place(Some(to));
+        entry.misses = 0;
+        self.journal.update(core, now);
+        if let Some(place) = before {
+            match self.layout.fast_slot(place) {
+                Some(slot) => self.release_slot(slot, true, false),
+                None => self.release_place(place, true, false),
+            }
+        }
+    }
+
+    fn abort_promotion(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
+        let to = self.moves[index].to.expect("a promotion has a destination");
+        let slot = self.layout.fast_slot(to).expect("a promotion goes to the fast device");
+        self.release_slot(slot, false, false);
+        self.end(core, now, index, out);
+    }
+
+    fn filled(&mut self, core: &mut Core, now: Nanos, index: u32, failed: bool, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        let (extent, to) = (row.extent, row.to.expect("a fill has a destination"));
+        let fragment = row.trigger.take().expect("a fill answers the write that began it");
+        if failed {
+            match self.layout.fast_slot(to) {
+                Some(slot) => self.release_slot(slot, false, false),
+                None => self.release_place(to, false, false),
+            }
+            // Where there is another place, the write goes there.
+            if self.mode == Mode::Caching || self.extents[extent as usize].place().is_some() {
+                self.moves[index].waiters.insert(0, fragment);
+            } else {
+                core.part_done(fragment.request, Err(RequestError::Device), out);
+            }
+        } else {
+            self.extents[extent as usize].lost = false;
+            core.ledger.moves.promotions += u64::from(self.layout.fast_slot(to).is_some());
+            self.settle(core, now, extent, to);
+            if self.mode == Mode::Caching {
+                self.became_dirty(core, now, extent, out);
+            }
+            core.part_done(fragment.request, Ok(()), out);
+        }
+        self.end(core, now, index, out);
+    }
+
+    fn demoted(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &self.moves[index];
+        let (extent, to) = (row.extent, row.to.expect("a demotion has a destination"));
+        core.ledger.moves.demotions += 1;
+        self.settle(core, now, extent, to);
+        self.end(core, now, index, out);
+    }
+
+    fn written_back(&mut self, core: &mut Core, now: Nanos, index: u32, failed: bool, out: &mut Commands) {
+        let row = &self.moves[index];
+        let (kind, extent, accessed, rewritten) = (row.kind, row.extent, row.accessed, row.rewritten);
+        let copied = !failed && !rewritten;
+        if copied {
+            core.ledger.moves.writebacks += 1;
+            self.extents[extent as usize].dirty = false;
+            self.journal.update(core, now);
+        } else if !failed {
+            core.ledger.moves.cancelled.accessed += 1;
+        }
+        if kind == Kind::Eviction {
+            if copied && !accessed {
+                core.ledger.moves.demotions += 1;
+                self.drop_clean(core, now, extent);
+            } else if copied {
+                core.ledger.moves.cancelled.accessed += 1;
+            }
+        }
+        if !copied {
+            self.queue_writeback(core, now, extent, failed);
+        }
+        self.end(core, now, index, out);
+    }
+
+    fn zeroed(&mut self, core: &mut Core, now: Nanos, index: u32, failed: bool, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        let (extent, to) = (row.extent, row.to.expect("a place to zero"));
+        if failed {
+            for fragment in std::mem::take(&mut row.waiters) {
+                core.part_done(fragment.request, Err(RequestError::Device), out);
+            }
+            match self.layout.fast_slot(to) {
+                Some(slot) => self.release_slot(slot, false, false),
+                None => self.release_place(to, false, false),
+            }
+        } else {
+            self.set_stale(to, false);
+            self.extents[extent as usize].set_place(Some(to));
+            self.journal.update(core, now);
+        }
+        self.end(core, now, index, out);
+    }
+
+    /// The last access to the extent has ended.
+    pub(super) fn drained(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        let (Kind::Drain(then), Phase::Draining) = (row.kind, row.phase) else { return };
+        let extent = row.extent;
+        match then {
+            Drained::Unmap => {
+                let fragment = row.trigger.take().expect("a discard is answered when it is done");
+                let entry = &mut self.extents[extent as usize];
+                let place = entry.place().expect("only a mapped extent is unmapped");
+                entry.set_place(None);
+                entry.misses = 0;
+                entry.lost = false;
+                match self.layout.fast_slot(place) {
+                    Some(slot) => self.release_slot(slot, true, true),
+                    None => self.release_place(place, true, true),
+                }
+                self.journal.update(core, now);
+                core.part_done(fragment.request, Ok(()), out);
+                self.end(core, now, index, out);
+            }
+            Drained::Discard => {
+                row.phase = Phase::Writing;
+                row.pending = 1;
+                let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
+                // A dirty copy is newer than its home: without the copy the home must not come to light again.
+                if self.extents[extent as usize].dirty {
+                    core.zero(at, len, Purpose::Move { index }, out);
+                } else {
+                    core.discard(at, len, Purpose::Move { index }, out);
+                }
+            }
+            Drained::Invalidate => {
+                row.phase = Phase::Committing;
+                self.drop_clean(core, now, extent);
+                self.journal.wait(Waiter::Move(index));
+                self.commit(core, now, out);
+            }
+            Drained::Drop(result) => {
+                let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
+                self.drop_clean(core, now, extent);
+                core.part_done(fragment.request, result, out);
+                self.end(core, now, index, out);
+            }
+        }
+    }
+
+    fn discarded(&mut self, core: &mut Core, now: Nanos, index: u32, failed: bool, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        let extent = row.extent;
+        let fragment = row.trigger.take().expect("a discard is answered when it is done");
+        if failed {
+            core.part_done(fragment.request, Err(RequestError::Device), out);
+        } else {
+            let entry = &mut self.extents[extent as usize];
+            entry.dirty = false;
+            entry.lost = false;
+            self.drop_clean(core, now, extent);
+            core.part_done(fragment.request, Ok(()), out);
+        }
+        self.end(core, now, index, out);
+    }
+
+    /// The commit that the move waited for is durable.
+    pub(super) fn move_committed(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        assert_eq!(row.phase, Phase::Committing, "a {:?} did not wait for a commit", row.kind);
+        if let Some(fragment) = row.trigger.take() {
+            row.waiters.insert(0, fragment);
+        }
+        self.end(core, now, index, out);
+    }
+}
+
+impl Kind {
+    fn cause(self) -> Cause {
+        match self {
+            Kind::Promotion => Cause::Promotion,
+            Kind::Demotion | Kind::Eviction => Cause::Demotion,
+            Kind::WriteBack => Cause::WriteBack,
+            Kind::Fill | Kind::Zero | Kind::Drain(_) | Kind::Allocation => Cause::Host,
+        }
+    }
+}

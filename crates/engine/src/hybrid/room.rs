@@ -1,0 +1,93 @@
+//! Making room on the fast device: demotion and eviction in the background between LT and HT (GreenDM, section 2.3).
+
+use peryton_units::Nanos;
+
+use super::{Hybrid, Mode};
+use crate::{command::Commands, core::Core, extent_map::Place, replacement::SlotIndex};
+
+impl Hybrid {
+    /// A slot for an extent that is to be promoted.
+    pub(super) fn slot_for_promotion(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        extent: u32,
+        out: &mut Commands,
+    ) -> Option<SlotIndex> {
+        if self.resident >= self.layout.fast_usable {
+            // HT 0: a clean victim leaves at once, which costs nothing; all others in the background.
+            let on_demand = self.mode == Mode::Caching && core.tuning.demotion_high == 0;
+            match self.victim(core, now, true).filter(|_| on_demand) {
+                Some(victim) => {
+                    self.drop_clean(core, now, victim);
+                    core.ledger.moves.demotions += 1;
+                }
+                None => {
+                    self.making_room = true;
+                    self.make_room(core, now, out);
+                }
+            }
+        }
+        self.reserve_slot(core, now, extent, out)
+    }
+
+    /// Starts as many demotions or evictions as LT, HT and MCML call for.
+    pub(super) fn make_room(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        let (low, high) = (core.tuning.demotion_low, core.tuning.demotion_high);
+        self.making_room |= high > 0 && self.free_soon() <= low;
+        if !self.making_room {
+            return;
+        }
+        // A promotion that found the device full needs one extent even where HT asks for none.
+        let target = high.max(1);
+        while self.free_soon() < target {
+            if self.copying >= core.tuning.max_moves {
+                return;
+            }
+            let Some(victim) = self.victim(core, now, false) else {
+                // Everything is in use. The next access or move that ends tries again.
+                return;
+            };
+            let left = match self.mode {
+                Mode::Tiering => self.demote(core, now, victim, out),
+                Mode::Caching => {
+                    self.evict(core, now, victim, out);
+                    true
+                }
+            };
+            if !left {
+                return;
+            }
+        }
+        self.making_room = false;
+    }
+
+    fn demote(&mut self, core: &mut Core, now: Nanos, victim: u32, out: &mut Commands) -> bool {
+        match self.slow_free.take_lowest() {
+            Some(slot) => {
+                let to: Place = self.layout.slow_place(slot);
+                self.start_demotion(core, victim, to, out);
+                true
+            }
+            None => {
+                core.ledger.moves.cancelled.slow_full += 1;
+                // Promotions under way free places on the slow device, once committed.
+                if self.journal.has_limbo() {
+                    self.commit(core, now, out);
+                } else {
+                    self.making_room = false;
+                }
+                false
+            }
+        }
+    }
+
+    fn evict(&mut self, core: &mut Core, now: Nanos, victim: u32, out: &mut Commands) {
+        if self.extents[victim as usize].dirty {
+            self.start_writeback(core, victim, true, out);
+        } else {
+            core.ledger.moves.demotions += 1;
+            self.drop_clean(core, now, victim);
+        }
+    }
+}

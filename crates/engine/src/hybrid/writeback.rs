@@ -1,0 +1,71 @@
+//! Write-back (caching): dirty extents are copied home in the background, each once however often it was written
+//! (GreenDM, section 2.3: an asynchronous, deduplicated, bounded queue).
+
+use peryton_units::Nanos;
+
+use super::Hybrid;
+use crate::{command::Commands, core::Core};
+
+/// An extent that is being accessed when its turn comes, or whose write-back failed, is tried again after these times.
+const RETRY_IN_USE: Nanos = Nanos::from_ms(10);
+const RETRY_FAILED: Nanos = Nanos::from_s(1);
+
+impl Hybrid {
+    /// The cached copy is, or is about to be, newer than its home.
+    pub(super) fn became_dirty(&mut self, core: &mut Core, now: Nanos, extent: u32, _out: &mut Commands) {
+        let entry = &mut self.extents[extent as usize];
+        if !entry.dirty {
+            entry.dirty = true;
+            self.journal.update(core, now);
+        }
+        if !entry.queued {
+            let delay = core.tuning.writeback_delay;
+            self.enqueue(core, extent, now.saturating_add(delay));
+        }
+    }
+
+    pub(super) fn queue_writeback(&mut self, core: &mut Core, now: Nanos, extent: u32, failed: bool) {
+        let delay = if failed { RETRY_FAILED } else { core.tuning.writeback_delay.max(RETRY_IN_USE) };
+        let entry = &self.extents[extent as usize];
+        if entry.dirty && !entry.queued {
+            self.enqueue(core, extent, now.saturating_add(delay));
+        }
+    }
+
+    /// An extent that finds the queue full stays dirty and is written back when it is evicted.
+    fn enqueue(&mut self, core: &mut Core, extent: u32, due: Nanos) {
+        if self.writebacks.len() < core.tuning.writeback_queue as usize {
+            self.extents[extent as usize].queued = true;
+            self.writebacks.push_back((extent, due));
+            core.due(due);
+        }
+    }
+
+    /// Starts the write-backs that are due. They take at most half of MCML, so that promotions are not starved.
+    pub(super) fn pump_writebacks(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        let most = (core.tuning.max_moves / 2).max(1);
+        // Each entry is looked at once: those in use go to the back with a later time.
+        for _ in 0..self.writebacks.len() {
+            let Some((extent, due)) = self.writebacks.front().copied() else { return };
+            if due > now {
+                core.due(due);
+                return;
+            }
+            if self.writing_back >= most || self.copying >= core.tuning.max_moves {
+                return;
+            }
+            self.writebacks.pop_front();
+            let entry = &mut self.extents[extent as usize];
+            if !entry.dirty || entry.place().is_none() {
+                entry.queued = false;
+            } else if entry.in_flight > 0 || entry.moving().is_some() {
+                let due = now.saturating_add(RETRY_IN_USE);
+                self.writebacks.push_back((extent, due));
+                core.due(due);
+            } else {
+                entry.queued = false;
+                self.start_writeback(core, extent, false, out);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What the engine has done and why: the figures that simulator and drive both report.
+
+use peryton_units::Bytes;
+use serde::Serialize;
+
+use crate::command::{Cause, DeviceId};
+
+/// Everything counted since the engine was made, or since [`Engine::reset_ledger`](crate::Engine::reset_ledger).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Ledger {
+    /// Host requests by operation code (read, write, discard, flush), the refused ones included.
+    pub requests: [u64; 4],
+    /// Host requests that were answered with an error.
+    pub failed_requests: u64,
+    /// Accesses of one request to one extent that the fast device, or RAM, served. A request that spans three extents
+    /// makes three accesses.
+    pub fast_hits: u64,
+    /// Accesses that needed the slow device.
+    pub fast_misses: u64,
+    /// Accesses that waited for a promotion and were served from its buffer, saving a fast-device access each
+    /// (GreenDM, section 2.3).
+    pub served_from_ram: u64,
+    /// Extents allocated on first access (tiering).
+    pub allocations: u64,
+    /// Moves.
+    pub moves: Moves,
+    /// A row per device.
+    pub devices: Vec<DeviceLedger>,
+    /// Journal commits that became durable.
+    pub commits: u64,
+    /// Map updates in them.
+    pub map_updates: u64,
+    /// Checkpoints of the whole map.
+    pub checkpoints: u64,
+    /// Extents whose only copy was lost to device failures.
+    pub lost_extents: u64,
+}
+
+/// Moves that were finished, and those that were not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Moves {
+    /// Extents brought to the fast device.
+    pub promotions: u64,
+    /// Extents taken from the fast device: demotions (tiering), evictions clean and dirty (caching).
+    pub demotions: u64,
+    /// Dirty extents copied to the slow device (caching), as part of an eviction or while they stay cached.
+    pub writebacks: u64,
+    /// Bytes that moves wrote to either device.
+    pub bytes: Bytes,
+    /// Moves given up, by cause.
+    pub cancelled: Cancelled,
+}
+
+/// Why moves were given up (GreenDM, sections 2.3 and 2.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cancelled {
+    /// Promotion: no free extent on the fast device.
+    pub fast_full: u64,
+    /// Demotion: no free extent on the slow device.
+    pub slow_full: u64,
+    /// Promotion: the whole map is being written out.
+    pub metadata_flush: u64,
+    /// MCML reached.
+    pub move_limit: u64,
+    /// The extent is being accessed.
+    pub in_use: u64,
+    /// Demotion or write-back: a request came for the extent.
+    pub accessed: u64,
+    /// A device failed.
+    pub device_error: u64,
+}
+
+/// What one device was asked to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceLedger {
+    /// Reads, by cause (host, promotion, demotion, write-back, metadata).
+    pub reads: [u64; 5],
+    /// Writes, by cause.
+    pub writes: [u64; 5],
+    /// Bytes read, by cause.
+    pub bytes_read: [u64; 5],
+    /// Bytes written, by cause.
+    pub bytes_written: [u64; 5],
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards and zeroings.
+    pub discards: u64,
+    /// Times it was sent to standby.
+    pub spin_downs: u64,
+    /// Commands that failed.
+    pub errors: u64,
+}
+
+impl Ledger {
+    /// A ledger with a row for each of `devices` devices.
+    pub fn new(devices: usize) -> Ledger {
+        Ledger { devices: vec![DeviceLedger::default(); devices], ..Ledger::default() }
+    }
+
+    /// Share of accesses that the fast device or RAM served; `None` before the first.
+    pub fn fast_hit_ratio(&self) -> Option<f64> {
+        let accesses = self.fast_hits + self.fast_misses;
+        (accesses > 0).then(|| self.fast_hits as f64 / accesses as f64)
+    }
+
+    pub(crate) fn read(&mut self, device: DeviceId, len: Bytes, cause: Cause) {
+        let row = &mut self.devices[device.index()];
+        row.reads[cause as usize] += 1;
+        row.bytes_read[cause as usize] += len.0;
+    }
+
+    pub(crate) fn wrote(&mut self, device: DeviceId, len: Bytes, cause: Cause) {
+        let row = &mut self.devices[device.index()];
+        row.writes[cause as usize] += 1;
+        row.bytes_written[cause as usize] += len.0;
+    }
+}

@@ -1,0 +1,79 @@
+//! The baselines without a map: one device as it is, or several one after the other (GreenDM, section 3.1).
+
+use peryton_units::{Bytes, Op};
+
+use crate::{
+    command::{Buffer, Cause, Commands, DeviceId, Request},
+    core::{Core, Purpose, RequestIndex},
+    error::ConfigError,
+};
+
+#[derive(Debug)]
+pub(crate) struct Linear {
+    /// Each device with where it begins on the volume, in order.
+    segments: Vec<(Bytes, DeviceId)>,
+    size: Bytes,
+}
+
+impl Linear {
+    pub(crate) fn new(order: &[DeviceId], devices: &[Bytes]) -> Result<Linear, ConfigError> {
+        let mut segments: Vec<(Bytes, DeviceId)> = Vec::new();
+        let mut size = Bytes::ZERO;
+        for device in order {
+            if device.index() >= devices.len() || segments.iter().any(|(_, other)| other == device) {
+                return Err(ConfigError::Device { device: device.index(), devices: devices.len() });
+            }
+            segments.push((size, *device));
+            let len = devices[device.index()];
+            size = size.checked_add(len).filter(|_| len > Bytes::ZERO).ok_or(ConfigError::TooSmall {
+                device: device.index(),
+                size: len,
+                need: Bytes::kib(4),
+            })?;
+        }
+        if segments.is_empty() {
+            return Err(ConfigError::Device { device: 0, devices: devices.len() });
+        }
+        Ok(Linear { segments, size })
+    }
+
+    pub(crate) fn size(&self) -> Bytes {
+        self.size
+    }
+
+    #[inline]
+    pub(crate) fn submit(&self, core: &mut Core, request: RequestIndex, asked: Request, out: &mut Commands) {
+        let end = asked.offset + asked.len;
+        for (index, (start, device)) in self.segments.iter().enumerate() {
+            let next = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
+            let (from, to) = (asked.offset.max(*start), end.min(next));
+            if from >= to {
+                continue;
+            }
+            // The first device is the fast one by convention of the designs: its share is the hit ratio.
+            if self.segments.len() > 1 && asked.op != Op::Discard {
+                let hit = index == 0;
+                core.ledger.fast_hits += u64::from(hit);
+                core.ledger.fast_misses += u64::from(!hit);
+            }
+            core.add_part(request);
+            let buffer = Buffer::Request { id: core.id_of(request), offset: from - asked.offset };
+            let purpose = Purpose::Host { request, first: 0, count: 0 };
+            let (at, len) = ((*device, from - *start), to - from);
+            match asked.op {
+                Op::Read => core.read(at, len, buffer, purpose, Cause::Host, out),
+                Op::Write => core.write(at, len, buffer, purpose, Cause::Host, out),
+                Op::Discard => core.discard(at, len, purpose, out),
+                Op::Flush => unreachable!("a flush has no range"),
+            }
+        }
+    }
+
+    pub(crate) fn flush(&self, core: &mut Core, request: RequestIndex, out: &mut Commands) {
+        for (_, device) in &self.segments {
+            if core.flush_if_needed(*device, Purpose::HostFlush { request }, out) {
+                core.add_part(request);
+            }
+        }
+    }
+}

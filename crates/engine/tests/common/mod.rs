@@ -1,0 +1,385 @@
+//! A host, devices and a plain array to check the engine against. Data is one number per cell of 128 bytes; commands
+//! complete in random order, and fail at random where the run asks for it.
+#![allow(dead_code)]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use peryton_engine::{Buffer, Command, Commands, Config, DeviceError, Engine, IoId, Request, RequestId, Tuning};
+use peryton_units::{Bytes, Nanos, Op};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+pub const CELL: u64 = 128;
+
+struct Asked {
+    request: Request,
+    /// What a write writes, or what a read has got so far.
+    data: Vec<u64>,
+    /// For a read, for each cell, what it may return.
+    allowed: Vec<BTreeSet<u64>>,
+    /// For a write, whether another write of the same cell was in flight at some time meanwhile.
+    contended: Vec<bool>,
+}
+
+struct Pending {
+    command: Command,
+    /// What a write's buffer held when it was issued; it must not change under way.
+    snapshot: Vec<u64>,
+}
+
+pub struct World {
+    pub engine: Engine,
+    pub now: Nanos,
+    pub rng: Pcg64Mcg,
+    /// One in so many commands fails; zero for none.
+    pub fail_one_in: u32,
+    devices: Vec<Vec<u64>>,
+    move_buffers: HashMap<u32, Vec<u64>>,
+    extent_cells: usize,
+    requests: BTreeMap<RequestId, Asked>,
+    pending: Vec<Pending>,
+    out: Commands,
+    /// The plain array: what each cell may hold.
+    model: Vec<BTreeSet<u64>>,
+    next_id: u64,
+    next_value: u64,
+    pub replies: u64,
+    pub failures: u64,
+    pub reads_checked: u64,
+}
+
+impl World {
+    pub fn new(config: Config, extent: Bytes, seed: u64) -> World {
+        let engine = Engine::new(config).expect("the test's configuration is sound");
+        let devices = engine.device_bytes().iter().map(|bytes| vec![0; bytes.0.div_ceil(CELL) as usize]).collect();
+        let cells = engine.volume_size().0 / CELL;
+        World {
+            engine,
+            now: Nanos::ZERO,
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            fail_one_in: 0,
+            devices,
+            move_buffers: HashMap::new(),
+            extent_cells: (extent.0 / CELL) as usize,
+            requests: BTreeMap::new(),
+            pending: Vec::new(),
+            out: Vec::new(),
+            model: vec![BTreeSet::from([0]); cells as usize],
+            next_id: 0,
+            next_value: 1,
+            replies: 0,
+            failures: 0,
+            reads_checked: 0,
+        }
+    }
+
+    pub fn in_flight(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    fn cells(request: &Request) -> std::ops::Range<usize> {
+        (request.offset.0 / CELL) as usize..((request.offset.0 + request.len.0) / CELL) as usize
+    }
+
+    pub fn submit(&mut self, request: Request) -> RequestId {
+        let id = RequestId(self.next_id);
+        self.next_id += 1;
+        let inside = request.op != Op::Flush
+            && request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.engine.volume_size().0);
+        let range = if inside { Self::cells(&request) } else { 0..0 };
+        let mut asked = Asked { request, data: vec![0; range.len()], allowed: Vec::new(), contended: Vec::new() };
+        match request.op {
+            Op::Write | Op::Discard => {
+                if request.op == Op::Write {
+                    for cell in &mut asked.data {
+                        *cell = self.next_value;
+                        self.next_value += 1;
+                    }
+                }
+                asked.contended = vec![false; range.len()];
+                for other in self.requests.values_mut() {
+                    let theirs = if other.contended.is_empty() && other.allowed.is_empty() {
+                        0..0
+                    } else {
+                        Self::cells(&other.request)
+                    };
+                    for cell in range.start.max(theirs.start)..range.end.min(theirs.end) {
+                        if other.request.op == Op::Read {
+                            other.allowed[cell - theirs.start].insert(asked.data[cell - range.start]);
+                        } else {
+                            other.contended[cell - theirs.start] = true;
+                            asked.contended[cell - range.start] = true;
+                        }
+                    }
+                }
+            }
+            Op::Read => {
+                asked.allowed = self.model[range.clone()].to_vec();
+                for other in self.requests.values() {
+                    if !matches!(other.request.op, Op::Write | Op::Discard) || other.contended.is_empty() {
+                        continue;
+                    }
+                    let theirs = Self::cells(&other.request);
+                    for cell in range.start.max(theirs.start)..range.end.min(theirs.end) {
+                        asked.allowed[cell - range.start].insert(other.data[cell - theirs.start]);
+                    }
+                }
+            }
+            Op::Flush => {}
+        }
+        self.requests.insert(id, asked);
+        let mut out = std::mem::take(&mut self.out);
+        self.engine.submit(self.now, id, request, &mut out);
+        self.obey(out);
+        id
+    }
+
+    pub fn random_request(&mut self, most_cells: u64) {
+        let total = self.engine.volume_size().0 / CELL;
+        let op = match self.rng.random_range(0..100) {
+            0..45 => Op::Read,
+            45..90 => Op::Write,
+            90..97 => Op::Discard,
+            _ => Op::Flush,
+        };
+        // Half of the requests go to a few extents, so that there is something to promote.
+        let hot = (self.extent_cells as u64 * 4).min(total);
+        let start = if self.rng.random_bool(0.5) {
+            self.rng.random_range(0..hot)
+        } else {
+            self.rng.random_range(0..total + self.extent_cells as u64 / 8)
+        };
+        let (mut start, mut len) = (start, self.rng.random_range(0..=most_cells));
+        if self.rng.random_bool(0.2) {
+            start -= start % self.extent_cells as u64;
+            len = self.extent_cells as u64 * self.rng.random_range(1..3);
+        }
+        self.submit(Request { op, offset: Bytes(start * CELL), len: Bytes(len * CELL) });
+    }
+
+    fn buffer(&mut self, buffer: Buffer, len: Bytes) -> &mut [u64] {
+        let cells = (len.0 / CELL) as usize;
+        match buffer {
+            Buffer::Request { id, offset } => {
+                let asked = self.requests.get_mut(&id).expect("the engine used the buffer of an answered request");
+                let start = (offset.0 / CELL) as usize;
+                &mut asked.data[start..start + cells]
+            }
+            Buffer::Move { index, offset } => {
+                assert!(index < self.engine.move_buffers(), "move buffer {index} is beyond the bound");
+                let extent = self.extent_cells;
+                let start = (offset.0 / CELL) as usize;
+                let bytes = self.move_buffers.entry(index).or_insert_with(|| vec![u64::MAX; extent]);
+                &mut bytes[start..start + cells]
+            }
+            Buffer::Metadata => &mut [],
+        }
+    }
+
+    fn obey(&mut self, mut out: Commands) {
+        for command in out.drain(..) {
+            match command {
+                Command::Copy { from, to, len } => {
+                    let data = self.buffer(from, len).to_vec();
+                    self.buffer(to, len).copy_from_slice(&data);
+                }
+                Command::Power { .. } => {}
+                Command::Reply { id, result } => {
+                    let asked = self.requests.remove(&id).expect("a request is answered once");
+                    self.replied(asked, result.is_ok());
+                }
+                Command::Write { buffer, len, .. } => {
+                    let snapshot = self.buffer(buffer, len).to_vec();
+                    self.pending.push(Pending { command, snapshot });
+                }
+                _ => self.pending.push(Pending { command, snapshot: Vec::new() }),
+            }
+        }
+        self.out = out;
+    }
+
+    fn replied(&mut self, asked: Asked, ok: bool) {
+        self.replies += 1;
+        self.failures += u64::from(!ok);
+        let Asked { request, data, allowed, contended } = asked;
+        let end = request.offset.0.checked_add(request.len.0);
+        if request.op != Op::Flush && end.is_none_or(|end| end > self.engine.volume_size().0) {
+            assert!(!ok, "a request past the end was accepted");
+            return;
+        }
+        if request.op == Op::Flush || request.len.0 == 0 {
+            return;
+        }
+        let range = Self::cells(&request);
+        match request.op {
+            Op::Read if ok => {
+                self.reads_checked += 1;
+                for (cell, index) in range.clone().zip(0..) {
+                    assert!(
+                        allowed[index].contains(&data[index]),
+                        "cell {cell} read {} but may only hold {:?} ({request:?})",
+                        data[index],
+                        allowed[index]
+                    );
+                }
+                // With no write about, what was read once is what it is.
+                for (cell, index) in range.zip(0..) {
+                    let quiet = allowed[index] == self.model[cell] && !self.is_being_written(cell);
+                    if quiet {
+                        self.model[cell] = BTreeSet::from([data[index]]);
+                    }
+                }
+            }
+            Op::Write => {
+                for (cell, index) in range.zip(0..) {
+                    if ok && !contended[index] {
+                        self.model[cell] = BTreeSet::from([data[index]]);
+                    } else {
+                        self.model[cell].insert(data[index]);
+                    }
+                }
+            }
+            Op::Discard => {
+                for cell in range {
+                    self.model[cell].insert(0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_being_written(&self, cell: usize) -> bool {
+        self.requests.values().any(|asked| !asked.contended.is_empty() && Self::cells(&asked.request).contains(&cell))
+    }
+
+    /// Completes one command, chosen at random.
+    pub fn complete_one(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let index = self.rng.random_range(0..self.pending.len());
+        let Pending { command, snapshot } = self.pending.swap_remove(index);
+        let failed = self.fail_one_in > 0 && self.rng.random_range(0..self.fail_one_in) == 0;
+        let span = |at: Bytes, len: Bytes| (at.0 / CELL) as usize..((at.0 + len.0) / CELL) as usize;
+        let io = match command {
+            Command::Read { io, device, at, len, buffer, .. } => {
+                if !failed {
+                    let data = self.devices[device.index()][span(at, len)].to_vec();
+                    if buffer != Buffer::Metadata {
+                        self.buffer(buffer, len).copy_from_slice(&data);
+                    }
+                }
+                io
+            }
+            Command::Write { io, device, at, len, buffer, .. } => {
+                assert_eq!(self.buffer(buffer, len), snapshot, "a buffer changed while it was written: {command:?}");
+                for (cell, value) in span(at, len).zip(&snapshot) {
+                    if !failed || self.rng.random_bool(0.5) {
+                        self.devices[device.index()][cell] = *value;
+                    }
+                }
+                io
+            }
+            Command::Zero { io, device, at, len } => {
+                for cell in span(at, len) {
+                    if !failed || self.rng.random_bool(0.5) {
+                        self.devices[device.index()][cell] = 0;
+                    }
+                }
+                io
+            }
+            Command::Discard { io, device, at, len } => {
+                for cell in span(at, len) {
+                    if self.rng.random_bool(0.5) {
+                        self.devices[device.index()][cell] = 0;
+                    }
+                }
+                io
+            }
+            Command::Flush { io, .. } => io,
+            Command::Copy { .. } | Command::Power { .. } | Command::Reply { .. } => unreachable!("done at once"),
+        };
+        self.now += Nanos(self.rng.random_range(0..2_000_000));
+        self.complete(io, failed);
+    }
+
+    fn complete(&mut self, io: IoId, failed: bool) {
+        let mut out = std::mem::take(&mut self.out);
+        self.engine.complete(self.now, io, if failed { Err(DeviceError) } else { Ok(()) }, &mut out);
+        self.obey(out);
+    }
+
+    pub fn tick(&mut self, span: Nanos) {
+        self.now += span;
+        let mut out = std::mem::take(&mut self.out);
+        self.engine.tick(self.now, &mut out);
+        self.obey(out);
+    }
+
+    pub fn retune(&mut self, tuning: Tuning) {
+        let mut out = std::mem::take(&mut self.out);
+        let before = self.engine.tuning().clone();
+        if self.engine.retune(self.now, tuning, &mut out).is_err() {
+            assert_eq!(self.engine.tuning(), &before, "a refused tuning changed something");
+        }
+        self.obey(out);
+    }
+
+    /// Completes all that is under way, letting time pass where only a timer is left.
+    pub fn settle(&mut self) {
+        for _ in 0..1_000_000 {
+            if self.pending.is_empty() {
+                if self.requests.is_empty() && self.engine.is_idle() {
+                    return;
+                }
+                self.tick(Nanos::from_ms(500));
+            } else {
+                self.complete_one();
+            }
+        }
+        panic!("{} requests were never answered, engine idle: {}", self.requests.len(), self.engine.is_idle());
+    }
+
+    /// Reads the whole volume and checks it.
+    pub fn read_all(&mut self) {
+        self.settle();
+        let size = self.engine.volume_size().0;
+        let step = self.extent_cells as u64 * CELL;
+        for offset in (0..size).step_by(step as usize) {
+            self.submit(Request { op: Op::Read, offset: Bytes(offset), len: Bytes(step.min(size - offset)) });
+            self.settle();
+        }
+    }
+
+    pub fn random_tuning(&mut self, fast_extents: u32) -> Tuning {
+        use peryton_engine::{Replacement, WritePolicy};
+        let rng = &mut self.rng;
+        let high = rng.random_range(0..fast_extents.max(2) + 1);
+        Tuning {
+            promotion_threshold: rng.random_range(0..3),
+            promotion_window: Nanos::from_ms(rng.random_range(0..10_000)),
+            demotion_low: rng.random_range(0..=high),
+            demotion_high: high,
+            max_moves: rng.random_range(1..9),
+            write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
+            replacement: [Replacement::Wsclock, Replacement::Lru][rng.random_range(0..2)],
+            writeback_queue: rng.random_range(0..20),
+            writeback_delay: Nanos::from_ms(rng.random_range(0..50)),
+            commit_interval: Nanos::from_ms(rng.random_range(1..3_000)),
+            spin_down_after: vec![None, Some(Nanos::from_ms(rng.random_range(0..100)))],
+            read_effect: Some(10),
+        }
+    }
+
+    pub fn chance(&mut self, one_in: u32) -> bool {
+        self.rng.random_range(0..one_in) == 0
+    }
+
+    pub fn any(&mut self) -> u64 {
+        self.rng.next_u64()
+    }
+}

@@ -1,0 +1,107 @@
+//! The fear: a read returns something else than what was written last. Random requests, completions in random order,
+//! failures and re-tuning, against a plain array.
+
+mod common;
+
+use common::World;
+use peryton_engine::{Config, DeviceId, Hybrid, Placement, Tuning};
+use peryton_units::{Bytes, Nanos};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Tiering,
+    Caching,
+    Linear,
+    Single,
+}
+
+fn run(kind: Kind, seed: u64, steps: u32, failures: bool) -> World {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x9E37_79B9);
+    let extent = Bytes::kib(4 * [1, 2, 3, 4][rng.random_range(0..4)]);
+    let (fast, slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
+    let hybrid = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
+    let placement = match kind {
+        Kind::Tiering => Placement::Tiering(hybrid),
+        Kind::Caching => Placement::Caching(hybrid),
+        Kind::Linear => Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] },
+        Kind::Single => Placement::Single { device: DeviceId(1) },
+    };
+    // A little more than whole extents: the rest of a device stays unused.
+    let devices = vec![extent * fast + Bytes(1024), extent * slow + Bytes(1024)];
+    let tuning = Tuning { demotion_low: 0, demotion_high: 0, promotion_threshold: 0, ..Tuning::default() };
+    let mut world = World::new(Config { devices, placement, tuning }, extent, seed);
+    let first = world.random_tuning(fast as u32);
+    world.retune(first);
+    if rng.random_bool(0.3) {
+        world.engine.fill();
+    }
+    if failures {
+        world.fail_one_in = rng.random_range(8..200);
+    }
+    let depth = rng.random_range(1..16);
+    let most_cells = extent.0 / common::CELL * rng.random_range(1..4);
+    for _ in 0..steps {
+        if world.in_flight() < depth && world.chance(2) {
+            world.random_request(most_cells);
+        } else if world.has_pending() && !world.chance(10) {
+            world.complete_one();
+        } else {
+            let span = Nanos(world.any() % 200_000_000);
+            world.tick(span);
+        }
+        if world.chance(100) {
+            let tuning = world.random_tuning(fast as u32);
+            world.retune(tuning);
+        }
+        world.engine.check_invariants();
+    }
+    world.fail_one_in = 0;
+    world.read_all();
+    world.read_all();
+    world.engine.check_invariants();
+    world
+}
+
+fn runs(kind: Kind, seeds: std::ops::Range<u64>, failures: bool) {
+    let mut moved = 0;
+    let mut checked = 0;
+    for seed in seeds {
+        let result = std::panic::catch_unwind(|| run(kind, seed, 600, failures));
+        let Ok(world) = result else { panic!("{kind:?}, failures {failures}: seed {seed} fails") };
+        moved += world.engine.ledger().moves.promotions + world.engine.ledger().moves.demotions;
+        checked += world.reads_checked;
+    }
+    assert!(checked > 10_000, "only {checked} reads were checked");
+    if matches!(kind, Kind::Tiering | Kind::Caching) {
+        assert!(moved > 1_000, "only {moved} moves: the test tests nothing");
+    }
+}
+
+#[test]
+fn tiering_reads_what_was_written() {
+    runs(Kind::Tiering, 0..300, false);
+}
+
+#[test]
+fn caching_reads_what_was_written() {
+    runs(Kind::Caching, 0..300, false);
+}
+
+#[test]
+fn tiering_reads_what_was_written_while_devices_fail() {
+    runs(Kind::Tiering, 1000..1300, true);
+}
+
+#[test]
+fn caching_reads_what_was_written_while_devices_fail() {
+    runs(Kind::Caching, 1000..1300, true);
+}
+
+#[test]
+fn the_baselines_read_what_was_written() {
+    runs(Kind::Linear, 0..50, false);
+    runs(Kind::Linear, 100..150, true);
+    runs(Kind::Single, 0..50, true);
+}
