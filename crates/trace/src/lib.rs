@@ -5,9 +5,13 @@
 
 mod parquet;
 mod request;
+mod synth;
 
 pub use parquet::{ParquetSource, ParquetWriter};
 pub use request::{Request, Source};
+pub use synth::{
+    Address, Arrival, FileAccess, Files, Flush, OpSpec, Phase, Region, Rewrite, Size, SynthError, SynthSource, SynthSpec,
+};
 /// The most requests that a [`Source`] puts into one batch: large enough to amortise a virtual call, small enough
 /// to stay in the second-level cache.
 pub const BATCH: usize = 4096;

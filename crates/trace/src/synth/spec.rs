@@ -1,0 +1,164 @@
+use std::{fs, path::Path};
+
+use peryton_units::Bytes;
+use serde::Deserialize;
+
+use super::{Address, Arrival, Size, SynthError, error::text_error};
+
+/// What to draw. Keys of the whole trace, and of its workload; [`Phase`]s may change the latter over time.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SynthSpec {
+    /// What the trace stands for, in words; kept as its origin.
+    pub name: Option<String>,
+    /// How many requests, flushes included. Not with phases, which have their own.
+    pub requests: Option<u64>,
+    /// The addresses that requests may touch: so many bytes from `start`.
+    pub footprint: Bytes,
+    /// Where the footprint begins on the volume.
+    #[serde(default)]
+    pub start: Bytes,
+    /// Offsets and lengths are multiples of this.
+    #[serde(default = "alignment")]
+    pub alignment: Bytes,
+    /// The volume's number.
+    #[serde(default)]
+    pub volume: u32,
+    /// The seed: another gives another trace with the same characteristics.
+    #[serde(default = "seed")]
+    pub seed: u64,
+    /// Share of reads among reads and writes.
+    pub read_share: Option<f64>,
+    /// Share of requests that begin where the request before, whichever it was, ended.
+    pub sequential_share: Option<f64>,
+    /// When requests arrive.
+    pub arrival: Option<Arrival>,
+    /// How large requests are.
+    pub size: Option<Size>,
+    /// Where requests go that are not sequential.
+    pub address: Option<Address>,
+    /// What is different for reads.
+    pub read: Option<OpSpec>,
+    /// What is different for writes.
+    pub write: Option<OpSpec>,
+    /// Writes that overwrite what was written recently.
+    pub rewrite: Option<Rewrite>,
+    /// Flushes among the writes.
+    pub flush: Option<Flush>,
+    /// One after the other, each with its own number of requests; what a phase leaves out is as above.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
+}
+
+fn alignment() -> Bytes {
+    Bytes::kib(4)
+}
+
+fn seed() -> u64 {
+    1
+}
+
+/// A stretch of the trace with other characteristics.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// How many requests, flushes included.
+    pub requests: u64,
+    /// As in [`SynthSpec`].
+    pub read_share: Option<f64>,
+    /// As in [`SynthSpec`].
+    pub sequential_share: Option<f64>,
+    /// As in [`SynthSpec`].
+    pub arrival: Option<Arrival>,
+    /// As in [`SynthSpec`].
+    pub size: Option<Size>,
+    /// As in [`SynthSpec`]; the popular places are others than outside of the phase.
+    pub address: Option<Address>,
+    /// As in [`SynthSpec`]; replaces the table as a whole.
+    pub read: Option<OpSpec>,
+    /// As in [`SynthSpec`]; replaces the table as a whole.
+    pub write: Option<OpSpec>,
+    /// As in [`SynthSpec`].
+    pub rewrite: Option<Rewrite>,
+    /// As in [`SynthSpec`].
+    pub flush: Option<Flush>,
+}
+
+/// What is different for one operation.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpSpec {
+    /// How large its requests are.
+    pub size: Option<Size>,
+    /// Where its requests go; the popular places are others than those of the other operation.
+    pub address: Option<Address>,
+    /// Share of its requests that begin where the one before *of the same operation* ended.
+    pub sequential_share: Option<f64>,
+}
+
+/// Writes that overwrite what was written recently: offset and length of an earlier write, drawn evenly from the last few.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rewrite {
+    /// Share of the writes, of those that are not sequential.
+    pub share: f64,
+    /// How many of the last writes that were no rewrites are remembered.
+    pub recent: usize,
+}
+
+/// Flushes. One of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flush {
+    /// Share of flushes among all requests.
+    Share(f64),
+    /// One after every so many writes.
+    EveryWrites(u64),
+}
+
+impl SynthSpec {
+    /// Reads a specification from TOML; `path` is for messages.
+    pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<SynthSpec, SynthError> {
+        toml::from_str(text).map_err(|error| text_error(path.as_ref(), text, &error))
+    }
+
+    /// Reads a specification from a file.
+    pub fn load(path: impl AsRef<Path>) -> Result<SynthSpec, SynthError> {
+        let path = path.as_ref();
+        let text =
+            fs::read_to_string(path).map_err(|source| SynthError::Io { path: path.display().to_string(), source })?;
+        SynthSpec::parse(&text, path)
+    }
+
+    /// The stretches, with everything that they leave out filled in from the whole.
+    pub(super) fn stretches(&self) -> Vec<Phase> {
+        let whole = Phase {
+            requests: self.requests.unwrap_or(0),
+            read_share: self.read_share,
+            sequential_share: self.sequential_share,
+            arrival: self.arrival,
+            size: self.size.clone(),
+            address: self.address.clone(),
+            read: self.read.clone(),
+            write: self.write.clone(),
+            rewrite: self.rewrite,
+            flush: self.flush,
+        };
+        if self.phases.is_empty() {
+            return vec![whole];
+        }
+        let filled = self.phases.iter().map(|phase| Phase {
+            requests: phase.requests,
+            read_share: phase.read_share.or(whole.read_share),
+            sequential_share: phase.sequential_share.or(whole.sequential_share),
+            arrival: phase.arrival.or(whole.arrival),
+            size: phase.size.clone().or_else(|| whole.size.clone()),
+            address: phase.address.clone().or_else(|| whole.address.clone()),
+            read: phase.read.clone().or_else(|| whole.read.clone()),
+            write: phase.write.clone().or_else(|| whole.write.clone()),
+            rewrite: phase.rewrite.or(whole.rewrite),
+            flush: phase.flush.or(whole.flush),
+        });
+        filled.collect()
+    }
+}
