@@ -1,1 +1,23 @@
-//! x
+//! Replays traces through the engine on device models.
+//!
+//! A [`Design`] is read from a design file; [`run`] replays a trace on one or several of them, in parallel, and makes a
+//! [`Report`] of each. A run is a function of design, trace and options: the same input gives the same bytes.
+
+mod array;
+mod design;
+mod document;
+mod error;
+mod feed;
+mod latency;
+mod options;
+mod queue;
+mod report;
+mod run;
+mod simulator;
+
+pub use design::{Design, DeviceDesign};
+pub use error::{DesignError, SimError};
+pub use latency::LatencySummary;
+pub use options::{Fit, Options, ParseReplayError, Replay};
+pub use report::{Cost, DeviceReport, Latency, MoveReport, Report};
+pub use run::{Progress, TraceFactory, run, run_one};

@@ -1,0 +1,265 @@
+//! `[devices.NAME]`, and what else a design says of each device: power and endurance.
+
+use peryton_device::{Class, Model, Profile};
+use peryton_engine::{Tuning, endurance::limits};
+use peryton_units::{Bytes, Nanos};
+
+use super::DeviceDesign;
+use crate::{
+    DesignError,
+    document::{At, FromToml, Keys, unknown},
+};
+
+/// The engine names a device with 8 bits.
+const MOST_DEVICES: usize = 255;
+/// A bound on `count`, so that a slip of the finger does not build a million models.
+const MOST_MEMBERS: u32 = 256;
+/// Names become keys of reports.
+const LONGEST_NAME: usize = 64;
+/// What goes to one member of a striped array before the next, where the design does not say.
+const STRIPE: Bytes = Bytes::kib(64);
+
+/// A device as the file has it, sizes not yet solved.
+pub(super) struct Spec<'a> {
+    pub(super) name: At<'a, String>,
+    pub(super) profile: Profile,
+    pub(super) size: Option<At<'a, Bytes>>,
+    /// Of all members.
+    pub(super) capacity: Bytes,
+    count: u32,
+    stripe: Bytes,
+    price_usd: Option<f64>,
+    precondition_given: bool,
+}
+
+/// What a device can stand.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Limits {
+    written: Option<Bytes>,
+    start_stops: Option<u64>,
+}
+
+impl Spec<'_> {
+    pub(super) fn finish(self, limits: Limits, data: Bytes, used: Bytes) -> DeviceDesign {
+        DeviceDesign {
+            place: self.name.place(),
+            name: self.name.into_inner(),
+            profile: self.profile,
+            count: self.count,
+            stripe: self.stripe,
+            data,
+            used,
+            price_usd: self.price_usd,
+            written_limit: limits.written,
+            start_stop_limit: limits.start_stops,
+            precondition_given: self.precondition_given,
+        }
+    }
+}
+
+/// The position of the device that `name` names.
+pub(super) fn find(name: &At<'_, String>, devices: &[Spec<'_>]) -> Result<usize, DesignError> {
+    devices.iter().position(|device| *device.name == **name).ok_or_else(|| {
+        let known: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+        name.wrong(format!("no device is called '{}': use one of {}", **name, known.join(", ")))
+    })
+}
+
+pub(super) fn read<'a>(root: &mut Keys<'a>, ignored: &mut Vec<usize>) -> Result<Vec<Spec<'a>>, DesignError> {
+    let none = "missing: a design has at least one table such as [devices.ssd]";
+    let tables = root.table("devices")?.ok_or_else(|| root.wrong_at("devices", none))?;
+    let mut devices = Vec::new();
+    for (name, mut keys) in tables.tables()? {
+        // An override of a device that this design does not have, though another may.
+        if let Some(index) = name.override_index()
+            && keys.get::<String>("profile")?.is_none()
+        {
+            ignored.push(index);
+            continue;
+        }
+        if devices.len() == MOST_DEVICES {
+            return Err(name.wrong("a design has at most 255 devices"));
+        }
+        if name.is_empty()
+            || name.len() > LONGEST_NAME
+            || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        {
+            return Err(name.wrong("a device is named with up to 64 letters, digits, '-' and '_'"));
+        }
+        devices.push(device(name, keys)?);
+    }
+    if devices.is_empty() {
+        return Err(root.wrong_at("devices", none));
+    }
+    Ok(devices)
+}
+
+fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, DesignError> {
+    let profile_name = keys.require::<String>("profile")?;
+    let failed = |at: String, source| DesignError::Profile { place: at, source: Box::new(source) };
+    let mut profile = Profile::named(&profile_name).map_err(|error| failed(profile_name.place(), error))?;
+    let mut precondition_given = false;
+    if let Some(model) = keys.table("model")? {
+        let place = model.place();
+        let overrides = model.into_toml();
+        precondition_given = overrides.contains_key("precondition");
+        profile = profile.with_model(&overrides).map_err(|error| failed(place, error))?;
+    }
+    let count = match keys.get::<u32>("count")? {
+        Some(count) if *count == 0 || *count > MOST_MEMBERS => return Err(count.wrong("use 1 to 256")),
+        Some(count) => *count,
+        None => 1,
+    };
+    let stripe = match keys.get::<Bytes>("stripe")? {
+        Some(stripe) if *stripe == Bytes::ZERO || !stripe.is_multiple_of(Bytes::kib(4)) => {
+            return Err(stripe.wrong(format!("is {}: use a multiple of 4KiB", *stripe)));
+        }
+        Some(stripe) => *stripe,
+        None => STRIPE,
+    };
+    let capacity = match count {
+        1 => profile.capacity,
+        count => {
+            let each = profile.capacity.0 - profile.capacity.0 % stripe.0;
+            each.checked_mul(u64::from(count)).map(Bytes).ok_or_else(|| {
+                keys.wrong_at("count", "so many devices of this size have more than 16 EiB: use fewer, or smaller ones")
+            })?
+        }
+    };
+    let size = keys.get::<Bytes>("size")?;
+    if let Some(size) = &size {
+        if **size == Bytes::ZERO {
+            return Err(size.wrong("a device of no size holds nothing: give it some, or remove the device"));
+        }
+        if **size > capacity {
+            let has = if count == 1 { "has".to_owned() } else { format!("× {count} has") };
+            return Err(size.wrong(format!(
+                "is {}, but profile '{}' {has} {capacity}: use at most that, a larger profile, or a larger count",
+                **size, profile.name
+            )));
+        }
+    }
+    // For the live drive; a simulation has no use for it.
+    keys.get::<String>("path")?;
+    let price_usd = keys.get::<f64>("price_usd")?.map(|price| *price).or(profile.price_usd);
+    keys.finish()?;
+    Ok(Spec { name, profile, size, capacity, count, stripe, price_usd, precondition_given })
+}
+
+/// A time, or `"never"`.
+struct SpinDown(Option<Nanos>);
+
+impl FromToml for SpinDown {
+    const EXPECTED: &'static str = "a time such as \"5s\", or \"never\"";
+    fn from_toml(value: &toml::Value) -> Result<SpinDown, Option<String>> {
+        match value.as_str() {
+            Some("never") => Ok(SpinDown(None)),
+            _ => Nanos::from_toml(value).map(|after| SpinDown(Some(after))),
+        }
+    }
+}
+
+/// Goes through the tables below `keys` that are named for devices.
+fn each_device<'a>(
+    keys: Option<Keys<'a>>,
+    devices: &[Spec<'a>],
+    ignored: &mut Vec<usize>,
+    mut read: impl FnMut(usize, &mut Keys<'a>) -> Result<(), DesignError>,
+) -> Result<(), DesignError> {
+    for (name, mut keys) in keys.map(Keys::tables).transpose()?.into_iter().flatten() {
+        match (devices.iter().position(|device| *device.name == *name), name.override_index()) {
+            (Some(index), _) => read(index, &mut keys)?,
+            (None, Some(index)) => {
+                ignored.push(index);
+                continue;
+            }
+            (None, None) => {
+                let known: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+                return Err(name.wrong(unknown(&name, &known)));
+            }
+        }
+        keys.finish()?;
+    }
+    Ok(())
+}
+
+pub(super) fn read_power<'a>(
+    root: &mut Keys<'a>,
+    devices: &[Spec<'a>],
+    tuning: &mut Tuning,
+    ignored: &mut Vec<usize>,
+) -> Result<(), DesignError> {
+    each_device(root.table("power")?, devices, ignored, |index, keys| {
+        if let Some(after) = keys.get::<SpinDown>("spin_down_after")? {
+            tuning.spin_down_after[index] = after.0;
+        }
+        Ok(())
+    })
+}
+
+/// A ratio, or `"never"`.
+struct ReadEffect(Option<u32>);
+
+impl FromToml for ReadEffect {
+    const EXPECTED: &'static str =
+        "a whole number from 1 (100: one read wears as much as 1/100 of a write), or \"never\"";
+    fn from_toml(value: &toml::Value) -> Result<ReadEffect, Option<String>> {
+        if value.as_str() == Some("never") {
+            return Ok(ReadEffect(None));
+        }
+        u32::from_toml(value).ok().filter(|ratio| *ratio > 0).map(|ratio| ReadEffect(Some(ratio))).ok_or(None)
+    }
+}
+
+pub(super) fn read_endurance<'a>(
+    root: &mut Keys<'a>,
+    devices: &[Spec<'a>],
+    tuning: &mut Tuning,
+    ignored: &mut Vec<usize>,
+) -> Result<Vec<Limits>, DesignError> {
+    let mut all: Vec<Limits> = devices.iter().map(|device| default_limits(&device.profile)).collect();
+    let Some(mut keys) = root.table("endurance")? else { return Ok(all) };
+    if let Some(effect) = keys.get::<ReadEffect>("read_effect")? {
+        tuning.read_effect = effect.0;
+    }
+    each_device(Some(keys.without("read_effect")), devices, ignored, |index, keys| {
+        let above_zero = "must be above 0";
+        if let Some(limit) = keys.get::<Bytes>("written")? {
+            if *limit == Bytes::ZERO {
+                return Err(limit.wrong(above_zero));
+            }
+            all[index].written = Some(*limit);
+        }
+        if let Some(limit) = keys.get::<u64>("start_stops")? {
+            if *limit == 0 {
+                return Err(limit.wrong(above_zero));
+            }
+            all[index].start_stops = Some(*limit);
+        }
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// The profile's limits; where it has none, GreenDM's Table II.
+fn default_limits(profile: &Profile) -> Limits {
+    let endurance = &profile.endurance;
+    match profile.class {
+        Class::Hdd => Limits {
+            written: endurance.written,
+            start_stops: Some(endurance.start_stops.unwrap_or(limits::HDD_START_STOPS)),
+        },
+        Class::Ssd | Class::Scm => Limits {
+            written: Some(endurance.written.unwrap_or(limits::SSD_WRITTEN)),
+            start_stops: endurance.start_stops,
+        },
+        Class::Fixed => {
+            let cycles = match &profile.model {
+                Model::Fixed(fixed) => fixed.cycles,
+                _ => None,
+            };
+            let rated = cycles.and_then(|cycles| profile.capacity.0.checked_mul(u64::from(cycles))).map(Bytes);
+            Limits { written: endurance.written.or(rated), start_stops: None }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The design file: which devices, and how they make one drive.
+
+mod devices;
+mod placement;
+mod sizes;
+
+use std::path::Path;
+
+use peryton_device::{Class, Model, Profile, ProfileError, flash::Precondition};
+use peryton_engine::{Config, Placement, Tuning};
+use peryton_units::Bytes;
+
+use crate::{
+    DesignError,
+    array::{Array, member_bytes},
+    document::Document,
+    simulator::Machine,
+};
+
+/// What a kilowatt-hour costs where the design does not say, in US dollars: the figure of "Which storage device is the
+/// greenest?" (section V) is 0.4; this is closer to what data centres pay.
+const ELECTRICITY_USD_PER_KWH: f64 = 0.12;
+
+/// A hybrid drive on paper: read from a design file, checked, with every size known.
+#[derive(Debug)]
+pub struct Design {
+    /// The file's name without folders and extension, or its key `name`.
+    pub name: String,
+    /// The file.
+    pub file: String,
+    /// In the order of the file, which is the order of the engine.
+    pub devices: Vec<DeviceDesign>,
+    /// The size of the volume that the host sees.
+    pub volume: Bytes,
+    /// Where data lives.
+    pub placement: Placement,
+    /// How it moves.
+    pub tuning: Tuning,
+    /// Seeds everything random.
+    pub seed: u64,
+    /// Price of electricity.
+    pub electricity_usd_per_kwh: f64,
+    /// The overrides that applied.
+    pub overrides: Vec<String>,
+    /// Which of the overrides are about something that this design does not have, by index.
+    pub ignored_overrides: Vec<usize>,
+}
+
+/// A device of a design.
+#[derive(Debug)]
+pub struct DeviceDesign {
+    /// Its name in the design.
+    pub name: String,
+    /// What it is.
+    pub profile: Profile,
+    /// How many there are, striped.
+    pub count: u32,
+    /// How much goes to one before the next.
+    pub stripe: Bytes,
+    /// How much of it holds data.
+    pub data: Bytes,
+    /// How much of it the volume occupies, metadata and spare extents included.
+    pub used: Bytes,
+    /// Purchase price of each, in US dollars.
+    pub price_usd: Option<f64>,
+    /// What each can be written in its life.
+    pub written_limit: Option<Bytes>,
+    /// How often each can be started and stopped.
+    pub start_stop_limit: Option<u64>,
+    /// Whether the design says what the flash holds at the start.
+    precondition_given: bool,
+    /// Where it stands in the file.
+    place: String,
+}
+
+impl Design {
+    /// Reads a design file and applies overrides of the form `placement.promotion.threshold=1`.
+    ///
+    /// # Errors
+    /// One line that names the place and the remedy.
+    pub fn load(path: impl AsRef<Path>, overrides: &[String]) -> Result<Design, DesignError> {
+        let path = path.as_ref();
+        let name = path.file_stem().map_or_else(|| "design".into(), |stem| stem.to_string_lossy());
+        Design::from_document(Document::read(path)?, &name, overrides)
+    }
+
+    /// The same from text; `file` names it in errors.
+    ///
+    /// # Errors
+    /// As [`Design::load`].
+    pub fn parse(text: &str, file: &str, overrides: &[String]) -> Result<Design, DesignError> {
+        Design::from_document(Document::parse(text, file.to_owned())?, file, overrides)
+    }
+
+    fn from_document(mut document: Document, name: &str, overrides: &[String]) -> Result<Design, DesignError> {
+        for (index, text) in overrides.iter().enumerate() {
+            document.set(index, text)?;
+        }
+        let mut ignored = Vec::new();
+        let mut root = document.keys();
+        let name = root.get::<String>("name")?.map_or_else(|| name.to_owned(), |name| name.into_inner());
+        let mut keys = root.table("volume")?;
+        let volume = keys.as_mut().map(|keys| keys.get::<Bytes>("size")).transpose()?.flatten();
+        keys.map_or(Ok(()), |keys| keys.finish())?;
+        let devices = devices::read(&mut root, &mut ignored)?;
+        let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], ..Tuning::default() };
+        let placement = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
+        not_yet(&mut root)?;
+        devices::read_power(&mut root, &devices, &mut tuning, &mut ignored)?;
+        let limits = devices::read_endurance(&mut root, &devices, &mut tuning, &mut ignored)?;
+        let seed = match root.table("seed")? {
+            None => 1,
+            Some(mut keys) => {
+                let seed = keys.get::<u64>("value")?.map_or(1, |seed| *seed);
+                keys.finish()?;
+                seed
+            }
+        };
+        let electricity = match root.table("cost")? {
+            None => ELECTRICITY_USD_PER_KWH,
+            Some(mut keys) => {
+                let price = keys.get::<f64>("electricity_usd_per_kwh")?;
+                keys.finish()?;
+                price.map_or(ELECTRICITY_USD_PER_KWH, |price| *price)
+            }
+        };
+        let sized = sizes::solve(&document, &devices, volume.as_ref(), &placement, &tuning)?;
+        root.finish()?;
+        ignored.sort_unstable();
+        ignored.dedup();
+        let applied = overrides.iter().enumerate().filter(|(index, _)| !ignored.contains(index));
+        Ok(Design {
+            name,
+            volume: sized.volume,
+            placement,
+            tuning,
+            seed,
+            electricity_usd_per_kwh: electricity,
+            overrides: applied.map(|(_, text)| text.clone()).collect(),
+            ignored_overrides: ignored,
+            devices: devices
+                .into_iter()
+                .zip(limits)
+                .zip(sized.data.into_iter().zip(sized.used))
+                .map(|((device, limits), (data, used))| device.finish(limits, data, used))
+                .collect(),
+            file: document.file,
+        })
+    }
+
+    /// The design as the engine sees it.
+    pub fn config(&self) -> Config {
+        let devices = self.devices.iter().map(|device| device.data).collect();
+        Config { devices, placement: self.placement.clone(), tuning: self.tuning.clone() }
+    }
+
+    /// Makes the drive: an engine and device models. A warm start fills the map, and flash that the design does not
+    /// say to be fresh has been written once.
+    pub(crate) fn build(&self, warm: bool) -> Result<Machine, DesignError> {
+        let failed = |source| DesignError::Config { place: self.file.clone(), source };
+        let mut engine = peryton_engine::Engine::new(self.config()).map_err(failed)?;
+        if warm {
+            engine.fill();
+        }
+        let mut devices = Vec::with_capacity(self.devices.len());
+        let mut seed = self.seed;
+        for device in &self.devices {
+            devices.push(device.build(warm, seed)?);
+            seed = seed.wrapping_add(u64::from(device.count));
+        }
+        let zero_by_writing = self.devices.iter().map(|device| device.profile.class == Class::Hdd).collect();
+        Ok(Machine { engine, devices, zero_by_writing })
+    }
+}
+
+impl DeviceDesign {
+    fn build(&self, warm: bool, seed: u64) -> Result<Array, DesignError> {
+        let failed = |source: ProfileError| DesignError::Profile { place: self.place.clone(), source: source.into() };
+        let mut profile = self.profile.clone();
+        if let Model::Flash(flash) = &profile.model
+            && warm
+            && !self.precondition_given
+            && flash.precondition == Precondition::Fresh
+        {
+            let written = toml::Table::from_iter([("precondition".to_owned(), "sequential".into())]);
+            profile = profile.with_model(&written).map_err(failed)?;
+        }
+        let each = member_bytes(self.used, self.count, self.stripe);
+        let members = (0..self.count)
+            .map(|index| profile.build(Some(each), seed.wrapping_add(u64::from(index))))
+            .collect::<Result<_, _>>()
+            .map_err(failed)?;
+        Ok(Array::new(members, self.stripe))
+    }
+
+    /// The names of its members in a report: its own, or with a number each.
+    pub(crate) fn member_names(&self) -> Vec<String> {
+        match self.count {
+            1 => vec![self.name.clone()],
+            count => (0..count).map(|index| format!("{}.{index}", self.name)).collect(),
+        }
+    }
+}
+
+/// Keys of designs that are still to come.
+fn not_yet(root: &mut crate::document::Keys<'_>) -> Result<(), DesignError> {
+    if let Some(mut admission) = root.table("admission")? {
+        let by = admission.get::<String>("by")?;
+        if by.as_ref().is_none_or(|by| by.as_str() != "all") {
+            return Err(admission.wrong_at("", "admission policies other than by = \"all\" are not available yet"));
+        }
+        admission.finish()?;
+    }
+    match root.table("triggers")? {
+        Some(triggers) => Err(triggers.wrong_at("", "belongs to placement.mode = \"logging\", not available yet")),
+        None => Ok(()),
+    }
+}

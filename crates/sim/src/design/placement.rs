@@ -1,0 +1,219 @@
+//! `[placement]`: where data lives, and how it moves.
+
+use peryton_engine::{DeviceId, Hybrid, Placement, Replacement, Tuning, WritePolicy};
+use peryton_units::{Bytes, Nanos};
+
+use super::devices::{Spec, find};
+use crate::{
+    DesignError,
+    document::{At, FromToml, Keys},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Single,
+    Linear,
+    Tiering,
+    Caching,
+}
+
+const MODES: &[(&str, Mode)] =
+    &[("single", Mode::Single), ("linear", Mode::Linear), ("tiering", Mode::Tiering), ("caching", Mode::Caching)];
+
+/// Which placements have each key.
+const HYBRID: &[Mode] = &[Mode::Tiering, Mode::Caching];
+const KEYS: &[(&str, &[Mode])] = &[
+    ("device", &[Mode::Single]),
+    ("devices", &[Mode::Linear]),
+    ("fast", HYBRID),
+    ("slow", HYBRID),
+    ("extent", HYBRID),
+    ("promotion", HYBRID),
+    ("demotion", HYBRID),
+    ("max_moves", HYBRID),
+    ("commit_interval", HYBRID),
+    ("replacement", HYBRID),
+    ("write", &[Mode::Caching]),
+    ("writeback", &[Mode::Caching]),
+];
+
+/// Keys of placements that are still to come.
+const LATER: &[&str] = &["log", "primary", "spare"];
+
+/// One of a few words; `later` are those that are not available yet.
+fn word<T: Copy>(at: &At<'_, String>, known: &[(&str, T)], later: &[&str]) -> Result<T, DesignError> {
+    if let Some((_, value)) = known.iter().find(|(word, _)| *word == at.as_str()) {
+        return Ok(*value);
+    }
+    if later.contains(&at.as_str()) {
+        return Err(at.wrong(format!("'{}' is not available yet: use one of {}", **at, words(known))));
+    }
+    let meant = peryton_device::nearest(at, known.iter().map(|(word, _)| *word));
+    Err(at.wrong(match meant {
+        Some(meant) => format!("'{}' is unknown: did you mean '{meant}'?", crate::document::one_line(at)),
+        None => format!("'{}' is unknown: use one of {}", crate::document::one_line(at), words(known)),
+    }))
+}
+
+fn words<T>(known: &[(&str, T)]) -> String {
+    known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn read<'a>(
+    root: &mut Keys<'a>,
+    devices: &[Spec<'a>],
+    tuning: &mut Tuning,
+    ignored: &mut Vec<usize>,
+) -> Result<Placement, DesignError> {
+    let Some(mut keys) = root.table("placement")? else {
+        return Err(root.wrong_at("placement", "missing: a design has a table [placement] with a mode"));
+    };
+    let mode = keys.require::<String>("mode")?;
+    let mode = word(&mode, MODES, &["logging", "partitioned"])?;
+    let name = words(&MODES.iter().filter(|(_, m)| *m == mode).copied().collect::<Vec<_>>());
+    for (key, modes) in KEYS {
+        let Some(value) = keys.get::<toml::Value>(key)? else { continue };
+        if !modes.contains(&mode) {
+            // An override is for those designs that have the key.
+            match value.override_index() {
+                Some(index) => ignored.push(index),
+                None => return Err(value.wrong(format!("does not apply to mode = \"{name}\": remove it"))),
+            }
+        }
+    }
+    for key in LATER {
+        if let Some(value) = keys.get::<toml::Value>(key)? {
+            return Err(value.wrong("is not available yet: remove it"));
+        }
+    }
+    let placement = match mode {
+        Mode::Single => single(&mut keys, devices)?,
+        Mode::Linear => linear(&mut keys, devices)?,
+        Mode::Tiering => Placement::Tiering(hybrid(&mut keys, devices)?),
+        Mode::Caching => Placement::Caching(hybrid(&mut keys, devices)?),
+    };
+    if HYBRID.contains(&mode) {
+        moves(&mut keys, tuning)?;
+    }
+    if mode == Mode::Caching {
+        writes(&mut keys, tuning)?;
+    }
+    keys.finish()?;
+    unused(&placement, devices)?;
+    Ok(placement)
+}
+
+fn id(index: usize) -> DeviceId {
+    DeviceId(u8::try_from(index).expect("a design has at most 255 devices"))
+}
+
+fn single(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Placement, DesignError> {
+    let device = match keys.get::<String>("device")? {
+        Some(name) => find(&name, devices)?,
+        None if devices.len() == 1 => 0,
+        None => return Err(keys.wrong_at("device", "missing: the design has several devices, name one")),
+    };
+    Ok(Placement::Single { device: id(device) })
+}
+
+fn linear(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Placement, DesignError> {
+    let Some(names) = keys.get::<Vec<String>>("devices")? else {
+        return Ok(Placement::Linear { devices: (0..devices.len()).map(id).collect() });
+    };
+    let mut order = Vec::new();
+    for name in names.iter() {
+        let index = find(&names.with(name.clone()), devices)?;
+        if order.contains(&id(index)) {
+            return Err(names.wrong(format!("'{name}' is named twice")));
+        }
+        order.push(id(index));
+    }
+    if order.is_empty() {
+        return Err(names.wrong("name at least one device"));
+    }
+    Ok(Placement::Linear { devices: order })
+}
+
+fn hybrid(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Hybrid, DesignError> {
+    let fast_name = keys.require::<String>("fast")?;
+    let slow_name = keys.require::<String>("slow")?;
+    let (fast, slow) = (find(&fast_name, devices)?, find(&slow_name, devices)?);
+    if fast == slow {
+        return Err(slow_name.wrong(format!("'{}' is the fast device already: name another", *slow_name)));
+    }
+    let extent = match keys.get::<Bytes>("extent")? {
+        None => Bytes::mib(1),
+        Some(extent) if extent.is_multiple_of(Bytes::kib(4)) && (Bytes::kib(4)..=Bytes::gib(1)).contains(&*extent) => {
+            *extent
+        }
+        Some(extent) => {
+            return Err(extent.wrong(format!("is {}: it must be a multiple of 4KiB, from 4KiB to 1GiB", *extent)));
+        }
+    };
+    Ok(Hybrid { fast: id(fast), slow: id(slow), extent })
+}
+
+fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static str) -> Result<(), DesignError> {
+    if let Some(value) = keys.get::<T>(key)? {
+        *to = value.into_inner();
+    }
+    Ok(())
+}
+
+fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
+    if let Some(mut promotion) = keys.table("promotion")? {
+        set(&mut tuning.promotion_threshold, &mut promotion, "threshold")?;
+        set(&mut tuning.promotion_window, &mut promotion, "window")?;
+        promotion.finish()?;
+    }
+    if let Some(mut demotion) = keys.table("demotion")? {
+        let defaults = (tuning.demotion_low, tuning.demotion_high);
+        set(&mut tuning.demotion_low, &mut demotion, "low")?;
+        set(&mut tuning.demotion_high, &mut demotion, "high")?;
+        if tuning.demotion_high < tuning.demotion_low {
+            let (low, high) = (tuning.demotion_low, tuning.demotion_high);
+            let remedy = format!("is {high}, below demotion.low, which is {low}: give both (defaults {defaults:?})");
+            return Err(demotion.wrong_at("high", remedy));
+        }
+        demotion.finish()?;
+    }
+    if let Some(most) = keys.get::<u32>("max_moves")? {
+        if *most == 0 || *most > peryton_engine::MOST_MOVES {
+            return Err(most.wrong(format!("is {}: use 1 to {}", *most, peryton_engine::MOST_MOVES)));
+        }
+        tuning.max_moves = *most;
+    }
+    if let Some(replacement) = keys.get::<String>("replacement")? {
+        let known = [("wsclock", Replacement::Wsclock), ("lru", Replacement::Lru)];
+        tuning.replacement = word(&replacement, &known, &["two_queue", "s3fifo", "arc"])?;
+    }
+    set::<Nanos>(&mut tuning.commit_interval, keys, "commit_interval")
+}
+
+fn writes(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
+    if let Some(write) = keys.get::<String>("write")? {
+        let known = [("back", WritePolicy::Back), ("through", WritePolicy::Through), ("around", WritePolicy::Around)];
+        tuning.write = word(&write, &known, &[])?;
+    }
+    if let Some(mut writeback) = keys.table("writeback")? {
+        set(&mut tuning.writeback_queue, &mut writeback, "queue")?;
+        set(&mut tuning.writeback_delay, &mut writeback, "delay")?;
+        writeback.finish()?;
+    }
+    Ok(())
+}
+
+/// A device that nothing is placed on would only cost money and energy.
+fn unused(placement: &Placement, devices: &[Spec<'_>]) -> Result<(), DesignError> {
+    let used = match placement {
+        Placement::Single { device } => vec![*device],
+        Placement::Linear { devices } => devices.clone(),
+        Placement::Tiering(pair) | Placement::Caching(pair) => vec![pair.fast, pair.slow],
+    };
+    match (0..devices.len()).find(|index| !used.contains(&id(*index))) {
+        Some(index) => {
+            Err(devices[index].name.wrong("the placement does not use this device: remove it, or name it there"))
+        }
+        None => Ok(()),
+    }
+}

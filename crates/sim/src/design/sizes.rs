@@ -1,0 +1,180 @@
+//! How much of each device holds data, from what the design says of devices and volume.
+
+use peryton_engine::{Config, ConfigError, Engine, Placement, Tuning, TuningError};
+use peryton_units::Bytes;
+
+use super::devices::Spec;
+use crate::{
+    DesignError,
+    document::{At, Document},
+};
+
+/// A design's sizes, all known.
+pub(super) struct Sized {
+    pub(super) volume: Bytes,
+    /// For data, as the engine takes it.
+    pub(super) data: Vec<Bytes>,
+    /// In all.
+    pub(super) used: Vec<Bytes>,
+}
+
+/// Metadata and spare extents depend on the sizes that they are taken from; this many corrections settle it.
+const MOST_CORRECTIONS: usize = 8;
+
+pub(super) fn solve(
+    document: &Document,
+    devices: &[Spec<'_>],
+    volume: Option<&At<'_, Bytes>>,
+    placement: &Placement,
+    tuning: &Tuning,
+) -> Result<Sized, DesignError> {
+    let extent = match placement {
+        Placement::Tiering(pair) | Placement::Caching(pair) => pair.extent,
+        Placement::Single { .. } | Placement::Linear { .. } => Bytes(4096),
+    };
+    // What a size asks for is given in whole extents.
+    let whole = |size: Bytes| size.0.checked_next_multiple_of(extent.0).map_or(Bytes(u64::MAX), Bytes);
+    let mut sizes: Vec<Option<Bytes>> =
+        devices.iter().map(|device| device.size.as_ref().map(|size| whole(**size))).collect();
+    if let Some(volume) = volume {
+        if **volume == Bytes::ZERO {
+            return Err(volume.wrong("a volume of no size holds nothing: give it some, or remove the key"));
+        }
+        from_volume(devices, volume, placement, &mut sizes)?;
+    }
+    let given: Vec<bool> = sizes.iter().map(Option::is_some).collect();
+    let mut data: Vec<Bytes> = sizes
+        .iter()
+        .zip(devices)
+        .map(|(size, device)| size.unwrap_or(Bytes(device.capacity.0 - device.capacity.0 % extent.0)))
+        .collect();
+    let wanted = match placement {
+        Placement::Tiering(pair) if given[pair.fast.index()] && given[pair.slow.index()] => {
+            data[pair.fast.index()].checked_add(data[pair.slow.index()])
+        }
+        _ => None,
+    };
+    for _ in 0..MOST_CORRECTIONS {
+        let (size, used) = measure(document, devices, placement, tuning, &data)?;
+        let mut settled = true;
+        for (index, device) in devices.iter().enumerate() {
+            let over = used[index].saturating_sub(device.capacity);
+            if over == Bytes::ZERO {
+                continue;
+            }
+            if given[index] {
+                return Err(too_large(device, data[index], used[index]));
+            }
+            // All of the device, less what metadata takes.
+            let over = whole(over);
+            data[index] = data[index].saturating_sub(over);
+            settled = false;
+        }
+        // Tiering keeps spare extents on the slow device; they come on top of what the design gives to the volume.
+        if let (Placement::Tiering(pair), Some(wanted)) = (placement, wanted)
+            && size < wanted
+        {
+            data[pair.slow.index()] += wanted - size;
+            settled = false;
+        }
+        if settled {
+            check_volume(volume, size, extent)?;
+            return Ok(Sized { volume: size, data, used });
+        }
+    }
+    Err(devices[0].name.wrong("no sizes work with its metadata: give sizes that leave some room on each device"))
+}
+
+/// The size of the volume gives the size of one device that has none: what the others leave.
+fn from_volume(
+    devices: &[Spec<'_>],
+    volume: &At<'_, Bytes>,
+    placement: &Placement,
+    sizes: &mut [Option<Bytes>],
+) -> Result<(), DesignError> {
+    let order: Vec<usize> = match placement {
+        Placement::Single { device } => vec![device.index()],
+        // The fast device of a cache adds nothing to the volume.
+        Placement::Caching(pair) => vec![pair.slow.index()],
+        Placement::Tiering(pair) => vec![pair.fast.index(), pair.slow.index()],
+        Placement::Linear { devices } => devices.iter().map(|device| device.index()).collect(),
+    };
+    let Some(open) = order.iter().copied().rfind(|index| sizes[*index].is_none()) else { return Ok(()) };
+    let others = order.iter().filter(|index| **index != open);
+    let have: u128 = others.map(|index| u128::from(sizes[*index].unwrap_or(devices[*index].capacity).0)).sum();
+    let device = &devices[open];
+    match u64::try_from(u128::from(volume.0).saturating_sub(have)) {
+        Ok(rest) if rest > device.capacity.0 => Err(volume.wrong(format!(
+            "is {}: device '{}' would have to hold {} of it, but has {}: use a smaller volume, or a larger device",
+            **volume,
+            *device.name,
+            Bytes(rest),
+            device.capacity
+        ))),
+        Ok(rest) if rest > 0 => {
+            sizes[open] = Some(Bytes(rest));
+            Ok(())
+        }
+        _ => Err(volume.wrong(format!(
+            "is {}, and the other devices have as much already: make it larger, or them smaller, so that '{}' has a part",
+            **volume, *device.name
+        ))),
+    }
+}
+
+/// What the engine makes of it: the size of the volume, and what it occupies of each device.
+fn measure(
+    document: &Document,
+    devices: &[Spec<'_>],
+    placement: &Placement,
+    tuning: &Tuning,
+    data: &[Bytes],
+) -> Result<(Bytes, Vec<Bytes>), DesignError> {
+    let config = Config { devices: data.to_vec(), placement: placement.clone(), tuning: tuning.clone() };
+    match Engine::new(config) {
+        Ok(engine) => Ok((engine.volume_size(), engine.device_bytes().to_vec())),
+        Err(ConfigError::TooSmall { device, size, need }) => Err(size_error(
+            &devices[device],
+            format!("has {size} for data, less than the {need} that this placement needs: give it more"),
+        )),
+        Err(ConfigError::Tuning(TuningError::Range { key, value, remedy })) => {
+            Err(document.wrong(&document.place(key), key, format!("is {value}: {remedy}")))
+        }
+        Err(source) => {
+            let key =
+                if matches!(source, ConfigError::TooManyExtents { .. }) { "placement.extent" } else { "placement" };
+            Err(DesignError::Config { place: document.shown(&document.place(key)), source })
+        }
+    }
+}
+
+fn size_error(device: &Spec<'_>, problem: String) -> DesignError {
+    match &device.size {
+        Some(size) => size.wrong(problem),
+        None => device.name.wrong(problem),
+    }
+}
+
+fn too_large(device: &Spec<'_>, data: Bytes, used: Bytes) -> DesignError {
+    size_error(
+        device,
+        format!(
+            "{data} of data, with metadata and spare extents {used}, do not fit the device's {}: give it {} or less, \
+             or leave the size out",
+            device.capacity,
+            device.capacity.saturating_sub(used.saturating_sub(data))
+        ),
+    )
+}
+
+/// A volume that does not follow from the sizes of the devices is a mistake in one of them.
+fn check_volume(volume: Option<&At<'_, Bytes>>, size: Bytes, extent: Bytes) -> Result<(), DesignError> {
+    match volume {
+        // Sizes are rounded up to whole extents, on each of at most two devices.
+        Some(volume) if size < **volume || size.0 - volume.0 > 2 * extent.0 => Err(volume.wrong(format!(
+            "is {}, but the sizes of the devices make a volume of {size}: make them agree, or leave one of them out",
+            **volume
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,457 @@
+//! A TOML document in which every value knows where it was written, so that an error can name the place.
+
+use std::{fmt, ops::Deref, path::Path};
+
+use peryton_units::{Bytes, Nanos};
+use toml::de::{DeTable, DeValue};
+
+use crate::DesignError;
+
+/// A design is a page of text; what is larger is something else.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On this line of the file, counted from 1.
+    Line(usize),
+    /// On the command line, as this override.
+    Override(usize, String),
+    /// Nowhere: the file is silent.
+    Absent,
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    place: Place,
+    value: Value,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    /// In the order of the file.
+    Table(Vec<(String, Node)>),
+    Leaf(toml::Value),
+}
+
+/// A file with its overrides applied.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) file: String,
+    root: Node,
+}
+
+impl Document {
+    pub(crate) fn read(path: &Path) -> Result<Document, DesignError> {
+        let file = path.display().to_string();
+        let failed = |source| DesignError::Read { file: file.clone(), source };
+        let about = std::fs::metadata(path).map_err(failed)?;
+        if !about.is_file() {
+            return Err(DesignError::NotADesign { file, why: "not a regular file" });
+        }
+        if about.len() > LARGEST_FILE {
+            return Err(DesignError::NotADesign { file, why: "larger than 1MiB" });
+        }
+        match String::from_utf8(std::fs::read(path).map_err(failed)?) {
+            Ok(text) => Document::parse(&text, file),
+            Err(_) => Err(DesignError::NotADesign { file, why: "not text" }),
+        }
+    }
+
+    pub(crate) fn parse(text: &str, file: String) -> Result<Document, DesignError> {
+        let starts: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let line = |at: usize| starts.partition_point(|start| *start <= at);
+        match DeTable::parse(text) {
+            Ok(table) => {
+                let value = Value::Table(entries(table.into_inner(), &line));
+                Ok(Document { file, root: Node { place: Place::Absent, value } })
+            }
+            Err(error) => {
+                let place = format!("{file}:{}", line(error.span().map_or(0, |span| span.start)));
+                Err(DesignError::Syntax { place, problem: one_line(error.message()) })
+            }
+        }
+    }
+
+    /// Sets a dotted key to a TOML value, or to a bare string where the text is none.
+    pub(crate) fn set(&mut self, index: usize, text: &str) -> Result<(), DesignError> {
+        let wrong = |problem: &str| DesignError::Override { text: one_line(text), problem: problem.to_owned() };
+        let (path, value) = text.split_once('=').ok_or_else(|| wrong("write it as key=value"))?;
+        let path: Vec<&str> = path.split('.').map(str::trim).collect();
+        // As deep as TOML itself is read.
+        if path.len() > 80 || path.iter().any(|key| key.is_empty()) {
+            return Err(wrong("the key is a dotted path such as placement.promotion.threshold"));
+        }
+        let place = Place::Override(index, one_line(text));
+        let value = match DeValue::parse(value.trim()) {
+            Ok(value) => Node::new(value.into_inner(), place.clone(), &|_| place.clone()),
+            Err(_) => Node { place: place.clone(), value: Value::Leaf(toml::Value::String(value.trim().to_owned())) },
+        };
+        let mut node = &mut self.root;
+        for (depth, key) in path.iter().enumerate() {
+            let Value::Table(entries) = &mut node.value else {
+                return Err(wrong(&format!("{} is not a table", path[..depth].join("."))));
+            };
+            let at = entries.iter().position(|(name, _)| name == key).unwrap_or_else(|| {
+                entries.push(((*key).to_owned(), Node { place: place.clone(), value: Value::Table(Vec::new()) }));
+                entries.len() - 1
+            });
+            node = &mut entries[at].1;
+        }
+        *node = value;
+        Ok(())
+    }
+
+    pub(crate) fn keys(&self) -> Keys<'_> {
+        Keys {
+            document: self,
+            path: String::new(),
+            place: &Place::Absent,
+            entries: self.entries(),
+            asked: Vec::new(),
+            without: None,
+        }
+    }
+
+    fn entries(&self) -> &[(String, Node)] {
+        match &self.root.value {
+            Value::Table(entries) => entries,
+            Value::Leaf(_) => unreachable!("the root of a document is a table"),
+        }
+    }
+
+    /// Where the deepest part of a dotted key that is there was written.
+    pub(crate) fn place(&self, path: &str) -> Place {
+        let mut node = &self.root;
+        for key in path.split('.') {
+            let Value::Table(entries) = &node.value else { break };
+            match entries.iter().find(|(name, _)| name == key) {
+                Some((_, below)) => node = below,
+                None => break,
+            }
+        }
+        node.place.clone()
+    }
+
+    /// A place as messages name it.
+    pub(crate) fn shown(&self, place: &Place) -> String {
+        match place {
+            Place::Line(line) => format!("{}:{line}", self.file),
+            Place::Override(_, text) => format!("{}: --set {text}", self.file),
+            Place::Absent => self.file.clone(),
+        }
+    }
+
+    /// An error about the key at `path`, which was written at `place`.
+    pub(crate) fn wrong(&self, place: &Place, path: &str, problem: impl fmt::Display) -> DesignError {
+        DesignError::Key { place: self.shown(place), key: path.to_owned(), problem: problem.to_string() }
+    }
+}
+
+fn entries(table: DeTable<'_>, line: &impl Fn(usize) -> usize) -> Vec<(String, Node)> {
+    let place = |at: usize| Place::Line(line(at));
+    table
+        .into_iter()
+        .map(|(key, value)| {
+            let key_place = place(key.span().start);
+            (key.into_inner().into_owned(), Node::new(value.into_inner(), key_place, &place))
+        })
+        .collect()
+}
+
+impl Node {
+    fn new(value: DeValue<'_>, place: Place, place_at: &impl Fn(usize) -> Place) -> Node {
+        let value = match value {
+            DeValue::Table(table) => Value::Table(
+                table
+                    .into_iter()
+                    .map(|(key, value)| {
+                        let place = place_at(key.span().start);
+                        (key.into_inner().into_owned(), Node::new(value.into_inner(), place, place_at))
+                    })
+                    .collect(),
+            ),
+            leaf => Value::Leaf(plain(leaf)),
+        };
+        Node { place, value }
+    }
+
+    fn toml(&self) -> toml::Value {
+        match &self.value {
+            Value::Leaf(value) => value.clone(),
+            Value::Table(entries) => {
+                toml::Value::Table(entries.iter().map(|(key, node)| (key.clone(), node.toml())).collect())
+            }
+        }
+    }
+}
+
+/// The value without its spans. An integer past 64 bits becomes the float nearest to it, which no key accepts where it
+/// wants a whole number.
+fn plain(value: DeValue<'_>) -> toml::Value {
+    match value {
+        DeValue::String(text) => toml::Value::String(text.into_owned()),
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => toml::Value::Integer(number),
+            Err(_) => toml::Value::Float(number.as_str().parse().unwrap_or(f64::INFINITY)),
+        },
+        DeValue::Float(number) => toml::Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(value) => toml::Value::Boolean(value),
+        DeValue::Datetime(value) => toml::Value::Datetime(value),
+        DeValue::Array(array) => toml::Value::Array(array.into_iter().map(|value| plain(value.into_inner())).collect()),
+        DeValue::Table(table) => toml::Value::Table(
+            table.into_iter().map(|(key, value)| (key.into_inner().into_owned(), plain(value.into_inner()))).collect(),
+        ),
+    }
+}
+
+/// What to say of a key that is not one of `known`.
+pub(crate) fn unknown(key: &str, known: &[&str]) -> String {
+    match peryton_device::nearest(key, known.iter().copied()) {
+        Some(meant) => format!("unknown key: did you mean '{meant}'?"),
+        None => format!("unknown key: use one of {}", known.join(", ")),
+    }
+}
+
+/// `text` as one printable line of bounded length.
+pub(crate) fn one_line(text: &str) -> String {
+    const SHOWN: usize = 160;
+    let mut line: String =
+        text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned();
+    if text.chars().nth(SHOWN).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+/// A value that was read, with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct At<'a, T> {
+    value: T,
+    document: &'a Document,
+    place: Place,
+    path: String,
+}
+
+impl<'a, T> At<'a, T> {
+    pub(crate) fn wrong(&self, problem: impl fmt::Display) -> DesignError {
+        self.document.wrong(&self.place, &self.path, problem)
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.value
+    }
+
+    /// The file and line, and the key, as messages name them.
+    pub(crate) fn place(&self) -> String {
+        format!("{}: {}", self.document.shown(&self.place), self.path)
+    }
+
+    /// Another value from the same place.
+    pub(crate) fn with<U>(&self, value: U) -> At<'a, U> {
+        At { value, document: self.document, place: self.place.clone(), path: self.path.clone() }
+    }
+
+    /// Which override it came from, if from one.
+    pub(crate) fn override_index(&self) -> Option<usize> {
+        match self.place {
+            Place::Override(index, _) => Some(index),
+            _ => None,
+        }
+    }
+}
+
+impl<T> Deref for At<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// A type that a key can have.
+pub(crate) trait FromToml: Sized {
+    /// What would be accepted, for people.
+    const EXPECTED: &'static str;
+    /// `Err` with what is wrong where that says more than `EXPECTED`.
+    fn from_toml(value: &toml::Value) -> Result<Self, Option<String>>;
+}
+
+macro_rules! from_text {
+    ($type:ty, $expected:literal) => {
+        fn from_toml(value: &toml::Value) -> Result<$type, Option<String>> {
+            value.as_str().ok_or(None)?.parse().map_err(|error: peryton_units::ParseUnitError| Some(error.to_string()))
+        }
+        const EXPECTED: &'static str = $expected;
+    };
+}
+
+impl FromToml for Nanos {
+    from_text!(Nanos, "a time with its unit, such as \"5s\" or \"400us\"");
+}
+impl FromToml for Bytes {
+    const EXPECTED: &'static str = "a size such as \"8GiB\", or a whole number of bytes";
+    fn from_toml(value: &toml::Value) -> Result<Bytes, Option<String>> {
+        match value {
+            toml::Value::Integer(number) => u64::try_from(*number).map(Bytes).map_err(|_| None),
+            toml::Value::String(text) => {
+                text.parse().map_err(|error: peryton_units::ParseUnitError| Some(error.to_string()))
+            }
+            _ => Err(None),
+        }
+    }
+}
+impl FromToml for u64 {
+    const EXPECTED: &'static str = "a whole number from 0";
+    fn from_toml(value: &toml::Value) -> Result<u64, Option<String>> {
+        value.as_integer().and_then(|number| u64::try_from(number).ok()).ok_or(None)
+    }
+}
+impl FromToml for u32 {
+    const EXPECTED: &'static str = "a whole number from 0 to 4294967295";
+    fn from_toml(value: &toml::Value) -> Result<u32, Option<String>> {
+        value.as_integer().and_then(|number| u32::try_from(number).ok()).ok_or(None)
+    }
+}
+impl FromToml for f64 {
+    const EXPECTED: &'static str = "a number from 0";
+    fn from_toml(value: &toml::Value) -> Result<f64, Option<String>> {
+        let number = match value {
+            toml::Value::Integer(number) => *number as f64,
+            toml::Value::Float(number) => *number,
+            _ => return Err(None),
+        };
+        if number >= 0.0 && number.is_finite() { Ok(number) } else { Err(None) }
+    }
+}
+impl FromToml for String {
+    const EXPECTED: &'static str = "text in quotes";
+    fn from_toml(value: &toml::Value) -> Result<String, Option<String>> {
+        value.as_str().map(str::to_owned).ok_or(None)
+    }
+}
+impl FromToml for Vec<String> {
+    const EXPECTED: &'static str = "a list such as [\"ssd\", \"hdd\"]";
+    fn from_toml(value: &toml::Value) -> Result<Vec<String>, Option<String>> {
+        let list = value.as_array().ok_or(None)?;
+        list.iter().map(|value| value.as_str().map(str::to_owned).ok_or(None)).collect()
+    }
+}
+/// Any value, for keys that only say that something is not available.
+impl FromToml for toml::Value {
+    const EXPECTED: &'static str = "any value";
+    fn from_toml(value: &toml::Value) -> Result<toml::Value, Option<String>> {
+        Ok(value.clone())
+    }
+}
+
+/// Reads the keys of a table, and remembers which were asked for: the others are errors.
+pub(crate) struct Keys<'a> {
+    document: &'a Document,
+    path: String,
+    place: &'a Place,
+    entries: &'a [(String, Node)],
+    asked: Vec<&'static str>,
+    without: Option<&'static str>,
+}
+
+impl<'a> Keys<'a> {
+    fn path(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn node(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.asked.push(key);
+        self.entries.iter().find(|(name, _)| name == key).map(|(_, node)| node)
+    }
+
+    /// The value of a key, if it is there.
+    pub(crate) fn get<T: FromToml>(&mut self, key: &'static str) -> Result<Option<At<'a, T>>, DesignError> {
+        let Some(node) = self.node(key) else { return Ok(None) };
+        let path = self.path(key);
+        let plain = node.toml();
+        match T::from_toml(&plain) {
+            Ok(value) => Ok(Some(At { value, document: self.document, place: node.place.clone(), path })),
+            Err(why) => {
+                let found = one_line(&plain.to_string());
+                let problem = why.unwrap_or_else(|| format!("found {found}, expected {}", T::EXPECTED));
+                Err(self.document.wrong(&node.place, &path, one_line(&problem)))
+            }
+        }
+    }
+
+    /// The value of a key that has to be there.
+    pub(crate) fn require<T: FromToml>(&mut self, key: &'static str) -> Result<At<'a, T>, DesignError> {
+        match self.get(key)? {
+            Some(value) => Ok(value),
+            None => Err(self.wrong_at(key, format!("missing: give {}", T::EXPECTED))),
+        }
+    }
+
+    /// The keys of a table below this one; none if it is not there.
+    pub(crate) fn table(&mut self, key: &'static str) -> Result<Option<Keys<'a>>, DesignError> {
+        let path = self.path(key);
+        self.node(key).map(|node| self.below(path, node)).transpose()
+    }
+
+    fn below(&self, path: String, node: &'a Node) -> Result<Keys<'a>, DesignError> {
+        match &node.value {
+            Value::Table(entries) => Ok(Keys {
+                document: self.document,
+                path,
+                place: &node.place,
+                entries,
+                asked: Vec::new(),
+                without: None,
+            }),
+            Value::Leaf(value) => {
+                let problem = format!("found {}, expected a table", one_line(&value.to_string()));
+                Err(self.document.wrong(&node.place, &path, problem))
+            }
+        }
+    }
+
+    /// Every table below this one, with its name, in the order of the file; for tables whose keys are names.
+    pub(crate) fn tables(self) -> Result<Vec<(At<'a, String>, Keys<'a>)>, DesignError> {
+        self.entries
+            .iter()
+            .filter(|(name, _)| self.without != Some(name.as_str()))
+            .map(|(name, node)| {
+                let path = self.path(name);
+                let at =
+                    At { value: name.clone(), document: self.document, place: node.place.clone(), path: path.clone() };
+                Ok((at, self.below(path, node)?))
+            })
+            .collect()
+    }
+
+    /// The same table without a key that was read already.
+    pub(crate) fn without(self, key: &'static str) -> Keys<'a> {
+        Keys { without: Some(key), ..self }
+    }
+
+    /// The file and line, and the key, as messages name them.
+    pub(crate) fn place(&self) -> String {
+        format!("{}: {}", self.document.shown(self.place), self.path)
+    }
+
+    /// The whole table as plain TOML.
+    pub(crate) fn into_toml(self) -> toml::Table {
+        self.entries.iter().map(|(key, node)| (key.clone(), node.toml())).collect()
+    }
+
+    /// An error about this table, or about a key that it lacks.
+    pub(crate) fn wrong_at(&self, key: &str, problem: impl fmt::Display) -> DesignError {
+        let path = if key.is_empty() { self.path.clone() } else { self.path(key) };
+        self.document.wrong(self.place, &path, problem)
+    }
+
+    /// Every key must have been asked for.
+    pub(crate) fn finish(self) -> Result<(), DesignError> {
+        let Some((key, node)) = self.entries.iter().find(|(key, _)| !self.asked.contains(&key.as_str())) else {
+            return Ok(());
+        };
+        let path = self.path(&one_line(key));
+        Err(self.document.wrong(&node.place, &path, unknown(key, &self.asked)))
+    }
+}

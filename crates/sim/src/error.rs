@@ -1,0 +1,143 @@
+use std::io;
+
+use peryton_device::ProfileError;
+use peryton_engine::ConfigError;
+use peryton_trace::TraceError;
+use peryton_units::{Bytes, Nanos, Op};
+use thiserror::Error;
+
+/// What is wrong with a design: where, what was found, and what to do. Every message is one line.
+#[derive(Debug, Error)]
+pub enum DesignError {
+    /// The file cannot be read.
+    #[error("{file}: {source}: give the path of a design file (TOML)")]
+    Read {
+        /// The design file.
+        file: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is no design.
+    #[error("{file}: {why}: expected a design file (TOML)")]
+    NotADesign {
+        /// The design file.
+        file: String,
+        /// What it is instead.
+        why: &'static str,
+    },
+    /// The file is not TOML.
+    #[error("{place}: not valid TOML: {problem}")]
+    Syntax {
+        /// File and line.
+        place: String,
+        /// What the parser says.
+        problem: String,
+    },
+    /// A key that cannot be as it is.
+    #[error("{place}: {key}: {problem}")]
+    Key {
+        /// File and line, or the override.
+        place: String,
+        /// The dotted key.
+        key: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// An override that cannot be read.
+    #[error("--set {text}: {problem}")]
+    Override {
+        /// The override.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A profile that cannot be found, read or built.
+    #[error("{place}: {source}")]
+    Profile {
+        /// File, line and key.
+        place: String,
+        /// Why.
+        source: Box<ProfileError>,
+    },
+    /// The engine refuses the design.
+    #[error("{place}: {source}")]
+    Config {
+        /// File, and line where there is one.
+        place: String,
+        /// Why.
+        source: ConfigError,
+    },
+}
+
+/// What can go wrong in a simulation. Every message is one line.
+#[derive(Debug, Error)]
+pub enum SimError {
+    /// The design.
+    #[error(transparent)]
+    Design(#[from] DesignError),
+    /// The trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A request lies past the end of the volume.
+    #[error(
+        "request {request} of the trace ({op} of {len} at {offset}) lies past the end of the volume of {volume}: use a \
+         larger volume, or --fit wrap (offsets modulo the volume) or --fit skip"
+    )]
+    PastTheEnd {
+        /// Counted from 1.
+        request: u64,
+        /// What it asks.
+        op: Op,
+        /// Where.
+        offset: Bytes,
+        /// How much.
+        len: Bytes,
+        /// The size of the volume.
+        volume: Bytes,
+    },
+    /// The trace has several volumes.
+    #[error(
+        "request {request} of the trace is of volume {volume}, those before of volume {before}: choose one with \
+         --volumes, or lay them out one after the other with --concatenate"
+    )]
+    SeveralVolumes {
+        /// Counted from 1.
+        request: u64,
+        /// The volume of the requests before.
+        before: u32,
+        /// The volume of this one.
+        volume: u32,
+    },
+    /// There is nothing to report.
+    #[error("no request of the trace was replayed ({skipped} were skipped as past the end of the volume)")]
+    NoRequests {
+        /// Requests past the end of the volume.
+        skipped: u64,
+    },
+    /// The trace ended within the warm-up.
+    #[error("the trace ended after {answered} requests, within the warm-up of {wanted}: shorten --warm-up-requests")]
+    WarmUpTooLong {
+        /// Requests of warm-up asked for.
+        wanted: u64,
+        /// Requests answered.
+        answered: u64,
+    },
+    /// The engine waits for something that never comes: a defect of Peryton.
+    #[error(
+        "the simulation stalled at {at} with {in_flight} requests unanswered: this is a defect of Peryton, please \
+         report it with the design and the trace"
+    )]
+    Stalled {
+        /// On the simulated clock.
+        at: Nanos,
+        /// Requests in flight.
+        in_flight: u32,
+    },
+}
+
+impl SimError {
+    /// Whether the fault is in what the user gave, not in the machine or in Peryton.
+    pub fn is_bad_input(&self) -> bool {
+        !matches!(self, SimError::Stalled { .. })
+    }
+}

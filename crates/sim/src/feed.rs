@@ -1,0 +1,135 @@
+//! The trace as the simulated drive sees it: one request after the other, each within the volume.
+
+use peryton_trace::{BATCH, Request, Source};
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{Fit, SimError};
+
+/// Reads a trace in batches and hands out its requests.
+pub(crate) struct Feed<'a> {
+    source: Box<dyn Source>,
+    batch: Vec<Request>,
+    at: usize,
+    /// The next request, already made to fit.
+    next: Option<Request>,
+    /// Requests read from the trace, and how many may still be.
+    read: u64,
+    left: u64,
+    volume: Bytes,
+    fit: Fit,
+    /// Requests that did not fit the volume and were moved, or left out.
+    pub(crate) wrapped: u64,
+    pub(crate) skipped: u64,
+    /// Which volume of the trace the requests so far are of.
+    of: Option<u32>,
+    latest: Nanos,
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl<'a> Feed<'a> {
+    pub(crate) fn new(
+        source: Box<dyn Source>,
+        volume: Bytes,
+        fit: Fit,
+        limit: Option<u64>,
+        progress: &'a (dyn Fn(u64) + Sync),
+    ) -> Result<Feed<'a>, SimError> {
+        let mut feed = Feed {
+            source,
+            batch: Vec::with_capacity(BATCH),
+            at: 0,
+            next: None,
+            read: 0,
+            left: limit.unwrap_or(u64::MAX),
+            volume,
+            fit,
+            wrapped: 0,
+            skipped: 0,
+            of: None,
+            latest: Nanos::ZERO,
+            progress,
+        };
+        feed.advance()?;
+        Ok(feed)
+    }
+
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<&Request> {
+        self.next.as_ref()
+    }
+
+    /// Takes the next request and looks for the one after it.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Result<Option<Request>, SimError> {
+        let next = self.next;
+        if next.is_some() {
+            self.advance()?;
+        }
+        Ok(next)
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<(), SimError> {
+        self.next = None;
+        while self.left > 0 {
+            if self.at == self.batch.len() {
+                self.at = 0;
+                self.source.next_batch(&mut self.batch)?;
+                (self.progress)(self.read);
+                if self.batch.is_empty() {
+                    self.left = 0;
+                    break;
+                }
+            }
+            let mut request = self.batch[self.at];
+            self.at += 1;
+            self.read += 1;
+            self.left -= 1;
+            // Traces are sorted by time except where their recorders were not.
+            self.latest = self.latest.max(request.at);
+            request.at = self.latest;
+            if self.of != Some(request.volume) {
+                self.another_volume(request.volume)?;
+            }
+            let fits = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume.0);
+            if fits || request.op == Op::Flush || self.made_to_fit(&mut request)? {
+                self.next = Some(request);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Requests of several volumes would lie on top of each other.
+    #[cold]
+    fn another_volume(&mut self, volume: u32) -> Result<(), SimError> {
+        match self.of.replace(volume) {
+            None => Ok(()),
+            Some(before) => Err(SimError::SeveralVolumes { request: self.read, before, volume }),
+        }
+    }
+
+    #[cold]
+    fn made_to_fit(&mut self, request: &mut Request) -> Result<bool, SimError> {
+        match self.fit {
+            Fit::Strict => Err(SimError::PastTheEnd {
+                request: self.read,
+                op: request.op,
+                offset: request.offset,
+                len: request.len,
+                volume: self.volume,
+            }),
+            Fit::Wrap => {
+                self.wrapped += 1;
+                request.len = request.len.min(self.volume);
+                let offset = request.offset.0 % self.volume.0;
+                request.offset = Bytes(offset.min(self.volume.0 - request.len.0));
+                Ok(true)
+            }
+            Fit::Skip => {
+                self.skipped += 1;
+                Ok(false)
+            }
+        }
+    }
+}

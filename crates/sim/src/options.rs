@@ -1,0 +1,87 @@
+//! How a trace is replayed.
+
+use std::{fmt, str::FromStr};
+
+use thiserror::Error;
+
+/// When requests arrive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Replay {
+    /// At the times of the trace (an open loop), compressed by a factor: at speed 2 in half the time.
+    Timed {
+        /// By how much faster than recorded.
+        speed: f64,
+    },
+    /// Each when the one before has been answered, without think time (GreenDM, section 3).
+    Sync,
+    /// As many as this in flight at all times (a closed loop).
+    Depth(u32),
+}
+
+/// The deepest closed loop: each request in flight takes some memory.
+const DEEPEST: u32 = 65_536;
+
+/// A replay that cannot be read.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("'{0}' is not a replay: use timed, sync, or qd=N with N from 1 to 65536, such as qd=32")]
+pub struct ParseReplayError(String);
+
+impl FromStr for Replay {
+    type Err = ParseReplayError;
+    fn from_str(text: &str) -> Result<Replay, ParseReplayError> {
+        let depth = |text: &str| text.parse().ok().filter(|depth| (1..=DEEPEST).contains(depth));
+        match text.strip_prefix("qd=") {
+            Some(number) => depth(number).map(Replay::Depth),
+            None if text == "timed" => Some(Replay::Timed { speed: 1.0 }),
+            None if text == "sync" => Some(Replay::Sync),
+            None => None,
+        }
+        .ok_or_else(|| ParseReplayError(crate::document::one_line(text)))
+    }
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Replay::Timed { speed: 1.0 } => f.write_str("timed"),
+            Replay::Timed { speed } => write!(f, "timed, speed {speed}"),
+            Replay::Sync => f.write_str("sync"),
+            Replay::Depth(depth) => write!(f, "qd={depth}"),
+        }
+    }
+}
+
+/// What to do with a request past the end of the volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fit {
+    /// Stop with an error.
+    #[default]
+    Strict,
+    /// Take its offset modulo the size of the volume.
+    Wrap,
+    /// Leave it out.
+    Skip,
+}
+
+/// How a trace is replayed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// When requests arrive.
+    pub replay: Replay,
+    /// What becomes of requests past the end of the volume.
+    pub fit: Fit,
+    /// Fill the map as a scan of the volume would before the first request (GreenDM, section 3.3), and start with flash
+    /// that has been written once.
+    pub warm_up: bool,
+    /// Requests of the trace after whose replies every account starts anew.
+    pub warm_up_requests: u64,
+    /// The most requests to take from the trace, those of the warm-up included.
+    pub limit: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let replay = Replay::Timed { speed: 1.0 };
+        Options { replay, fit: Fit::Strict, warm_up: false, warm_up_requests: 0, limit: None }
+    }
+}

@@ -1,0 +1,365 @@
+//! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
+
+use peryton_device::{Class, DeviceStats, Model};
+use peryton_engine::{Ledger, Placement, endurance};
+use peryton_units::{Bytes, Nanos};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+use crate::{Design, DeviceDesign, LatencySummary, Options, latency::Latencies, simulator::Outcome};
+
+const SECONDS_PER_YEAR: f64 = 31_557_600.0;
+const HOURS_PER_YEAR: f64 = 8_766.0;
+
+/// What one design did under one trace. The measured span reaches from the first request, or the end of the warm-up,
+/// to the last reply; moves that are under way then are not waited for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The design's name.
+    pub design: String,
+    /// The trace's name.
+    pub trace: String,
+    /// Requests answered within the measured span.
+    pub requests: u64,
+    /// The measured span.
+    pub simulated_s: f64,
+    /// Requests per second of the measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iops: Option<f64>,
+    /// MiB read and written by the host per second of the measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mib_per_s: Option<f64>,
+    /// Response times in µs, from arrival to reply.
+    pub latency_us: Latency,
+    /// Share of accesses that the fast device, or RAM, served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast_hit_ratio: Option<f64>,
+    /// What was moved between the devices (tiering, caching).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves: Option<MoveReport>,
+    /// Accesses that waited for a promotion and were served from its buffer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_from_ram: Option<u64>,
+    /// In the order of the design; a member of a striped array has its number behind the name.
+    #[serde(serialize_with = "as_map")]
+    pub devices: Vec<(String, DeviceReport)>,
+    /// Of all devices together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
+    /// Of all devices together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_power_w: Option<f64>,
+    /// Until the first device is worn out, at the rate of the measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_years: Option<f64>,
+    /// Mean response time in ms over lifetime in years.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_over_lifetime: Option<f64>,
+    /// Money.
+    pub cost: Cost,
+    /// The size of the volume.
+    pub volume_bytes: u64,
+    /// How the trace was replayed.
+    pub replay: String,
+    /// Whether the drive started with a filled map.
+    pub warm_up: bool,
+    /// Requests before the measured span.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub warm_up_requests: u64,
+    /// What everything random was seeded with.
+    pub seed: u64,
+    /// Overrides of the design file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<String>,
+    /// Requests whose offset was taken modulo the size of the volume.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub wrapped_requests: u64,
+    /// Requests that were left out because they did not fit the volume.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped_requests: u64,
+    /// Requests that were answered with an error.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed_requests: u64,
+    /// The most requests in flight at once.
+    pub deepest_queue: u32,
+    /// Map updates and journal (tiering, caching).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<MetadataReport>,
+}
+
+/// Response times by kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// All requests, discards and flushes included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all: Option<LatencySummary>,
+    /// Reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<LatencySummary>,
+    /// Writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<LatencySummary>,
+}
+
+/// Moves between the devices.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MoveReport {
+    /// Extents brought to the fast device.
+    pub promotions: u64,
+    /// Extents taken from it.
+    pub demotions: u64,
+    /// Dirty extents copied to the slow device (caching).
+    pub writebacks: u64,
+    /// Bytes that moves wrote to either device.
+    pub bytes: u64,
+    /// Moves given up.
+    pub cancelled: u64,
+    /// Why.
+    pub cancelled_by: peryton_engine::Cancelled,
+}
+
+/// How the map was kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MetadataReport {
+    /// Journal commits.
+    pub commits: u64,
+    /// Map updates in them.
+    pub map_updates: u64,
+    /// Checkpoints of the whole map.
+    pub checkpoints: u64,
+    /// Bytes of metadata written to all devices.
+    pub bytes_written: u64,
+}
+
+/// What a device did and spent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceReport {
+    /// Read commands.
+    pub reads: u64,
+    /// Write commands.
+    pub writes: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Time with at least one command in service.
+    pub busy_s: f64,
+    /// Energy, spin-ups included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
+    /// Energy over the measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_power_w: Option<f64>,
+    /// Time in the active state: with a command in service.
+    pub active_s: f64,
+    /// Time ready, without a command.
+    pub idle_s: f64,
+    /// Time in standby (disks, and what a power policy puts there).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby_s: Option<f64>,
+    /// Spin-downs followed by spin-ups (disks).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_stops: Option<u64>,
+    /// Blocks erased (flash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub erases: Option<u64>,
+    /// Erases over the measured span (flash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub erases_per_s: Option<f64>,
+    /// Bytes programmed into flash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nand_bytes_written: Option<u64>,
+    /// Bytes programmed per byte written (flash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
+    /// Share of the written bytes that continued the write before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequential_write_share: Option<f64>,
+    /// Millionths of its life that the device spent in the measured span (GreenDM, section 2.5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wear_eu: Option<f64>,
+    /// Until it is worn out, at the rate of the measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_years: Option<f64>,
+}
+
+/// Money, in US dollars.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// What the devices cost to buy, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devices_usd: Option<f64>,
+    /// A year's electricity at the mean power of the measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_usd_per_year: Option<f64>,
+    /// Purchase price per 10⁹ bytes of volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd_per_gb: Option<f64>,
+    /// The price of electricity behind it.
+    pub electricity_usd_per_kwh: f64,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+fn as_map<S: Serializer>(devices: &[(String, DeviceReport)], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(devices.len()))?;
+    for (name, device) in devices {
+        map.serialize_entry(name, device)?;
+    }
+    map.end()
+}
+
+pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Outcome) -> Report {
+    let span_s = outcome.span.as_s_f64();
+    let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
+    let ledger = &outcome.ledger;
+    let mut all = Latencies::new();
+    for latencies in [&outcome.reads, &outcome.writes, &outcome.others] {
+        all.add(latencies);
+    }
+    let latency_us = Latency { all: all.summary(), read: outcome.reads.summary(), write: outcome.writes.summary() };
+    let mut devices = Vec::new();
+    for (index, (device, members)) in design.devices.iter().zip(&outcome.devices).enumerate() {
+        let spins_down = design.tuning.spin_down_after[index].is_some();
+        for (name, stats) in device.member_names().into_iter().zip(members) {
+            devices.push((name, device_report(device, stats, spins_down, design.tuning.read_effect, outcome.span)));
+        }
+    }
+    let energy_j = devices.iter().map(|(_, device)| device.energy_j).sum::<Option<f64>>();
+    let mean_power_w = energy_j.and_then(per_s);
+    let lifetimes = devices.iter().filter_map(|(_, device)| device.lifetime_years);
+    let lifetime_years = lifetimes.min_by(f64::total_cmp);
+    let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_));
+    let mean_ms = latency_us.all.as_ref().map(|summary| summary.mean / 1e3);
+    Report {
+        design: design.name.clone(),
+        trace: trace.to_owned(),
+        requests: outcome.answered,
+        simulated_s: span_s,
+        iops: per_s(outcome.answered as f64),
+        mib_per_s: per_s(outcome.bytes as f64 / f64::from(1 << 20)),
+        fast_hit_ratio: ledger.fast_hit_ratio().filter(|_| hybrid),
+        moves: hybrid.then(|| moves(ledger)),
+        served_from_ram: hybrid.then_some(ledger.served_from_ram),
+        devices,
+        energy_j,
+        mean_power_w,
+        lifetime_years,
+        latency_over_lifetime: mean_ms.zip(lifetime_years).map(|(latency, lifetime)| latency / lifetime),
+        cost: cost(design, mean_power_w),
+        volume_bytes: design.volume.0,
+        replay: options.replay.to_string(),
+        warm_up: options.warm_up,
+        warm_up_requests: options.warm_up_requests,
+        seed: design.seed,
+        overrides: design.overrides.clone(),
+        wrapped_requests: outcome.wrapped,
+        skipped_requests: outcome.skipped,
+        failed_requests: ledger.failed_requests,
+        deepest_queue: outcome.deepest,
+        metadata: hybrid.then(|| MetadataReport {
+            commits: ledger.commits,
+            map_updates: ledger.map_updates,
+            checkpoints: ledger.checkpoints,
+            bytes_written: ledger
+                .devices
+                .iter()
+                .map(|device| device.bytes_written[peryton_engine::Cause::Metadata as usize])
+                .sum(),
+        }),
+        latency_us,
+    }
+}
+
+fn moves(ledger: &Ledger) -> MoveReport {
+    let moves = &ledger.moves;
+    let by = moves.cancelled;
+    MoveReport {
+        promotions: moves.promotions,
+        demotions: moves.demotions,
+        writebacks: moves.writebacks,
+        bytes: moves.bytes.0,
+        cancelled: by.fast_full
+            + by.slow_full
+            + by.metadata_flush
+            + by.move_limit
+            + by.in_use
+            + by.accessed
+            + by.device_error,
+        cancelled_by: by,
+    }
+}
+
+fn device_report(
+    device: &DeviceDesign,
+    stats: &DeviceStats,
+    spins_down: bool,
+    read_effect: Option<u32>,
+    span: Nanos,
+) -> DeviceReport {
+    let span_s = span.as_s_f64();
+    let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
+    let is_disk = device.profile.class == Class::Hdd;
+    let written = stats.bytes_written.0 as f64;
+    let share = |part: f64| (written > 0.0).then(|| part / written);
+    // A model without powers says nothing of energy.
+    let energy_j = match &device.profile.model {
+        Model::Fixed(fixed) if fixed.active_w + fixed.idle_w + fixed.standby_w == 0.0 => None,
+        _ => Some(stats.energy_j),
+    };
+    let erases_per_s = stats.erases.and_then(|erases| per_s(erases as f64));
+    let wear_eu = if is_disk {
+        device.start_stop_limit.map(|limit| endurance::disk_wear_eu(stats.start_stops, limit))
+    } else {
+        let wear = |limit| endurance::flash_wear_eu(stats.bytes_written, stats.bytes_read, read_effect, limit);
+        device.written_limit.map(wear)
+    };
+    DeviceReport {
+        reads: stats.reads,
+        writes: stats.writes,
+        bytes_read: stats.bytes_read.0,
+        bytes_written: stats.bytes_written.0,
+        busy_s: stats.busy.as_s_f64(),
+        energy_j,
+        mean_power_w: energy_j.and_then(per_s),
+        active_s: stats.busy.as_s_f64(),
+        idle_s: stats.idle.as_s_f64(),
+        standby_s: (is_disk || spins_down).then(|| stats.standby.as_s_f64()),
+        start_stops: is_disk.then_some(stats.start_stops),
+        erases: stats.erases,
+        erases_per_s,
+        nand_bytes_written: stats.nand_bytes_written.map(|bytes| bytes.0),
+        write_amplification: stats.nand_bytes_written.and_then(|bytes| share(bytes.0 as f64)),
+        sequential_write_share: share(stats.sequential_bytes_written.0 as f64),
+        wear_eu,
+        lifetime_years: lifetime_years(device, stats, is_disk, span_s),
+    }
+}
+
+/// Disks wear out by start-stops; flash by erases (MixedStore, Table 4) or, where none happened yet, by what its maker
+/// lets it be written. Absent if nothing wore.
+fn lifetime_years(device: &DeviceDesign, stats: &DeviceStats, is_disk: bool, span_s: f64) -> Option<f64> {
+    let years =
+        |limit: f64, spent: f64| (spent > 0.0 && span_s > 0.0).then(|| limit / (spent / span_s) / SECONDS_PER_YEAR);
+    if is_disk {
+        return years(device.start_stop_limit? as f64, stats.start_stops as f64);
+    }
+    let by_erases = match (stats.rated_erases, stats.erases) {
+        (Some(rated), Some(erases)) => years(rated as f64, erases as f64),
+        _ => None,
+    };
+    by_erases.or_else(|| years(device.written_limit?.0 as f64, stats.bytes_written.0 as f64))
+}
+
+fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {
+    let price = |device: &DeviceDesign| device.price_usd.map(|price| price * f64::from(device.count));
+    let devices_usd = design.devices.iter().map(price).sum::<Option<f64>>();
+    let gb = |volume: Bytes| volume.0 as f64 / 1e9;
+    Cost {
+        devices_usd,
+        energy_usd_per_year: mean_power_w.map(|watts| watts / 1e3 * HOURS_PER_YEAR * design.electricity_usd_per_kwh),
+        usd_per_gb: devices_usd.map(|price| price / gb(design.volume)),
+        electricity_usd_per_kwh: design.electricity_usd_per_kwh,
+    }
+}

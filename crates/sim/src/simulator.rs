@@ -1,0 +1,329 @@
+//! The event loop: a trace, an engine and device models on one clock.
+//!
+//! What happens at one moment happens in this order: device events, completions (in the order in which they were
+//! promised), timers, arrivals. Nothing else decides an order, so that a run gives the same bytes each time.
+
+use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
+use peryton_engine::{Command, Commands, Engine, IoId, Ledger, Power, Request, RequestId};
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{Options, Replay, SimError, array::Array, feed::Feed, latency::Latencies, queue::Completions};
+
+/// How many requests a timed replay lets into the drive at once; those that arrive while so many are unanswered wait
+/// outside, and their response time counts from their arrival all the same. It bounds memory where a drive cannot keep
+/// up with its trace.
+const MOST_IN_FLIGHT: u32 = 65_536;
+/// An engine that has as many timers due in a row at one moment is not getting anywhere.
+const MOST_TICKS: u32 = 1_000;
+
+/// A drive to be simulated.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) engine: Engine,
+    pub(crate) devices: Vec<Array>,
+    /// For each device, whether zeroing a range takes a write (disks) or is a hint to its map (flash).
+    pub(crate) zero_by_writing: Vec<bool>,
+}
+
+/// What was measured, from the first request (or the end of the warm-up) to the last reply.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) span: Nanos,
+    pub(crate) answered: u64,
+    pub(crate) bytes: u128,
+    pub(crate) reads: Latencies,
+    pub(crate) writes: Latencies,
+    pub(crate) others: Latencies,
+    pub(crate) ledger: Ledger,
+    pub(crate) devices: Vec<Vec<DeviceStats>>,
+    pub(crate) wrapped: u64,
+    pub(crate) skipped: u64,
+    /// Most requests in flight at once.
+    pub(crate) deepest: u32,
+    /// The accounts after the moves that were under way at the last reply had ended.
+    #[cfg_attr(not(test), allow(dead_code))]
+    pub(crate) drained: (Ledger, Vec<Vec<DeviceStats>>),
+}
+
+/// A host request in flight.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    arrived: Nanos,
+    op: Op,
+    len: Bytes,
+}
+
+struct Simulator<'a> {
+    machine: Machine,
+    feed: Feed<'a>,
+    replay: Replay,
+    now: Nanos,
+    commands: Commands,
+    completions: Completions,
+    /// When the first of the devices that decide later has something to do.
+    device_event: Nanos,
+    finished: Vec<(Tag, Nanos)>,
+    /// Indexed by request id.
+    requests: Vec<Pending>,
+    free: Vec<u32>,
+    in_flight: u32,
+    deepest: u32,
+    ticks: u32,
+    /// Replies until the accounts start anew.
+    warm_up_left: u64,
+    since: Nanos,
+    last_reply: Nanos,
+    answered: u64,
+    bytes: u128,
+    reads: Latencies,
+    writes: Latencies,
+    others: Latencies,
+}
+
+/// Replays the trace and returns what was measured.
+pub(crate) fn simulate(machine: Machine, feed: Feed<'_>, options: &Options) -> Result<Outcome, SimError> {
+    let mut simulator = Simulator {
+        machine,
+        feed,
+        replay: options.replay,
+        now: Nanos::ZERO,
+        commands: Commands::new(),
+        completions: Completions::default(),
+        device_event: Nanos::MAX,
+        finished: Vec::new(),
+        requests: Vec::new(),
+        free: Vec::new(),
+        in_flight: 0,
+        deepest: 0,
+        ticks: 0,
+        warm_up_left: options.warm_up_requests,
+        since: Nanos::ZERO,
+        last_reply: Nanos::ZERO,
+        answered: 0,
+        bytes: 0,
+        reads: Latencies::new(),
+        writes: Latencies::new(),
+        others: Latencies::new(),
+    };
+    simulator.replay()?;
+    if simulator.warm_up_left > 0 {
+        return Err(SimError::WarmUpTooLong { wanted: options.warm_up_requests, answered: simulator.answered });
+    }
+    if simulator.answered == 0 {
+        return Err(SimError::NoRequests { skipped: simulator.feed.skipped });
+    }
+    simulator.outcome()
+}
+
+impl Simulator<'_> {
+    fn replay(&mut self) -> Result<(), SimError> {
+        loop {
+            let arrival = self.admit()?;
+            if self.in_flight == 0 && self.feed.peek().is_none() {
+                return Ok(());
+            }
+            let deadline = self.machine.engine.deadline().unwrap_or(Nanos::MAX);
+            let next = self.completions.next().min(self.device_event).min(deadline).min(arrival);
+            if next == Nanos::MAX {
+                return Err(SimError::Stalled { at: self.now, in_flight: self.in_flight });
+            }
+            // A timer may be overdue, since it is only looked at between events.
+            self.now = self.now.max(next);
+            self.settle();
+            if deadline <= self.now {
+                self.tick(deadline)?;
+            }
+        }
+    }
+
+    /// Carries out everything that devices have finished by now.
+    #[inline]
+    fn settle(&mut self) {
+        if self.device_event <= self.now {
+            self.advance_devices();
+        }
+        while self.completions.next() <= self.now {
+            let io = self.completions.pop().expect("it was just seen");
+            self.machine.engine.complete(self.now, io, Ok(()), &mut self.commands);
+            self.carry_out();
+        }
+    }
+
+    #[cold]
+    fn tick(&mut self, deadline: Nanos) -> Result<(), SimError> {
+        let next = self.machine.engine.tick(self.now, &mut self.commands);
+        self.carry_out();
+        self.ticks = if deadline == self.now && next.is_some_and(|next| next <= self.now) { self.ticks + 1 } else { 0 };
+        if self.ticks > MOST_TICKS {
+            return Err(SimError::Stalled { at: self.now, in_flight: self.in_flight });
+        }
+        Ok(())
+    }
+
+    fn advance_devices(&mut self) {
+        let mut finished = std::mem::take(&mut self.finished);
+        for device in &mut self.machine.devices {
+            if device.next_event().is_some_and(|at| at <= self.now) {
+                device.advance(self.now, &mut finished);
+            }
+        }
+        for (tag, at) in finished.drain(..) {
+            self.completions.push(at.max(self.now), IoId(tag.0));
+        }
+        self.finished = finished;
+        self.look_for_device_event();
+    }
+
+    fn look_for_device_event(&mut self) {
+        self.device_event = self.machine.devices.iter().filter_map(Array::next_event).min().unwrap_or(Nanos::MAX);
+    }
+
+    /// Lets requests in that are due, and says when the next one is.
+    #[inline]
+    fn admit(&mut self) -> Result<Nanos, SimError> {
+        let (depth, speed) = match self.replay {
+            Replay::Sync => (1, None),
+            Replay::Depth(depth) => (depth, None),
+            Replay::Timed { speed } => (MOST_IN_FLIGHT, Some(speed)),
+        };
+        while self.in_flight < depth {
+            let Some(next) = self.feed.peek() else { break };
+            let arrival = match speed {
+                None => self.now,
+                Some(1.0) => next.at,
+                Some(speed) => Nanos((next.at.0 as f64 / speed) as u64),
+            };
+            if arrival > self.now {
+                return Ok(arrival);
+            }
+            let request = self.feed.take()?.expect("it was just seen");
+            let (offset, len) = (request.offset, request.len);
+            self.submit(arrival, Request { op: request.op, offset, len });
+        }
+        Ok(Nanos::MAX)
+    }
+
+    #[inline]
+    fn submit(&mut self, arrived: Nanos, request: Request) {
+        let pending = Pending { arrived, op: request.op, len: request.len };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.requests[id as usize] = pending;
+                id
+            }
+            None => {
+                self.requests.push(pending);
+                self.requests.len() as u32 - 1
+            }
+        };
+        self.in_flight += 1;
+        self.deepest = self.deepest.max(self.in_flight);
+        self.machine.engine.submit(self.now, RequestId(u64::from(id)), request, &mut self.commands);
+        self.carry_out();
+    }
+
+    /// Gives the engine's commands to the devices.
+    #[inline]
+    fn carry_out(&mut self) {
+        let mut commands = std::mem::take(&mut self.commands);
+        for command in commands.drain(..) {
+            let (io, device, op, at, len) = match command {
+                Command::Read { io, device, at, len, .. } => (io, device, Op::Read, at, len),
+                Command::Write { io, device, at, len, .. } => (io, device, Op::Write, at, len),
+                Command::Reply { id, result: _ } => {
+                    self.reply(id);
+                    continue;
+                }
+                // Memory is fast against any device here.
+                Command::Copy { .. } => continue,
+                Command::Flush { io, device } => (io, device, Op::Flush, Bytes::ZERO, Bytes::ZERO),
+                Command::Discard { io, device, at, len } => (io, device, Op::Discard, at, len),
+                Command::Zero { io, device, at, len } => {
+                    let write = self.machine.zero_by_writing[device.index()];
+                    (io, device, if write { Op::Write } else { Op::Discard }, at, len)
+                }
+                Command::Power { device, state: Power::Standby } => {
+                    self.machine.devices[device.index()].set_power(self.now, PowerState::Standby);
+                    self.look_for_device_event();
+                    continue;
+                }
+            };
+            match self.machine.devices[device.index()].submit(self.now, Tag(io.0), Io { op, at, len }) {
+                Accepted::At(end) => self.completions.push(end, io),
+                Accepted::Queued => self.look_for_device_event(),
+            }
+        }
+        self.commands = commands;
+    }
+
+    #[inline]
+    fn reply(&mut self, id: RequestId) {
+        let Pending { arrived, op, len } = self.requests[id.0 as usize];
+        self.free.push(id.0 as u32);
+        self.in_flight -= 1;
+        self.last_reply = self.now;
+        let span = self.now - arrived;
+        match op {
+            Op::Read => self.reads.record(span),
+            Op::Write => self.writes.record(span),
+            Op::Discard | Op::Flush => self.others.record(span),
+        }
+        self.answered += 1;
+        if matches!(op, Op::Read | Op::Write) {
+            self.bytes += u128::from(len.0);
+        }
+        if self.warm_up_left > 0 {
+            self.warm_up_left -= 1;
+            if self.warm_up_left == 0 {
+                self.start_anew();
+            }
+        }
+    }
+
+    /// The warm-up is over.
+    #[cold]
+    fn start_anew(&mut self) {
+        self.machine.engine.reset_ledger();
+        for device in &mut self.machine.devices {
+            device.reset_stats(self.now);
+        }
+        for latencies in [&mut self.reads, &mut self.writes, &mut self.others] {
+            latencies.clear();
+        }
+        (self.answered, self.bytes, self.since) = (0, 0, self.now);
+    }
+
+    fn stats(&mut self) -> Vec<Vec<DeviceStats>> {
+        let now = self.now;
+        self.machine.devices.iter_mut().map(|device| device.stats(now)).collect()
+    }
+
+    fn outcome(mut self) -> Result<Outcome, SimError> {
+        let ledger = self.machine.engine.ledger().clone();
+        let devices = self.stats();
+        // Moves that are under way go on to their end, unmeasured: an engine that cannot finish them is wrong.
+        loop {
+            let next = self.completions.next().min(self.device_event);
+            if next == Nanos::MAX {
+                break;
+            }
+            self.now = self.now.max(next);
+            self.settle();
+        }
+        let drained = (self.machine.engine.ledger().clone(), self.stats());
+        Ok(Outcome {
+            span: self.last_reply - self.since,
+            answered: self.answered,
+            bytes: self.bytes,
+            reads: self.reads,
+            writes: self.writes,
+            others: self.others,
+            ledger,
+            devices,
+            wrapped: self.feed.wrapped,
+            skipped: self.feed.skipped,
+            deepest: self.deepest,
+            drained,
+        })
+    }
+}
