@@ -3,10 +3,15 @@
 //!
 //! Everything streams: a [`Source`] yields batches of [`Request`]s in bounded memory whatever the length of the trace.
 
+mod info;
 mod parquet;
 mod request;
 mod synth;
 
+pub use info::{
+    Characteristics, DEFAULT_MAX_PAGES, Distribution, Footprint, Intervals, PAGE, STREAMS, Sequentiality, SizeBucket,
+    SizeDistribution, Sizes, VolumeRow, WorkingSet,
+};
 pub use parquet::{ParquetSource, ParquetWriter};
 pub use request::{Request, Source};
 pub use synth::{

@@ -1,0 +1,347 @@
+use std::collections::BTreeMap;
+
+use peryton_units::{Bytes, Nanos, Op};
+use serde::Serialize;
+
+use super::{
+    distribution::{Collector, Distribution, SizeCollector, SizeDistribution},
+    pages::{DEFAULT_MAX_PAGES, PAGE, PageTable, WorkingSet, pages_of},
+    sequential::{Sequentiality, Tracker},
+};
+use crate::{Request, Source, TraceError};
+
+/// What a trace is like. A figure that does not apply is absent. Pages are of 4 KiB; MiB are 2²⁰ bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Characteristics {
+    /// All requests.
+    pub requests: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Discards (TRIM).
+    pub discards: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Reads among reads and writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_share: Option<f64>,
+    /// Bytes asked for by reads.
+    pub bytes_read: u64,
+    /// Bytes brought by writes.
+    pub bytes_written: u64,
+    /// Bytes discarded.
+    pub bytes_discarded: u64,
+    /// From the first arrival to the last, in seconds.
+    pub span_s: f64,
+    /// Requests that arrive earlier than the one before them in the trace.
+    pub out_of_order: u64,
+    /// Requests per second over the span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_iops: Option<f64>,
+    /// Requests in the busiest second.
+    pub peak_iops: u64,
+    /// Data read and written per second over the span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_mib_per_s: Option<f64>,
+    /// Data read and written in the second with most of it.
+    pub peak_mib_per_s: f64,
+    /// Sizes of reads and writes, in bytes.
+    pub request_bytes: Sizes,
+    /// Times between one request and the next, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inter_arrival_us: Option<Intervals>,
+    /// Shares of sequential requests.
+    pub sequential_share: Sequentiality,
+    /// Reads and writes whose offset and length are multiples of 4 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aligned_4kib_share: Option<f64>,
+    /// Unique pages.
+    pub footprint: Footprint,
+    /// Page writes that are the first to their page: unique pages written over pages written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_write_share: Option<f64>,
+    /// Page writes to a page that the trace wrote before. With the share of first writes, one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overwrite_share: Option<f64>,
+    /// Unique pages within windows of time.
+    pub working_set: Vec<WorkingSet>,
+    /// Each volume, by number; at most [`MAX_ROWS`], the first to appear.
+    pub volumes: Vec<VolumeRow>,
+    /// Volumes' requests that have no row of their own.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub requests_of_other_volumes: u64,
+}
+
+/// The most volumes that are listed.
+const MAX_ROWS: usize = 1 << 16;
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Sizes by operation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sizes {
+    /// Of reads and writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all: Option<SizeDistribution>,
+    /// Of reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<SizeDistribution>,
+    /// Of writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<SizeDistribution>,
+}
+
+/// Times between arrivals.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Intervals {
+    /// Mean and percentiles, in microseconds.
+    #[serde(flatten)]
+    pub distribution: Distribution,
+    /// Requests that arrive together with the one before.
+    pub zero_share: f64,
+}
+
+/// Unique pages of 4 KiB that were touched, on all volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Footprint {
+    /// Read or written.
+    pub pages: u64,
+    /// The same in bytes.
+    pub bytes: u64,
+    /// Read.
+    pub pages_read: u64,
+    /// Written.
+    pub pages_written: u64,
+    /// Both.
+    pub pages_read_and_written: u64,
+    /// The share of pages that was followed. One: figures are exact. Below: this table and the working set are estimates.
+    pub sampled_share: f64,
+}
+
+/// A volume's share of the trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct VolumeRow {
+    /// Its number in the trace.
+    pub volume: u32,
+    /// All requests.
+    pub requests: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes asked for by reads.
+    pub bytes_read: u64,
+    /// Bytes brought by writes.
+    pub bytes_written: u64,
+    /// Where the request ends that reaches furthest: the least size of the volume.
+    pub end_bytes: u64,
+}
+
+impl Characteristics {
+    /// Reads `source` to its end.
+    pub fn of(source: &mut dyn Source) -> Result<Characteristics, TraceError> {
+        Characteristics::with_max_pages(source, DEFAULT_MAX_PAGES)
+    }
+
+    /// As [`of`](Characteristics::of), with the bound on the pages that are followed: above it, footprint, overwrites and
+    /// working set are estimated from a sample of at least half as many.
+    pub fn with_max_pages(source: &mut dyn Source, max_pages: u64) -> Result<Characteristics, TraceError> {
+        let mut collect = Collect::new(max_pages);
+        let mut batch = Vec::new();
+        loop {
+            source.next_batch(&mut batch)?;
+            if batch.is_empty() {
+                return Ok(collect.finish());
+            }
+            for request in &batch {
+                collect.record(request);
+            }
+        }
+    }
+}
+
+/// The pass over a trace.
+struct Collect {
+    counts: [u64; 4],
+    bytes: [u64; 4],
+    first: Option<Nanos>,
+    /// The latest arrival, and the last.
+    latest: Nanos,
+    last: Nanos,
+    out_of_order: u64,
+    second: Second,
+    peak: Second,
+    sizes: [SizeCollector; 3],
+    gaps: Collector,
+    zero_gaps: u64,
+    sequential: Tracker,
+    aligned: u64,
+    pages: PageTable,
+    pages_written: u64,
+    volumes: BTreeMap<u32, VolumeRow>,
+    other_volumes: u64,
+}
+
+/// What arrived within one second.
+#[derive(Clone, Copy, Default)]
+struct Second {
+    number: u64,
+    requests: u64,
+    bytes: u64,
+}
+
+impl Collect {
+    fn new(max_pages: u64) -> Collect {
+        Collect {
+            counts: [0; 4],
+            bytes: [0; 4],
+            first: None,
+            latest: Nanos::ZERO,
+            last: Nanos::ZERO,
+            out_of_order: 0,
+            second: Second::default(),
+            peak: Second::default(),
+            sizes: std::array::from_fn(|_| SizeCollector::new()),
+            gaps: Collector::new(),
+            zero_gaps: 0,
+            sequential: Tracker::default(),
+            aligned: 0,
+            pages: PageTable::new(max_pages),
+            pages_written: 0,
+            volumes: BTreeMap::new(),
+            other_volumes: 0,
+        }
+    }
+
+    fn record(&mut self, request: &Request) {
+        let op = request.op as usize;
+        self.counts[op] += 1;
+        self.bytes[op] = self.bytes[op].saturating_add(request.len.0);
+        self.record_arrival(request);
+        self.record_volume(request);
+        if !matches!(request.op, Op::Read | Op::Write) {
+            return;
+        }
+        self.sizes[0].record(request.len.0);
+        self.sizes[1 + op].record(request.len.0);
+        self.sequential.record(request);
+        self.aligned += u64::from((request.offset.0 | request.len.0) % PAGE.0 == 0);
+        let write = request.op == Op::Write;
+        let since_first = self.latest.saturating_sub(self.first.unwrap_or_default());
+        self.pages.touch(since_first, request.volume, request.offset, request.len, write);
+        if write {
+            self.pages_written = self.pages_written.saturating_add(pages_of(request.offset, request.len));
+        }
+    }
+
+    fn record_arrival(&mut self, request: &Request) {
+        match self.first {
+            None => {
+                self.first = Some(request.at);
+                self.latest = request.at;
+            }
+            Some(_) => {
+                let gap = request.at.saturating_sub(self.last);
+                self.gaps.record(gap.0);
+                self.zero_gaps += u64::from(gap == Nanos::ZERO);
+                self.out_of_order += u64::from(request.at < self.last);
+                self.latest = self.latest.max(request.at);
+            }
+        }
+        self.last = request.at;
+        let number = self.latest.saturating_sub(self.first.unwrap_or_default()).0 / 1_000_000_000;
+        if number != self.second.number {
+            self.end_second();
+            self.second = Second { number, ..Second::default() };
+        }
+        self.second.requests += 1;
+        if matches!(request.op, Op::Read | Op::Write) {
+            self.second.bytes = self.second.bytes.saturating_add(request.len.0);
+        }
+    }
+
+    fn end_second(&mut self) {
+        self.peak.requests = self.peak.requests.max(self.second.requests);
+        self.peak.bytes = self.peak.bytes.max(self.second.bytes);
+    }
+
+    fn record_volume(&mut self, request: &Request) {
+        if self.volumes.len() >= MAX_ROWS && !self.volumes.contains_key(&request.volume) {
+            self.other_volumes += 1;
+            return;
+        }
+        let row =
+            self.volumes.entry(request.volume).or_insert(VolumeRow { volume: request.volume, ..VolumeRow::default() });
+        row.requests += 1;
+        match request.op {
+            Op::Read => {
+                row.reads += 1;
+                row.bytes_read = row.bytes_read.saturating_add(request.len.0);
+            }
+            Op::Write => {
+                row.writes += 1;
+                row.bytes_written = row.bytes_written.saturating_add(request.len.0);
+            }
+            Op::Discard | Op::Flush => {}
+        }
+        row.end_bytes = row.end_bytes.max(request.offset.0.saturating_add(request.len.0));
+    }
+
+    fn finish(mut self) -> Characteristics {
+        self.end_second();
+        let share = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
+        let [reads, writes, discards, flushes] = self.counts;
+        let [bytes_read, bytes_written, bytes_discarded, _] = self.bytes;
+        let requests = self.counts.iter().sum();
+        let span_s = self.latest.saturating_sub(self.first.unwrap_or_default()).as_s_f64();
+        let per_second = |amount: f64| (span_s > 0.0).then(|| amount / span_s);
+        let mib = |bytes: u64| bytes as f64 / Bytes::mib(1).0 as f64;
+        let unique = self.pages.unique();
+        let pages = unique.read + unique.written - unique.both;
+        let overwrite_share = share(self.pages.overwrites(), self.pages_written).map(|share| share.min(1.0));
+        Characteristics {
+            requests,
+            reads,
+            writes,
+            discards,
+            flushes,
+            read_share: share(reads, reads + writes),
+            bytes_read,
+            bytes_written,
+            bytes_discarded,
+            span_s,
+            out_of_order: self.out_of_order,
+            mean_iops: per_second(requests as f64),
+            peak_iops: self.peak.requests,
+            mean_mib_per_s: per_second(mib(bytes_read.saturating_add(bytes_written))),
+            peak_mib_per_s: mib(self.peak.bytes),
+            request_bytes: Sizes {
+                all: self.sizes[0].summary(),
+                read: self.sizes[1].summary(),
+                write: self.sizes[2].summary(),
+            },
+            inter_arrival_us: self.gaps.summary(1e3).map(|distribution| Intervals {
+                distribution,
+                zero_share: self.zero_gaps as f64 / self.gaps.count() as f64,
+            }),
+            sequential_share: self.sequential.summary(),
+            aligned_4kib_share: share(self.aligned, reads + writes),
+            footprint: Footprint {
+                pages,
+                bytes: pages.saturating_mul(PAGE.0),
+                pages_read: unique.read,
+                pages_written: unique.written,
+                pages_read_and_written: unique.both,
+                sampled_share: self.pages.sampled_share(),
+            },
+            first_write_share: overwrite_share.map(|share| 1.0 - share),
+            overwrite_share,
+            working_set: self.pages.working_sets(),
+            volumes: self.volumes.into_values().collect(),
+            requests_of_other_volumes: self.other_volumes,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Mean and percentiles of something measured. The mean and the extremes are exact, percentiles within 0.1 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "the names say it, and the unit is in the name of what holds this")]
+pub struct Distribution {
+    pub mean: f64,
+    pub min: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+    /// Standard deviation over mean: 0 for a constant, 1 for exponential intervals, more for bursts.
+    pub coefficient_of_variation: f64,
+}
+
+/// Sizes of requests, in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SizeDistribution {
+    /// Mean and percentiles, in bytes.
+    #[serde(flatten)]
+    pub distribution: Distribution,
+    /// Requests by size, in powers of two; empty classes between the smallest and the largest included.
+    pub histogram: Vec<SizeBucket>,
+}
+
+/// How many requests are larger than half of `upto_bytes` and no larger than it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SizeBucket {
+    /// A power of two; the last class also has everything above.
+    pub upto_bytes: u64,
+    /// Their number.
+    pub requests: u64,
+}
+
+/// Collects values, in memory that does not depend on their number.
+pub(crate) struct Collector {
+    histogram: Histogram<u64>,
+    sum: f64,
+    sum_of_squares: f64,
+    min: u64,
+    max: u64,
+}
+
+/// Larger values count as this large in percentiles: in nanoseconds, 146 years.
+const LARGEST: u64 = 1 << 62;
+
+impl Collector {
+    pub(crate) fn new() -> Collector {
+        let histogram =
+            Histogram::new_with_bounds(1, LARGEST, 3).expect("bounds and digits are in the histogram's range");
+        Collector { histogram, sum: 0.0, sum_of_squares: 0.0, min: u64::MAX, max: 0 }
+    }
+
+    pub(crate) fn record(&mut self, value: u64) {
+        self.histogram.saturating_record(value);
+        self.sum += value as f64;
+        self.sum_of_squares += value as f64 * value as f64;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// With every value divided by `unit`; `None` if there was none.
+    pub(crate) fn summary(&self, unit: f64) -> Option<Distribution> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let mean = self.sum / count as f64;
+        let variance = (self.sum_of_squares / count as f64 - mean * mean).max(0.0);
+        // A class of the histogram is reported by its lower end: sizes are mostly powers of two, which are lower ends.
+        let quantile = |q| {
+            let value = self.histogram.lowest_equivalent(self.histogram.value_at_quantile(q));
+            value.clamp(self.min, self.max) as f64 / unit
+        };
+        Some(Distribution {
+            mean: mean / unit,
+            min: self.min as f64 / unit,
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: self.max as f64 / unit,
+            coefficient_of_variation: if mean > 0.0 { variance.sqrt() / mean } else { 0.0 },
+        })
+    }
+}
+
+/// Collects request sizes.
+pub(crate) struct SizeCollector {
+    values: Collector,
+    /// By the exponent of the power of two that is no smaller.
+    classes: [u64; CLASSES],
+}
+
+/// Up to 1 TiB.
+const CLASSES: usize = 41;
+
+impl SizeCollector {
+    pub(crate) fn new() -> SizeCollector {
+        SizeCollector { values: Collector::new(), classes: [0; CLASSES] }
+    }
+
+    pub(crate) fn record(&mut self, bytes: u64) {
+        self.values.record(bytes);
+        let exponent = u64::BITS - bytes.saturating_sub(1).leading_zeros();
+        self.classes[(exponent as usize).min(CLASSES - 1)] += 1;
+    }
+
+    pub(crate) fn summary(&self) -> Option<SizeDistribution> {
+        let distribution = self.values.summary(1.0)?;
+        let first = self.classes.iter().position(|&n| n > 0)?;
+        let last = self.classes.iter().rposition(|&n| n > 0)?;
+        let bucket = |class: usize| SizeBucket { upto_bytes: 1 << class, requests: self.classes[class] };
+        Some(SizeDistribution { distribution, histogram: (first..=last).map(bucket).collect() })
+    }
+}

@@ -1,0 +1,237 @@
+use peryton_units::{Bytes, Nanos};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// The unit of footprints and working sets.
+pub const PAGE: Bytes = Bytes::kib(4);
+
+/// Up to so many pages (in chunks of [`CHUNK_PAGES`]) footprints are exact: 1 TiB of them, in 1.2 GiB of memory. Above,
+/// half of the chunks are forgotten by a hash of their address, as often as it takes, and what is left is scaled up: an
+/// estimate from at least half as many pages.
+pub const DEFAULT_MAX_PAGES: u64 = 1 << 28;
+
+/// Pages kept together. Small, because a chunk is as large in memory when only one of its pages was touched.
+const CHUNK_PAGES: u64 = 64;
+
+/// Windows of the working-set curve, in seconds; each is a multiple of the one before.
+const WINDOWS: [u64; 6] = [1, 10, 60, 600, 3_600, 86_400];
+
+/// Of a longer request only the first pages are followed: 1 GiB, above any real transfer. It bounds the work on a hostile one.
+const MAX_REQUEST_PAGES: u64 = 1 << 18;
+
+/// Unique pages touched within windows of a given length, which follow one another from the start of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WorkingSet {
+    /// Length of the windows, in seconds.
+    pub window_s: u64,
+    /// Unique pages in a window on average, windows without requests included.
+    pub mean_pages: f64,
+    /// Unique pages in the fullest window.
+    pub max_pages: u64,
+}
+
+/// What is known of each page that was touched.
+pub(crate) struct PageTable {
+    chunks: FxHashMap<(u32, u64), u32>,
+    states: Vec<[u32; CHUNK_PAGES as usize]>,
+    max_chunks: usize,
+    /// Chunks whose hash begins with this many zero bits are kept.
+    sampled_bits: u32,
+    windows: [Window; WINDOWS.len()],
+    now_s: u64,
+    overwrites: u64,
+    /// The chunk looked up last: requests are often neighbours.
+    last: ((u32, u64), Option<u32>),
+}
+
+/// In the state of a page: read, written, and the second of the last access plus one (34 years fit).
+const READ: u32 = 1 << 31;
+const WRITTEN: u32 = 1 << 30;
+const SEEN: u32 = WRITTEN - 1;
+
+#[derive(Clone, Copy, Default)]
+struct Window {
+    /// First second of the current window.
+    start_s: u64,
+    pages: u64,
+    pages_before: u64,
+    max: u64,
+}
+
+/// Unique pages by what was done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unique {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+    pub(crate) both: u64,
+}
+
+impl PageTable {
+    pub(crate) fn new(max_pages: u64) -> PageTable {
+        let max_chunks = (max_pages / CHUNK_PAGES).clamp(1, u64::from(u32::MAX)) as usize;
+        PageTable {
+            chunks: FxHashMap::default(),
+            states: Vec::new(),
+            max_chunks,
+            sampled_bits: 0,
+            windows: [Window::default(); WINDOWS.len()],
+            now_s: 0,
+            overwrites: 0,
+            last: ((0, u64::MAX), None),
+        }
+    }
+
+    /// Notes a read or write. Times before the last are taken as the last.
+    pub(crate) fn touch(&mut self, at: Nanos, volume: u32, offset: Bytes, len: Bytes, write: bool) {
+        self.advance(at.0 / 1_000_000_000);
+        if len.0 == 0 {
+            return;
+        }
+        let first = offset.0 / PAGE.0;
+        let last = (offset.0.saturating_add(len.0 - 1) / PAGE.0).min(first + MAX_REQUEST_PAGES - 1);
+        let mut page = first;
+        while page <= last {
+            let chunk_end = page | (CHUNK_PAGES - 1);
+            let end = last.min(chunk_end);
+            if let Some(index) = self.chunk(volume, page / CHUNK_PAGES) {
+                self.touch_chunk(index, page % CHUNK_PAGES, end % CHUNK_PAGES, write);
+            }
+            page = end + 1;
+        }
+    }
+
+    fn touch_chunk(&mut self, index: u32, from: u64, to: u64, write: bool) {
+        let weight = 1u64 << self.sampled_bits;
+        let seen = (self.now_s.min(u64::from(SEEN) - 1) + 1) as u32;
+        let flag = if write { WRITTEN } else { READ };
+        let states = &mut self.states[index as usize][from as usize..=to as usize];
+        for state in states {
+            if write && *state & WRITTEN != 0 {
+                self.overwrites += weight;
+            }
+            let before = u64::from(*state & SEEN);
+            // A page is new in a window if it was last seen before that began, and then in all shorter ones, too.
+            for window in &mut self.windows {
+                if before > window.start_s {
+                    break;
+                }
+                window.pages += weight;
+            }
+            *state = *state & (READ | WRITTEN) | flag | seen;
+        }
+    }
+
+    /// Where the states of a chunk are; `None` if it is not sampled.
+    fn chunk(&mut self, volume: u32, chunk: u64) -> Option<u32> {
+        let key = (volume, chunk);
+        if self.last.0 == key {
+            return self.last.1;
+        }
+        let found = match self.chunks.get(&key) {
+            Some(&index) => Some(index),
+            None => self.insert(key),
+        };
+        self.last = (key, found);
+        found
+    }
+
+    fn insert(&mut self, key: (u32, u64)) -> Option<u32> {
+        while self.is_sampled(key) {
+            if self.states.len() < self.max_chunks {
+                let index = self.states.len() as u32;
+                self.states.push([0; CHUNK_PAGES as usize]);
+                self.chunks.insert(key, index);
+                return Some(index);
+            }
+            self.halve();
+        }
+        None
+    }
+
+    fn is_sampled(&self, (volume, chunk): (u32, u64)) -> bool {
+        let hash = mixed(chunk ^ mixed(u64::from(volume)));
+        hash.leading_zeros() >= self.sampled_bits
+    }
+
+    fn halve(&mut self) {
+        assert!(self.sampled_bits < 60, "that many chunks would not fit a 64-bit address space");
+        self.sampled_bits += 1;
+        let mut kept: Vec<_> = self.chunks.iter().map(|(&key, &index)| (index, key)).collect();
+        kept.retain(|&(_, key)| self.is_sampled(key));
+        // In the order of their places, each state moves forward or stays.
+        kept.sort_unstable();
+        self.chunks.clear();
+        for (to, &(from, key)) in kept.iter().enumerate() {
+            self.states[to] = self.states[from as usize];
+            self.chunks.insert(key, to as u32);
+        }
+        self.states.truncate(kept.len());
+        self.last = ((0, u64::MAX), None);
+    }
+
+    /// Ends the windows that are over at `second`.
+    fn advance(&mut self, second: u64) {
+        if second <= self.now_s {
+            return;
+        }
+        self.now_s = second;
+        for (window, length) in self.windows.iter_mut().zip(WINDOWS) {
+            if second - window.start_s >= length {
+                window.max = window.max.max(window.pages);
+                window.pages_before += window.pages;
+                window.pages = 0;
+                window.start_s = second / length * length;
+            }
+        }
+    }
+
+    /// The share of pages that was followed; below one, figures are estimates.
+    pub(crate) fn sampled_share(&self) -> f64 {
+        1.0 / (1u64 << self.sampled_bits) as f64
+    }
+
+    pub(crate) fn unique(&self) -> Unique {
+        let mut unique = Unique::default();
+        for state in self.states.iter().flatten() {
+            let (read, written) = (state & READ != 0, state & WRITTEN != 0);
+            unique.read += u64::from(read);
+            unique.written += u64::from(written);
+            unique.both += u64::from(read && written);
+        }
+        let weight = 1u64 << self.sampled_bits;
+        Unique { read: unique.read * weight, written: unique.written * weight, both: unique.both * weight }
+    }
+
+    /// Writes of a page that was written before.
+    pub(crate) fn overwrites(&self) -> u64 {
+        self.overwrites
+    }
+
+    /// The working-set curve: windows that the trace is as long as, and always the shortest.
+    pub(crate) fn working_sets(&self) -> Vec<WorkingSet> {
+        let rows = self.windows.iter().zip(WINDOWS);
+        let rows = rows.filter(|(_, length)| *length == 1 || self.now_s >= *length);
+        let row = |(window, length): (&Window, u64)| WorkingSet {
+            window_s: length,
+            mean_pages: (window.pages_before + window.pages) as f64 / (window.start_s / length + 1) as f64,
+            max_pages: window.max.max(window.pages),
+        };
+        rows.map(row).collect()
+    }
+}
+
+/// How many pages a read or write touches.
+pub(crate) fn pages_of(offset: Bytes, len: Bytes) -> u64 {
+    if len.0 == 0 {
+        return 0;
+    }
+    offset.0.saturating_add(len.0 - 1) / PAGE.0 - offset.0 / PAGE.0 + 1
+}
+
+/// The finalizer of SplitMix64: a sample by address must not follow any pattern of addresses.
+fn mixed(word: u64) -> u64 {
+    let z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,90 @@
+use peryton_units::Op;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::Request;
+
+/// How many interleaved streams are told apart on each volume.
+pub const STREAMS: usize = 32;
+
+/// Shares of reads and writes that are sequential: that begin at the very byte where an earlier request of the same
+/// volume ended. *Which* earlier request is what the shares differ in. Absent where there is no such request at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Sequentiality {
+    /// Of reads and writes: the read or write just before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all: Option<f64>,
+    /// Of reads: the read before, whatever was written in between.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<f64>,
+    /// Of writes: the write before, whatever was read in between.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<f64>,
+    /// Of reads and writes: the end of any of the last [`STREAMS`] streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<f64>,
+}
+
+/// Counts sequential requests.
+#[derive(Default)]
+pub(crate) struct Tracker {
+    volumes: FxHashMap<u32, Ends>,
+    counts: [u64; 4],
+    reads: u64,
+    writes: u64,
+}
+
+/// Where the last requests of a volume ended. `NOWHERE` is no offset that a request could have.
+struct Ends {
+    all: u64,
+    by_op: [u64; 2],
+    /// The most recent first.
+    streams: [u64; STREAMS],
+}
+
+const NOWHERE: u64 = u64::MAX;
+
+/// The most volumes that are followed; requests of further ones count as not sequential.
+const MAX_VOLUMES: usize = 1 << 16;
+
+impl Tracker {
+    /// Takes a read or a write.
+    pub(crate) fn record(&mut self, request: &Request) {
+        let op = usize::from(request.op == Op::Write);
+        if op == 0 {
+            self.reads += 1
+        } else {
+            self.writes += 1
+        }
+        if self.volumes.len() >= MAX_VOLUMES && !self.volumes.contains_key(&request.volume) {
+            return;
+        }
+        let ends = self.volumes.entry(request.volume).or_insert(Ends {
+            all: NOWHERE,
+            by_op: [NOWHERE; 2],
+            streams: [NOWHERE; STREAMS],
+        });
+        let (start, end) = (request.offset.0, request.offset.0.saturating_add(request.len.0));
+        self.counts[0] += u64::from(ends.all == start);
+        self.counts[1 + op] += u64::from(ends.by_op[op] == start);
+        let stream = ends.streams.iter().position(|&end| end == start);
+        self.counts[3] += u64::from(stream.is_some());
+        // The stream that goes on, or else the one longest silent, becomes the most recent.
+        let stream = stream.unwrap_or(STREAMS - 1);
+        ends.streams.copy_within(..stream, 1);
+        ends.streams[0] = end;
+        ends.all = end;
+        ends.by_op[op] = end;
+    }
+
+    pub(crate) fn summary(&self) -> Sequentiality {
+        let share = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
+        let both = self.reads + self.writes;
+        Sequentiality {
+            all: share(self.counts[0], both),
+            read: share(self.counts[1], self.reads),
+            write: share(self.counts[2], self.writes),
+            streams: share(self.counts[3], both),
+        }
+    }
+}
