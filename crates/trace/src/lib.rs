@@ -3,33 +3,45 @@
 //!
 //! Everything streams: a [`Source`] yields batches of [`Request`]s in bounded memory whatever the length of the trace.
 
+mod compression;
+mod decode;
+mod error;
+mod field;
+mod format;
+mod formats;
 mod info;
+mod input;
+mod join;
+mod open;
+mod order;
 mod parquet;
 mod request;
 mod synth;
+mod volumes;
 
+pub use decode::{MAX_TRANSFER, Skipped};
+pub use error::TraceError;
+pub use format::{Format, UnknownFormatName};
+pub use formats::{
+    block_event::{BlockEvent, device_number},
+    disksim_validate::{Measured, Measurements, measurements},
+    oracle_general::OBJECT_UNIT,
+};
 pub use info::{
     Characteristics, DEFAULT_MAX_PAGES, Distribution, Footprint, Intervals, PAGE, STREAMS, Sequentiality, SizeBucket,
     SizeDistribution, Sizes, VolumeRow, WorkingSet,
 };
+pub use join::Join;
+pub use open::{MAX_FILES, OpenOptions, Reader, TimeUnit, open, open_all};
+pub use order::REORDER_WINDOW;
 pub use parquet::{ParquetSource, ParquetWriter};
 pub use request::{Request, Source};
 pub use synth::{
-    Address, Arrival, FileAccess, Files, Flush, OpSpec, Phase, Region, Rewrite, Size, SynthError, SynthSource, SynthSpec,
+    Address, Arrival, FileAccess, Files, Flush, OpSpec, Phase, Region, Rewrite, Size, SynthError, SynthSource,
+    SynthSpec,
 };
+pub use volumes::{VOLUME_ALIGNMENT, VolumeRange};
+
 /// The most requests that a [`Source`] puts into one batch: large enough to amortise a virtual call, small enough
 /// to stay in the second-level cache.
 pub const BATCH: usize = 4096;
-
-/// What is wrong with a trace: where, what was found and what was expected.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The file cannot be read.
-    #[error("{path}: {source}")]
-    Io {
-        /// The trace.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-}

@@ -1,0 +1,243 @@
+//! What every reader shares: the loop over lines or records, the check of each request, and the book of bad lines.
+
+use std::{borrow::Cow, sync::Arc};
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    BATCH, Request, TraceError,
+    error::{shown, shown_hex},
+    input::Input,
+};
+
+/// The largest read or write, in bytes: no block layer carries more in one, and a larger one is a wrong column.
+pub const MAX_TRANSFER: Bytes = Bytes(4 << 30);
+/// Offsets end here, in bytes, as in every operating system.
+const MAX_OFFSET: u64 = i64::MAX as u64;
+/// How many bad lines are kept to be shown.
+pub(crate) const SHOWN_SKIPPED: usize = 5;
+
+/// The bad lines or records that were skipped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How many.
+    pub count: u64,
+    /// The messages of the first few.
+    pub first: Vec<String>,
+}
+
+/// Why a line or record is not a request.
+pub(crate) struct Problem(pub(crate) Cow<'static, str>);
+pub(crate) type Decoded = Result<(), Problem>;
+
+impl From<&'static str> for Problem {
+    #[cold]
+    fn from(text: &'static str) -> Problem {
+        Problem(text.into())
+    }
+}
+
+/// `option`, or the problem that it is not there.
+pub(crate) trait Or<T> {
+    fn or_problem(self, problem: &'static str) -> Result<T, Problem>;
+}
+impl<T> Or<T> for Option<T> {
+    #[inline]
+    fn or_problem(self, problem: &'static str) -> Result<T, Problem> {
+        match self {
+            Some(value) => Ok(value),
+            None => Err(problem.into()),
+        }
+    }
+}
+
+/// Where a reader puts requests; those that no volume could serve are refused.
+pub(crate) struct Sink<'a> {
+    out: &'a mut Vec<Request>,
+}
+
+impl<'a> Sink<'a> {
+    pub(crate) fn new(out: &'a mut Vec<Request>) -> Sink<'a> {
+        Sink { out }
+    }
+
+    /// `at` on the trace's own clock, in nanoseconds.
+    #[inline]
+    pub(crate) fn push(&mut self, at: u64, volume: u32, op: Op, offset: u64, len: u64) -> Decoded {
+        let (offset, len) = if op == Op::Flush { (0, 0) } else { (offset, len) };
+        if offset.checked_add(len).is_none_or(|end| end > MAX_OFFSET) {
+            return Err("the request ends past 2^63 bytes".into());
+        }
+        if len > MAX_TRANSFER.0 && op != Op::Discard {
+            return Err("a transfer of more than 4 GiB".into());
+        }
+        self.out.push(Request { at: Nanos(at), offset: Bytes(offset), len: Bytes(len), volume, op });
+        Ok(())
+    }
+
+    /// The same in sectors of 512 bytes.
+    #[inline]
+    pub(crate) fn push_sectors(&mut self, at: u64, volume: u32, op: Op, sector: u64, sectors: u64) -> Decoded {
+        let bytes = |n: u64| n.checked_mul(512);
+        match (bytes(sector), bytes(sectors)) {
+            (Some(offset), Some(len)) => self.push(at, volume, op, offset, len),
+            _ => Err("the request ends past 2^63 bytes".into()),
+        }
+    }
+}
+
+/// A text format: one request, or none, in a line.
+pub(crate) trait LineFormat: Send {
+    /// The shape of a line, for the message about a bad one.
+    const EXPECTED: &'static str;
+    /// Reads one line, without its end. May have state; a bad line must leave it usable.
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Decoded;
+}
+
+/// A binary format of records of one size.
+pub(crate) trait RecordFormat: Send {
+    /// The shape of a record, for the message about a bad one.
+    const EXPECTED: &'static str;
+    /// In bytes.
+    fn size(&self) -> usize;
+    /// Reads one record of that size.
+    fn record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Decoded;
+}
+
+/// A reader of requests on the trace's own clock.
+pub(crate) trait Decode: Send {
+    /// Appends about a [`BATCH`] of requests; none is the end.
+    fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError>;
+    /// Adds what was skipped to `into`.
+    fn skipped(&self, into: &mut Skipped);
+}
+
+/// Stops at the first bad line, or writes it down.
+pub(crate) struct BadLines {
+    skip: bool,
+    skipped: Skipped,
+}
+
+impl BadLines {
+    pub(crate) fn new(skip: bool) -> BadLines {
+        BadLines { skip, skipped: Skipped::default() }
+    }
+
+    #[cold]
+    pub(crate) fn note(&mut self, error: TraceError) -> Result<(), TraceError> {
+        if !self.skip {
+            return Err(error);
+        }
+        self.skipped.count += 1;
+        if self.skipped.first.len() < SHOWN_SKIPPED {
+            self.skipped.first.push(error.to_string());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_to(&self, into: &mut Skipped) {
+        into.count += self.skipped.count;
+        let room = SHOWN_SKIPPED.saturating_sub(into.first.len());
+        into.first.extend(self.skipped.first.iter().take(room).cloned());
+    }
+}
+
+/// A text trace.
+pub(crate) struct Lines<F> {
+    name: Arc<str>,
+    input: Input,
+    format: F,
+    bad: BadLines,
+}
+
+impl<F: LineFormat> Lines<F> {
+    pub(crate) fn new(input: Input, format: F, skip_bad: bool) -> Lines<F> {
+        Lines { name: input.name().clone(), input, format, bad: BadLines::new(skip_bad) }
+    }
+}
+
+impl<F: LineFormat> Decode for Lines<F> {
+    fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        let enough = out.len() + BATCH;
+        let mut sink = Sink::new(out);
+        while sink.out.len() < enough {
+            let (number, line) = match self.input.next_line() {
+                Ok(Some(next)) => next,
+                Ok(None) => return Ok(()),
+                Err(error @ TraceError::LongLine { .. }) => {
+                    self.bad.note(error)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let before = sink.out.len();
+            if let Err(problem) = self.format.line(line, &mut sink) {
+                // A line counts whole or not at all.
+                sink.out.truncate(before);
+                let error = TraceError::Line {
+                    path: self.name.to_string(),
+                    line: number,
+                    content: shown(line),
+                    problem: problem.0.into_owned(),
+                    expected: F::EXPECTED,
+                };
+                self.bad.note(error)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skipped(&self, into: &mut Skipped) {
+        self.bad.add_to(into);
+    }
+}
+
+/// A binary trace of records of one size.
+pub(crate) struct Records<F> {
+    name: Arc<str>,
+    input: Input,
+    format: F,
+    bad: BadLines,
+}
+
+impl<F: RecordFormat> Records<F> {
+    pub(crate) fn new(input: Input, format: F, skip_bad: bool) -> Records<F> {
+        Records { name: input.name().clone(), input, format, bad: BadLines::new(skip_bad) }
+    }
+}
+
+impl<F: RecordFormat> Decode for Records<F> {
+    fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        let enough = out.len() + BATCH;
+        let size = self.format.size();
+        let mut sink = Sink::new(out);
+        while sink.out.len() < enough {
+            let byte = self.input.position();
+            let record = self.input.peek(size)?;
+            if record.is_empty() {
+                return Ok(());
+            }
+            let decoded = if record.len() == size {
+                self.format.record(record, &mut sink)
+            } else {
+                Err("the trace ends inside a record".into())
+            };
+            let taken = record.len();
+            if let Err(problem) = decoded {
+                self.bad.note(bad_record(&self.name, byte, record, problem, F::EXPECTED))?;
+            }
+            self.input.skip(taken)?;
+        }
+        Ok(())
+    }
+
+    fn skipped(&self, into: &mut Skipped) {
+        self.bad.add_to(into);
+    }
+}
+
+#[cold]
+pub(crate) fn bad_record(name: &str, byte: u64, record: &[u8], problem: Problem, expected: &'static str) -> TraceError {
+    let (path, problem) = (name.to_owned(), problem.0.into_owned());
+    TraceError::Record { path, byte, content: shown_hex(record), problem, expected }
+}

@@ -1,0 +1,125 @@
+//! The formats by name, and how the format of a trace is told.
+
+use std::{fmt, str::FromStr};
+
+use crate::{
+    TraceError,
+    error::shown,
+    formats::{
+        Head, alibaba, blkparse, blktrace, csv, disksim, disksim_validate, fio, fiu, ftrace, msr, oracle_general, spc,
+        systor17, tencent, vscsi,
+    },
+};
+
+macro_rules! formats {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $looks_like:expr;)*) => {
+        /// A trace format.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Format {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Format {
+            /// Every format that is read.
+            pub const ALL: &[Format] = &[$(Format::$variant),*];
+
+            /// As it is named on the command line.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Format::$variant => $name,)*
+                }
+            }
+
+            /// How much the head looks like this format, from 0 (not at all) to 100.
+            fn likeness(self, head: Head<'_>) -> u32 {
+                match self {
+                    $(Format::$variant => $looks_like(head),)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
+    /// MSR Cambridge CSV.
+    Msr = "msr", msr::looks_like;
+    /// SPC trace files, as UMass distributes them.
+    Spc = "spc", spc::looks_like;
+    /// FIU's text (SRCMap, I/O Deduplication).
+    Fiu = "fiu", fiu::looks_like;
+    /// The text of blkparse.
+    Blkparse = "blkparse", blkparse::looks_like;
+    /// The binary of blktrace.
+    Blktrace = "blktrace", blktrace::looks_like;
+    /// The text of ftrace, trace-cmd and perf.
+    Ftrace = "ftrace", ftrace::looks_like;
+    /// fio's I/O logs, versions 2 and 3.
+    Fio = "fio", fio::looks_like;
+    /// CloudPhysics' binary, versions 1 and 2.
+    Vscsi = "vscsi", vscsi::looks_like;
+    /// Alibaba Cloud 2020.
+    Alibaba = "alibaba", alibaba::looks_like;
+    /// Tencent Cloud Block Storage.
+    Tencent = "tencent", tencent::looks_like;
+    /// SYSTOR '17.
+    Systor17 = "systor17", systor17::looks_like;
+    /// DiskSim's ASCII and MQSim's.
+    Disksim = "disksim", disksim::looks_like;
+    /// DiskSim's measurements of real disks.
+    DisksimValidate = "disksim-validate", disksim_validate::looks_like;
+    /// libCacheSim's oracleGeneral.
+    OracleGeneral = "oracle-general", oracle_general::looks_like;
+    /// CSV with named columns.
+    Csv = "csv", csv::looks_like;
+    /// Our own.
+    Parquet = "parquet", |head: Head<'_>| if head.bytes.starts_with(b"PAR1") { 100 } else { 0 };
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A format name that is not known; the message lists those that are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a trace format: use one of {known}", known = names(Format::ALL))]
+pub struct UnknownFormatName(pub String);
+
+impl FromStr for Format {
+    type Err = UnknownFormatName;
+    fn from_str(text: &str) -> Result<Format, UnknownFormatName> {
+        let known = Format::ALL.iter().find(|format| format.name() == text);
+        known.copied().ok_or_else(|| UnknownFormatName(text.to_owned()))
+    }
+}
+
+fn names(formats: &[Format]) -> String {
+    formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// Below this a format is not taken: more lines are bad than a trace that was cut by hand has.
+const LIKELY: u32 = 50;
+
+/// The one format that the head looks like most.
+pub(crate) fn detect(path: &str, head: Head<'_>) -> Result<Format, TraceError> {
+    let scores: Vec<(u32, Format)> = Format::ALL.iter().map(|&format| (format.likeness(head), format)).collect();
+    let best = scores.iter().map(|score| score.0).max().unwrap_or(0);
+    let fitting: Vec<Format> =
+        scores.iter().filter(|score| score.0 == best && best >= LIKELY).map(|score| score.1).collect();
+    if let [format] = fitting[..] {
+        return Ok(format);
+    }
+    let remedy = format!("give the format, one of {}", names(Format::ALL));
+    let (found, remedy) = match head.bytes {
+        [] => ("the file is empty".to_owned(), "a trace has at least one request".to_owned()),
+        _ if fitting.len() > 1 => (format!("fits more than one format: {}", names(&fitting)), remedy),
+        [b'P', b'K', 3, 4, ..] => ("a zip archive".to_owned(), "unzip it and give one trace".to_owned()),
+        bytes if bytes.get(257..262) == Some(b"ustar") => {
+            ("a tar archive".to_owned(), "unpack it and give one trace".to_owned())
+        }
+        _ => ("fits no trace format".to_owned(), remedy),
+    };
+    let start = shown(&head.bytes[..head.bytes.len().min(64)]);
+    Err(TraceError::UnknownFormat { path: path.to_owned(), found, start, remedy })
+}

@@ -1,0 +1,90 @@
+//! MSR Cambridge: `FILETIME,host,disk,Read|Write,offset,size,response`, times in 100 ns since 1601, the rest in bytes
+//! (Narayanan et al., "Write Off-Loading", FAST 2008).
+//!
+//! A file usually has one host and one disk. Where hosts come together in one file, the first host's disks keep their
+//! numbers and disk n of the k-th further host is volume k × 1000 + n.
+
+use peryton_units::Op;
+
+use super::{Head, likeness};
+use crate::{
+    decode::{Decoded, LineFormat, Or, Problem, Sink},
+    field::{Fields, whole, whole_u32},
+};
+
+/// More hosts than this in one file are a wrong column.
+const MAX_HOSTS: usize = 1000;
+/// The longest host name, in bytes (RFC 1035).
+const MAX_HOST_NAME: usize = 255;
+const DISKS_PER_HOST: u32 = 1000;
+
+#[derive(Default)]
+pub(crate) struct Msr {
+    hosts: Vec<Box<[u8]>>,
+    current: usize,
+}
+
+pub(crate) fn looks_like(head: Head<'_>) -> u32 {
+    likeness(head, Msr::default())
+}
+
+impl Msr {
+    #[inline]
+    fn volume(&mut self, host: &[u8], disk: u32) -> Result<u32, Problem> {
+        if self.hosts.get(self.current).is_none_or(|current| **current != *host) {
+            self.current = self.find(host)?;
+        }
+        match self.current {
+            0 => Ok(disk),
+            _ if disk >= DISKS_PER_HOST => Err("a disk number above 999 in a trace of several hosts".into()),
+            further => Ok(further as u32 * DISKS_PER_HOST + disk),
+        }
+    }
+
+    #[cold]
+    fn find(&mut self, host: &[u8]) -> Result<usize, Problem> {
+        if let Some(known) = self.hosts.iter().position(|known| **known == *host) {
+            return Ok(known);
+        }
+        if host.is_empty() || host.len() > MAX_HOST_NAME {
+            return Err("the host name is empty or longer than 255 bytes".into());
+        }
+        if self.hosts.len() == MAX_HOSTS {
+            return Err("more than 1000 different hosts".into());
+        }
+        self.hosts.push(host.into());
+        Ok(self.hosts.len() - 1)
+    }
+}
+
+impl LineFormat for Msr {
+    const EXPECTED: &'static str = "FILETIME,host,disk,Read|Write,offset,size,response (MSR Cambridge)";
+
+    #[inline]
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Decoded {
+        let mut fields = Fields::new(line, b',');
+        let mut next = || fields.next().unwrap_or(&[]);
+        let (ticks, host, disk, op, offset, size) = (next(), next(), next(), next(), next(), next());
+        let Some(ticks) = whole(ticks) else {
+            return if line.is_empty() || ticks.eq_ignore_ascii_case(b"timestamp") {
+                Ok(())
+            } else {
+                Err("the time is not a whole number".into())
+            };
+        };
+        let at = ticks.checked_mul(100).or_problem("the time is out of range")?;
+        let op = match op {
+            b"Read" | b"read" => Op::Read,
+            b"Write" | b"write" => Op::Write,
+            _ => return Err("neither Read nor Write".into()),
+        };
+        let disk = whole_u32(disk).or_problem("the disk is not a whole number")?;
+        let offset = whole(offset).or_problem("the offset is not a whole number")?;
+        let size = whole(size).or_problem("the size is not a whole number")?;
+        if fields.next().is_some() && fields.next().is_some() {
+            return Err("more than seven columns".into());
+        }
+        let volume = self.volume(host, disk)?;
+        sink.push(at, volume, op, offset, size)
+    }
+}

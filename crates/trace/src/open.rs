@@ -1,0 +1,438 @@
+//! From a path to a stream of requests.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    BATCH, BlockEvent, Format, Join, ParquetSource, Request, Source, TraceError,
+    decode::{Decode, Lines, Records, Skipped},
+    error::shown,
+    format,
+    formats::{
+        Head, alibaba::Alibaba, blkparse::Blkparse, blktrace, block_event::Choice, csv::Csv, disksim::Disksim,
+        disksim_validate::DisksimValidate, fio::Fio, fiu::Fiu, ftrace::Ftrace, msr::Msr, oracle_general::OracleGeneral,
+        spc::Spc, systor17::Systor17, tencent::Tencent, vscsi::Vscsi,
+    },
+    input::Input,
+    join::{AsVolume, FromSource, Merge, Sequence},
+    order::Order,
+    volumes::{Layout, Selection},
+};
+
+/// The most files that one trace may be joined of: each has its own buffers.
+pub const MAX_FILES: usize = 1024;
+
+/// How a trace is to be read. The default detects the format, takes all volumes, and stops at the first bad line.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The format; absent = detected from the first KiBs.
+    pub format: Option<Format>,
+    /// Skip and count bad lines and records instead of stopping at the first.
+    pub skip_bad: bool,
+    /// Only these volumes; absent = all. Time then counts from the first request of a selected one.
+    pub volumes: Option<Vec<u32>>,
+    /// Lay the volumes one after another on one address space, in the order of their numbers, each aligned to
+    /// [`VOLUME_ALIGNMENT`](crate::VOLUME_ALIGNMENT). The trace is read twice, so it must be a file.
+    pub concatenate: bool,
+    /// Number the files of [`open_all`] as volumes from 0, in place of the numbers in them.
+    pub files_as_volumes: bool,
+    /// The event to take from traces of Linux's block layer; absent = the first of queue, issue, insert and complete
+    /// that the start of the trace has.
+    pub event: Option<BlockEvent>,
+    /// The unit of arrivals in the `disksim` format; absent = milliseconds with decimals, nanoseconds without.
+    pub time_unit: Option<TimeUnit>,
+}
+
+/// A unit of time in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// ns
+    Nanoseconds,
+    /// µs
+    Microseconds,
+    /// ms
+    Milliseconds,
+    /// s
+    Seconds,
+}
+
+impl TimeUnit {
+    /// How many nanoseconds it has.
+    pub const fn as_nanos(self) -> u64 {
+        match self {
+            TimeUnit::Nanoseconds => 1,
+            TimeUnit::Microseconds => 1_000,
+            TimeUnit::Milliseconds => 1_000_000,
+            TimeUnit::Seconds => 1_000_000_000,
+        }
+    }
+}
+
+/// An open trace of any format: a [`Source`] of its requests in the order of time.
+///
+/// Memory is bounded whatever the length of the trace. Arrivals count from the first request and never go back (see
+/// [`REORDER_WINDOW`](crate::REORDER_WINDOW)). Reads and writes of zero length are kept, as the traced system had them;
+/// a flush has neither offset nor length. After an error, or at the end, batches are empty.
+pub struct Reader {
+    /// As messages name it.
+    path: String,
+    name: String,
+    format: Format,
+    body: Body,
+    selection: Selection,
+    layout: Option<Layout>,
+    requests: u64,
+    finished: bool,
+}
+
+enum Body {
+    Decoded {
+        decode: Box<dyn Decode>,
+        order: Order,
+    },
+    /// In order of time already.
+    Parquet {
+        source: Box<ParquetSource>,
+        base: Option<Nanos>,
+    },
+}
+
+/// Opens the trace at `path`, compressed (gzip, zstd, xz, bzip2) or not; `-` is standard input. One of blktrace's files
+/// of a CPU stands for all of them.
+///
+/// Errors name the file and the remedy: it cannot be read, its format cannot be told, or the options do not fit it.
+pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Reader, TraceError> {
+    open_all(&[path], Join::ByTime, options)
+}
+
+/// Opens several files as one trace.
+pub fn open_all<P: AsRef<Path>>(paths: &[P], join: Join, options: &OpenOptions) -> Result<Reader, TraceError> {
+    let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+    let layout = if options.concatenate { Some(lay_out(&paths, join, options)?) } else { None };
+    reader(&paths, join, options, layout)
+}
+
+/// How messages name a trace.
+fn shown_path(path: &Path) -> String {
+    if is_stdin(path) { "standard input".to_owned() } else { shown(path.as_os_str().as_encoded_bytes()) }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// The decompressed bytes at `path`.
+pub(crate) fn input(path: &Path) -> Result<Input, TraceError> {
+    let name = shown_path(path);
+    let raw: Box<dyn Read + Send> = if is_stdin(path) {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(|source| TraceError::Io { path: name.clone(), source })?)
+    };
+    Input::new(&name, raw)
+}
+
+fn options_error(path: String, problem: &str, remedy: &str) -> TraceError {
+    TraceError::Options { path, problem: problem.to_owned(), remedy: remedy.to_owned() }
+}
+
+/// Reads the trace once to see how large each volume is.
+fn lay_out(paths: &[&Path], join: Join, options: &OpenOptions) -> Result<Layout, TraceError> {
+    for path in paths {
+        let is_file = !is_stdin(path) && (!path.exists() || path.is_file());
+        if !is_file {
+            let problem = "volumes cannot be concatenated from a pipe, because the trace has to be read twice";
+            return Err(options_error(shown_path(path), problem, "save it in a file first, or select one volume"));
+        }
+    }
+    let mut reader = reader(paths, join, options, None)?;
+    let (mut batch, mut ends) = (Vec::with_capacity(BATCH), BTreeMap::new());
+    loop {
+        reader.next_batch(&mut batch)?;
+        if batch.is_empty() {
+            return Layout::new(&ends)
+                .map_err(|problem| options_error(reader.path.clone(), problem, "select fewer volumes"));
+        }
+        for request in &batch {
+            let end = ends.entry(request.volume).or_insert(Bytes::ZERO);
+            *end = (*end).max(request.offset + request.len);
+        }
+        if ends.len() > crate::volumes::MAX_VOLUMES {
+            let problem = "more than 65536 volumes cannot be concatenated";
+            return Err(options_error(reader.path, problem, "select volumes"));
+        }
+    }
+}
+
+fn reader(paths: &[&Path], join: Join, options: &OpenOptions, layout: Option<Layout>) -> Result<Reader, TraceError> {
+    let path = match paths {
+        [] => return Err(options_error("no file".to_owned(), "there is nothing to read", "name at least one trace")),
+        [path] => shown_path(path),
+        [path, ..] => format!("{} and {} more", shown_path(path), paths.len() - 1),
+    };
+    let name = match paths[0].file_name() {
+        Some(name) if !is_stdin(paths[0]) => name.to_string_lossy().into_owned(),
+        _ => shown_path(paths[0]),
+    };
+    if paths.len() > MAX_FILES {
+        let problem = "more than 1024 files cannot be one trace";
+        return Err(options_error(path, problem, "join fewer, or convert them to Parquet one by one"));
+    }
+    if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
+        return Err(options_error(path, "standard input is named twice", "name it once"));
+    }
+    let mut parts = paths.iter().map(|path| part(path, options)).collect::<Result<Vec<_>, _>>()?;
+    let format = parts[0].format();
+    let volumes = options.files_as_volumes;
+    let body = match parts.pop() {
+        Some(Part::Parquet(source)) if parts.is_empty() && !volumes => Body::Parquet { source, base: None },
+        last => {
+            parts.extend(last);
+            let traces = parts.into_iter().map(Part::into_decode).zip(0..).map(|(decode, volume)| {
+                if volumes { Box::new(AsVolume { decode, volume }) as Box<dyn Decode> } else { decode }
+            });
+            Body::Decoded { decode: joined(traces.collect(), join), order: Order::default() }
+        }
+    };
+    let selection = Selection::new(options.volumes.as_deref());
+    Ok(Reader { path, name, format, body, selection, layout, requests: 0, finished: false })
+}
+
+fn joined(mut traces: Vec<Box<dyn Decode>>, join: Join) -> Box<dyn Decode> {
+    match traces.len() {
+        1 => traces.remove(0),
+        _ if join == Join::InSequence => Box::new(Sequence::new(traces)),
+        _ => Box::new(Merge::new(traces)),
+    }
+}
+
+/// One file of a trace.
+enum Part {
+    Parquet(Box<ParquetSource>),
+    Decoded(Format, Box<dyn Decode>),
+}
+
+impl Part {
+    fn format(&self) -> Format {
+        match self {
+            Part::Parquet(_) => Format::Parquet,
+            Part::Decoded(format, _) => *format,
+        }
+    }
+
+    fn into_decode(self) -> Box<dyn Decode> {
+        match self {
+            Part::Parquet(source) => Box::new(FromSource::new(*source)),
+            Part::Decoded(_, decode) => decode,
+        }
+    }
+}
+
+fn part(path: &Path, options: &OpenOptions) -> Result<Part, TraceError> {
+    if !is_stdin(path)
+        && matches!(options.format, None | Some(Format::Blktrace))
+        && let Some(cpus) = blktrace::siblings(path)
+    {
+        return cpus_of_blktrace(&cpus, options).map(|decode| Part::Decoded(Format::Blktrace, decode));
+    }
+    let mut input = input(path)?;
+    let format = match options.format {
+        Some(format) => format,
+        None => {
+            let all = input.head_is_all();
+            let name = input.name().clone();
+            format::detect(&name, Head { bytes: input.head()?, all })?
+        }
+    };
+    if format != Format::Parquet {
+        return decoder(input, format, options).map(|decode| Part::Decoded(format, decode));
+    }
+    if is_stdin(path) || !path.is_file() || input.is_compressed() {
+        let problem = "Parquet is read from its end, so not from a pipe or a compressed file";
+        return Err(options_error(shown_path(path), problem, "save it in a plain file first"));
+    }
+    ParquetSource::open(path).map(|source| Part::Parquet(Box::new(source)))
+}
+
+fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn Decode>, TraceError> {
+    if cpus.len() > MAX_FILES {
+        return Err(options_error(shown_path(&cpus[0]), "more than 1024 CPUs", "pipe the trace: blktrace -o -"));
+    }
+    let mut inputs = cpus.iter().map(|path| input(path)).collect::<Result<Vec<_>, _>>()?;
+    // One choice for all: a CPU may have only completions.
+    let mut kinds = Vec::new();
+    for input in &mut inputs {
+        let all = input.head_is_all();
+        kinds.extend(blktrace::kinds(Head { bytes: input.head()?, all }));
+    }
+    let choice = Choice::new(options.event, kinds.into_iter());
+    let cpu = |input| Box::new(blktrace::Blktrace::new(input, choice, options.skip_bad)) as Box<dyn Decode>;
+    Ok(joined(inputs.into_iter().map(cpu).collect(), Join::ByTime))
+}
+
+fn decoder(mut input: Input, format: Format, options: &OpenOptions) -> Result<Box<dyn Decode>, TraceError> {
+    let name = input.name().clone();
+    let skip = options.skip_bad;
+    let all = input.head_is_all();
+    let head = Head { bytes: input.head()?, all };
+    // What cannot even begin to be read as the format given.
+    let unfit = |found: &str, remedy: &str| TraceError::UnknownFormat {
+        path: name.to_string(),
+        found: found.to_owned(),
+        start: shown(&head.bytes[..head.bytes.len().min(64)]),
+        remedy: remedy.to_owned(),
+    };
+    Ok(match format {
+        Format::Msr => Box::new(Lines::new(input, Msr::default(), skip)),
+        Format::Spc => Box::new(Lines::new(input, Spc, skip)),
+        Format::Fiu => Box::new(Lines::new(input, Fiu, skip)),
+        Format::Alibaba => Box::new(Lines::new(input, Alibaba, skip)),
+        Format::Tencent => Box::new(Lines::new(input, Tencent, skip)),
+        Format::Systor17 => Box::new(Lines::new(input, Systor17, skip)),
+        Format::DisksimValidate => Box::new(Lines::new(input, DisksimValidate::default(), skip)),
+        Format::OracleGeneral => Box::new(Records::new(input, OracleGeneral, skip)),
+        Format::Disksim => {
+            let disksim = Disksim::new(options.time_unit, head);
+            Box::new(Lines::new(input, disksim, skip))
+        }
+        Format::Blkparse => {
+            let blkparse = Blkparse::new(options.event, head);
+            Box::new(Lines::new(input, blkparse, skip))
+        }
+        Format::Ftrace => {
+            let ftrace = Ftrace::new(options.event, head);
+            Box::new(Lines::new(input, ftrace, skip))
+        }
+        Format::Blktrace => {
+            let choice = Choice::new(options.event, blktrace::kinds(head));
+            Box::new(blktrace::Blktrace::new(input, choice, skip))
+        }
+        Format::Fio => {
+            let fio = Fio::new(head);
+            let remedy = "the first line must be 'fio version 2 iolog' or 'fio version 3 iolog'";
+            let fio = fio.ok_or_else(|| unfit("not an I/O log of fio that can be read", remedy))?;
+            Box::new(Lines::new(input, fio, skip))
+        }
+        Format::Vscsi => {
+            let vscsi = Vscsi::new(head);
+            let remedy = "records must be of version 1 (32 bytes) or 2 (40 bytes)";
+            let vscsi = vscsi.ok_or_else(|| unfit("not a vscsi trace", remedy))?;
+            Box::new(Records::new(input, vscsi, skip))
+        }
+        Format::Csv => {
+            let remedy = "name the columns time_us (or _ns, _ms, _s), op, offset and length, or sector and sectors";
+            let csv = Csv::new(head).map_err(|problem| unfit(&problem.0, remedy))?;
+            Box::new(Lines::new(input, csv, skip))
+        }
+        Format::Parquet => unreachable!("Parquet is opened from its path"),
+    })
+}
+
+impl Reader {
+    /// The format of the trace; of the first file where there are several.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The file's name without its folders.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The bad lines and records that were skipped so far.
+    pub fn skipped(&self) -> Skipped {
+        let mut skipped = Skipped::default();
+        if let Body::Decoded { decode, .. } = &self.body {
+            decode.skipped(&mut skipped);
+        }
+        skipped
+    }
+
+    /// How many requests so far came so late in the file that their arrival was moved to that of the one before.
+    pub fn late(&self) -> u64 {
+        match &self.body {
+            Body::Decoded { order, .. } => order.late(),
+            Body::Parquet { .. } => 0,
+        }
+    }
+
+    /// Where each volume lies, if they are concatenated.
+    pub fn layout(&self) -> &[crate::VolumeRange] {
+        self.layout.as_ref().map_or(&[], Layout::ranges)
+    }
+
+    fn next_selected(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        let selection = &mut self.selection;
+        match &mut self.body {
+            Body::Decoded { decode, order } => order.next_batch(batch, |out| {
+                let before = out.len();
+                decode.fill(out)?;
+                let more = out.len() > before;
+                selection.apply(out, before);
+                Ok(more)
+            }),
+            Body::Parquet { source, base } => loop {
+                source.next_batch(batch)?;
+                let ended = batch.is_empty();
+                selection.apply(batch, 0);
+                if let Some(first) = batch.first() {
+                    let base = *base.get_or_insert(first.at);
+                    if base > Nanos::ZERO {
+                        batch.iter_mut().for_each(|request| request.at = request.at.saturating_sub(base));
+                    }
+                }
+                if ended || !batch.is_empty() {
+                    return Ok(());
+                }
+            },
+        }
+    }
+
+    /// Why a trace that ended had no request.
+    fn nothing(&self) -> TraceError {
+        let path = self.path.clone();
+        if let Some((wanted, present)) = self.selection.missed() {
+            return TraceError::NoSuchVolume { path, wanted, present };
+        }
+        let skipped = self.skipped();
+        let expected = match skipped.first.first() {
+            Some(first) => format!("{} lines or records, but {} were bad, first {first}", self.format, skipped.count),
+            None => format!("a trace of the format {} with at least one", self.format),
+        };
+        TraceError::Empty { path, expected }
+    }
+}
+
+impl Source for Reader {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        batch.clear();
+        if self.finished {
+            return Ok(());
+        }
+        if let Err(error) = self.next_selected(batch) {
+            self.finished = true;
+            batch.clear();
+            return Err(error);
+        }
+        if batch.is_empty() {
+            self.finished = true;
+            return if self.requests == 0 { Err(self.nothing()) } else { Ok(()) };
+        }
+        self.requests += batch.len() as u64;
+        if let Some(layout) = &self.layout
+            && !layout.apply(batch)
+        {
+            self.finished = true;
+            batch.clear();
+            let problem = "the trace has changed while it was read";
+            return Err(options_error(self.path.clone(), problem, "read it when nothing writes to it"));
+        }
+        Ok(())
+    }
+}
