@@ -6,6 +6,7 @@ use crate::{
     command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, RequestId},
     config::Tuning,
     error::RequestError,
+    extent_map::Place,
     ledger::Ledger,
     slab::Slab,
 };
@@ -38,8 +39,8 @@ pub(crate) enum Purpose {
     Checkpoint,
     /// A host flush on a placement without metadata.
     HostFlush { request: RequestIndex },
-    /// Nobody waits for it.
-    Hint,
+    /// The device has been told that nothing is left in this place.
+    Discarded { place: Place },
 }
 
 /// A command in flight.

@@ -127,7 +127,7 @@ impl Engine {
             (Purpose::Checkpoint, Placed::Hybrid(hybrid)) => {
                 hybrid.checkpoint_step(core, now, command.device, failed, out);
             }
-            (Purpose::Hint, _) => {}
+            (Purpose::Discarded { place }, Placed::Hybrid(hybrid)) => hybrid.free_now(place),
             (purpose, Placed::Linear(_)) => unreachable!("{purpose:?} on a drive without a map"),
         }
     }
@@ -202,7 +202,7 @@ impl Engine {
     /// Panics if the engine's own books do not agree. For tests: it walks the whole map.
     pub fn check_invariants(&self) {
         if let Placed::Hybrid(hybrid) = &self.placed {
-            hybrid.check_invariants();
+            hybrid.check_invariants(self.core.is_idle());
         }
     }
 

@@ -73,7 +73,7 @@ fn runs(kind: Kind, seeds: std::ops::Range<u64>, failures: bool) {
         moved += world.engine.ledger().moves.promotions + world.engine.ledger().moves.demotions;
         checked += world.reads_checked;
     }
-    assert!(checked > 10_000, "only {checked} reads were checked");
+    assert!(checked > 5_000, "only {checked} reads were checked");
     if matches!(kind, Kind::Tiering | Kind::Caching) {
         assert!(moved > 1_000, "only {moved} moves: the test tests nothing");
     }
@@ -81,22 +81,22 @@ fn runs(kind: Kind, seeds: std::ops::Range<u64>, failures: bool) {
 
 #[test]
 fn tiering_reads_what_was_written() {
-    runs(Kind::Tiering, 0..300, false);
+    runs(Kind::Tiering, 0..400, false);
 }
 
 #[test]
 fn caching_reads_what_was_written() {
-    runs(Kind::Caching, 0..300, false);
+    runs(Kind::Caching, 0..400, false);
 }
 
 #[test]
 fn tiering_reads_what_was_written_while_devices_fail() {
-    runs(Kind::Tiering, 1000..1300, true);
+    runs(Kind::Tiering, 1000..1600, true);
 }
 
 #[test]
 fn caching_reads_what_was_written_while_devices_fail() {
-    runs(Kind::Caching, 1000..1300, true);
+    runs(Kind::Caching, 1000..1600, true);
 }
 
 #[test]

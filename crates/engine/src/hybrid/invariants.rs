@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::{Hybrid, Mode};
 
 impl Hybrid {
-    /// Panics with what is wrong.
-    pub(crate) fn check_invariants(&self) {
+    /// Panics with what is wrong. `quiet`: no command is in flight.
+    pub(crate) fn check_invariants(&self, quiet: bool) {
         let mut resident = 0;
         let mut owner: HashMap<u32, u32> = HashMap::new();
         for (index, extent) in self.extents.iter().enumerate() {
@@ -51,6 +51,9 @@ impl Hybrid {
         }
         let free = self.fast_free.count();
         let limbo = self.journal.limbo().filter(|freed| self.layout.fast_slot(freed.place).is_some()).count() as u32;
-        assert_eq!(free + limbo + resident, self.layout.fast_slots, "slots of the fast device have leaked");
+        // The rest is being discarded; with nothing in flight there is none.
+        let known = free + limbo + resident;
+        assert!(known <= self.layout.fast_slots, "a slot of the fast device is counted twice");
+        assert!(!quiet || known == self.layout.fast_slots, "slots of the fast device have leaked");
     }
 }

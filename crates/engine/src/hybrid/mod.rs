@@ -350,7 +350,7 @@ impl Hybrid {
         }
     }
 
-    fn free_now(&mut self, place: Place) {
+    pub(crate) fn free_now(&mut self, place: Place) {
         match self.layout.fast_slot(place) {
             Some(slot) => self.fast_free.put(slot.0),
             None => self.slow_free.put(self.layout.slow_slot(place)),
@@ -377,10 +377,13 @@ impl Hybrid {
 
     fn committed(&mut self, core: &mut Core, now: Nanos, done: Committed, out: &mut Commands) -> Option<Committed> {
         for Freed { place, discarded } in &done.freed {
-            self.free_now(*place);
             if *discarded {
-                let at = self.layout.at(*place);
-                core.discard(at, Bytes(self.layout.extent_bytes), Purpose::Hint, out);
+                // The device is told, and the place is not reused before it has answered: the order of a discard and a
+                // later write is not the device's to choose.
+                let len = Bytes(self.layout.extent_bytes);
+                core.discard(self.layout.at(*place), len, Purpose::Discarded { place: *place }, out);
+            } else {
+                self.free_now(*place);
             }
         }
         for waiter in done.waiters {

@@ -585,15 +585,16 @@ impl Hybrid {
         let row = &mut self.moves[index];
         let extent = row.extent;
         let fragment = row.trigger.take().expect("a discard is answered when it is done");
-        if failed {
-            core.part_done(fragment.request, Err(RequestError::Device), out);
-        } else {
-            let entry = &mut self.extents[extent as usize];
+        let entry = &mut self.extents[extent as usize];
+        // After a failure the home may be gone in part. A dirty copy stays the truth; a clean one no longer agrees with
+        // its home and goes all the same.
+        if !failed || !entry.dirty {
             entry.dirty = false;
             entry.lost = false;
             self.drop_clean(core, now, extent);
-            core.part_done(fragment.request, Ok(()), out);
         }
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        core.part_done(fragment.request, result, out);
         self.end(core, now, index, out);
     }
 

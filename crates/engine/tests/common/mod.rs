@@ -17,7 +17,7 @@ struct Asked {
     data: Vec<u64>,
     /// For a read, for each cell, what it may return.
     allowed: Vec<BTreeSet<u64>>,
-    /// For a write, whether another write of the same cell was in flight at some time meanwhile.
+    /// For each cell, whether a write of it was in flight at some time meanwhile.
     contended: Vec<bool>,
 }
 
@@ -92,44 +92,31 @@ impl World {
             && request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.engine.volume_size().0);
         let range = if inside { Self::cells(&request) } else { 0..0 };
         let mut asked = Asked { request, data: vec![0; range.len()], allowed: Vec::new(), contended: Vec::new() };
-        match request.op {
-            Op::Write | Op::Discard => {
-                if request.op == Op::Write {
-                    for cell in &mut asked.data {
-                        *cell = self.next_value;
-                        self.next_value += 1;
-                    }
+        let changes = matches!(request.op, Op::Write | Op::Discard);
+        asked.contended = vec![false; range.len()];
+        if request.op == Op::Write {
+            for cell in &mut asked.data {
+                *cell = self.next_value;
+                self.next_value += 1;
+            }
+        }
+        if request.op == Op::Read {
+            asked.allowed = self.model[range.clone()].to_vec();
+        }
+        for other in self.requests.values_mut() {
+            let theirs = if other.contended.is_empty() { 0..0 } else { Self::cells(&other.request) };
+            let they_change = matches!(other.request.op, Op::Write | Op::Discard);
+            for cell in range.start.max(theirs.start)..range.end.min(theirs.end) {
+                let (ours, theirs) = (cell - range.start, cell - theirs.start);
+                other.contended[theirs] |= changes;
+                asked.contended[ours] |= they_change;
+                if changes && other.request.op == Op::Read {
+                    other.allowed[theirs].insert(asked.data[ours]);
                 }
-                asked.contended = vec![false; range.len()];
-                for other in self.requests.values_mut() {
-                    let theirs = if other.contended.is_empty() && other.allowed.is_empty() {
-                        0..0
-                    } else {
-                        Self::cells(&other.request)
-                    };
-                    for cell in range.start.max(theirs.start)..range.end.min(theirs.end) {
-                        if other.request.op == Op::Read {
-                            other.allowed[cell - theirs.start].insert(asked.data[cell - range.start]);
-                        } else {
-                            other.contended[cell - theirs.start] = true;
-                            asked.contended[cell - range.start] = true;
-                        }
-                    }
+                if they_change && request.op == Op::Read {
+                    asked.allowed[ours].insert(other.data[theirs]);
                 }
             }
-            Op::Read => {
-                asked.allowed = self.model[range.clone()].to_vec();
-                for other in self.requests.values() {
-                    if !matches!(other.request.op, Op::Write | Op::Discard) || other.contended.is_empty() {
-                        continue;
-                    }
-                    let theirs = Self::cells(&other.request);
-                    for cell in range.start.max(theirs.start)..range.end.min(theirs.end) {
-                        asked.allowed[cell - range.start].insert(other.data[cell - theirs.start]);
-                    }
-                }
-            }
-            Op::Flush => {}
         }
         self.requests.insert(id, asked);
         let mut out = std::mem::take(&mut self.out);
@@ -228,8 +215,7 @@ impl World {
                 }
                 // With no write about, what was read once is what it is.
                 for (cell, index) in range.zip(0..) {
-                    let quiet = allowed[index] == self.model[cell] && !self.is_being_written(cell);
-                    if quiet {
+                    if !contended[index] {
                         self.model[cell] = BTreeSet::from([data[index]]);
                     }
                 }
@@ -252,17 +238,29 @@ impl World {
         }
     }
 
-    fn is_being_written(&self, cell: usize) -> bool {
-        self.requests.values().any(|asked| !asked.contended.is_empty() && Self::cells(&asked.request).contains(&cell))
-    }
-
     /// Completes one command, chosen at random.
     pub fn complete_one(&mut self) {
-        if self.pending.is_empty() {
-            return;
+        if !self.pending.is_empty() {
+            let index = self.rng.random_range(0..self.pending.len());
+            self.complete_at(index);
         }
-        let index = self.rng.random_range(0..self.pending.len());
-        let Pending { command, snapshot } = self.pending.swap_remove(index);
+    }
+
+    /// The commands under way, oldest first as long as only [`World::complete_at`] is used.
+    pub fn commands(&self) -> Vec<Command> {
+        self.pending.iter().map(|pending| pending.command).collect()
+    }
+
+    /// Completes the oldest command, and those that follow from it, until none is under way.
+    pub fn complete_all(&mut self) {
+        while !self.pending.is_empty() {
+            self.complete_at(0);
+        }
+    }
+
+    /// Completes one command.
+    pub fn complete_at(&mut self, index: usize) {
+        let Pending { command, snapshot } = self.pending.remove(index);
         let failed = self.fail_one_in > 0 && self.rng.random_range(0..self.fail_one_in) == 0;
         let span = |at: Bytes, len: Bytes| (at.0 / CELL) as usize..((at.0 + len.0) / CELL) as usize;
         let io = match command {
