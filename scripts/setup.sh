@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Installs what the build needs, where it can: on Debian as root through apt-get. Elsewhere it says what is missing
+# and carries on, so that the build itself has the last word.
+set -euo pipefail
+
+missing=()
+command -v cc >/dev/null || missing+=("a C compiler (Debian: build-essential)")
+command -v make >/dev/null || missing+=("make")
+if [[ ${#missing[@]} -gt 0 && $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq build-essential >/dev/null
+  missing=()
+fi
+if ! command -v cargo >/dev/null; then
+  missing+=("Rust 1.88 or later (https://rustup.rs)")
+fi
+for what in "${missing[@]+"${missing[@]}"}"; do
+  echo "setup: missing: $what" >&2
+done
