@@ -1,0 +1,429 @@
+//! Where a sector lies: zones, skews, slipped sectors, and how long the head needs along consecutive sectors.
+
+use std::ops::Range;
+
+use peryton_units::Nanos;
+
+use super::parameters::{DiskParameters, Tracks, ZoneParameters};
+use crate::BuildError;
+
+/// Times on the surface are kept in 2⁻¹⁶ ns, so that a million sectors' rounding stays below 16 ns.
+const FRACTION: u32 = 16;
+
+fn times(n: u64, fixed: u64) -> u64 {
+    ((u128::from(n) * u128::from(fixed)) >> FRACTION) as u64
+}
+
+/// Part of a turn, in units of 2⁻⁶⁴ turns; arithmetic wraps as the platter does.
+pub(super) type Angle = u64;
+
+fn turn(share: f64) -> Angle {
+    (share.rem_euclid(1.0) * 2f64.powi(64)) as u64
+}
+
+/// A sector's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub zone: usize,
+    pub cylinder: u32,
+    pub head: u32,
+    /// Counted from the start of the zone along the tracks, slipped sectors and spares included.
+    pub physical: u64,
+    /// Where its start passes under the head.
+    pub angle: Angle,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Zone {
+    /// Addresses that it holds.
+    pub sectors: Range<u64>,
+    first_cylinder: u32,
+    pub sectors_per_track: u64,
+    sectors_per_cylinder: u64,
+    reserved: u64,
+    first_angle: Angle,
+    track_skew: Angle,
+    cylinder_skew: Angle,
+    sector_angle: Angle,
+    /// Physical sectors and addresses of each sparing range.
+    range_physical: u64,
+    range_logical: u64,
+    slips: Vec<u64>,
+    /// For each slip, the first in-zone address (reserved sectors included) that lies behind it.
+    slip_addresses: Vec<u64>,
+    /// Time of a sector, and of what lies between tracks and between cylinders, when reading and when writing.
+    sector_time: u64,
+    track_gap: [u64; 2],
+    cylinder_gap: [u64; 2],
+}
+
+impl Zone {
+    /// How many slips lie before in-zone address `address`, in its sparing range.
+    fn slips_before(&self, address: u64, range: u64) -> u64 {
+        let earlier = self.slips.partition_point(|&slip| slip < range * self.range_physical);
+        let until = self.slip_addresses.partition_point(|&first| first <= address);
+        until.saturating_sub(earlier) as u64
+    }
+
+    fn physical(&self, sector: u64) -> u64 {
+        let address = sector - self.sectors.start + self.reserved;
+        let range = address / self.range_logical;
+        let mut physical = range * self.range_physical + address % self.range_logical;
+        if !self.slips.is_empty() {
+            physical += self.slips_before(address, range);
+        }
+        physical
+    }
+
+    /// The address of the first data sector at or after this physical one, as an offset from the zone's first.
+    fn offset_at(&self, physical: u64) -> u64 {
+        let range = physical / self.range_physical;
+        let base = range * self.range_physical;
+        let slipped =
+            self.slips.partition_point(|&slip| slip < physical) - self.slips.partition_point(|&slip| slip < base);
+        let within = (physical - base - slipped as u64).min(self.range_logical);
+        (range * self.range_logical + within).saturating_sub(self.reserved)
+    }
+
+    /// Time from the start of physical sector `from` to the end of `last`.
+    fn sweep(&self, from: u64, last: u64, write: bool) -> u64 {
+        let tracks = last / self.sectors_per_track - from / self.sectors_per_track;
+        let mut time = times(last - from + 1, self.sector_time);
+        if tracks > 0 {
+            let cylinders = last / self.sectors_per_cylinder - from / self.sectors_per_cylinder;
+            time += times(tracks - cylinders, self.track_gap[usize::from(write)]);
+            time += times(cylinders, self.cylinder_gap[usize::from(write)]);
+        }
+        time
+    }
+
+    /// The physical sector under way `elapsed` after the start of `from`, reading on without end.
+    fn reached(&self, from: u64, elapsed: u64) -> u64 {
+        let fixed = u128::from(elapsed) << FRACTION;
+        let start = from - from % self.sectors_per_cylinder;
+        let lead = if from == start { 0 } else { self.sweep(start, from - 1, false) };
+        // The gap before `from`, where it begins a track, was not swept by `lead`.
+        let boundary = from != start && from.is_multiple_of(self.sectors_per_track);
+        let lead = u128::from(lead) << FRACTION;
+        let mut left = fixed + lead + if boundary { u128::from(self.track_gap[0]) } else { 0 };
+        let track = u128::from(self.sectors_per_track) * u128::from(self.sector_time);
+        let tracks_per_cylinder = self.sectors_per_cylinder / self.sectors_per_track;
+        let with_gap = track + u128::from(self.track_gap[0]);
+        let cylinder = u128::from(tracks_per_cylinder) * track
+            + u128::from(tracks_per_cylinder - 1) * u128::from(self.track_gap[0])
+            + u128::from(self.cylinder_gap[0]);
+        let cylinders = left / cylinder;
+        left -= cylinders * cylinder;
+        let tracks = (left / with_gap).min(u128::from(tracks_per_cylinder - 1));
+        left -= tracks * with_gap;
+        let sectors = (left / u128::from(self.sector_time)).min(u128::from(self.sectors_per_track));
+        let reached = u128::from(start)
+            + cylinders * u128::from(self.sectors_per_cylinder)
+            + tracks * u128::from(self.sectors_per_track)
+            + sectors;
+        u64::try_from(reached).unwrap_or(u64::MAX).max(from)
+    }
+
+    fn angle(&self, track: u64, cylinder: u64, sector: u64) -> Angle {
+        self.first_angle
+            .wrapping_add((track - cylinder).wrapping_mul(self.track_skew))
+            .wrapping_add(cylinder.wrapping_mul(self.cylinder_skew))
+            .wrapping_add(sector.wrapping_mul(self.sector_angle))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Geometry {
+    pub zones: Vec<Zone>,
+    heads: u64,
+    serpentine: bool,
+    pub sectors: u64,
+    pub cylinders: u32,
+    /// Angle per nanosecond, and nanoseconds per turn in 2⁻¹⁶ ns.
+    speed: u64,
+    period: u64,
+}
+
+/// A head that arrives this much after a sector's start still catches it: rounding must not cost a revolution.
+const TOLERANCE_NS: u64 = 4;
+
+impl Geometry {
+    pub fn new(parameters: &DiskParameters) -> Result<Geometry, BuildError> {
+        let derived;
+        let (zones, limit) = match &parameters.tracks {
+            Some(tracks) => {
+                derived = derive(parameters, tracks)?;
+                (&derived, tracks.capacity.0 / parameters.sector.0)
+            }
+            None => (&parameters.zones, u64::MAX),
+        };
+        let period_ns = parameters.period_ns();
+        let switch = parameters.head_switch.0 as f64;
+        let step = single_seek(parameters).max(switch);
+        let settle = parameters.write_settle.0 as f64;
+        let mut geometry = Geometry {
+            zones: Vec::with_capacity(zones.len()),
+            heads: u64::from(parameters.heads),
+            serpentine: parameters.serpentine,
+            sectors: 0,
+            cylinders: 0,
+            speed: (2f64.powi(64) / period_ns) as u64,
+            period: (period_ns * f64::from(1u32 << FRACTION)).round() as u64,
+        };
+        for zone in zones {
+            let per_track = f64::from(zone.sectors_per_track);
+            // The head is over the next track when its first sector comes by, or waits for another turn.
+            let gap = |skew: f64, switch: f64| {
+                let skewed = skew / per_track * period_ns;
+                let missed = ((switch - skewed) / period_ns).ceil().max(0.0);
+                ((skewed + missed * period_ns) * f64::from(1u32 << FRACTION)).round() as u64
+            };
+            let sectors_per_cylinder = u64::from(zone.sectors_per_track) * geometry.heads;
+            let physical = sectors_per_cylinder * u64::from(zone.cylinders);
+            let spare_range = if zone.spare_range == 0 { zone.cylinders } else { zone.spare_range.min(zone.cylinders) };
+            let range_physical = sectors_per_cylinder * u64::from(spare_range);
+            let range_logical = range_physical - zone.spares;
+            let rest = (physical % range_physical).min(range_logical);
+            let logical = physical / range_physical * range_logical + rest;
+            // Slips take their sectors from the spares; where these do not suffice, from the end of the zone.
+            let slipped = (zone.slips.len() as u64).saturating_sub(zone.spares);
+            let held = logical.saturating_sub(zone.reserved + if zone.spare_range == 0 { slipped } else { 0 });
+            let first = geometry.sectors;
+            let end = (first + held).min(limit);
+            let mut in_range = (u64::MAX, 0);
+            let slip_addresses = zone
+                .slips
+                .iter()
+                .map(|&slip| {
+                    let range = slip / range_physical;
+                    in_range = if in_range.0 == range { (range, in_range.1 + 1) } else { (range, 0) };
+                    range * range_logical + (slip % range_physical).saturating_sub(in_range.1)
+                })
+                .collect();
+            geometry.zones.push(Zone {
+                sectors: first..end,
+                first_cylinder: zone.first_cylinder,
+                sectors_per_track: u64::from(zone.sectors_per_track),
+                sectors_per_cylinder,
+                reserved: zone.reserved,
+                first_angle: turn(zone.first_angle / per_track),
+                track_skew: turn(zone.track_skew / per_track),
+                cylinder_skew: turn(zone.cylinder_skew / per_track),
+                sector_angle: turn(1.0 / per_track),
+                range_physical,
+                range_logical,
+                slips: zone.slips.clone(),
+                slip_addresses,
+                sector_time: (period_ns / per_track * f64::from(1u32 << FRACTION)).round() as u64,
+                track_gap: [gap(zone.track_skew, switch), gap(zone.track_skew, switch + settle)],
+                cylinder_gap: [gap(zone.cylinder_skew, step), gap(zone.cylinder_skew, step + settle)],
+            });
+            geometry.sectors = end;
+            geometry.cylinders = zone.first_cylinder + zone.cylinders;
+        }
+        geometry.zones.retain(|zone| !zone.sectors.is_empty());
+        if geometry.sectors == 0 {
+            let found = "no sector".to_owned();
+            return Err(BuildError::Range { key: "zones", found, expected: "a geometry that holds data" });
+        }
+        Ok(geometry)
+    }
+
+    pub fn zone_of(&self, sector: u64) -> usize {
+        self.zones.partition_point(|zone| zone.sectors.end <= sector)
+    }
+
+    pub fn locate(&self, sector: u64) -> Place {
+        let index = self.zone_of(sector);
+        let zone = &self.zones[index];
+        let physical = zone.physical(sector);
+        let track = physical / zone.sectors_per_track;
+        let cylinder = track / self.heads;
+        let head = track - cylinder * self.heads;
+        let angle = zone.angle(track, cylinder, physical - track * zone.sectors_per_track);
+        let reversed = self.serpentine && cylinder % 2 == 1;
+        Place {
+            zone: index,
+            cylinder: zone.first_cylinder + cylinder as u32,
+            head: if reversed { self.heads - 1 - head } else { head } as u32,
+            physical,
+            angle,
+        }
+    }
+
+    /// Sectors from `sector` on that lie in one run without a zone boundary.
+    pub fn run(&self, sector: u64, count: u64) -> u64 {
+        count.min(self.zones[self.zone_of(sector)].sectors.end - sector)
+    }
+
+    /// Time from the start of `place` to the end of the sector `count - 1` further on, in the same zone.
+    pub fn sweep(&self, place: &Place, sector: u64, count: u64, write: bool) -> u64 {
+        let zone = &self.zones[place.zone];
+        let last = if count == 1 { place.physical } else { zone.physical(sector + count - 1) };
+        zone.sweep(place.physical, last, write)
+    }
+
+    /// The address that reading on from the start of `sector` has reached after `elapsed`, at most the zone's end.
+    pub fn reached(&self, sector: u64, elapsed: u64) -> u64 {
+        let zone = &self.zones[self.zone_of(sector)];
+        let physical = zone.reached(zone.physical(sector), elapsed);
+        (zone.sectors.start + zone.offset_at(physical)).clamp(sector, zone.sectors.end)
+    }
+
+    /// The addresses on the track that holds `sector`.
+    pub fn track(&self, place: &Place) -> Range<u64> {
+        self.aligned(place, self.zones[place.zone].sectors_per_track)
+    }
+
+    /// The addresses in the cylinder that holds `place`.
+    pub fn cylinder(&self, place: &Place) -> Range<u64> {
+        self.aligned(place, self.zones[place.zone].sectors_per_cylinder)
+    }
+
+    fn aligned(&self, place: &Place, unit: u64) -> Range<u64> {
+        let zone = &self.zones[place.zone];
+        let start = place.physical - place.physical % unit;
+        let address = |physical| (zone.sectors.start + zone.offset_at(physical)).min(zone.sectors.end);
+        address(start)..address(start + unit)
+    }
+
+    /// The angle under the heads.
+    pub fn angle_at(&self, now: u64) -> Angle {
+        now.wrapping_mul(self.speed)
+    }
+
+    /// Time until `angle` is under the heads.
+    pub fn rotation(&self, now: u64, angle: Angle) -> u64 {
+        let ahead = angle.wrapping_sub(self.angle_at(now));
+        if ahead.wrapping_neg() < TOLERANCE_NS * self.speed {
+            return 0;
+        }
+        ((u128::from(ahead) * u128::from(self.period)) >> (64 + FRACTION)) as u64
+    }
+
+    /// Time of one sector where `place` is.
+    pub fn sector_time(&self, place: &Place) -> u64 {
+        self.zones[place.zone].sector_time >> FRACTION
+    }
+
+    /// How many whole sectors of its track have passed since the start of `place` at `now`, and how much of the next.
+    pub fn passed(&self, now: u64, place: &Place) -> (u64, u64) {
+        let zone = &self.zones[place.zone];
+        let behind = self.angle_at(now).wrapping_sub(place.angle);
+        let exact = u128::from(behind) * u128::from(zone.sectors_per_track);
+        let time_into = ((exact & u128::from(u64::MAX)) * u128::from(zone.sector_time)) >> (64 + FRACTION);
+        ((exact >> 64) as u64, time_into as u64)
+    }
+}
+
+fn single_seek(parameters: &DiskParameters) -> f64 {
+    match (parameters.seek.curve.first(), parameters.seek.single) {
+        (Some(&(_, ms)), _) => ms * 1e6,
+        (None, Some(single)) => single.0 as f64,
+        (None, None) => 0.0,
+    }
+}
+
+/// Zones of equally many cylinders whose sectors per track fall linearly, such that both ends reach their sustained
+/// rates: in the time of a cylinder (its turns, its head switches, one step of the arm) all of its tracks are read.
+fn derive(parameters: &DiskParameters, tracks: &Tracks) -> Result<Vec<ZoneParameters>, BuildError> {
+    let period = parameters.period_ns();
+    let heads = f64::from(parameters.heads);
+    let settle = parameters.write_settle.0 as f64;
+    let switch = parameters.head_switch.0 as f64 + settle;
+    let step = single_seek(parameters).max(parameters.head_switch.0 as f64) + settle;
+    let cylinder_time = heads * period + (heads - 1.0) * switch + step;
+    let per_track = |mb_per_s: f64| mb_per_s * 1e6 * cylinder_time / 1e9 / heads / parameters.sector.0 as f64;
+    let (outer, inner) = (per_track(tracks.outer_mb_per_s), per_track(tracks.inner_mb_per_s));
+    let share = |index: u32| if tracks.zones == 1 { 0.0 } else { f64::from(index) / f64::from(tracks.zones - 1) };
+    let counts: Vec<u32> = (0..tracks.zones)
+        .map(|index| (outer + (inner - outer) * share(index)).round().clamp(1.0, 1_048_576.0) as u32)
+        .collect();
+    let sectors = tracks.capacity.0 / parameters.sector.0;
+    let per_step: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(parameters.heads)).sum();
+    let cylinders = sectors.div_ceil(per_step);
+    if cylinders * u64::from(tracks.zones) > 1 << 24 {
+        return Err(BuildError::Range {
+            key: "tracks.capacity",
+            found: tracks.capacity.to_string(),
+            expected: "a capacity that fits 16777216 cylinders at these transfer rates",
+        });
+    }
+    let cylinders = cylinders as u32;
+    Ok(counts
+        .iter()
+        .zip(0..)
+        .map(|(&count, index)| {
+            let skew = |time: f64| (time / period * f64::from(count)).ceil();
+            ZoneParameters {
+                first_cylinder: index * cylinders,
+                cylinders,
+                sectors_per_track: count,
+                track_skew: skew(switch),
+                cylinder_skew: skew(step),
+                ..ZoneParameters::default()
+            }
+        })
+        .collect())
+}
+
+/// The seek curve: `single`, `average` and `full` fix a + b √d + c d, or straight lines through measured points.
+#[derive(Clone, Debug)]
+pub(super) enum SeekCurve {
+    /// a, b, c with d counted from the first cylinder of distance.
+    Fit(f64, f64, f64),
+    /// Distances and times.
+    Table(Vec<u32>, Vec<u64>),
+}
+
+impl SeekCurve {
+    pub fn new(parameters: &DiskParameters, cylinders: u32) -> Result<SeekCurve, BuildError> {
+        let seek = &parameters.seek;
+        if !seek.curve.is_empty() {
+            let time = |&(_, ms): &(u32, f64)| (ms * 1e6).round() as u64;
+            return Ok(SeekCurve::Table(
+                seek.curve.iter().map(|point| point.0).collect(),
+                seek.curve.iter().map(time).collect(),
+            ));
+        }
+        let ns = |span: Option<Nanos>| span.unwrap_or_default().0 as f64;
+        let (single, average, full) = (ns(seek.single), ns(seek.average), ns(seek.full));
+        let reach = f64::from(cylinders.max(3)) - 2.0;
+        // Over uniformly random pairs of positions on [0, 1], E √d = 8/15 and E d = 1/3; with B = b √reach and
+        // C = c reach: average = single + 8/15 B + C/3, full = single + B + C.
+        let root = 5.0 * ((average - single) - (full - single) / 3.0);
+        let line = (full - single) - root;
+        if root < 0.0 || root / 2.0 + line < 0.0 {
+            return Err(BuildError::Range {
+                key: "seek.average",
+                found: seek.average.unwrap_or_default().to_string(),
+                expected: "between single + (full - single) / 3 and single + 0.733 (full - single)",
+            });
+        }
+        Ok(SeekCurve::Fit(single, root / reach.sqrt(), line / reach))
+    }
+
+    /// Time to move over `distance` cylinders.
+    pub fn time(&self, distance: u32) -> u64 {
+        if distance == 0 {
+            return 0;
+        }
+        match self {
+            SeekCurve::Fit(a, b, c) => {
+                let d = f64::from(distance - 1);
+                (a + b * d.sqrt() + c * d) as u64
+            }
+            SeekCurve::Table(distances, times) => {
+                let at = distances.partition_point(|&known| known < distance);
+                if at < distances.len() && distances[at] == distance || distances.len() == 1 || at == 0 {
+                    return times[at.min(times.len() - 1)];
+                }
+                // Beyond the last point, its last slope goes on.
+                let at = at.min(distances.len() - 1);
+                let (d0, d1) = (i64::from(distances[at - 1]), i64::from(distances[at]));
+                let (t0, t1) = (times[at - 1] as i64, times[at] as i64);
+                (t0 + (i64::from(distance) - d0) * (t1 - t0) / (d1 - d0)).max(0) as u64
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A disk from first principles: arm, rotation, zoned tracks, buffer, write cache, command scheduling and power states.
+//!
+//! `docs/disk-model.md` gives the rules. Work in the background (reading ahead, emptying the write cache) is computed
+//! when the next command arrives, so a first-come disk needs no events and answers at once.
+
+mod account;
+mod geometry;
+mod mechanics;
+mod parameters;
+mod queue;
+mod segments;
+mod service;
+mod write_cache;
+
+use peryton_units::{Bytes, Nanos};
+
+use crate::{Accepted, BuildError, DeviceStats, Io, PowerState, Tag};
+use account::Account;
+use mechanics::Mechanics;
+use queue::CommandQueue;
+use segments::Segments;
+use service::{ReadingAhead, Timing};
+use write_cache::WriteCache;
+
+pub use parameters::{
+    BufferParameters, Controller, DiskParameters, Overhead, Power, Queue, ReadAhead, Scheduler, Seek, Tracks,
+    ZoneParameters,
+};
+
+/// A model of one disk; see [`DiskParameters`].
+#[derive(Clone, Debug)]
+pub struct Disk {
+    mechanics: Mechanics,
+    account: Account,
+    timing: Timing,
+    segments: Segments,
+    write_cache: Option<WriteCache>,
+    buffer: BufferParameters,
+    reading_ahead: Option<ReadingAhead>,
+    /// When the mechanics are free.
+    free: u64,
+    /// When the last command is answered.
+    answered: u64,
+    after_write: bool,
+    /// Where the last mechanical work ended.
+    arm: u64,
+    /// Standby began here, or will once all work is done.
+    asleep_from: Option<u64>,
+    spin_up: u64,
+    spin_down: u64,
+    queue: Option<CommandQueue>,
+    sector_shift: u32,
+}
+
+impl Disk {
+    /// # Errors
+    /// A parameter out of its range, or a geometry that cannot be.
+    pub fn new(parameters: &DiskParameters) -> Result<Disk, BuildError> {
+        parameters.check()?;
+        let buffer = parameters.buffer.clone();
+        let sector = parameters.sector.0;
+        let choosing = parameters.queue.scheduler != Scheduler::Fcfs && parameters.queue.depth > 1;
+        Ok(Disk {
+            mechanics: Mechanics::new(parameters)?,
+            account: Account::new(&parameters.power, sector),
+            timing: Timing::new(parameters),
+            segments: Segments::new(buffer.segments, buffer.segment.0 / sector, buffer.read_hits_on_written),
+            write_cache: buffer
+                .write_cache
+                .map(|size| WriteCache::new(size.0 / sector, buffer.write_ranges, buffer.destage)),
+            buffer,
+            reading_ahead: None,
+            free: 0,
+            answered: 0,
+            after_write: false,
+            arm: 0,
+            asleep_from: None,
+            spin_up: parameters.power.spin_up.0,
+            spin_down: parameters.power.spin_down.0,
+            queue: choosing.then(|| CommandQueue::new(&parameters.queue)),
+            sector_shift: sector.trailing_zeros(),
+        })
+    }
+
+    /// Gives the disk a command. A disk that serves first-come answers at once, one that chooses the order of service
+    /// reports through [`Disk::advance`].
+    ///
+    /// A command without bytes costs its overhead; what reaches past the end is cut off there (and asserted in debug
+    /// builds: the caller checks).
+    #[inline]
+    pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
+        debug_assert!(io.at.0.checked_add(io.len.0).is_some_and(|end| end <= self.capacity().0), "{io:?} past the end");
+        self.account.command(io);
+        if self.queue.is_some() {
+            self.enqueue(now.0, tag, io);
+            return Accepted::Queued;
+        }
+        let start = self.wake(now.0).max(self.answered);
+        let end = self.execute(start, 0, io);
+        self.account.busy(now.0, end);
+        Accepted::At(Nanos(end))
+    }
+
+    /// When [`Disk::advance`] will next have something to do.
+    #[inline]
+    pub fn next_event(&self) -> Option<Nanos> {
+        self.queue.as_ref().and_then(|queue| queue.next_event()).map(Nanos)
+    }
+
+    /// Serves what is due and reports queued commands that are done by `now`, in the order of their times.
+    pub fn advance(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
+        if self.queue.is_some() {
+            self.serve_until(now.0);
+            if let Some(queue) = &mut self.queue {
+                queue.report(now.0, completed);
+            }
+        }
+    }
+
+    /// Asks for a power state. Standby begins when every command is answered and the write cache is empty; the next
+    /// command ends it, at the cost of a spin-up.
+    pub fn set_power(&mut self, now: Nanos, state: PowerState) {
+        match state {
+            PowerState::Active => {
+                let ready = self.wake(now.0);
+                self.free = self.free.max(ready);
+                self.answered = self.answered.max(ready);
+                if let Some(queue) = &mut self.queue {
+                    queue.sleep_wanted = false;
+                }
+            }
+            PowerState::Standby => {
+                if let Some(queue) = &mut self.queue
+                    && !queue.is_idle()
+                {
+                    queue.sleep_wanted = true;
+                } else {
+                    self.sleep(now.0);
+                }
+            }
+        }
+    }
+
+    /// What has been done and spent up to `now`.
+    pub fn stats(&mut self, now: Nanos) -> DeviceStats {
+        if self.asleep_from.is_none() {
+            self.background(now.0);
+        }
+        self.account.stats(now.0, self.asleep_from)
+    }
+
+    /// Starts a new account at `now`; the state of the disk stays.
+    pub fn reset_stats(&mut self, now: Nanos) {
+        self.account.reset(now.0);
+    }
+
+    /// Addressable bytes.
+    pub fn capacity(&self) -> Bytes {
+        Bytes(self.mechanics.geometry.sectors << self.sector_shift)
+    }
+
+    /// Number of cylinders, zones that hold data, and sectors on the outermost and innermost track.
+    pub fn geometry(&self) -> (u32, usize, u64, u64) {
+        let geometry = &self.mechanics.geometry;
+        let at = |index: usize| geometry.zones[index].sectors_per_track;
+        (geometry.cylinders, geometry.zones.len(), at(0), at(geometry.zones.len() - 1))
+    }
+
+    /// Puts the write cache on the surface and stops the spindle afterwards.
+    fn sleep(&mut self, now: u64) {
+        if self.asleep_from.is_some() {
+            return;
+        }
+        self.background(now);
+        let from = now.max(self.answered);
+        self.destage_all(from);
+        let from = from.max(self.free);
+        self.stop_reading_ahead(from);
+        self.asleep_from = Some(from);
+    }
+
+    /// Leaves standby, or calls it off; when the disk is ready.
+    #[inline]
+    fn wake(&mut self, now: u64) -> u64 {
+        let Some(from) = self.asleep_from.take() else { return now };
+        if from > now {
+            return now;
+        }
+        let down = now.max(from + self.spin_down);
+        self.account.slept(from, down);
+        self.account.spun_up();
+        let ready = down + self.spin_up;
+        self.free = self.free.max(ready);
+        ready
+    }
+}

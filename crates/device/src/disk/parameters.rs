@@ -1,0 +1,420 @@
+use peryton_units::{Bytes, Nanos};
+use serde::Deserialize;
+
+use crate::BuildError;
+
+/// What a disk is made of: the `[disk]` table of a profile.
+///
+/// Either `tracks` (from a data sheet's transfer rates) or `zones` (from a drive's published geometry) says how
+/// sectors lie on the surfaces.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskParameters {
+    /// Revolutions per minute.
+    pub rpm: f64,
+    /// Surfaces that hold data.
+    pub heads: u32,
+    /// Bytes per sector.
+    #[serde(default = "sector")]
+    pub sector: Bytes,
+    /// A geometry derived from the sustained transfer rates at both ends.
+    pub tracks: Option<Tracks>,
+    /// A geometry as published, zone by zone.
+    #[serde(default)]
+    pub zones: Vec<ZoneParameters>,
+    /// Odd cylinders of a zone run from the last head to the first, so that a cylinder switch stays on its surface.
+    #[serde(default)]
+    pub serpentine: bool,
+    /// How long the arm needs.
+    pub seek: Seek,
+    /// To select another head of the same cylinder.
+    #[serde(default)]
+    pub head_switch: Nanos,
+    /// Added to a seek or head switch before a write, which must be surer of its track than a read.
+    #[serde(default)]
+    pub write_settle: Nanos,
+    /// Controller and host interface.
+    #[serde(default)]
+    pub controller: Controller,
+    /// Read-ahead segments and write cache.
+    #[serde(default)]
+    pub buffer: BufferParameters,
+    /// Order of service.
+    #[serde(default)]
+    pub queue: Queue,
+    /// Watts, and what starting and stopping costs.
+    #[serde(default)]
+    pub power: Power,
+}
+
+fn sector() -> Bytes {
+    Bytes(512)
+}
+
+/// A geometry derived from a data sheet: sectors per track fall linearly from the outermost zone to the innermost, and
+/// zones have the same number of cylinders.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tracks {
+    /// Addressable bytes.
+    pub capacity: Bytes,
+    /// Sustained transfer rate at the start of the address space, MB (10⁶ bytes) per second, switches included.
+    pub outer_mb_per_s: f64,
+    /// The same at its end.
+    pub inner_mb_per_s: f64,
+    /// Number of zones.
+    #[serde(default = "sixteen")]
+    pub zones: u32,
+}
+
+fn sixteen() -> u32 {
+    16
+}
+
+/// A run of cylinders with equally many sectors on each track.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneParameters {
+    /// First cylinder.
+    pub first_cylinder: u32,
+    /// Number of cylinders.
+    pub cylinders: u32,
+    /// Sectors on each track.
+    pub sectors_per_track: u32,
+    /// Sectors at the start of the zone that hold no data.
+    #[serde(default)]
+    pub reserved: u64,
+    /// Angle of the zone's first sector, in sectors.
+    #[serde(default)]
+    pub first_angle: f64,
+    /// From the end of a track to the start of the next in the same cylinder, in sectors.
+    pub track_skew: f64,
+    /// From the end of a cylinder to the start of the next, in sectors.
+    pub cylinder_skew: f64,
+    /// Cylinders that share spare sectors; zero stands for the whole zone.
+    #[serde(default)]
+    pub spare_range: u32,
+    /// Spare sectors at the end of each such range.
+    #[serde(default)]
+    pub spares: u64,
+    /// Defective sectors that addressing passes over, counted from the start of the zone.
+    #[serde(default)]
+    pub slips: Vec<u64>,
+}
+
+/// Seek time as a function of distance.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seek {
+    /// To the next cylinder.
+    pub single: Option<Nanos>,
+    /// Mean over all pairs of cylinders.
+    pub average: Option<Nanos>,
+    /// From the first cylinder to the last.
+    pub full: Option<Nanos>,
+    /// Measured points, (cylinders, milliseconds), instead of the three above; straight lines between them.
+    #[serde(default)]
+    pub curve: Vec<(u32, f64)>,
+}
+
+/// Time the electronics take.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Controller {
+    /// Before a read that the buffer can answer, after a read.
+    #[serde(default)]
+    pub read_hit: Overhead,
+    /// Before a read that needs the mechanics.
+    #[serde(default)]
+    pub read_miss: Overhead,
+    /// Before a write into the buffer.
+    #[serde(default)]
+    pub write_hit: Overhead,
+    /// Before a write that needs the mechanics.
+    #[serde(default)]
+    pub write_miss: Overhead,
+    /// Rate of the host interface, MB (10⁶ bytes) per second; none stands for an infinitely fast one.
+    pub interface_mb_per_s: Option<f64>,
+}
+
+/// An overhead that depends on what the command before was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overhead {
+    /// After a read.
+    pub after_read: Nanos,
+    /// After a write.
+    pub after_write: Nanos,
+}
+
+/// The drive's memory.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BufferParameters {
+    /// Number of segments for reads, replaced least recently used first; zero switches caching off.
+    pub segments: u32,
+    /// Bytes of each.
+    pub segment: Bytes,
+    /// How far reading goes on after a request.
+    pub read_ahead: ReadAhead,
+    /// Most bytes read ahead.
+    pub max_read_ahead: Bytes,
+    /// Data read ahead may push the request's own data out of its segment.
+    pub read_ahead_over_requested: bool,
+    /// Sectors of the track that pass under the head before the request's are kept as well.
+    pub read_any_free: bool,
+    /// A request that begins inside its own range is served from there (zero-latency access).
+    pub zero_latency: bool,
+    /// A request that begins with the very sector that is being read ahead counts as a hit.
+    pub almost_hits: bool,
+    /// Hits are answered while the mechanics are busy with something else.
+    pub hits_while_busy: bool,
+    /// Reads may be answered with data that was written.
+    pub read_hits_on_written: bool,
+    /// Written data passes through memory of its own instead of taking a read segment.
+    pub separate_write: bool,
+    /// Writes are done when they are in the buffer; at most so many bytes are waiting there to be written. None
+    /// switches the write cache off.
+    pub write_cache: Option<Bytes>,
+    /// Most separate ranges waiting to be written.
+    pub write_ranges: u32,
+    /// A write may enter the buffer while the mechanics are busy with another.
+    pub write_while_busy: bool,
+    /// Order in which the write cache is emptied.
+    pub destage: Scheduler,
+}
+
+impl Default for BufferParameters {
+    fn default() -> Self {
+        BufferParameters {
+            segments: 0,
+            segment: Bytes::ZERO,
+            read_ahead: ReadAhead::Segment,
+            max_read_ahead: Bytes(u64::MAX),
+            read_ahead_over_requested: false,
+            read_any_free: false,
+            zero_latency: false,
+            almost_hits: true,
+            hits_while_busy: true,
+            read_hits_on_written: true,
+            separate_write: false,
+            write_cache: None,
+            write_ranges: 1024,
+            write_while_busy: true,
+            destage: Scheduler::Elevator,
+        }
+    }
+}
+
+/// How far reading goes on after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadAhead {
+    /// Not at all.
+    None,
+    /// To the end of the track.
+    Track,
+    /// To the end of the cylinder.
+    Cylinder,
+    /// Until the segment is full, or `max_read_ahead` is reached.
+    Segment,
+    /// To the end of the track; of the next, too, once a stream has come from the track before.
+    TrackAhead,
+}
+
+/// Which command is served next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheduler {
+    /// First come, first served.
+    #[default]
+    Fcfs,
+    /// The next upwards in address, else the lowest (C-LOOK).
+    Elevator,
+    /// The one with the shortest positioning time.
+    Sptf,
+}
+
+/// Order of service.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Queue {
+    /// Commands that the drive can see and choose from; more wait outside in their order of arrival.
+    pub depth: u32,
+    /// How it chooses.
+    pub scheduler: Scheduler,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue { depth: 1, scheduler: Scheduler::Fcfs }
+    }
+}
+
+/// What a disk draws.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Power {
+    /// Watts spinning, without a command.
+    pub idle_w: f64,
+    /// Watts in standby.
+    pub standby_w: f64,
+    /// Watts while the arm moves.
+    pub seek_w: f64,
+    /// Watts while waiting for a sector; `idle_w` where absent.
+    pub wait_w: Option<f64>,
+    /// Watts while reading from the surface.
+    pub read_w: f64,
+    /// Watts while writing to the surface.
+    pub write_w: f64,
+    /// Added to both per MB (10⁶ bytes) transferred, joules: a channel draws more at a higher rate.
+    pub transfer_j_per_mb: f64,
+    /// From standby to ready.
+    pub spin_up: Nanos,
+    /// Energy of that.
+    pub spin_up_j: f64,
+    /// From ready to standby.
+    pub spin_down: Nanos,
+    /// Energy of that.
+    pub spin_down_j: f64,
+}
+
+/// A bound on cylinders × heads, far above any drive (2024: some 10⁷), so that derived tables stay small.
+const MAX_CYLINDERS: u64 = 1 << 24;
+const MAX_HEADS: u32 = 256;
+const MAX_SECTORS_PER_TRACK: u32 = 1 << 20;
+const MAX_SEGMENTS: u32 = 4096;
+const MAX_DEPTH: u32 = 4096;
+const MAX_ZONES: u32 = 4096;
+
+impl DiskParameters {
+    /// Checks every range that the model relies on.
+    ///
+    /// # Errors
+    /// The first key out of its range.
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        let range = |key, found: String, expected| Err(BuildError::Range { key, found, expected });
+        if !(self.rpm >= 60.0 && self.rpm <= 100_000.0) {
+            return range("rpm", self.rpm.to_string(), "60 to 100000");
+        }
+        if self.heads == 0 || self.heads > MAX_HEADS {
+            return range("heads", self.heads.to_string(), "1 to 256");
+        }
+        if !self.sector.0.is_power_of_two() || !(512..=65536).contains(&self.sector.0) {
+            return range("sector", self.sector.to_string(), "512B, 4096B, or another power of two up to 64KiB");
+        }
+        match (&self.tracks, self.zones.is_empty()) {
+            (None, true) => return range("tracks", "absent".into(), "either a table 'tracks' or a list 'zones'"),
+            (Some(_), false) => return range("tracks", "both".into(), "either a table 'tracks' or a list 'zones'"),
+            (Some(tracks), true) => {
+                if tracks.capacity.0 < self.sector.0 || tracks.capacity.0 > 1 << 60 {
+                    return range("tracks.capacity", tracks.capacity.to_string(), "a sector to 1EiB");
+                }
+                for (key, rate) in
+                    [("tracks.outer_mb_per_s", tracks.outer_mb_per_s), ("tracks.inner_mb_per_s", tracks.inner_mb_per_s)]
+                {
+                    if !(rate > 0.001 && rate < 100_000.0) {
+                        return range(key, rate.to_string(), "a rate in MB/s above 0.001");
+                    }
+                }
+                if tracks.zones == 0 || tracks.zones > MAX_ZONES {
+                    return range("tracks.zones", tracks.zones.to_string(), "1 to 4096");
+                }
+            }
+            (None, false) => self.check_zones()?,
+        }
+        let fit = [self.seek.single, self.seek.average, self.seek.full];
+        if self.seek.curve.is_empty() && fit.iter().any(Option::is_none) {
+            return range("seek", "incomplete".into(), "either 'curve' or all of 'single', 'average' and 'full'");
+        }
+        for span in fit.into_iter().flatten().chain([self.head_switch, self.write_settle]) {
+            if span > Nanos::from_s(10) {
+                return range("seek", span.to_string(), "at most 10s");
+            }
+        }
+        let rising = self.seek.curve.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let sane = self.seek.curve.iter().all(|&(distance, ms)| distance > 0 && (0.0..10_000.0).contains(&ms));
+        if !(rising && sane) {
+            return range("seek.curve", "unordered".into(), "distances from 1 up, rising, with times in milliseconds");
+        }
+        if self.controller.interface_mb_per_s.is_some_and(|rate| !(rate > 0.001 && rate.is_finite())) {
+            return range("controller.interface_mb_per_s", "not a rate".into(), "a rate in MB/s above 0.001");
+        }
+        if self.buffer.segments > MAX_SEGMENTS {
+            return range("buffer.segments", self.buffer.segments.to_string(), "at most 4096");
+        }
+        if self.buffer.segments > 0 && self.buffer.segment < self.sector {
+            return range("buffer.segment", self.buffer.segment.to_string(), "at least one sector");
+        }
+        if self.buffer.write_cache.is_some_and(|size| size < self.sector) {
+            return range("buffer.write_cache", "too small".into(), "at least one sector, or leave it out for none");
+        }
+        if self.buffer.write_ranges == 0 || self.buffer.write_ranges > MAX_DEPTH {
+            return range("buffer.write_ranges", self.buffer.write_ranges.to_string(), "1 to 4096");
+        }
+        if self.queue.depth == 0 || self.queue.depth > MAX_DEPTH {
+            return range("queue.depth", self.queue.depth.to_string(), "1 to 4096");
+        }
+        let power = &self.power;
+        for (key, value) in [
+            ("power.idle_w", power.idle_w),
+            ("power.standby_w", power.standby_w),
+            ("power.seek_w", power.seek_w),
+            ("power.wait_w", power.wait_w.unwrap_or(0.0)),
+            ("power.read_w", power.read_w),
+            ("power.write_w", power.write_w),
+            ("power.transfer_j_per_mb", power.transfer_j_per_mb),
+            ("power.spin_up_j", power.spin_up_j),
+            ("power.spin_down_j", power.spin_down_j),
+        ] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return range(key, value.to_string(), "a number from 0 up");
+            }
+        }
+        if power.spin_up > Nanos::from_s(3600) || power.spin_down > Nanos::from_s(3600) {
+            return range("power.spin_up", "too long".into(), "at most an hour");
+        }
+        Ok(())
+    }
+
+    fn check_zones(&self) -> Result<(), BuildError> {
+        let range = |key, found: String, expected| Err(BuildError::Range { key, found, expected });
+        let mut next = 0u64;
+        if self.zones.len() > MAX_ZONES as usize {
+            return range("zones", self.zones.len().to_string(), "at most 4096 zones");
+        }
+        for zone in &self.zones {
+            if u64::from(zone.first_cylinder) < next || zone.cylinders == 0 {
+                return range("zones.first_cylinder", zone.first_cylinder.to_string(), "zones in order, none empty");
+            }
+            next = u64::from(zone.first_cylinder) + u64::from(zone.cylinders);
+            if next > MAX_CYLINDERS {
+                return range("zones.cylinders", zone.cylinders.to_string(), "at most 16777216 cylinders in all");
+            }
+            if zone.sectors_per_track == 0 || zone.sectors_per_track > MAX_SECTORS_PER_TRACK {
+                return range("zones.sectors_per_track", zone.sectors_per_track.to_string(), "1 to 1048576");
+            }
+            let skews = [zone.track_skew, zone.cylinder_skew, zone.first_angle];
+            if skews.iter().any(|skew| !(*skew >= 0.0 && *skew <= f64::from(MAX_SECTORS_PER_TRACK))) {
+                return range("zones.track_skew", format!("{skews:?}"), "skews in sectors, from 0 up");
+            }
+            let per_cylinder = u64::from(zone.sectors_per_track) * u64::from(self.heads);
+            let in_zone = per_cylinder * u64::from(zone.cylinders);
+            let spare_range = if zone.spare_range == 0 { zone.cylinders } else { zone.spare_range };
+            let in_range = per_cylinder * u64::from(spare_range.min(zone.cylinders));
+            if zone.spares >= in_range || zone.reserved >= in_zone {
+                return range("zones.spares", zone.spares.to_string(), "fewer sectors than there are");
+            }
+            if zone.slips.windows(2).any(|pair| pair[0] >= pair[1]) || zone.slips.last().is_some_and(|&s| s >= in_zone)
+            {
+                return range("zones.slips", "unordered".into(), "rising sector numbers inside the zone");
+            }
+        }
+        Ok(())
+    }
+
+    /// Time of one revolution, in nanoseconds.
+    pub(super) fn period_ns(&self) -> f64 {
+        60e9 / self.rpm
+    }
+}

@@ -1,0 +1,148 @@
+//! Commands that wait while the disk chooses which to serve next.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
+
+use peryton_units::{Nanos, Op};
+
+use super::{
+    Disk,
+    parameters::{Queue, Scheduler},
+};
+use crate::{Io, Tag};
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    tag: Tag,
+    io: Io,
+    arrived: u64,
+}
+
+/// At most `depth` commands are visible to the scheduler; the rest wait outside in their order of arrival.
+#[derive(Clone, Debug)]
+pub(super) struct CommandQueue {
+    depth: usize,
+    scheduler: Scheduler,
+    visible: Vec<Waiting>,
+    outside: VecDeque<Waiting>,
+    done: BinaryHeap<Reverse<(u64, u32)>>,
+    /// When the next command can be taken up.
+    next: u64,
+    /// Standby was asked for while commands were waiting.
+    pub sleep_wanted: bool,
+}
+
+impl CommandQueue {
+    pub fn new(parameters: &Queue) -> CommandQueue {
+        CommandQueue {
+            depth: parameters.depth as usize,
+            scheduler: parameters.scheduler,
+            visible: Vec::new(),
+            outside: VecDeque::new(),
+            done: BinaryHeap::new(),
+            next: 0,
+            sleep_wanted: false,
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.visible.is_empty()
+    }
+
+    pub fn next_event(&self) -> Option<u64> {
+        let done = self.done.peek().map(|Reverse((at, _))| *at);
+        let dispatch = (!self.visible.is_empty()).then_some(self.next);
+        [done, dispatch].into_iter().flatten().min()
+    }
+
+    pub fn report(&mut self, now: u64, completed: &mut Vec<(Tag, Nanos)>) {
+        while let Some(&Reverse((at, tag))) = self.done.peek()
+            && at <= now
+        {
+            self.done.pop();
+            completed.push((Tag(tag), Nanos(at)));
+        }
+    }
+
+    fn add(&mut self, waiting: Waiting) {
+        if self.visible.len() < self.depth {
+            self.visible.push(waiting);
+        } else {
+            self.outside.push_back(waiting);
+        }
+    }
+}
+
+impl Disk {
+    pub(super) fn enqueue(&mut self, now: u64, tag: Tag, io: Io) {
+        self.serve_until(now);
+        let ready = self.wake(now);
+        let Some(queue) = &mut self.queue else { return };
+        queue.sleep_wanted = false;
+        queue.next = queue.next.max(ready);
+        queue.add(Waiting { tag, io, arrived: now });
+    }
+
+    /// Takes up commands until `now`.
+    pub(super) fn serve_until(&mut self, now: u64) {
+        while let Some(queue) = &self.queue
+            && !queue.visible.is_empty()
+        {
+            let newest = queue.visible.iter().map(|waiting| waiting.arrived).min().unwrap_or_default();
+            let at = queue.next.max(newest);
+            if at > now {
+                break;
+            }
+            let chosen = self.choose(at);
+            let Some(queue) = &mut self.queue else { break };
+            // Their order of arrival is kept: a flush, and fairness among equals, rely on it.
+            let waiting = queue.visible.remove(chosen);
+            if let Some(outside) = queue.outside.pop_front() {
+                queue.visible.push(outside);
+            }
+            let before = self.free;
+            let answered = self.execute(at, at - waiting.arrived, waiting.io);
+            self.account.busy(waiting.arrived, answered);
+            let mechanical = self.free > before && waiting.io.op == Op::Read;
+            let next = if mechanical { self.free.min(answered) } else { answered };
+            let Some(queue) = &mut self.queue else { break };
+            queue.next = next.max(at);
+            queue.done.push(Reverse((answered, waiting.tag.0)));
+            if queue.sleep_wanted && queue.visible.is_empty() {
+                queue.sleep_wanted = false;
+                self.sleep(answered);
+            }
+        }
+    }
+
+    /// The index of the command to serve next. A flush waits until it is the oldest, and holds back what came later.
+    fn choose(&self, at: u64) -> usize {
+        let Some(queue) = &self.queue else { return 0 };
+        let barrier = queue.visible.iter().position(|waiting| waiting.io.op == Op::Flush);
+        let candidates = match barrier {
+            Some(0) => return 0,
+            Some(index) => &queue.visible[..index],
+            None => &queue.visible[..],
+        };
+        let last = self.mechanics.geometry.sectors - 1;
+        let sector = |waiting: &Waiting| (waiting.io.at.0 >> self.sector_shift).min(last);
+        let arrived = candidates.iter().enumerate().filter(|(_, waiting)| waiting.arrived <= at);
+        let best = match queue.scheduler {
+            Scheduler::Fcfs => return 0,
+            Scheduler::Elevator => arrived.min_by_key(|(_, waiting)| {
+                let sector = sector(waiting);
+                (sector < self.arm, sector)
+            }),
+            Scheduler::Sptf => {
+                let free = self.free.max(at);
+                arrived.min_by_key(|(_, waiting)| {
+                    let write = waiting.io.op == Op::Write;
+                    self.mechanics.positioning(free, sector(waiting), write)
+                })
+            }
+        };
+        best.map_or(0, |(index, _)| index)
+    }
+}
