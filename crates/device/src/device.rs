@@ -1,12 +1,14 @@
 use peryton_units::{Bytes, Nanos};
 
-use crate::{Accepted, DeviceStats, Fixed, Flash, Io, PowerState, Tag};
+use crate::{Accepted, DeviceStats, Disk, Fixed, Flash, Io, PowerState, Tag};
 
 /// A model of one device, of whatever kind. The clock that it is told never goes backwards.
 #[derive(Debug)]
 pub enum Device {
     /// Constant latency.
     Fixed(Fixed),
+    /// Magnetic disk.
+    Disk(Box<Disk>),
     /// Flash.
     Flash(Box<Flash>),
 }
@@ -15,6 +17,7 @@ macro_rules! each {
     ($device:expr, $model:ident => $body:expr) => {
         match $device {
             Device::Fixed($model) => $body,
+            Device::Disk($model) => $body,
             Device::Flash($model) => $body,
         }
     };
@@ -27,8 +30,7 @@ impl Device {
     /// If the command reaches past [`Device::capacity`].
     #[inline]
     pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
-        let _ = tag;
-        each!(self, model => model.submit(now, io))
+        each!(self, model => model.submit(now, tag, io))
     }
 
     /// When [`Device::advance`] will next have something to do; none while nothing is queued.
@@ -58,7 +60,7 @@ impl Device {
         each!(self, model => model.reset_stats(now))
     }
 
-    /// Addressable bytes.
+    /// Addressable bytes: the used part of flash and of a fixed-latency device, the whole of a disk.
     pub fn capacity(&self) -> Bytes {
         each!(self, model => model.capacity())
     }

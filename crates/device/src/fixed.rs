@@ -93,7 +93,7 @@ impl Fixed {
     }
 
     /// Serves first-come; a flush waits for everything before it, a discard takes no time.
-    pub fn submit(&mut self, now: Nanos, io: Io) -> Accepted {
+    pub fn submit(&mut self, now: Nanos, _tag: Tag, io: Io) -> Accepted {
         self.meter.wake(now.0);
         self.meter.command(io);
         let (base, rate) = match io.op {

@@ -4,7 +4,9 @@
 //! serve first-come) or later through an event ([`Device::next_event`], [`Device::advance`]) where the order of
 //! service is decided after submission (disk scheduling, command queueing). It keeps no data, only time, energy and wear.
 
+mod characterise;
 mod device;
+pub mod disk;
 mod error;
 pub mod fixed;
 pub mod flash;
@@ -14,7 +16,9 @@ mod nearest;
 mod profile;
 mod stats;
 
+pub use characterise::{Measured, Throughput, Workload, characterise, run};
 pub use device::Device;
+pub use disk::{Disk, DiskParameters};
 pub use error::{BuildError, ProfileError};
 pub use fixed::Fixed;
 pub use flash::Flash;

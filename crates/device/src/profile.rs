@@ -4,7 +4,7 @@ use peryton_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BuildError, Device, Fixed, Flash, ProfileError, fixed, flash,
+    BuildError, Device, Disk, DiskParameters, Fixed, Flash, ProfileError, fixed, flash,
     nearest::{explain_unknown_key, nearest},
 };
 
@@ -110,6 +110,8 @@ pub struct Endurance {
 pub enum Model {
     /// Constant latency.
     Fixed(fixed::Parameters),
+    /// Magnetic disk.
+    Disk(Box<DiskParameters>),
     /// Flash.
     Flash(Box<flash::Parameters>),
 }
@@ -157,6 +159,7 @@ struct File {
     data_sheet: DataSheet,
     #[serde(default)]
     endurance: Endurance,
+    disk: Option<Box<DiskParameters>>,
     flash: Option<Box<flash::Parameters>>,
     fixed: Option<fixed::Parameters>,
 }
@@ -171,7 +174,21 @@ macro_rules! shipped {
 }
 
 /// In the order of their names.
-const SHIPPED: &[(&str, &str)] = shipped!["fixed", "intel-320-300gb"];
+const SHIPPED: &[(&str, &str)] = shipped![
+    "fixed",
+    "greenest-ssd1",
+    "intel-320-300gb",
+    "intel-d7-p5500-7.68tb",
+    "intel-optane-p4800x-375gb",
+    "intel-x25-e-32gb",
+    "intel-x25-m-80gb",
+    "mixed-array-high-end-100gb",
+    "mixed-array-low-end-200gb",
+    "samsung-840-evo-1tb",
+    "samsung-870-evo-1tb",
+    "solidigm-d5-p5316-15.36tb",
+    "super-talent-32gb",
+];
 
 impl Profile {
     /// The names of the profiles that come with Peryton, sorted.
@@ -216,9 +233,10 @@ impl Profile {
         let mut table: toml::Table = toml::from_str(text).map_err(fail)?;
         let file: File = toml::from_str(text).map_err(fail)?;
         let whole = |what: &str| ProfileError::Parse { place: origin.to_owned(), what: what.to_owned() };
-        let (key, model) = match (file.flash, file.fixed) {
-            (Some(flash), None) => ("flash", Model::Flash(flash)),
-            (None, Some(fixed)) => ("fixed", Model::Fixed(fixed)),
+        let (key, model) = match (file.disk, file.flash, file.fixed) {
+            (Some(disk), None, None) => ("disk", Model::Disk(disk)),
+            (None, Some(flash), None) => ("flash", Model::Flash(flash)),
+            (None, None, Some(fixed)) => ("fixed", Model::Fixed(fixed)),
             _ => return Err(whole("expected exactly one of the tables [disk], [flash] and [fixed]")),
         };
         let Some(toml::Value::Table(table)) = table.remove(key) else { return Err(whole("the model is not a table")) };
@@ -256,6 +274,7 @@ impl Profile {
             what: explain_unknown_key(e.message()).replace('\n', " "),
         };
         self.model = match self.model {
+            Model::Disk(_) => Model::Disk(table.try_into().map_err(fail)?),
             Model::Flash(_) => Model::Flash(table.try_into().map_err(fail)?),
             Model::Fixed(_) => {
                 let fixed: fixed::Parameters = table.try_into().map_err(fail)?;
@@ -279,6 +298,7 @@ impl Profile {
         }
         Ok(match &self.model {
             Model::Flash(flash) => Device::Flash(Box::new(Flash::new(flash, self.capacity, used, seed).map_err(fail)?)),
+            Model::Disk(disk) => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
             Model::Fixed(fixed) => {
                 Device::Fixed(Fixed::new(&fixed::Parameters { capacity: used, ..fixed.clone() }).map_err(fail)?)
             }

@@ -5,12 +5,12 @@ use super::{
 
 /// The operations that a translation layer asks of the flash. Preconditioning runs the same layer against [`Untimed`].
 pub(super) trait Operations {
-    /// Programs one stripe (or the begun part of one) of data of the host; returns when it is done.
-    fn program(&mut self, die: u32) -> u64;
+    /// Programs `units` of one stripe, data of the host; returns when it is done.
+    fn program(&mut self, die: u32, units: u32) -> u64;
     /// Reads `units` of one stripe into the controller, to be written elsewhere.
     fn fetch(&mut self, die: u32, units: u32);
-    /// Programs one stripe of moved data.
-    fn program_moved(&mut self, die: u32);
+    /// Programs `units` of one stripe, moved data.
+    fn program_moved(&mut self, die: u32, units: u32);
     /// Erases one block.
     fn erase(&mut self, die: u32);
 }
@@ -19,11 +19,11 @@ pub(super) trait Operations {
 pub(super) struct Untimed;
 
 impl Operations for Untimed {
-    fn program(&mut self, _die: u32) -> u64 {
+    fn program(&mut self, _die: u32, _units: u32) -> u64 {
         0
     }
     fn fetch(&mut self, _die: u32, _units: u32) {}
-    fn program_moved(&mut self, _die: u32) {}
+    fn program_moved(&mut self, _die: u32, _units: u32) {}
     fn erase(&mut self, _die: u32) {}
 }
 
@@ -49,8 +49,11 @@ pub(super) struct Array {
     erase: u64,
     /// What a read waits for at most when the die programs or erases.
     suspend: u64,
+    page: u64,
+    codeword: u64,
+    ns_per_byte: f64,
+    byte_transfer_j: f64,
     unit_transfer: f64,
-    stripe_transfer: u64,
     read_j: f64,
     program_j: f64,
     erase_j: f64,
@@ -61,14 +64,15 @@ pub(super) struct Array {
     pub ready: u64,
     /// Energy spent since it was last taken, in joules.
     pub spent_j: f64,
-    /// Stripes programmed, moved ones included.
-    pub programs: u64,
+    /// Units programmed, moved and padding ones included.
+    pub programmed_units: u64,
     /// Blocks of the geometry erased.
     pub erases: u64,
 }
 
 impl Array {
     pub fn new(p: &Parameters, geometry: Geometry) -> Array {
+        const CODEWORD: u64 = 4096;
         let planes = f64::from(p.planes);
         let unit_transfer = geometry.unit as f64 * 1e3 / p.channel_mb_per_s;
         let unit_transfer_j = p.transfer_uj_per_kib * 1e-6 * geometry.unit as f64 / 1024.0;
@@ -80,16 +84,19 @@ impl Array {
             program: p.program.0,
             erase: (p.erase.0 as f64 * geometry.block_scale).round() as u64,
             suspend: p.suspend.map_or(u64::MAX, |cost| cost.0),
+            page: p.page.0,
+            codeword: p.page.0.min(CODEWORD),
+            ns_per_byte: 1e3 / p.channel_mb_per_s,
+            byte_transfer_j: p.transfer_uj_per_kib * 1e-6 / 1024.0,
             unit_transfer,
-            stripe_transfer: (unit_transfer * f64::from(geometry.stripe_units)).round() as u64,
             read_j: p.read_uj * 1e-6,
-            program_j: p.program_uj * 1e-6 * planes,
+            program_j: p.program_uj * 1e-6,
             erase_j: p.erase_uj * 1e-6 * planes * geometry.block_scale,
             unit_transfer_j,
             now: 0,
             ready: 0,
             spent_j: 0.0,
-            programs: 0,
+            programmed_units: 0,
             erases: 0,
         }
     }
@@ -100,26 +107,34 @@ impl Array {
         &mut self.channels[channel as usize]
     }
 
-    /// Reads `units` of one stripe for the host from `at` on; returns when they are in the controller.
+    /// Reads `bytes` of one stripe for the host from `at` on; returns when they are in the controller.
     #[inline]
-    pub fn read(&mut self, die: u32, units: u32, at: u64) -> u64 {
+    pub fn read(&mut self, die: u32, bytes: u64, at: u64) -> u64 {
         let state = self.dies[die as usize];
         let mut start = at.max(state.read_free);
         if state.free > start {
             start += self.residual(&state, start).min(self.suspend);
         }
         let sensed = start + self.read;
-        let transfer = (self.unit_transfer * f64::from(units)) as u64;
+        // Pages are checked in codewords, of which parts are not transferred.
+        let bytes = bytes.next_multiple_of(self.codeword);
+        let transfer = (self.ns_per_byte * bytes as f64) as u64;
         let now = self.now;
         let end = self.channel(die).reserve(now, sensed, transfer);
-        let pages = units.div_ceil(self.geometry.page_units);
-        self.spent_j += self.read_j * f64::from(pages) + self.unit_transfer_j * f64::from(units);
+        let pages = bytes.div_ceil(self.page);
+        self.spent_j += self.read_j * pages as f64 + self.byte_transfer_j * bytes as f64;
         let die = &mut self.dies[die as usize];
         die.read_free = end;
         if die.free > start {
             die.free += end - start;
         }
         end
+    }
+
+    /// Pages of one plane that hold so many units.
+    #[inline]
+    fn pages(&self, units: u32) -> f64 {
+        (u64::from(units) * self.geometry.unit).div_ceil(self.page) as f64
     }
 
     /// What is left of the operation that the die is busy with: reads go before the ones that have not begun.
@@ -135,17 +150,19 @@ impl Array {
         }
     }
 
-    fn program_stripe(&mut self, die: u32, ready: u64) -> u64 {
+    fn program_stripe(&mut self, die: u32, units: u32, ready: u64) -> u64 {
+        let units = units.next_multiple_of(self.geometry.page_units);
+        let pages = self.pages(units);
         let state = self.dies[die as usize];
         let free = state.free.max(state.read_free);
         // The page register is double: the next stripe comes in while this one is programmed.
         let register = free.saturating_sub(self.program);
-        let (now, transfer) = (self.now, self.stripe_transfer);
+        let (now, transfer) = (self.now, (self.unit_transfer * f64::from(units)) as u64);
         let loaded = self.channel(die).reserve(now, ready.max(register).max(now), transfer);
         let end = loaded.max(free) + self.program;
         self.dies[die as usize].free = end;
-        self.programs += 1;
-        self.spent_j += self.program_j + self.unit_transfer_j * f64::from(self.geometry.stripe_units);
+        self.programmed_units += u64::from(units);
+        self.spent_j += self.program_j * pages + self.unit_transfer_j * f64::from(units);
         end
     }
 
@@ -164,9 +181,9 @@ impl Array {
 
 impl Operations for Array {
     #[inline]
-    fn program(&mut self, die: u32) -> u64 {
+    fn program(&mut self, die: u32, units: u32) -> u64 {
         let ready = self.ready;
-        self.program_stripe(die, ready)
+        self.program_stripe(die, units, ready)
     }
 
     #[inline]
@@ -178,14 +195,13 @@ impl Operations for Array {
         // The controller checks and corrects every page, so moved data cross the channel twice.
         let end = self.channel(die).reserve(now, sensed, transfer);
         self.dies[die as usize].free = end;
-        let pages = units.div_ceil(self.geometry.page_units);
-        self.spent_j += self.read_j * f64::from(pages) + self.unit_transfer_j * f64::from(units);
+        self.spent_j += self.read_j * self.pages(units) + self.unit_transfer_j * f64::from(units);
     }
 
     #[inline]
-    fn program_moved(&mut self, die: u32) {
+    fn program_moved(&mut self, die: u32, units: u32) {
         let ready = self.dies[die as usize].free;
-        self.program_stripe(die, ready);
+        self.program_stripe(die, units, ready);
     }
 
     fn erase(&mut self, die: u32) {

@@ -1,9 +1,12 @@
 //! Flash from its parts: channels and dies with their own clocks, and a translation layer that decides what they do.
 
 mod array;
+mod block_map;
 mod blocks;
 mod buffer;
+mod ideal;
 mod layer;
+mod open_stripe;
 mod page_map;
 mod parameters;
 mod precondition;
@@ -12,6 +15,7 @@ mod timeline;
 use array::Array;
 use buffer::Buffer;
 use layer::Layer;
+use open_stripe::Programmed;
 use parameters::Geometry;
 pub use parameters::{Collection, Mapping, Parameters, Precondition};
 use peryton_units::{Bytes, Nanos, Op};
@@ -40,15 +44,14 @@ pub struct Flash {
     write_ns_per_byte: f64,
     read_overhead: u64,
     write_overhead: u64,
-    command_interval: u64,
+    read_interval: u64,
+    write_interval: u64,
     /// When the controller can begin another command.
     controller_free: u64,
     background_after: u64,
     wake: u64,
     /// When every program so far will have ended.
     programmed_at: u64,
-    /// Bytes of a program of one stripe, and of one erase block of all planes.
-    stripe_bytes: u64,
     rated_erases: u64,
     planes: u32,
 }
@@ -69,7 +72,7 @@ impl Flash {
             });
         }
         let mut layer = Layer::new(p, geometry);
-        precondition::run(&mut layer, p.precondition, geometry.units, seed);
+        precondition::run(&mut layer, p.precondition, &geometry, seed);
         let write_rate = p.interface_write_mb_per_s.unwrap_or(p.interface_mb_per_s);
         let physical_blocks = u64::from(geometry.blocks()) * u64::from(p.planes);
         Ok(Flash {
@@ -86,12 +89,12 @@ impl Flash {
             write_ns_per_byte: 1e3 / write_rate,
             read_overhead: p.read_overhead.0,
             write_overhead: p.write_overhead.0,
-            command_interval: p.command_interval.0,
+            read_interval: p.read_interval.0,
+            write_interval: p.write_interval.0,
             controller_free: 0,
             background_after: p.background_after.map_or(u64::MAX, |after| after.0),
             wake: p.wake.0,
             programmed_at: 0,
-            stripe_bytes: u64::from(geometry.stripe_units) * geometry.unit,
             rated_erases: (physical_blocks as f64 * geometry.block_scale).round() as u64 * u64::from(p.cycles),
             planes: p.planes,
             used,
@@ -103,7 +106,7 @@ impl Flash {
     ///
     /// # Panics
     /// If the command reaches past [`Flash::capacity`].
-    pub fn submit(&mut self, now: Nanos, io: Io) -> Accepted {
+    pub fn submit(&mut self, now: Nanos, _tag: Tag, io: Io) -> Accepted {
         let now = now.0;
         let fits = io.at.0.checked_add(io.len.0).is_some_and(|end| end <= self.used.0);
         assert!(io.op == Op::Flush || fits, "{io:?} reaches past the end of the device at {}", self.used);
@@ -112,7 +115,7 @@ impl Flash {
         if self.meter.wake(now) {
             begin += self.wake;
         }
-        self.controller_free = begin + self.command_interval;
+        self.controller_free = begin + if io.op == Op::Read { self.read_interval } else { self.write_interval };
         self.array.now = now;
         self.meter.command(io);
         let end = match io.op {
@@ -135,7 +138,7 @@ impl Flash {
             let (source, units) = self.run_of(first, ((to - 1) / unit) as u32 + 1 - first);
             let until = ((u64::from(first) + u64::from(units)) * unit).min(to);
             let ready = match source {
-                Some(die) => self.array.read(die, units, begin),
+                Some(die) => self.array.read(die, until - at, begin),
                 None => begin,
             };
             let transfer = ((until - at) as f64 * self.read_ns_per_byte) as u64;
@@ -201,7 +204,7 @@ impl Flash {
         for partial in [head, tail.filter(|_| tail != head)].into_iter().flatten() {
             if let Some(slot) = self.layer.locate(partial as u32) {
                 let die = self.layer.die_of(slot);
-                ready = ready.max(self.array.read(die, 1, begin));
+                ready = ready.max(self.array.read(die, unit, begin));
             }
         }
         ready
@@ -211,27 +214,27 @@ impl Flash {
     fn write_unit(&mut self, unit: u32) {
         let before = self.layer.pending();
         let programmed = self.layer.write(unit, &mut self.array);
-        let after = self.layer.pending();
-        if let Some(end) = programmed {
-            self.programmed_at = self.programmed_at.max(end);
+        if programmed.is_none() && self.layer.pending() == before {
+            // An overwrite of what is still in RAM takes no room there.
             if let Some(buffer) = &mut self.buffer {
-                buffer.programming(end, before + 1);
+                buffer.give_back(1);
             }
-        } else if before == after
-            && let Some(buffer) = &mut self.buffer
-        {
-            buffer.give_back(1);
+        }
+        self.programming(programmed);
+    }
+
+    #[inline]
+    fn programming(&mut self, programmed: Programmed) {
+        let Some((end, units)) = programmed else { return };
+        self.programmed_at = self.programmed_at.max(end);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.programming(end, units);
         }
     }
 
     fn program_begun(&mut self) {
-        let units = self.layer.pending();
-        if let Some(end) = self.layer.flush(&mut self.array) {
-            self.programmed_at = self.programmed_at.max(end);
-            if let Some(buffer) = &mut self.buffer {
-                buffer.programming(end, units);
-            }
-        }
+        let programmed = self.layer.flush(&mut self.array);
+        self.programming(programmed);
     }
 
     fn discard(&mut self, begin: u64, io: Io) -> u64 {
@@ -299,7 +302,7 @@ impl Flash {
         stats.energy_j += self.array.spent_j;
         let real = f64::from(self.planes) * self.geometry.block_scale;
         stats.erases = Some((self.array.erases as f64 * real).round() as u64);
-        stats.nand_bytes_written = Some(Bytes(self.array.programs * self.stripe_bytes));
+        stats.nand_bytes_written = Some(Bytes(self.array.programmed_units * self.geometry.unit));
         stats.erase_count_min_max = Some(self.layer.wear());
         stats.rated_erases = Some(self.rated_erases);
         stats
@@ -310,7 +313,7 @@ impl Flash {
         self.background(now.0);
         self.meter.reset(now.0);
         self.array.spent_j = 0.0;
-        self.array.programs = 0;
+        self.array.programmed_units = 0;
         self.array.erases = 0;
     }
 
@@ -326,6 +329,11 @@ impl Flash {
 
     /// Does nothing; see [`Flash::next_event`].
     pub fn advance(&mut self, _now: Nanos, _completed: &mut Vec<(Tag, Nanos)>) {}
+
+    /// Whether the mapping unit at this address was written and not discarded since.
+    pub fn holds(&self, at: Bytes) -> bool {
+        at < self.used && self.layer.holds((at.0 / self.geometry.unit) as u32)
+    }
 
     /// Panics if the translation layer has lost or doubled a unit. For tests; takes time in proportion to the device.
     pub fn check(&self) {

@@ -1,6 +1,10 @@
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
 use super::{
     array::Operations,
     blocks::{Blocks, State},
+    open_stripe::Programmed,
     parameters::{Collection, Geometry, Parameters},
 };
 
@@ -123,9 +127,9 @@ impl PageMap {
         self.dies[self.current as usize].host.pending
     }
 
-    /// Writes a unit; returns the end of a program if this unit completed a stripe.
+    /// Writes a unit; returns what was programmed if this unit completed a stripe.
     #[inline]
-    pub fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Option<u64> {
+    pub fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
         let old = self.slot_of[unit as usize];
         if old != 0 {
             if self.is_open(old - 1) {
@@ -172,8 +176,8 @@ impl PageMap {
         }
     }
 
-    /// Programs what has been begun; the rest of the page that it ends in stays empty. Returns the end of the program.
-    pub fn flush(&mut self, flash: &mut impl Operations) -> Option<u64> {
+    /// Programs what has been begun; the rest of the page that it ends in stays empty.
+    pub fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
         let host = &mut self.dies[self.current as usize].host;
         if host.pending == 0 {
             return None;
@@ -182,13 +186,13 @@ impl PageMap {
         Some(self.end_stripe(flash))
     }
 
-    fn end_stripe(&mut self, flash: &mut impl Operations) -> u64 {
+    fn end_stripe(&mut self, flash: &mut impl Operations) -> (u64, u32) {
         let host = &mut self.dies[self.current as usize].host;
-        host.pending = 0;
+        let units = std::mem::take(&mut host.pending);
         if host.next == self.g.block_units {
             self.blocks.close(host.block, self.clock);
         }
-        flash.program(self.current)
+        (flash.program(self.current, units), units)
     }
 
     /// Chooses the die of the next stripe: the next in turn that has room. A die can be full of valid data while
@@ -348,8 +352,36 @@ impl PageMap {
             if next == self.g.block_units {
                 self.blocks.close(block, self.clock);
             }
-            flash.program_moved(at);
+            flash.program_moved(at, self.g.stripe_units);
         }
+    }
+
+    /// How many blocks of a die a device in steady state fills with this many live units: all but those that cleaning
+    /// keeps free and the two that are being filled.
+    pub fn blocks_to_fill(&self, live: u32) -> u32 {
+        (self.g.blocks_per_die - self.gc_low - 2).max(live.div_ceil(self.g.block_units))
+    }
+
+    /// Fills the next free block of a die, `valid` of its slots with live units and the others with dead ones.
+    pub fn fill_block(&mut self, at: u32, valid: u32, mut unit: impl FnMut() -> u32, random: &mut Pcg64Mcg) {
+        let block = self.take_free(at, false);
+        let base = block * self.g.block_units;
+        let mut left = valid;
+        for offset in 0..self.g.block_units {
+            if left > 0 && random.random_range(0..self.g.block_units - offset) < left {
+                left -= 1;
+                self.place(unit(), base + offset);
+            }
+        }
+        self.dies[at as usize].valid += valid;
+        // Older blocks were closed earlier, one stripe of the host apart at the least.
+        self.clock = self.clock.wrapping_add(1);
+        self.blocks.close(block, self.clock);
+    }
+
+    /// After [`PageMap::fill_block`].
+    pub fn settle(&mut self) {
+        self.background_wanted = true;
     }
 
     /// Whether background work may find something to do.

@@ -10,6 +10,13 @@ pub enum Mapping {
     /// Any unit anywhere: a full table of mapping units, log-structured, with garbage collection.
     #[default]
     Page,
+    /// A place for every unit and cleaning that never copies: the lower bound on erases (Griffin, section 6.3), and the
+    /// layer of media that are written in place.
+    Ideal,
+    /// A logical block lives in one physical block; a unit that cannot be appended makes a merge.
+    BlockMapped,
+    /// Block-mapped, with a few log blocks that absorb overwrites in any order until a merge (BAST).
+    LogBlock,
 }
 
 /// Which block garbage collection takes.
@@ -77,9 +84,13 @@ pub struct Parameters {
     /// Controller and protocol, per write command.
     #[serde(default)]
     pub write_overhead: Nanos,
-    /// The controller begins at most one command in this time: bounds the rate of small commands.
+    /// The controller is busy for this time with a read before it begins another command: bounds the rate of small
+    /// reads.
     #[serde(default)]
-    pub command_interval: Nanos,
+    pub read_interval: Nanos,
+    /// The same for every other command.
+    #[serde(default)]
+    pub write_interval: Nanos,
     /// Program-erase cycles per block.
     pub cycles: u32,
     /// Physical bytes beyond the addressable ones, as a share of these.
@@ -250,7 +261,8 @@ impl Parameters {
             ("suspend", self.suspend.unwrap_or_default()),
             ("read_overhead", self.read_overhead),
             ("write_overhead", self.write_overhead),
-            ("command_interval", self.command_interval),
+            ("read_interval", self.read_interval),
+            ("write_interval", self.write_interval),
             ("wake", self.wake),
         ] {
             if time.0 > LONGEST {
@@ -296,7 +308,9 @@ impl Parameters {
         let whole = physical(capacity.0.div_ceil(unit)).div_ceil(u64::from(dies) * real_block).max(1);
         let wanted = physical(units);
         let fair = wanted / (u64::from(dies) * whole.min(SLICE_BLOCKS_PER_DIE)) / stripe_units * stripe_units;
-        let block_units = fair.clamp(stripe_units * 8.min(u64::from(self.pages_per_block)), real_block);
+        // Cleaning of blocks with very few units behaves differently, so there is a least size too.
+        let least = stripe_units * (64 / stripe_units).max(4).min(u64::from(self.pages_per_block));
+        let block_units = fair.clamp(least, real_block);
         let per_die = u64::from(dies) * block_units;
         let blocks_per_die = wanted.div_ceil(per_die).max(units.div_ceil(per_die) + WORKING_BLOCKS);
         if blocks_per_die * per_die > MAX_SLOTS {

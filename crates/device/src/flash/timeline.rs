@@ -10,8 +10,9 @@ pub(super) struct Timeline {
     booked: VecDeque<(u64, u64)>,
 }
 
-/// Beyond this many spans a transfer goes to the end of the queue instead of searching for a gap.
-const MAX_SPANS: usize = 512;
+/// Beyond this many spans a transfer is not booked any more and takes its time unhindered: so far ahead, the line is a
+/// guess anyway, and every search in it would cost more.
+const MAX_SPANS: usize = 1024;
 
 impl Timeline {
     /// Books `length` at `earliest` or as soon after it as there is room, and returns the end. Nothing will be asked
@@ -44,9 +45,7 @@ impl Timeline {
     #[inline(never)]
     fn reserve_in_gap(&mut self, earliest: u64, length: u64) -> u64 {
         if self.booked.len() >= MAX_SPANS {
-            let last = self.booked.back_mut().expect("there are many");
-            last.1 += length;
-            return last.1;
+            return earliest + length;
         }
         // The first span that ends after `earliest`; everything before it is no obstacle.
         let mut i = self.booked.partition_point(|&(_, end)| end <= earliest);

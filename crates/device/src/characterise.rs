@@ -1,0 +1,265 @@
+//! What a model does under simple workloads, as data sheets state it.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use peryton_units::{Bytes, Nanos, Op};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+
+use crate::{Accepted, Device, Io, Model, PowerState, Profile, ProfileError, Tag};
+
+/// A simple workload: requests of one size, closed loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Workload {
+    /// Share of reads; the others are writes.
+    pub read_share: f64,
+    /// Bytes of each request.
+    pub size: Bytes,
+    /// At random multiples of the size, or one after the other.
+    pub random: bool,
+    /// Where the addressed part begins.
+    pub from: Bytes,
+    /// How long it is.
+    pub span: Bytes,
+    /// Requests in flight.
+    pub queue_depth: u32,
+    /// Requests in all.
+    pub requests: u64,
+}
+
+/// What a [`Workload`] met.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Throughput {
+    /// MB (10⁶ bytes) per second.
+    pub mb_per_s: f64,
+    /// Requests per second.
+    pub iops: f64,
+    /// Mean time of a request, in ms.
+    pub mean_ms: f64,
+    /// Mean power, in watts.
+    pub mean_w: f64,
+}
+
+/// Runs a workload from `now` on, closed loop: a request is submitted when one ends. Returns when the last one ended.
+///
+/// # Panics
+/// If the workload does not fit on the device.
+pub fn run(device: &mut Device, workload: &Workload, now: Nanos, seed: u64) -> (Throughput, Nanos) {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let places = workload.span.0 / workload.size.0;
+    assert!(places > 0 && workload.from.0 + workload.span.0 <= device.capacity().0, "{workload:?} fits on the device");
+    device.reset_stats(now);
+    let begin = now;
+    let mut now = now;
+    let mut submitted = 0;
+    let mut in_flight = 0;
+    let mut latency = 0.0;
+    // Ends that are known, and reports of those that were not.
+    let mut ends: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
+    let mut began = vec![Nanos::ZERO; workload.queue_depth as usize];
+    let mut idle_tags: Vec<u32> = (0..workload.queue_depth).collect();
+    let mut reports = Vec::new();
+    loop {
+        while submitted < workload.requests
+            && let Some(tag) = idle_tags.pop()
+        {
+            let place = if workload.random { random.random_range(0..places) } else { submitted % places };
+            let reads = workload.read_share >= 1.0
+                || (workload.read_share > 0.0 && random.random_bool(workload.read_share.min(1.0)));
+            let op = if reads { Op::Read } else { Op::Write };
+            let at = Bytes(workload.from.0 + place * workload.size.0);
+            began[tag as usize] = now;
+            match device.submit(now, Tag(tag), Io { op, at, len: workload.size }) {
+                Accepted::At(end) => ends.push(Reverse((end.0, u64::from(tag)))),
+                Accepted::Queued => {}
+            }
+            submitted += 1;
+            in_flight += 1;
+        }
+        if in_flight == 0 {
+            break;
+        }
+        let known = ends.peek().map(|Reverse((end, _))| Nanos(*end));
+        let event = device.next_event();
+        now = match (known, event) {
+            (Some(end), Some(event)) => end.min(event),
+            (Some(time), None) | (None, Some(time)) => time,
+            (None, None) => panic!("{in_flight} requests are in flight, but the device knows of none"),
+        }
+        .max(now);
+        device.advance(now, &mut reports);
+        while let Some(&Reverse((end, tag))) = ends.peek() {
+            if end > now.0 {
+                break;
+            }
+            ends.pop();
+            reports.push((Tag(tag as u32), Nanos(end)));
+        }
+        for (tag, end) in reports.drain(..) {
+            latency += end.saturating_sub(began[tag.0 as usize]).as_s_f64() * 1e3;
+            idle_tags.push(tag.0);
+            in_flight -= 1;
+        }
+    }
+    let seconds = now.saturating_sub(begin).as_s_f64().max(1e-12);
+    let requests = workload.requests as f64;
+    let throughput = Throughput {
+        mb_per_s: requests * workload.size.0 as f64 / 1e6 / seconds,
+        iops: requests / seconds,
+        mean_ms: latency / requests.max(1.0),
+        mean_w: device.stats(now).energy_j / seconds,
+    };
+    (throughput, now)
+}
+
+/// The modelled counterpart of a [`DataSheet`](crate::DataSheet). Absent where the model cannot say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Measured {
+    /// Sequential reads of 1 MiB from the start of the device, queue depth 8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_read: Option<Throughput>,
+    /// The same at its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_read_tail: Option<Throughput>,
+    /// Sequential writes of 1 MiB from the start of the device, queue depth 8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_write: Option<Throughput>,
+    /// Random reads of 4 KiB, queue depth 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_read_qd1: Option<Throughput>,
+    /// Random reads of 4 KiB, queue depth 32, or 256 for NVMe (an interface beyond 1000 MB/s).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_read: Option<Throughput>,
+    /// Random writes of 4 KiB, queue depth 1, on a fresh device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_write_qd1: Option<Throughput>,
+    /// Random writes at the deep queue, on a fresh device; of the size that the data sheet names, or 4 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_write_fresh: Option<Throughput>,
+    /// The same in steady state (flash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_write_steady: Option<Throughput>,
+    /// Bytes programmed per byte written in that (flash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_amplification_steady: Option<f64>,
+    /// Random reads of 1 MiB, queue depth 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_read_large: Option<Throughput>,
+    /// Random reads and writes (1:1) of 1 MiB on a half-filled device, queue depth 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_mixed_large: Option<Throughput>,
+    /// Watts when idle for ten seconds.
+    pub idle_w: f64,
+    /// Watts in standby, once reached.
+    pub standby_w: f64,
+}
+
+/// A slice of this size of a flash device has as many blocks on a die, and units in a block, as cleaning needs to show
+/// its steady state.
+fn slice(profile: &Profile) -> Bytes {
+    const MOST_UNITS: u64 = 1 << 21;
+    match &profile.model {
+        Model::Flash(flash) => {
+            let stripe = flash.page.0 * u64::from(flash.planes);
+            let unit = flash.mapping_unit.map_or(4096, |unit| unit.0);
+            let dies = u64::from(flash.channels) * u64::from(flash.dies_per_channel);
+            let block = stripe * (64 * unit).div_ceil(stripe).max(4);
+            Bytes((dies * block * 256).clamp(Bytes::gib(1).0, MOST_UNITS * unit).min(profile.capacity.0))
+        }
+        _ => profile.capacity,
+    }
+}
+
+/// Measures the model of a profile with short, seeded workloads.
+///
+/// # Errors
+/// Parameters that the model refuses.
+pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
+    let asked = slice(profile);
+    let with = |state: &str| -> Result<Device, ProfileError> {
+        if !matches!(profile.model, Model::Flash(_)) {
+            return profile.build(Some(asked), 1);
+        }
+        let overrides = toml::Table::from_iter([("precondition".to_owned(), toml::Value::from(state))]);
+        profile.clone().with_model(&overrides)?.build(Some(asked), 1)
+    };
+    let mut device = with("sequential")?;
+    let used = device.capacity();
+    let flash = match &profile.model {
+        Model::Flash(flash) => Some(flash),
+        _ => None,
+    };
+    let deep = if flash.is_some_and(|flash| flash.interface_mb_per_s > 1000.0) { 256 } else { 32 };
+    let size = profile.data_sheet.rand_write_size.unwrap_or(Bytes::kib(4));
+    let (small, large) = if flash.is_some() { (40_000, 1000) } else { (2000, 300) };
+    let whole = Workload {
+        read_share: 1.0,
+        size: Bytes::kib(4),
+        random: true,
+        from: Bytes::ZERO,
+        span: used,
+        queue_depth: 1,
+        requests: small,
+    };
+    let mib = Workload { size: Bytes::mib(1), requests: large, ..whole };
+    let sequential = Workload { random: false, queue_depth: 8, ..mib };
+    let tail = Bytes(used.0.saturating_sub(large << 20) >> 20 << 20);
+    let mut measured = Measured::default();
+
+    let mut now = Nanos::from_s(1);
+    let mut measure = |device: &mut Device, workload: Workload| {
+        // Time to come to rest in between, so that no workload pays for the one before.
+        let (throughput, end) = run(device, &workload, now, 7);
+        now = end + Nanos::from_s(10);
+        Some(throughput)
+    };
+    measured.seq_read = measure(&mut device, sequential);
+    measured.seq_read_tail = measure(&mut device, Workload { from: tail, span: Bytes(used.0 - tail.0), ..sequential });
+    measured.rand_read_qd1 = measure(&mut device, Workload { requests: 2000, ..whole });
+    measured.rand_read = measure(&mut device, Workload { queue_depth: deep, ..whole });
+    measured.rand_read_large = measure(&mut device, Workload { requests: large / 2, ..mib });
+    // Half of the device is given back first, as on a drive that is not full: cleaning is measured below.
+    let half = Bytes(used.0 / 2);
+    device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(used.0 - half.0) });
+    let mixed = Workload { read_share: 0.5, span: half, requests: large / 2, ..mib };
+    let (throughput, end) = run(&mut device, &mixed, now, 7);
+    measured.rand_mixed_large = Some(throughput);
+    now = end + Nanos::from_s(10);
+    measured.idle_w = {
+        device.reset_stats(now);
+        now += Nanos::from_s(10);
+        device.stats(now).energy_j / 10.0
+    };
+    measured.standby_w = {
+        device.set_power(now, PowerState::Standby);
+        now += Nanos::from_s(60);
+        device.advance(now, &mut Vec::new());
+        device.reset_stats(now);
+        now += Nanos::from_s(10);
+        device.stats(now).energy_j / 10.0
+    };
+
+    let writes = Workload { read_share: 0.0, size, ..whole };
+    let fresh = |workload: Workload| -> Result<Option<Throughput>, ProfileError> {
+        let mut device = with("fresh")?;
+        // The buffer is full and the dies are busy before the count begins.
+        let warm = Workload { requests: workload.requests / 2, ..workload };
+        let (_, now) = run(&mut device, &warm, Nanos::from_s(1), 5);
+        Ok(Some(run(&mut device, &workload, now, 6).0))
+    };
+    measured.seq_write = fresh(Workload { read_share: 0.0, ..sequential })?;
+    measured.rand_write_qd1 = fresh(Workload { requests: 2000, size: Bytes::kib(4), ..writes })?;
+    measured.rand_write_fresh = fresh(Workload { queue_depth: deep, ..writes })?;
+    if flash.is_some() {
+        let mut device = with("random")?;
+        let steady = Workload { queue_depth: deep, requests: small * 4, ..writes };
+        let (_, now) = run(&mut device, &steady, Nanos::from_s(1), 5);
+        let (throughput, now) = run(&mut device, &steady, now, 6);
+        let stats = device.stats(now);
+        measured.rand_write_steady = Some(throughput);
+        measured.write_amplification_steady =
+            stats.nand_bytes_written.map(|programmed| programmed.0 as f64 / stats.bytes_written.0.max(1) as f64);
+    }
+    Ok(measured)
+}

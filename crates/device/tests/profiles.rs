@@ -1,0 +1,181 @@
+//! Do the models do what the data sheets say, and do bad profiles get a line that helps?
+
+use std::fs;
+
+use peryton_device::{Class, Device, Measured, Profile, Throughput, WriteState, characterise};
+use peryton_units::Bytes;
+use proptest::prelude::*;
+
+/// Model against data sheet for one profile: the figures that lie further apart than the tolerance.
+fn compare(profile: &Profile, measured: &Measured) -> Vec<String> {
+    let sheet = &profile.data_sheet;
+    let mb = |t: &Option<Throughput>| t.map(|t| t.mb_per_s);
+    let iops = |t: &Option<Throughput>| t.map(|t| t.iops);
+    let ms = |t: &Option<Throughput>| t.map(|t| t.mean_ms);
+    let watts = |t: &Option<Throughput>| t.map(|t| t.mean_w);
+    let fresh = sheet.rand_write_state == Some(WriteState::Fresh);
+    let rand_write = if fresh { &measured.rand_write_fresh } else { &measured.rand_write_steady };
+    let most = [&measured.seq_read, &measured.seq_write, &measured.rand_read, &measured.rand_write_steady]
+        .into_iter()
+        .flatten()
+        .map(|t| t.mean_w)
+        .fold(0.0, f64::max);
+    let rows = [
+        ("seq_read_mb_per_s", sheet.seq_read_mb_per_s, mb(&measured.seq_read), 0.05),
+        ("seq_write_mb_per_s", sheet.seq_write_mb_per_s, mb(&measured.seq_write), 0.05),
+        ("rand_read_iops", sheet.rand_read_iops, iops(&measured.rand_read), 0.05),
+        ("rand_write_iops", sheet.rand_write_iops, iops(rand_write), 0.10),
+        ("rand_read_ms", sheet.rand_read_ms, ms(&measured.rand_read_qd1), 0.10),
+        ("rand_write_ms", sheet.rand_write_ms, ms(&measured.rand_write_qd1), 0.10),
+        ("rand_read_mb_per_s", sheet.rand_read_mb_per_s, mb(&measured.rand_read_large), 0.10),
+        ("rand_mixed_mb_per_s", sheet.rand_mixed_mb_per_s, mb(&measured.rand_mixed_large), 0.10),
+        ("seq_read_w", sheet.seq_read_w, watts(&measured.seq_read), 0.10),
+        ("seq_write_w", sheet.seq_write_w, watts(&measured.seq_write), 0.10),
+        ("rand_read_w", sheet.rand_read_w, watts(&measured.rand_read_large), 0.10),
+        ("rand_mixed_w", sheet.rand_mixed_w, watts(&measured.rand_mixed_large), 0.10),
+        ("active_w", sheet.active_w, Some(most), 0.15),
+        ("idle_w", sheet.idle_w, Some(measured.idle_w), 0.05),
+        ("standby_w", sheet.standby_w, Some(measured.standby_w), 0.10),
+    ];
+    let mut apart = Vec::new();
+    for (key, published, modelled, tolerance) in rows {
+        let (Some(published), Some(modelled)) = (published, modelled) else { continue };
+        let error = modelled / published - 1.0;
+        let line = format!("{}: {key} {modelled:.4} against {published} ({:+.1} %)", profile.name, error * 100.0);
+        println!("{line}");
+        if error.abs() > tolerance {
+            apart.push(line);
+        }
+    }
+    apart
+}
+
+/// The solid-state profiles; `disk_profiles.rs` does the same for disks.
+fn solid_state() -> impl Iterator<Item = Profile> {
+    let all = Profile::shipped().map(|name| Profile::named(name).unwrap());
+    all.filter(|profile| profile.class != Class::Hdd)
+}
+
+#[test]
+fn the_models_do_what_the_data_sheets_say() {
+    let mut apart = Vec::new();
+    for profile in solid_state() {
+        let measured = characterise(&profile).unwrap();
+        println!(
+            "{}: steady write amplification {:?}, steady {:?} IOPS, fresh {:?}",
+            profile.name,
+            measured.write_amplification_steady,
+            measured.rand_write_steady.map(|t| t.iops),
+            measured.rand_write_fresh.map(|t| t.iops)
+        );
+        apart.extend(compare(&profile, &measured));
+    }
+    assert!(apart.is_empty(), "too far from the data sheet:\n{}", apart.join("\n"));
+}
+
+#[test]
+fn shipped_profiles_are_sorted_named_as_their_files_and_sourced() {
+    let names: Vec<&str> = Profile::shipped().collect();
+    assert!(names.is_sorted(), "{names:?}");
+    for name in names {
+        let profile = Profile::named(name).unwrap();
+        assert_eq!(profile.name, name);
+        assert!(!profile.sources.is_empty(), "{name} says where its figures come from");
+        assert!(!profile.description.is_empty());
+        profile.build(Some(Bytes(profile.capacity.0.min(1 << 30))), 1).unwrap();
+    }
+}
+
+#[test]
+fn a_whole_drive_of_any_size_builds_fresh_without_filling_memory() {
+    for profile in solid_state() {
+        let device = profile.build(None, 1).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(device.capacity(), profile.capacity, "{}", profile.name);
+    }
+}
+
+fn error(result: Result<impl Sized, peryton_device::ProfileError>) -> String {
+    match result {
+        Ok(_) => panic!("expected an error"),
+        Err(e) => {
+            let line = e.to_string();
+            assert!(!line.contains('\n'), "one line: {line}");
+            line
+        }
+    }
+}
+
+#[test]
+fn errors_name_the_place_and_the_remedy() {
+    let unknown = error(Profile::named("intel-320-300g"));
+    assert!(unknown.contains("did you mean 'intel-320-300gb'?"), "{unknown}");
+    let missing = error(Profile::named("./no-such-profile.toml"));
+    assert!(missing.starts_with("./no-such-profile.toml: "), "{missing}");
+
+    let intel = || Profile::named("intel-320-300gb").unwrap();
+    let overrides = |text: &str| toml::from_str::<toml::Table>(text).unwrap();
+    let key = error(intel().with_model(&overrides("chanels = 4")));
+    assert!(key.contains("unknown key 'chanels': did you mean 'channels'?"), "{key}");
+    let value = error(intel().with_model(&overrides("read = 50")));
+    assert!(value.contains("a time with its unit"), "{value}");
+    let range = error(intel().with_model(&overrides("channels = 0")).and_then(|p| p.build(None, 1)));
+    assert!(range.contains("intel-320-300gb") && range.contains("channels = 0"), "{range}");
+    let large = error(intel().build(Some(Bytes::gib(1000)), 1));
+    assert!(large.contains("choose a size"), "{large}");
+    let d7 = Profile::named("intel-d7-p5500-7.68tb").unwrap();
+    let full = error(d7.with_model(&overrides("precondition = \"random\"")).and_then(|p| p.build(None, 1)));
+    assert!(full.contains("use at most 1TiB"), "{full}");
+
+    let text = "name = \"x\"\ndescription = \"\"\nclass = \"ssd\"\ncapcity = \"1GB\"\n";
+    let line = error(Profile::parse(text, "x.toml"));
+    assert!(line.starts_with("x.toml:4: ") && line.contains("'capacity'"), "{line}");
+    let none = error(Profile::parse("name = \"x\"\ndescription = \"\"\nclass = \"ssd\"\n", "x.toml"));
+    assert!(none.contains("exactly one"), "{none}");
+}
+
+#[test]
+fn a_profile_reads_the_same_from_a_file_and_takes_overrides() {
+    let manifest = env!("CARGO_MANIFEST_DIR");
+    let path = format!("{manifest}/profiles/intel-320-300gb.toml");
+    assert!(fs::exists(&path).unwrap());
+    let profile = Profile::named(&path).unwrap();
+    assert_eq!(profile.name, "intel-320-300gb");
+    assert_eq!(profile.endurance.written, Some(Bytes(36_500_000_000_000)));
+    let fixed = toml::from_str("read = \"10us\"\ncapacity = \"1TiB\"").unwrap();
+    let fixed = Profile::named("fixed").unwrap().with_model(&fixed).unwrap();
+    assert_eq!(fixed.capacity, Bytes(1 << 40));
+    assert!(
+        matches!(fixed.build(Some(Bytes::gib(2)), 1), Ok(Device::Fixed(device)) if device.capacity() == Bytes::gib(2))
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn hostile_profiles_are_refused_not_obeyed(
+        key in prop::sample::select(vec![
+            "channels", "dies_per_channel", "planes", "pages_per_block", "page", "mapping_unit", "over_provisioning",
+            "write_buffer", "gc_low", "gc_high", "channel_mb_per_s", "idle_w", "program", "cycles", "wear_gap", "ftl",
+            "log_blocks", "interface_mb_per_s",
+        ]),
+        value in prop_oneof![
+            any::<i64>().prop_map(|n| n.to_string()),
+            any::<f64>().prop_map(|x| format!("{x:?}").to_lowercase()),
+            "[ -~]{0,12}".prop_map(|text| format!("{text:?}")),
+            prop::sample::select(vec!["\"1B\"", "\"16EiB\"", "\"18446744073709551615B\"", "true", "[]", "\"page\"", "\"3KiB\""])
+                .prop_map(str::to_owned),
+        ],
+        used in 1u64..1 << 32,
+    ) {
+        if let Ok(overrides) = toml::from_str::<toml::Table>(&format!("{key} = {value}"))
+            && let Ok(profile) = Profile::named("intel-x25-m-80gb").unwrap().with_model(&overrides)
+        {
+            let _ = profile.build(Some(Bytes(used)), 1);
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "[ -~\n]{0,300}") {
+        let _ = Profile::parse(&text, "text");
+    }
+}
