@@ -69,6 +69,12 @@ pub enum Replacement {
     Wsclock,
     /// Least recently used.
     Lru,
+    /// 2Q: newcomers pass a FIFO before they count as hot.
+    TwoQueue,
+    /// S3-FIFO: three static FIFO queues.
+    S3fifo,
+    /// ARC: recency and frequency, balanced by ghosts.
+    Arc,
 }
 
 /// Everything that can be changed while the drive runs: all of GreenDM's Table I but the extent size.

@@ -2,7 +2,7 @@
 
 use peryton_units::{Nanos, Op};
 
-use super::{Fragment, Hybrid, Route, moves::Drained};
+use super::{Fragment, Hybrid, Release, Route, moves::Drained};
 use crate::{command::Commands, config::WritePolicy, core::Core, extent_map::Place};
 
 impl Hybrid {
@@ -69,13 +69,13 @@ impl Hybrid {
     }
 
     /// Drops a clean copy, so that its slot may be used again after the next commit.
-    pub(super) fn drop_clean(&mut self, core: &mut Core, now: Nanos, extent: u32) {
+    pub(super) fn drop_clean(&mut self, core: &mut Core, now: Nanos, extent: u32, why: Release) {
         let entry = &mut self.extents[extent as usize];
         debug_assert!(!entry.dirty && entry.in_flight == 0, "extent {extent} is in use or dirty");
         let slot = entry.slot().expect("only a cached extent is dropped");
         entry.set_place(None);
         entry.misses = 0;
-        self.release_slot(slot, true, false);
+        self.release_slot(slot, why);
         self.journal.update(core, now);
     }
 }

@@ -69,6 +69,19 @@ enum Route {
     Taken,
 }
 
+/// Why a place is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    /// The durable map never pointed to it: a move that came to nothing.
+    NeverUsed,
+    /// Its extent made room for others.
+    Evicted,
+    /// Its extent is elsewhere now, or its copy is no longer good.
+    Detached,
+    /// The host discarded its extent: the device may be told.
+    Discarded,
+}
+
 /// Neighbouring fragments that became neighbours on a device: one command.
 #[derive(Clone, Copy, Debug)]
 struct Run {
@@ -234,7 +247,7 @@ impl Hybrid {
             layout,
             extents: vec![Extent::default(); layout.extents as usize],
             slots: vec![0; layout.fast_slots as usize],
-            policy: Policy::new(tuning.replacement, layout.fast_slots),
+            policy: Policy::new(tuning.replacement, layout.fast_slots, layout.fast_usable),
             fast_free: FreeMap::full(layout.fast_slots),
             slow_free: FreeMap::full(slow_free),
             stale: vec![0; places.div_ceil(64)],
@@ -270,7 +283,7 @@ impl Hybrid {
     /// To be called after the tuning in `core` has changed.
     pub(crate) fn retuned(&mut self, core: &mut Core, before: &Tuning, now: Nanos, out: &mut Commands) {
         if core.tuning.replacement != before.replacement {
-            self.policy = Policy::new(core.tuning.replacement, self.layout.fast_slots);
+            self.policy = Policy::new(core.tuning.replacement, self.layout.fast_slots, self.layout.fast_usable);
             // The new policy learns the residents from the least to the most recently used.
             let mut residents: Vec<(Nanos, u32)> = (0..self.layout.fast_slots)
                 .filter_map(|slot| {
@@ -280,7 +293,7 @@ impl Hybrid {
                 .collect();
             residents.sort_unstable();
             for (_, slot) in residents {
-                self.policy.inserted(SlotIndex(slot));
+                self.policy.inserted(SlotIndex(slot), self.slots[slot as usize] - 1);
             }
         }
         core.due(now);
@@ -329,24 +342,24 @@ impl Hybrid {
         let slot = SlotIndex(slot?);
         self.resident += 1;
         self.slots[slot.0 as usize] = extent + 1;
-        self.policy.inserted(slot);
+        self.policy.inserted(slot, extent);
         Some(slot)
     }
 
     /// Gives up a slot: at once if the durable map never pointed to it, else after the next commit.
-    fn release_slot(&mut self, slot: SlotIndex, committed: bool, discarded: bool) {
-        self.policy.removed(slot);
+    fn release_slot(&mut self, slot: SlotIndex, why: Release) {
+        let extent = self.slots[slot.0 as usize] - 1;
+        self.policy.removed(slot, extent, why == Release::Evicted);
         self.slots[slot.0 as usize] = 0;
         self.resident -= 1;
-        self.release_place(Place(slot.0), committed, discarded);
+        self.release_place(Place(slot.0), why);
     }
 
-    fn release_place(&mut self, place: Place, committed: bool, discarded: bool) {
+    fn release_place(&mut self, place: Place, why: Release) {
         self.set_stale(place, true);
-        if committed {
-            self.journal.free(Freed { place, discarded });
-        } else {
-            self.free_now(place);
+        match why {
+            Release::NeverUsed => self.free_now(place),
+            why => self.journal.free(Freed { place, discarded: why == Release::Discarded }),
         }
     }
 

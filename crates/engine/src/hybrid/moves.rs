@@ -13,7 +13,7 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use super::{Fragment, Hybrid, Mode};
+use super::{Fragment, Hybrid, Mode, Release};
 use crate::{
     command::{Buffer, Cause, Command, Commands},
     commit::Waiter,
@@ -377,7 +377,7 @@ impl Hybrid {
             (Kind::Demotion, _, failed) => {
                 core.ledger.moves.cancelled.accessed += u64::from(!failed);
                 let to = row.to.expect("a demotion has a destination");
-                self.release_place(to, false, false);
+                self.release_place(to, Release::NeverUsed);
                 self.end(core, now, index, out);
             }
             (Kind::Eviction | Kind::WriteBack, Phase::Reading, false) if !row.rewritten => {
@@ -442,8 +442,8 @@ impl Hybrid {
         self.journal.update(core, now);
         if let Some(place) = before {
             match self.layout.fast_slot(place) {
-                Some(slot) => self.release_slot(slot, true, false),
-                None => self.release_place(place, true, false),
+                Some(slot) => self.release_slot(slot, Release::Evicted),
+                None => self.release_place(place, Release::Detached),
             }
         }
     }
@@ -451,7 +451,7 @@ impl Hybrid {
     fn abort_promotion(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
         let to = self.moves[index].to.expect("a promotion has a destination");
         let slot = self.layout.fast_slot(to).expect("a promotion goes to the fast device");
-        self.release_slot(slot, false, false);
+        self.release_slot(slot, Release::NeverUsed);
         self.end(core, now, index, out);
     }
 
@@ -461,8 +461,8 @@ impl Hybrid {
         let fragment = row.trigger.take().expect("a fill answers the write that began it");
         if failed {
             match self.layout.fast_slot(to) {
-                Some(slot) => self.release_slot(slot, false, false),
-                None => self.release_place(to, false, false),
+                Some(slot) => self.release_slot(slot, Release::NeverUsed),
+                None => self.release_place(to, Release::NeverUsed),
             }
             // Where there is another place, the write goes there.
             if self.mode == Mode::Caching || self.extents[extent as usize].place().is_some() {
@@ -504,7 +504,7 @@ impl Hybrid {
         if kind == Kind::Eviction {
             if copied && !accessed {
                 core.ledger.moves.demotions += 1;
-                self.drop_clean(core, now, extent);
+                self.drop_clean(core, now, extent, Release::Evicted);
             } else if copied {
                 core.ledger.moves.cancelled.accessed += 1;
             }
@@ -523,8 +523,8 @@ impl Hybrid {
                 core.part_done(fragment.request, Err(RequestError::Device), out);
             }
             match self.layout.fast_slot(to) {
-                Some(slot) => self.release_slot(slot, false, false),
-                None => self.release_place(to, false, false),
+                Some(slot) => self.release_slot(slot, Release::NeverUsed),
+                None => self.release_place(to, Release::NeverUsed),
             }
         } else {
             self.set_stale(to, false);
@@ -548,8 +548,8 @@ impl Hybrid {
                 entry.misses = 0;
                 entry.lost = false;
                 match self.layout.fast_slot(place) {
-                    Some(slot) => self.release_slot(slot, true, true),
-                    None => self.release_place(place, true, true),
+                    Some(slot) => self.release_slot(slot, Release::Discarded),
+                    None => self.release_place(place, Release::Discarded),
                 }
                 self.journal.update(core, now);
                 core.part_done(fragment.request, Ok(()), out);
@@ -568,13 +568,13 @@ impl Hybrid {
             }
             Drained::Invalidate => {
                 row.phase = Phase::Committing;
-                self.drop_clean(core, now, extent);
+                self.drop_clean(core, now, extent, Release::Detached);
                 self.journal.wait(Waiter::Move(index));
                 self.commit(core, now, out);
             }
             Drained::Drop(result) => {
                 let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
-                self.drop_clean(core, now, extent);
+                self.drop_clean(core, now, extent, Release::Detached);
                 core.part_done(fragment.request, result, out);
                 self.end(core, now, index, out);
             }
@@ -591,7 +591,7 @@ impl Hybrid {
         if !failed || !entry.dirty {
             entry.dirty = false;
             entry.lost = false;
-            self.drop_clean(core, now, extent);
+            self.drop_clean(core, now, extent, Release::Discarded);
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
         core.part_done(fragment.request, result, out);

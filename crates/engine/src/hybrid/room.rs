@@ -2,7 +2,7 @@
 
 use peryton_units::Nanos;
 
-use super::{Hybrid, Mode};
+use super::{Hybrid, Mode, Release};
 use crate::{command::Commands, core::Core, extent_map::Place, replacement::SlotIndex};
 
 impl Hybrid {
@@ -14,12 +14,13 @@ impl Hybrid {
         extent: u32,
         out: &mut Commands,
     ) -> Option<SlotIndex> {
+        self.policy.admitting(extent);
         if self.resident >= self.layout.fast_usable {
             // HT 0: a clean victim leaves at once, which costs nothing; all others in the background.
             let on_demand = self.mode == Mode::Caching && core.tuning.demotion_high == 0;
             match self.victim(core, now, true).filter(|_| on_demand) {
                 Some(victim) => {
-                    self.drop_clean(core, now, victim);
+                    self.drop_clean(core, now, victim, Release::Evicted);
                     core.ledger.moves.demotions += 1;
                 }
                 None => {
@@ -87,7 +88,7 @@ impl Hybrid {
             self.start_writeback(core, victim, true, out);
         } else {
             core.ledger.moves.demotions += 1;
-            self.drop_clean(core, now, victim);
+            self.drop_clean(core, now, victim, Release::Evicted);
         }
     }
 }

@@ -119,7 +119,7 @@ impl Hybrid {
                 Some(slot) => {
                     self.resident += 1;
                     self.slots[slot as usize] = index + 1;
-                    self.policy.inserted(crate::replacement::SlotIndex(slot));
+                    self.policy.inserted(crate::replacement::SlotIndex(slot), index);
                     Place(slot)
                 }
                 None => match self.slow_free.take_lowest() {

@@ -1,12 +1,19 @@
 //! Which extent leaves the fast device. One file a policy; each sees slots, never places on the slow device.
 
+mod arc;
+mod lists;
 mod lru;
+mod s3fifo;
+mod two_queue;
 mod wsclock;
 
 use peryton_units::Nanos;
 
 use crate::{config::Replacement, extent_map::Extent};
+use arc::Arc;
 use lru::Lru;
+use s3fifo::S3Fifo;
+use two_queue::TwoQueue;
 use wsclock::Wsclock;
 
 /// A slot of the fast device: room for one extent.
@@ -41,22 +48,39 @@ impl View<'_> {
 pub(crate) enum Policy {
     Wsclock(Wsclock),
     Lru(Lru),
+    TwoQueue(TwoQueue),
+    S3Fifo(S3Fifo),
+    Arc(Arc),
 }
 
 impl Policy {
-    pub(crate) fn new(which: Replacement, slots: u32) -> Policy {
+    /// For `slots` slots, of which the map uses `usable` at most at a time.
+    pub(crate) fn new(which: Replacement, slots: u32, usable: u32) -> Policy {
         match which {
             Replacement::Wsclock => Policy::Wsclock(Wsclock::new(slots)),
             Replacement::Lru => Policy::Lru(Lru::new(slots)),
+            Replacement::TwoQueue => Policy::TwoQueue(TwoQueue::new(slots, usable)),
+            Replacement::S3fifo => Policy::S3Fifo(S3Fifo::new(slots, usable)),
+            Replacement::Arc => Policy::Arc(Arc::new(slots, usable)),
+        }
+    }
+
+    /// An extent missed and is about to be given a slot.
+    pub(crate) fn admitting(&mut self, extent: u32) {
+        if let Policy::Arc(arc) = self {
+            arc.admitting(extent);
         }
     }
 
     /// An extent was given this slot.
     #[inline]
-    pub(crate) fn inserted(&mut self, slot: SlotIndex) {
+    pub(crate) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
         match self {
             Policy::Wsclock(_) => {}
-            Policy::Lru(lru) => lru.push_front(slot),
+            Policy::Lru(lru) => lru.inserted(slot),
+            Policy::TwoQueue(two) => two.inserted(slot, extent),
+            Policy::S3Fifo(s3) => s3.inserted(slot, extent),
+            Policy::Arc(arc) => arc.inserted(slot, extent),
         }
     }
 
@@ -66,16 +90,22 @@ impl Policy {
         match self {
             // The clock reads the map's own reference bit: a hit touches nothing else.
             Policy::Wsclock(_) => {}
-            Policy::Lru(lru) => lru.move_to_front(slot),
+            Policy::Lru(lru) => lru.accessed(slot),
+            Policy::TwoQueue(two) => two.accessed(slot),
+            Policy::S3Fifo(s3) => s3.accessed(slot),
+            Policy::Arc(arc) => arc.accessed(slot),
         }
     }
 
-    /// The slot was given up.
+    /// The slot was given up; `evicted` to make room, rather than because its extent was discarded or failed.
     #[inline]
-    pub(crate) fn removed(&mut self, slot: SlotIndex) {
+    pub(crate) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         match self {
             Policy::Wsclock(_) => {}
-            Policy::Lru(lru) => lru.unlink(slot),
+            Policy::Lru(lru) => lru.removed(slot),
+            Policy::TwoQueue(two) => two.removed(slot, extent, evicted),
+            Policy::S3Fifo(s3) => s3.removed(slot, extent, evicted),
+            Policy::Arc(arc) => arc.removed(slot, extent, evicted),
         }
     }
 
@@ -84,6 +114,9 @@ impl Policy {
         match self {
             Policy::Wsclock(clock) => clock.victim(view),
             Policy::Lru(lru) => lru.victim(view),
+            Policy::TwoQueue(two) => two.victim(view),
+            Policy::S3Fifo(s3) => s3.victim(view),
+            Policy::Arc(arc) => arc.victim(view),
         }
     }
 }

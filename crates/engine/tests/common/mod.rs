@@ -364,7 +364,10 @@ impl World {
             demotion_high: high,
             max_moves: rng.random_range(1..9),
             write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
-            replacement: [Replacement::Wsclock, Replacement::Lru][rng.random_range(0..2)],
+            replacement: {
+                use Replacement::*;
+                [Wsclock, Lru, TwoQueue, S3fifo, Arc][rng.random_range(0..5)]
+            },
             writeback_queue: rng.random_range(0..20),
             writeback_delay: Nanos::from_ms(rng.random_range(0..50)),
             commit_interval: Nanos::from_ms(rng.random_range(1..3_000)),

@@ -1,0 +1,84 @@
+//! ARC (Megiddo and Modha, FAST 2003): two LRU queues, for extents seen once and more than once, whose shares follow
+//! the ghosts that are asked for again.
+
+use super::{
+    SlotIndex, View,
+    lists::{Ghosts, Queues},
+};
+
+/// T1 and T2 of the paper; `ghosts` are B1 and B2.
+const ONCE: usize = 0;
+const OFTEN: usize = 1;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Arc {
+    queues: Queues<2>,
+    ghosts: [Ghosts; 2],
+    /// `p` of the paper: the target length of T1.
+    target: u32,
+    size: u32,
+    /// The extent that is about to come in, and whether it was a ghost of T2.
+    incoming: Option<(u32, bool)>,
+}
+
+impl Arc {
+    pub(super) fn new(slots: u32, usable: u32) -> Arc {
+        Arc {
+            queues: Queues::new(slots),
+            ghosts: [Ghosts::default(), Ghosts::default()],
+            target: 0,
+            size: usable,
+            incoming: None,
+        }
+    }
+
+    /// The extent missed and is about to be given a slot: the target follows the ghosts (Figure 4, cases II and III).
+    pub(super) fn admitting(&mut self, extent: u32) {
+        let (once, often) = (self.ghosts[ONCE].len() as u32, self.ghosts[OFTEN].len() as u32);
+        if self.ghosts[ONCE].contains(extent) {
+            let step = (often / once.max(1)).max(1);
+            self.target = self.target.saturating_add(step).min(self.size);
+        } else if self.ghosts[OFTEN].contains(extent) {
+            let step = (once / often.max(1)).max(1);
+            self.target = self.target.saturating_sub(step);
+        }
+        self.incoming = Some((extent, self.ghosts[OFTEN].contains(extent)));
+    }
+
+    pub(super) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+        let ghost = self.ghosts[ONCE].take(extent) | self.ghosts[OFTEN].take(extent);
+        self.queues.push(if ghost { OFTEN } else { ONCE }, slot);
+        self.incoming = None;
+    }
+
+    #[inline]
+    pub(super) fn accessed(&mut self, slot: SlotIndex) {
+        if self.queues.queue_of(slot) == Some(ONCE) {
+            self.queues.unlink(slot);
+            self.queues.push(OFTEN, slot);
+        } else {
+            self.queues.renew(OFTEN, slot);
+        }
+    }
+
+    pub(super) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
+        let queue = self.queues.queue_of(slot);
+        self.queues.unlink(slot);
+        let (true, Some(queue)) = (evicted, queue) else { return };
+        // |T1| + |B1| ≤ c, and all four lists ≤ 2c.
+        let size = self.size as usize;
+        let resident = (self.queues.len(ONCE) + self.queues.len(OFTEN)) as usize;
+        let most = match queue {
+            ONCE => size.saturating_sub(self.queues.len(ONCE) as usize),
+            _ => (2 * size).saturating_sub(resident + self.ghosts[ONCE].len()),
+        };
+        self.ghosts[queue].put(extent, most);
+    }
+
+    pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
+        let once = self.queues.len(ONCE);
+        let tie = matches!(self.incoming, Some((_, true))) && once == self.target;
+        let order = if once > 0 && (once > self.target || tie) { [ONCE, OFTEN] } else { [OFTEN, ONCE] };
+        order.into_iter().find_map(|queue| self.queues.oldest(queue, view))
+    }
+}

@@ -1,0 +1,79 @@
+//! S3-FIFO (Yang et al., SOSP 2023): a small queue that lets one-hit wonders go early, a main queue with second
+//! chances, and ghosts of what the small queue let go.
+
+use super::{
+    SlotIndex, View,
+    lists::{Ghosts, Queues},
+};
+
+const SMALL: usize = 0;
+const MAIN: usize = 1;
+/// Frequencies are two bits (section 4.1).
+const MOST_FREQUENT: u8 = 3;
+/// A newcomer moves on to the main queue if it was accessed more than once in the small one.
+const MOVE_ON: u8 = 2;
+/// How many slots a victim may make move on or come round again before the rest of the search settles for the oldest.
+const MOST_SECOND_CHANCES: u32 = 1024;
+
+#[derive(Clone, Debug)]
+pub(crate) struct S3Fifo {
+    queues: Queues<2>,
+    ghosts: Ghosts,
+    frequency: Vec<u8>,
+    /// A tenth of the cache, and as many ghosts as the main queue has slots.
+    most_small: u32,
+    most_ghosts: usize,
+}
+
+impl S3Fifo {
+    pub(super) fn new(slots: u32, usable: u32) -> S3Fifo {
+        let most_small = (usable / 10).max(1);
+        S3Fifo {
+            queues: Queues::new(slots),
+            ghosts: Ghosts::default(),
+            frequency: vec![0; slots as usize],
+            most_small,
+            most_ghosts: (usable - most_small) as usize,
+        }
+    }
+
+    pub(super) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+        self.frequency[slot.0 as usize] = 0;
+        let queue = if self.ghosts.take(extent) { MAIN } else { SMALL };
+        self.queues.push(queue, slot);
+    }
+
+    #[inline]
+    pub(super) fn accessed(&mut self, slot: SlotIndex) {
+        let frequency = &mut self.frequency[slot.0 as usize];
+        *frequency = (*frequency + 1).min(MOST_FREQUENT);
+    }
+
+    pub(super) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
+        if evicted && self.queues.queue_of(slot) == Some(SMALL) {
+            self.ghosts.put(extent, self.most_ghosts);
+        }
+        self.queues.unlink(slot);
+    }
+
+    pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
+        for _ in 0..MOST_SECOND_CHANCES {
+            let from_small = self.queues.len(SMALL) >= self.most_small || self.queues.len(MAIN) == 0;
+            let queue = if from_small { SMALL } else { MAIN };
+            let Some(slot) = self.queues.oldest(queue, view) else { break };
+            let frequency = &mut self.frequency[slot.0 as usize];
+            match queue {
+                SMALL if *frequency >= MOVE_ON => {
+                    *frequency = 0;
+                    self.queues.renew(MAIN, slot);
+                }
+                MAIN if *frequency > 0 => {
+                    *frequency -= 1;
+                    self.queues.renew(MAIN, slot);
+                }
+                _ => return Some(slot),
+            }
+        }
+        [SMALL, MAIN].into_iter().find_map(|queue| self.queues.oldest(queue, view))
+    }
+}

@@ -1,0 +1,55 @@
+//! 2Q, the full version (Johnson and Shasha, VLDB 1994, section 3): newcomers pass through a FIFO; only those that are
+//! asked for again soon after they left it enter the LRU queue.
+
+use super::{
+    SlotIndex, View,
+    lists::{Ghosts, Queues},
+};
+
+const IN: usize = 0;
+const MAIN: usize = 1;
+
+#[derive(Clone, Debug)]
+pub(crate) struct TwoQueue {
+    queues: Queues<2>,
+    out: Ghosts,
+    /// Kin and Kout of the paper: a quarter and half of the cache.
+    most_in: u32,
+    most_out: usize,
+}
+
+impl TwoQueue {
+    pub(super) fn new(slots: u32, usable: u32) -> TwoQueue {
+        TwoQueue {
+            queues: Queues::new(slots),
+            out: Ghosts::default(),
+            most_in: (usable / 4).max(1),
+            most_out: (usable / 2) as usize,
+        }
+    }
+
+    pub(super) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+        let queue = if self.out.take(extent) { MAIN } else { IN };
+        self.queues.push(queue, slot);
+    }
+
+    #[inline]
+    pub(super) fn accessed(&mut self, slot: SlotIndex) {
+        // Accesses while in the FIFO are correlated references and say nothing.
+        if self.queues.queue_of(slot) == Some(MAIN) {
+            self.queues.renew(MAIN, slot);
+        }
+    }
+
+    pub(super) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
+        if evicted && self.queues.queue_of(slot) == Some(IN) {
+            self.out.put(extent, self.most_out);
+        }
+        self.queues.unlink(slot);
+    }
+
+    pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
+        let order = if self.queues.len(IN) > self.most_in { [IN, MAIN] } else { [MAIN, IN] };
+        order.into_iter().find_map(|queue| self.queues.oldest(queue, view))
+    }
+}
