@@ -123,3 +123,72 @@ pub(crate) fn detect(path: &str, head: Head<'_>) -> Result<Format, TraceError> {
     let start = shown(&head.bytes[..head.bytes.len().min(64)]);
     Err(TraceError::UnknownFormat { path: path.to_owned(), found, start, remedy })
 }
+
+#[cfg(test)]
+#[path = "../tests/samples/mod.rs"]
+mod samples;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sample_is_taken_for_its_own_format_and_for_no_other() {
+        for sample in samples::all() {
+            assert!(!sample.requests.is_empty());
+            let bytes = sample.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&sample.bytes);
+            let head = Head { bytes, all: true };
+            for &format in Format::ALL {
+                let likeness = format.likeness(head);
+                if format == sample.format {
+                    assert!(likeness >= LIKELY, "{} is {likeness} {format}", sample.name);
+                } else {
+                    assert!(likeness < LIKELY, "{} is {likeness} {format}", sample.name);
+                }
+            }
+            assert_eq!(detect("t", head).unwrap(), sample.format);
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_cut_anywhere_is_never_taken_for_another_format() {
+        for sample in samples::all() {
+            let bytes = sample.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&sample.bytes);
+            for end in 0..bytes.len() {
+                for all in [false, true] {
+                    if let Ok(format) = detect("t", Head { bytes: &bytes[..end], all }) {
+                        assert_eq!(format, sample.format, "{} cut at {end}", sample.name);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_read_back_and_unknown_ones_get_the_list() {
+        for &format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+        }
+        let error = "blktrac".parse::<Format>().unwrap_err().to_string();
+        assert!(error.contains("blktrac") && error.contains("oracle-general") && !error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_trace_gets_a_remedy() {
+        let mut tar = vec![0u8; 512];
+        tar[..5].copy_from_slice(b"x.csv");
+        tar[257..262].copy_from_slice(b"ustar");
+        for (bytes, word) in [
+            (&b""[..], "empty"),
+            (b"PK\x03\x04....", "zip"),
+            (&tar, "tar"),
+            (b"<html>Not found</html>\n", "format"),
+            (&[0; 4096], "format"),
+            (&[0xff; 4096], "format"),
+        ] {
+            let message = detect("some/file", Head { bytes, all: true }).unwrap_err().to_string();
+            assert!(message.starts_with("some/file: ") && message.contains(word), "{message}");
+            assert!(!message.contains('\n') && message.len() < 600, "{message}");
+        }
+    }
+}

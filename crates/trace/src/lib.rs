@@ -3,6 +3,10 @@
 //!
 //! Everything streams: a [`Source`] yields batches of [`Request`]s in bounded memory whatever the length of the trace.
 
+// The samples of the integration tests are those of the unit tests, and name this crate.
+#[cfg(test)]
+extern crate self as peryton_trace;
+
 mod compression;
 mod decode;
 mod error;
@@ -32,7 +36,7 @@ pub use info::{
     SizeDistribution, Sizes, VolumeRow, WorkingSet,
 };
 pub use join::Join;
-pub use open::{MAX_FILES, OpenOptions, Reader, TimeUnit, open, open_all};
+pub use open::{MAX_FILES, OpenOptions, Reader, TimeUnit, open, open_all, read};
 pub use order::REORDER_WINDOW;
 pub use parquet::{ParquetSource, ParquetWriter};
 pub use request::{Request, Source};

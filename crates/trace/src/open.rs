@@ -111,6 +111,23 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Reader, Tra
     open_all(&[path], Join::ByTime, options)
 }
 
+/// Reads a trace from anything that yields bytes, such as a socket or memory. Messages call it `name`. The options are
+/// those of a pipe: no Parquet, no concatenated volumes.
+pub fn read(name: &str, bytes: impl Read + Send + 'static, options: &OpenOptions) -> Result<Reader, TraceError> {
+    if options.concatenate {
+        return Err(cannot_lay_out(name.to_owned()));
+    }
+    let mut input = Input::new(name, Box::new(bytes))?;
+    let format = format_of(&mut input, options)?;
+    if format == Format::Parquet {
+        return Err(cannot_read_parquet(name.to_owned()));
+    }
+    let body = Body::Decoded { decode: decoder(input, format, options)?, order: Order::default() };
+    let selection = Selection::new(options.volumes.as_deref());
+    let (path, name) = (name.to_owned(), name.to_owned());
+    Ok(Reader { path, name, format, body, selection, layout: None, requests: 0, finished: false })
+}
+
 /// Opens several files as one trace.
 pub fn open_all<P: AsRef<Path>>(paths: &[P], join: Join, options: &OpenOptions) -> Result<Reader, TraceError> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
@@ -142,13 +159,22 @@ fn options_error(path: String, problem: &str, remedy: &str) -> TraceError {
     TraceError::Options { path, problem: problem.to_owned(), remedy: remedy.to_owned() }
 }
 
+fn cannot_lay_out(path: String) -> TraceError {
+    let problem = "volumes cannot be concatenated from a pipe, because the trace has to be read twice";
+    options_error(path, problem, "save it in a file first, or select one volume")
+}
+
+fn cannot_read_parquet(path: String) -> TraceError {
+    let problem = "Parquet is read from its end, so not from a pipe or a compressed file";
+    options_error(path, problem, "save it in a plain file first")
+}
+
 /// Reads the trace once to see how large each volume is.
 fn lay_out(paths: &[&Path], join: Join, options: &OpenOptions) -> Result<Layout, TraceError> {
     for path in paths {
         let is_file = !is_stdin(path) && (!path.exists() || path.is_file());
         if !is_file {
-            let problem = "volumes cannot be concatenated from a pipe, because the trace has to be read twice";
-            return Err(options_error(shown_path(path), problem, "save it in a file first, or select one volume"));
+            return Err(cannot_lay_out(shown_path(path)));
         }
     }
     let mut reader = reader(paths, join, options, None)?;
@@ -242,22 +268,22 @@ fn part(path: &Path, options: &OpenOptions) -> Result<Part, TraceError> {
         return cpus_of_blktrace(&cpus, options).map(|decode| Part::Decoded(Format::Blktrace, decode));
     }
     let mut input = input(path)?;
-    let format = match options.format {
-        Some(format) => format,
-        None => {
-            let all = input.head_is_all();
-            let name = input.name().clone();
-            format::detect(&name, Head { bytes: input.head()?, all })?
-        }
-    };
+    let format = format_of(&mut input, options)?;
     if format != Format::Parquet {
         return decoder(input, format, options).map(|decode| Part::Decoded(format, decode));
     }
     if is_stdin(path) || !path.is_file() || input.is_compressed() {
-        let problem = "Parquet is read from its end, so not from a pipe or a compressed file";
-        return Err(options_error(shown_path(path), problem, "save it in a plain file first"));
+        return Err(cannot_read_parquet(shown_path(path)));
     }
     ParquetSource::open(path).map(|source| Part::Parquet(Box::new(source)))
+}
+
+fn format_of(input: &mut Input, options: &OpenOptions) -> Result<Format, TraceError> {
+    if let Some(format) = options.format {
+        return Ok(format);
+    }
+    let (name, all) = (input.name().clone(), input.head_is_all());
+    format::detect(&name, Head { bytes: input.head()?, all })
 }
 
 fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn Decode>, TraceError> {

@@ -151,8 +151,7 @@ mod tests {
             ("ZA", 8, vec![write]),
             ("ZO", 8, vec![]),
         ] {
-            // A flush without an operation is FF in newer kernels and a lone F in older ones: one flush or two of
-            // nothing cost the same, but one is what was asked.
+            // A flush without data is FF or FWS in newer kernels and F or FN in older ones; each is one flush.
             assert_eq!(ops(letters, sectors), Some(expected), "{letters}");
         }
         for letters in ["", "X", "r", "W1", "WWWWWWWWW"] {

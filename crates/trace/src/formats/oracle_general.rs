@@ -37,10 +37,11 @@ fn fields(record: &[u8]) -> Fields {
     }
 }
 
-/// There is no magic number: times must not go back, sizes must not be zero, and the next request for an object must lie ahead.
+/// There is no magic number: times must not go back, sizes must not be zero, and the next request for an object must
+/// lie ahead. One record alone is too little to tell.
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     let (records, rest) = head.bytes.as_chunks::<RECORD>();
-    if records.is_empty() || (head.all && !rest.is_empty()) {
+    if records.len() < 2 || (head.all && !rest.is_empty()) {
         return 0;
     }
     let mut last = 0;
