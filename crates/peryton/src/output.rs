@@ -1,0 +1,56 @@
+//! Where results go.
+
+use std::{
+    fs,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Prints to standard output.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::writing("standard output", &error))
+}
+
+/// Prints a value as JSON.
+pub fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
+    print(&json(value)?)
+}
+
+/// Writes a value as JSON to a file, whole or not at all; `-` is standard output.
+pub fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<(), Failure> {
+    let text = json(value)?;
+    if path.as_os_str() == "-" {
+        return print(&text);
+    }
+    let shown = path.display().to_string();
+    // A device or pipe cannot be replaced; a file should not be left half-written.
+    let is_special = fs::metadata(path).is_ok_and(|about| !about.is_file());
+    let written = if is_special {
+        fs::write(path, text)
+    } else {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(format!(".partial-{}", std::process::id()));
+        fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
+            // The first error is the one to report.
+            let _ = fs::remove_file(&partial);
+        })
+    };
+    written.map_err(|error| Failure::writing(&shown, &error))
+}
+
+fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::failed)
+}
+
+/// A buffered standard output for long listings.
+pub fn lines(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::writing("standard output", &error))
+}

@@ -1,0 +1,69 @@
+//! Tables for people, and how their figures are written.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+/// Stands for a figure that does not apply.
+pub const NONE: &str = "–";
+
+/// A table whose first column is text and the others figures.
+pub fn figures(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// A table of text.
+pub fn text(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
+    table
+}
+
+/// A table as text that ends its last line.
+pub fn shown(table: &Table) -> String {
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Three significant digits, without an exponent where one can do without.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if !size.is_finite() => NONE.to_owned(),
+        size if size >= 1e9 || size < 1e-3 => format!("{value:.2e}"),
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.9995 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// The same, or a dash.
+pub fn optional(value: Option<f64>) -> String {
+    value.map_or_else(|| NONE.to_owned(), number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_keep_three_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (123_456.0, "123456"),
+            (99.96, "100"),
+            (12.345, "12.3"),
+            (1.234, "1.23"),
+            (0.0412, "0.041"),
+            (1.5e-5, "1.50e-5"),
+            (2.5e12, "2.50e12"),
+        ] {
+            assert_eq!(number(value), text);
+        }
+        assert_eq!(optional(None), "–");
+        assert_eq!(number(f64::NAN), "–");
+    }
+}

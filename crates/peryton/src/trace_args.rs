@@ -1,0 +1,139 @@
+//! How traces are named on the command line, wherever they are read.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use peryton_trace::{
+    Format, Join, OpenOptions, Reader, Request, Skipped, Source, SynthSource, SynthSpec, TraceError, open_all,
+};
+
+use crate::failure::Failure;
+
+/// Options of reading a trace.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TraceArgs {
+    /// Format of the trace, where it cannot be told from its start
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Skip bad lines and records, and count them, instead of stopping at the first
+    #[arg(long)]
+    pub skip_bad: bool,
+    /// Read only these volumes (ASUs, disks) of the trace, such as 0,2
+    #[arg(long, value_name = "N,N...", value_delimiter = ',')]
+    pub volumes: Option<Vec<u32>>,
+    /// Lay the volumes of the trace one after the other on one address space
+    #[arg(long)]
+    pub concatenate: bool,
+}
+
+impl TraceArgs {
+    fn options(&self) -> OpenOptions {
+        OpenOptions {
+            format: self.format,
+            skip_bad: self.skip_bad,
+            volumes: self.volumes.clone(),
+            concatenate: self.concatenate,
+            ..OpenOptions::default()
+        }
+    }
+
+    /// Opens the files as one trace.
+    pub fn open(&self, paths: &[PathBuf]) -> Result<Reader, TraceError> {
+        open_all(paths, Join::ByTime, &self.options())
+    }
+
+    /// Opens a trace, or draws one if the file is a specification (`.toml`); what was skipped goes to `skipped`.
+    pub fn source(&self, paths: &[PathBuf], skipped: &Counted) -> Result<Box<dyn Source>, SourceError> {
+        if let [path] = paths
+            && is_specification(path)
+        {
+            let spec = SynthSpec::load(path)?;
+            return Ok(Box::new(SynthSource::new(&spec, &path.display().to_string())?));
+        }
+        Ok(Box::new(Watched { reader: self.open(paths)?, skipped: skipped.clone() }))
+    }
+}
+
+/// Why a trace cannot be opened or drawn.
+#[derive(Debug)]
+pub enum SourceError {
+    /// The trace.
+    Trace(TraceError),
+    /// The specification.
+    Synth(peryton_trace::SynthError),
+}
+
+impl From<TraceError> for SourceError {
+    fn from(error: TraceError) -> SourceError {
+        SourceError::Trace(error)
+    }
+}
+impl From<peryton_trace::SynthError> for SourceError {
+    fn from(error: peryton_trace::SynthError) -> SourceError {
+        SourceError::Synth(error)
+    }
+}
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Failure {
+        match error {
+            SourceError::Trace(error) => error.into(),
+            SourceError::Synth(error) => error.into(),
+        }
+    }
+}
+
+/// Whether a file is a specification to draw a trace from.
+pub fn is_specification(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "toml")
+}
+
+/// How a trace of these files is called: without their folders.
+pub fn name(paths: &[PathBuf]) -> String {
+    let names = paths.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
+    names.collect::<Vec<_>>().join(" + ")
+}
+
+/// What was skipped in a trace that was read to its end.
+#[derive(Clone, Default)]
+pub struct Counted(Arc<Mutex<Option<Skipped>>>);
+
+impl Counted {
+    fn set(&self, skipped: Skipped) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(skipped);
+    }
+
+    /// Tells the user on standard error, if anything was skipped.
+    pub fn report(&self) {
+        if let Some(skipped) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            warn_skipped(skipped);
+        }
+    }
+}
+
+/// Tells the user on standard error, if anything was skipped.
+pub fn warn_skipped(skipped: &Skipped) {
+    if skipped.count > 0 {
+        let first = skipped.first.first().map_or(String::new(), |first| format!(", the first: {first}"));
+        eprintln!("peryton: skipped {} bad lines or records{first}", skipped.count);
+    }
+}
+
+/// A reader whose count of skipped lines survives it.
+struct Watched {
+    reader: Reader,
+    skipped: Counted,
+}
+
+impl Source for Watched {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        self.reader.next_batch(batch)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.skipped.set(self.reader.skipped());
+    }
+}

@@ -1,0 +1,220 @@
+//! `peryton sim`: a trace on one or several designs.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use peryton_sim::{Design, DeviceReport, Fit, LatencySummary, Options, Replay, Report, SimError};
+use peryton_trace::TraceError;
+
+use crate::{
+    failure::Failure,
+    output, table,
+    trace_args::{self, Counted, SourceError, TraceArgs},
+};
+
+/// Options of `peryton sim`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Design files
+    #[arg(required = true, value_name = "DESIGN.toml")]
+    designs: Vec<PathBuf>,
+    /// The trace; a specification (.toml) is drawn from; several are merged by time
+    #[arg(long, required = true, value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    #[command(flatten)]
+    trace_args: TraceArgs,
+    /// When requests arrive: as recorded, one after the other without think time, or N in flight at all times
+    #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
+    replay: Replay,
+    /// Timed replay this many times faster than recorded
+    #[arg(long, value_name = "X")]
+    speed: Option<f64>,
+    /// Fill the map as a scan of the volume would before the first request, and begin with used flash
+    #[arg(long)]
+    warm_up: bool,
+    /// Replay this many requests before the measured ones
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warm_up_requests: u64,
+    /// Stop after this many requests
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// What to do with requests past the end of the volume
+    #[arg(long, value_enum, default_value_t = FitArg::Error)]
+    fit: FitArg,
+    /// Set a key of the designs, such as placement.promotion.threshold=1
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Write the reports as JSON to a file (- for standard output, in place of the table)
+    #[arg(long, value_name = "OUT")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum FitArg {
+    /// Stop with an error
+    Error,
+    /// Take the offset modulo the size of the volume
+    Wrap,
+    /// Leave them out, and count them
+    Skip,
+}
+
+/// Replays and reports.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let options = options(&args)?;
+    let designs = designs(&args)?;
+    let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
+    if from_stdin && designs.len() > 1 {
+        return Err(Failure::bad_input(
+            "--trace -: standard input can be read only once: save the trace in a file, or give one design",
+        ));
+    }
+    let skipped = Counted::default();
+    // A specification that cannot be drawn from is told before the simulations start; a trace is not opened twice from
+    // a pipe.
+    if !from_stdin {
+        args.trace_args.source(&args.trace, &skipped)?;
+    }
+    let reports = simulate(&designs, &args, &options, &skipped)?;
+    skipped.report();
+    for report in &reports {
+        warn(report);
+    }
+    match &args.json {
+        Some(path) if path.as_os_str() == "-" => return output::write_json(path, &reports),
+        Some(path) => output::write_json(path, &reports)?,
+        None => {}
+    }
+    output::print(&shown(&reports))
+}
+
+fn options(args: &Args) -> Result<Options, Failure> {
+    let replay = match (args.replay, args.speed) {
+        (replay, None) => replay,
+        (Replay::Timed { .. }, Some(speed)) if speed > 0.0 && speed.is_finite() => Replay::Timed { speed },
+        (Replay::Timed { .. }, Some(speed)) => {
+            return Err(Failure::bad_input(format!("--speed {speed}: give a number above 0, such as 2")));
+        }
+        (_, Some(_)) => return Err(Failure::bad_input("--speed: only --replay timed has a speed, leave it out")),
+    };
+    let fit = match args.fit {
+        FitArg::Error => Fit::Strict,
+        FitArg::Wrap => Fit::Wrap,
+        FitArg::Skip => Fit::Skip,
+    };
+    Ok(Options { replay, fit, warm_up: args.warm_up, warm_up_requests: args.warm_up_requests, limit: args.limit })
+}
+
+fn designs(args: &Args) -> Result<Vec<Design>, Failure> {
+    let load = |path: &PathBuf| Design::load(path, &args.set);
+    let designs = args.designs.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+    for (index, text) in args.set.iter().enumerate() {
+        if designs.iter().all(|design| design.ignored_overrides.contains(&index)) {
+            return Err(Failure::bad_input(format!("--set {text}: does not apply to any of the designs: remove it")));
+        }
+    }
+    Ok(designs)
+}
+
+fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counted) -> Result<Vec<Report>, Failure> {
+    let bar = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {human_pos} requests simulated, {per_sec}")
+        .expect("the template is a constant");
+    bar.set_style(style);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let so_far: Vec<AtomicU64> = designs.iter().map(|_| AtomicU64::new(0)).collect();
+    let progress = |design: usize, requests: u64| {
+        let before = so_far[design].swap(requests, Relaxed);
+        bar.inc(requests.saturating_sub(before));
+    };
+    let trace = || {
+        args.trace_args.source(&args.trace, skipped).map_err(|error| match error {
+            SourceError::Trace(error) => error,
+            // It was read once before the simulations started.
+            SourceError::Synth(error) => {
+                TraceError::Io { path: trace_args::name(&args.trace), source: io::Error::other(error) }
+            }
+        })
+    };
+    let result = peryton_sim::run(designs, &trace_args::name(&args.trace), &trace, options, &progress);
+    bar.finish_and_clear();
+    result.map_err(|error: SimError| error.into())
+}
+
+/// What the reader of a table would not see.
+fn warn(report: &Report) {
+    let (wrapped, skipped, failed) = (report.wrapped_requests, report.skipped_requests, report.failed_requests);
+    for (count, what) in [
+        (wrapped, "lay past the end of the volume and were wrapped"),
+        (skipped, "lay past the end of the volume and were skipped"),
+        (failed, "were answered with an error"),
+    ] {
+        if count > 0 {
+            eprintln!("peryton: {}: {count} requests {what}", report.design);
+        }
+    }
+}
+
+const HEADER: &[&str] = &[
+    "design",
+    "IOPS",
+    "MiB/s",
+    "read ms\nmean",
+    "\np50",
+    "\np99",
+    "\np99.9",
+    "write ms\nmean",
+    "\np50",
+    "\np99",
+    "\np99.9",
+    "fast\nhit %",
+    "moves",
+    "energy\nJ",
+    "power\nW",
+    "standby\n%",
+    "SSD wear\neu",
+    "lifetime\nyears",
+];
+
+fn shown(reports: &[Report]) -> String {
+    let mut table = table::figures(HEADER);
+    for report in reports {
+        let mut row = vec![report.design.clone(), table::optional(report.iops), table::optional(report.mib_per_s)];
+        row.extend(latency(report.latency_us.read.as_ref()));
+        row.extend(latency(report.latency_us.write.as_ref()));
+        row.push(table::optional(report.fast_hit_ratio.map(|ratio| ratio * 100.0)));
+        let moves = report.moves.as_ref().map(|moves| moves.promotions + moves.demotions + moves.writebacks);
+        row.push(moves.map_or_else(|| table::NONE.to_owned(), |moves| moves.to_string()));
+        row.push(table::optional(report.energy_j));
+        row.push(table::optional(report.mean_power_w));
+        row.push(table::optional(standby_percent(report)));
+        row.push(table::optional(ssd_wear_eu(report)));
+        row.push(table::optional(report.lifetime_years));
+        table.add_row(row);
+    }
+    table::shown(&table)
+}
+
+fn latency(summary: Option<&LatencySummary>) -> [String; 4] {
+    let ms = |us: fn(&LatencySummary) -> f64| table::optional(summary.map(|summary| us(summary) / 1e3));
+    [ms(|s| s.mean), ms(|s| s.p50), ms(|s| s.p99), ms(|s| s.p999)]
+}
+
+/// The share of the measured span that the devices which can stand by did so.
+fn standby_percent(report: &Report) -> Option<f64> {
+    let spans: Vec<f64> = report.devices.iter().filter_map(|(_, device)| device.standby_s).collect();
+    let whole = report.simulated_s * spans.len() as f64;
+    (whole > 0.0).then(|| spans.iter().sum::<f64>() / whole * 100.0)
+}
+
+/// Of the most worn device that is no disk.
+fn ssd_wear_eu(report: &Report) -> Option<f64> {
+    let is_flash = |device: &&DeviceReport| device.start_stops.is_none();
+    let wear = report.devices.iter().map(|(_, device)| device).filter(is_flash).filter_map(|device| device.wear_eu);
+    wear.max_by(f64::total_cmp)
+}

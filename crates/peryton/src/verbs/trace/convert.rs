@@ -1,0 +1,37 @@
+//! `peryton trace convert`: any trace as Parquet.
+
+use std::path::PathBuf;
+
+use super::writer;
+use crate::{
+    failure::Failure,
+    trace_args::{self, TraceArgs},
+};
+
+/// Options of `peryton trace convert`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Traces, merged by time; the last is the file to write where --output is not given
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT.parquet")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    trace_args: TraceArgs,
+}
+
+/// Reads and writes.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let mut files = args.files;
+    let output = match args.output {
+        Some(output) => output,
+        None if files.len() > 1 => files.pop().expect("there are at least two"),
+        None => return Err(Failure::bad_input("give the file to write: peryton trace convert TRACE OUT.parquet")),
+    };
+    let mut reader = args.trace_args.open(&files)?;
+    let requests = writer::write_all(&mut reader, &output, &trace_args::name(&files))?;
+    trace_args::warn_skipped(&reader.skipped());
+    eprintln!("peryton: wrote {requests} requests to {}", output.display());
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! `peryton trace synth`: a trace drawn from a specification.
+
+use std::path::PathBuf;
+
+use peryton_trace::{SynthSource, SynthSpec};
+
+use super::writer;
+use crate::{failure::Failure, trace_args};
+
+/// Options of `peryton trace synth`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The specification
+    #[arg(value_name = "SPEC.toml")]
+    spec: PathBuf,
+    /// The file to write
+    #[arg(value_name = "OUT.parquet", required_unless_present = "output")]
+    out: Option<PathBuf>,
+    /// The file to write
+    #[arg(short, long, value_name = "OUT.parquet", conflicts_with = "out")]
+    output: Option<PathBuf>,
+    /// Another seed than the specification's
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// Draws and writes.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut spec = SynthSpec::load(&args.spec)?;
+    if let Some(seed) = args.seed {
+        spec.seed = seed;
+    }
+    let mut source = SynthSource::new(&spec, &args.spec.display().to_string())?;
+    let output = args.output.as_ref().or(args.out.as_ref()).expect("clap asks for one");
+    let origin = format!("drawn from {}, seed {}", trace_args::name(std::slice::from_ref(&args.spec)), spec.seed);
+    let requests = writer::write_all(&mut source, output, &origin)?;
+    eprintln!("peryton: wrote {requests} requests to {}", output.display());
+    Ok(())
+}
