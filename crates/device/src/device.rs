@@ -6,7 +6,7 @@ use crate::{Accepted, DeviceStats, Disk, Fixed, Flash, Io, PowerState, Tag};
 #[derive(Debug)]
 pub enum Device {
     /// Constant latency.
-    Fixed(Fixed),
+    Fixed(Box<Fixed>),
     /// Magnetic disk.
     Disk(Box<Disk>),
     /// Flash.

@@ -300,7 +300,8 @@ impl Profile {
             Model::Flash(flash) => Device::Flash(Box::new(Flash::new(flash, self.capacity, used, seed).map_err(fail)?)),
             Model::Disk(disk) => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
             Model::Fixed(fixed) => {
-                Device::Fixed(Fixed::new(&fixed::Parameters { capacity: used, ..fixed.clone() }).map_err(fail)?)
+                let parameters = fixed::Parameters { capacity: used, ..fixed.clone() };
+                Device::Fixed(Box::new(Fixed::new(&parameters).map_err(fail)?))
             }
         })
     }

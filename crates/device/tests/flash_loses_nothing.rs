@@ -41,7 +41,7 @@ fn parameters(
         program_uj = 50
         erase_uj = 200"#
     ))
-    .unwrap()
+    .expect("parameters")
 }
 
 fn operation() -> impl Strategy<Value = (u8, u64, u64, u64)> {

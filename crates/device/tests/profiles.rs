@@ -52,7 +52,7 @@ fn compare(profile: &Profile, measured: &Measured) -> Vec<String> {
 
 /// The solid-state profiles; `disk_profiles.rs` does the same for disks.
 fn solid_state() -> impl Iterator<Item = Profile> {
-    let all = Profile::shipped().map(|name| Profile::named(name).unwrap());
+    let all = Profile::shipped().map(|name| Profile::named(name).expect("a shipped profile"));
     all.filter(|profile| profile.class != Class::Hdd)
 }
 
