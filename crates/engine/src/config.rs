@@ -77,6 +77,127 @@ pub enum Replacement {
     Arc,
 }
 
+/// What admission goes by ("Mixed SSD arrays", section III).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdmitBy {
+    /// Every miss is admitted.
+    #[default]
+    All,
+    /// Requests of no more than `threshold` bytes.
+    Size,
+    /// Extents referenced more than `threshold` times while in a history as long as the cache has extents (2Q's second
+    /// queue).
+    Hotness,
+    /// Extents whose reference count is among the highest `threshold` (a share, such as 0.1) of that history.
+    HottestShare,
+    /// A random `threshold` (from 0 to 1) of all misses.
+    Probability,
+}
+
+/// A fixed threshold, or one that adapts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Threshold {
+    /// In the unit of its [`AdmitBy`].
+    Fixed(f64),
+    /// Found by sampling.
+    Adaptive(Adaptive),
+}
+
+/// The adaptive threshold ("Mixed SSD arrays", section V-B).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adaptive {
+    /// Share of the extents that are sampled, above 0 and at most 0.5.
+    pub rate: f64,
+    /// Among how many sampled caches they are divided.
+    pub caches: u32,
+    /// Sampled caches whose mean latency is above this are out; where all are, everything is admitted.
+    pub target_latency: Option<Nanos>,
+    /// How often the threshold is set anew.
+    pub frame: Nanos,
+    /// α of equations (12) and (14): the weight of the past. The paper: 0.8 at a rate of 1 %, 0.9 at 5 and 10 %.
+    pub smoothing: f64,
+    /// What is minimised.
+    pub objective: Objective,
+}
+
+/// The product of mean latency and reciprocal lifetime, each to the power of its weight: latency over lifetime (the
+/// paper's metric) for weights of one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// Weight of the mean latency.
+    pub latency: f64,
+    /// Weight of the wear, the reciprocal of the lifetime.
+    pub wear: f64,
+}
+
+impl Default for Objective {
+    fn default() -> Objective {
+        Objective { latency: 1.0, wear: 1.0 }
+    }
+}
+
+impl Objective {
+    /// Lower is better.
+    pub fn score(&self, latency_s: f64, lifetime_s: f64) -> f64 {
+        // A device that does not wear leaves the latency to decide.
+        let wear = if lifetime_s.is_finite() { lifetime_s.powf(-self.wear) } else { 1.0 };
+        latency_s.powf(self.latency) * wear
+    }
+}
+
+/// Which misses may bring their extents into the cache (caching).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admission {
+    /// What it goes by.
+    pub by: AdmitBy,
+    /// Above or below what.
+    pub threshold: Threshold,
+    /// For `probability`, and for which extents are sampled.
+    pub seed: u64,
+    /// For each device how much can be written to it in its life; `None` where writing does not wear it. The adaptive
+    /// threshold weighs lifetimes by it.
+    pub endurance: Vec<Option<Bytes>>,
+}
+
+impl Default for Admission {
+    fn default() -> Admission {
+        Admission { by: AdmitBy::All, threshold: Threshold::Fixed(1.0), seed: 1, endurance: Vec::new() }
+    }
+}
+
+impl Admission {
+    fn check(&self) -> Result<(), TuningError> {
+        let range = |key, value: f64, remedy| Err(TuningError::Range { key, value: value.to_string(), remedy });
+        match &self.threshold {
+            Threshold::Fixed(value) => {
+                let share = matches!(self.by, AdmitBy::Probability | AdmitBy::HottestShare);
+                if !value.is_finite() || *value < 0.0 || (share && *value > 1.0) {
+                    return range("admission.threshold", *value, "use a share from 0 to 1, a size, or a count");
+                }
+            }
+            Threshold::Adaptive(adaptive) => {
+                if matches!(self.by, AdmitBy::All | AdmitBy::HottestShare) {
+                    return Err(TuningError::NotApplicable { key: "admission.adaptive" });
+                }
+                if !(adaptive.rate > 0.0 && adaptive.rate <= 0.5) {
+                    return range("admission.adaptive.rate", adaptive.rate, "use a share above 0 and up to 0.5");
+                }
+                if !(2..=64).contains(&adaptive.caches) {
+                    return range("admission.adaptive.caches", f64::from(adaptive.caches), "use 2 to 64");
+                }
+                if !(0.0..1.0).contains(&adaptive.smoothing) {
+                    return range("admission.adaptive.smoothing", adaptive.smoothing, "use 0 or more, and less than 1");
+                }
+                if adaptive.frame == Nanos::ZERO {
+                    return range("admission.adaptive.frame", 0.0, "use a time such as 10s");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Everything that can be changed while the drive runs: all of GreenDM's Table I but the extent size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
@@ -94,6 +215,8 @@ pub struct Tuning {
     pub write: WritePolicy,
     /// Replacement policy.
     pub replacement: Replacement,
+    /// Admission policy (caching).
+    pub admission: Admission,
     /// The longest write-back queue (caching, write-back); extents that find it full stay dirty until evicted.
     pub writeback_queue: u32,
     /// How long a dirty extent waits in the queue before it is written back, to gather overwrites.
@@ -117,6 +240,7 @@ impl Default for Tuning {
             max_moves: 16,
             write: WritePolicy::Back,
             replacement: Replacement::Wsclock,
+            admission: Admission::default(),
             writeback_queue: 1024,
             writeback_delay: Nanos::ZERO,
             commit_interval: Nanos::from_s(5),
@@ -142,6 +266,6 @@ impl Tuning {
         if self.read_effect == Some(0) {
             return range("endurance.read_effect", 0, "use 1 or more, or leave it out if reads do not wear");
         }
-        Ok(())
+        self.admission.check()
     }
 }

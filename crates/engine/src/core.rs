@@ -52,6 +52,7 @@ pub(crate) struct InFlight {
     pub(crate) at: Bytes,
     pub(crate) len: Bytes,
     pub(crate) buffer: Buffer,
+    began: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +62,12 @@ struct DeviceState {
     standby: bool,
     /// Something completed that no flush has covered yet.
     unflushed: bool,
+    /// Mean time of a read and of a write, the latest weighing most.
+    latency: [Nanos; 2],
 }
+
+/// The weight of the newest sample of a mean latency is 2 to the power of minus this.
+const LATENCY_SHIFT: u32 = 6;
 
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -70,19 +76,28 @@ pub(crate) struct Core {
     requests: Slab<HostRequest>,
     in_flight: Slab<InFlight>,
     devices: Vec<DeviceState>,
+    /// The time of the call that is being served.
+    pub(crate) now: Nanos,
     /// Never later than the next moment at which a timer is due.
     deadline: Nanos,
 }
 
 impl Core {
     pub(crate) fn new(devices: usize, tuning: Tuning) -> Core {
-        let state = DeviceState { in_flight: 0, idle_since: Nanos::ZERO, standby: false, unflushed: false };
+        let state = DeviceState {
+            in_flight: 0,
+            idle_since: Nanos::ZERO,
+            standby: false,
+            unflushed: false,
+            latency: [Nanos::ZERO; 2],
+        };
         Core {
             tuning,
             ledger: Ledger::new(devices),
             requests: Slab::new(),
             in_flight: Slab::new(),
             devices: vec![state; devices],
+            now: Nanos::ZERO,
             deadline: Nanos::ZERO,
         }
     }
@@ -143,7 +158,7 @@ impl Core {
         out: &mut Commands,
     ) {
         self.ledger.read(device, len, cause);
-        let io = self.start(InFlight { purpose, device, op: Op::Read, at, len, buffer });
+        let io = self.start(InFlight { purpose, device, op: Op::Read, at, len, buffer, began: self.now });
         out.push(Command::Read { io, device, at, len, buffer, cause });
     }
 
@@ -158,7 +173,7 @@ impl Core {
         out: &mut Commands,
     ) {
         self.ledger.wrote(device, len, cause);
-        let io = self.start(InFlight { purpose, device, op: Op::Write, at, len, buffer });
+        let io = self.start(InFlight { purpose, device, op: Op::Write, at, len, buffer, began: self.now });
         out.push(Command::Write { io, device, at, len, buffer, cause });
     }
 
@@ -170,13 +185,29 @@ impl Core {
         out: &mut Commands,
     ) {
         self.ledger.devices[device.index()].discards += 1;
-        let io = self.start(InFlight { purpose, device, op: Op::Discard, at, len, buffer: Buffer::Metadata });
+        let io = self.start(InFlight {
+            purpose,
+            device,
+            op: Op::Discard,
+            at,
+            len,
+            buffer: Buffer::Metadata,
+            began: self.now,
+        });
         out.push(Command::Discard { io, device, at, len });
     }
 
     pub(crate) fn zero(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, purpose: Purpose, out: &mut Commands) {
         self.ledger.devices[device.index()].discards += 1;
-        let io = self.start(InFlight { purpose, device, op: Op::Discard, at, len, buffer: Buffer::Metadata });
+        let io = self.start(InFlight {
+            purpose,
+            device,
+            op: Op::Discard,
+            at,
+            len,
+            buffer: Buffer::Metadata,
+            began: self.now,
+        });
         out.push(Command::Zero { io, device, at, len });
     }
 
@@ -190,7 +221,15 @@ impl Core {
         state.unflushed = false;
         self.ledger.devices[device.index()].flushes += 1;
         let none = Bytes::ZERO;
-        let io = self.start(InFlight { purpose, device, op: Op::Flush, at: none, len: none, buffer: Buffer::Metadata });
+        let io = self.start(InFlight {
+            purpose,
+            device,
+            op: Op::Flush,
+            at: none,
+            len: none,
+            buffer: Buffer::Metadata,
+            began: self.now,
+        });
         out.push(Command::Flush { io, device });
         true
     }
@@ -203,6 +242,11 @@ impl Core {
         let state = &mut self.devices[command.device.index()];
         assert!(state.in_flight > 0, "command {} completed twice", io.0);
         state.in_flight -= 1;
+        if let Op::Read | Op::Write = command.op {
+            let mean = &mut state.latency[command.op as usize].0;
+            let took = now.saturating_sub(command.began).0;
+            *mean = if *mean == 0 { took } else { *mean - (*mean >> LATENCY_SHIFT) + (took >> LATENCY_SHIFT) };
+        }
         match command.op {
             Op::Read => {}
             Op::Write | Op::Discard => state.unflushed = true,
@@ -220,6 +264,11 @@ impl Core {
             }
         }
         command
+    }
+
+    /// Mean time that reads and writes of a device take of late.
+    pub(crate) fn latency(&self, device: DeviceId) -> [Nanos; 2] {
+        self.devices[device.index()].latency
     }
 
     // Timers.

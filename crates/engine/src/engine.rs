@@ -3,6 +3,7 @@
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
+    admission::AdaptiveView,
     command::{Commands, DeviceId, IoId, Request, RequestId},
     config::{Config, Placement, Tuning},
     core::{Core, Purpose},
@@ -82,6 +83,7 @@ impl Engine {
     #[inline]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         let core = &mut self.core;
+        core.now = now;
         core.ledger.requests[request.op as usize] += 1;
         let index = core.begin(id);
         let end = request.offset.0.checked_add(request.len.0);
@@ -110,6 +112,7 @@ impl Engine {
     pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>, out: &mut Commands) {
         let failed = result.is_err();
         let core = &mut self.core;
+        core.now = now;
         let command = core.finish(now, io, failed);
         match (command.purpose, &mut self.placed) {
             (Purpose::Host { request, first, count }, Placed::Hybrid(hybrid)) => {
@@ -137,6 +140,7 @@ impl Engine {
         if now < self.core.deadline() {
             return self.deadline();
         }
+        self.core.now = now;
         self.core.clear_deadline();
         if let Placed::Hybrid(hybrid) = &mut self.placed {
             hybrid.tick(&mut self.core, now, out);
@@ -160,6 +164,7 @@ impl Engine {
             hybrid.check(&tuning)?;
         }
         let before = std::mem::replace(&mut self.core.tuning, tuning);
+        self.core.now = now;
         self.core.due(now);
         if let Placed::Hybrid(hybrid) = &mut self.placed {
             hybrid.retuned(&mut self.core, &before, now, out);
@@ -203,6 +208,14 @@ impl Engine {
     pub fn check_invariants(&self) {
         if let Placed::Hybrid(hybrid) = &self.placed {
             hybrid.check_invariants(self.core.is_idle());
+        }
+    }
+
+    /// Where the adaptive admission threshold stands; `None` where it is fixed or there is no admission.
+    pub fn adaptive_admission(&self) -> Option<AdaptiveView> {
+        match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.adaptive_admission(),
+            _ => None,
         }
     }
 

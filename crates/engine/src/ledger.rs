@@ -17,6 +17,8 @@ pub struct Ledger {
     pub fast_hits: u64,
     /// Accesses that needed the slow device.
     pub fast_misses: u64,
+    /// Misses that admission kept out of the fast device.
+    pub bypassed: u64,
     /// Accesses that waited for a promotion and were served from its buffer, saving a fast-device access each
     /// (GreenDM, section 2.3).
     pub served_from_ram: u64,

@@ -4,6 +4,7 @@
 //! ([`Engine::tick`]), and carries out the [`Command`]s that come back. The engine never knows whether a completion
 //! came from a device model or from a device: the simulator and the live drive run this very code.
 
+mod admission;
 mod command;
 mod commit;
 mod config;
@@ -16,11 +17,17 @@ mod free_map;
 mod hybrid;
 mod ledger;
 mod linear;
+mod queues;
+mod recent;
 mod replacement;
 mod slab;
 
+pub use admission::AdaptiveView;
 pub use command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
-pub use config::{Config, Hybrid, MOST_MOVES, Placement, Replacement, Tuning, WritePolicy};
+pub use config::{
+    Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement, Threshold, Tuning,
+    WritePolicy,
+};
 pub use engine::Engine;
 pub use error::{ConfigError, DeviceError, RequestError, TuningError};
 pub use ledger::{Cancelled, DeviceLedger, Ledger, Moves};

@@ -1,6 +1,6 @@
 //! Caching (GreenDM, section 2.3): every extent has its home on the slow device; the fast device holds copies.
 
-use peryton_units::{Nanos, Op};
+use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Fragment, Hybrid, Release, Route, moves::Drained};
 use crate::{command::Commands, config::WritePolicy, core::Core, extent_map::Place};
@@ -20,6 +20,9 @@ impl Hybrid {
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
+        if fragment.first && !self.gate.is_open() {
+            self.show_to_admission(core, now, fragment);
+        }
         let extent = &self.extents[fragment.extent as usize];
         let Some(slot) = extent.slot() else {
             let home = self.home(fragment.extent);
@@ -27,8 +30,8 @@ impl Hybrid {
                 return self.direct(now, fragment, home);
             }
             // A write that goes around the cache does not bring its extent in.
-            let may_promote = fragment.op == Op::Read || core.tuning.write != WritePolicy::Around;
-            if may_promote {
+            let around = fragment.op == Op::Write && core.tuning.write == WritePolicy::Around;
+            if !around && self.admits(core, fragment) {
                 if self.misses_and_promotes(core, now, fragment, out) {
                     return Route::Taken;
                 }
@@ -66,6 +69,27 @@ impl Hybrid {
         core.ledger.fast_hits += u64::from(fragment.first);
         self.policy.accessed(slot);
         self.direct(now, fragment, Place(slot.0))
+    }
+
+    /// Whether a miss may bring its extent in.
+    #[inline]
+    fn admits(&mut self, core: &mut Core, fragment: Fragment) -> bool {
+        if self.gate.is_open() || !fragment.first {
+            return true;
+        }
+        let admitted = self.gate.admits(fragment.miss());
+        core.ledger.bypassed += u64::from(!admitted);
+        admitted
+    }
+
+    fn show_to_admission(&mut self, core: &Core, now: Nanos, fragment: Fragment) {
+        if fragment.op == Op::Discard {
+            return;
+        }
+        if let Some(frame) = self.gate.observe(now, fragment.miss(), Bytes(u64::from(fragment.len))) {
+            let costs = self.admission_costs(core);
+            self.gate.end_frame(frame, costs);
+        }
     }
 
     /// Drops a clean copy, so that its slot may be used again after the next commit.

@@ -26,7 +26,16 @@ impl Hybrid {
         let mut run: Option<Run> = None;
         while offset < asked.len.0 {
             let len = (self.layout.extent_bytes - u64::from(within)).min(asked.len.0 - offset) as u32;
-            let fragment = Fragment { request, op: asked.op, extent, within, len, offset: Bytes(offset), first: true };
+            let fragment = Fragment {
+                request,
+                op: asked.op,
+                extent,
+                within,
+                len,
+                offset: Bytes(offset),
+                request_len: asked.len,
+                first: true,
+            };
             core.add_part(request);
             if let Route::Direct(device, at) = self.route(core, now, fragment, out) {
                 run = self.extend(core, run, fragment, device, at, out);

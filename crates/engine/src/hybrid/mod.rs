@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
+    admission::{AdaptiveView, AdmissionCosts, Gate, Miss, Wear},
     command::{Buffer, Commands, DeviceId, Request},
     commit::{Committed, Freed, Journal, MetadataLayout, Waiter},
     config::{Hybrid as Devices, Tuning},
@@ -55,10 +56,17 @@ pub(crate) struct Fragment {
     /// Offset within the extent, and length.
     within: u32,
     len: u32,
-    /// Offset within the request's buffer.
+    /// Offset within the request's buffer, and the length of the whole request.
     offset: Bytes,
+    request_len: Bytes,
     /// It has not been routed before: it counts in the ledger, and it may promote.
     first: bool,
+}
+
+impl Fragment {
+    fn miss(&self) -> Miss {
+        Miss { extent: self.extent, op: self.op, request_len: self.request_len }
+    }
 }
 
 /// Where a fragment goes.
@@ -199,6 +207,10 @@ impl Layout {
     }
 }
 
+fn new_gate(layout: &Layout, tuning: &Tuning) -> Gate {
+    Gate::new(&tuning.admission, layout.fast_usable, Bytes(layout.extent_bytes))
+}
+
 /// A tiering or caching drive.
 #[derive(Debug)]
 pub(crate) struct Hybrid {
@@ -208,6 +220,7 @@ pub(crate) struct Hybrid {
     /// For each slot of the fast device the extent in it plus one, zero for none.
     slots: Vec<u32>,
     policy: Policy,
+    gate: Gate,
     fast_free: FreeMap,
     /// Tiering only; caching has a home for each extent.
     slow_free: FreeMap,
@@ -248,6 +261,7 @@ impl Hybrid {
             extents: vec![Extent::default(); layout.extents as usize],
             slots: vec![0; layout.fast_slots as usize],
             policy: Policy::new(tuning.replacement, layout.fast_slots, layout.fast_usable),
+            gate: new_gate(&layout, tuning),
             fast_free: FreeMap::full(layout.fast_slots),
             slow_free: FreeMap::full(slow_free),
             stale: vec![0; places.div_ceil(64)],
@@ -295,6 +309,9 @@ impl Hybrid {
             for (_, slot) in residents {
                 self.policy.inserted(SlotIndex(slot), self.slots[slot as usize] - 1);
             }
+        }
+        if self.gate.differs(&core.tuning.admission) {
+            self.gate = new_gate(&self.layout, &core.tuning);
         }
         core.due(now);
         self.make_room(core, now, out);
@@ -483,6 +500,25 @@ impl Hybrid {
         let mut view = Self::view(&self.slots, &mut self.extents, core, now, clean_only);
         let slot = self.policy.victim(&mut view)?;
         Some(self.slots[slot.0 as usize] - 1)
+    }
+
+    pub(crate) fn adaptive_admission(&self) -> Option<AdaptiveView> {
+        self.gate.view()
+    }
+
+    /// What admission weighs: the latencies of late, and what the devices can still be written.
+    fn admission_costs(&self, core: &Core) -> AdmissionCosts {
+        let ([fast_read, fast_write], [slow_read, slow_write]) =
+            (core.latency(self.layout.fast), core.latency(self.layout.slow));
+        let wear = |device: DeviceId| {
+            let endurance = core.tuning.admission.endurance.get(device.index()).copied().flatten();
+            let written: u64 = core.ledger.devices[device.index()].bytes_written.iter().sum();
+            Wear { left: endurance.map(|endurance| endurance.saturating_sub(Bytes(written))) }
+        };
+        AdmissionCosts {
+            latency: [fast_read, fast_write, slow_read, slow_write],
+            wear: [wear(self.layout.fast), wear(self.layout.slow)],
+        }
     }
 
     fn move_buffer(&self, index: u32) -> Buffer {

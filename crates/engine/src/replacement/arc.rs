@@ -1,10 +1,8 @@
 //! ARC (Megiddo and Modha, FAST 2003): two LRU queues, for extents seen once and more than once, whose shares follow
 //! the ghosts that are asked for again.
 
-use super::{
-    SlotIndex, View,
-    lists::{Ghosts, Queues},
-};
+use super::{SlotIndex, View};
+use crate::{queues::Queues, recent::Recent};
 
 /// T1 and T2 of the paper; `ghosts` are B1 and B2.
 const ONCE: usize = 0;
@@ -13,7 +11,7 @@ const OFTEN: usize = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct Arc {
     queues: Queues<2>,
-    ghosts: [Ghosts; 2],
+    ghosts: [Recent<()>; 2],
     /// `p` of the paper: the target length of T1.
     target: u32,
     size: u32,
@@ -25,7 +23,7 @@ impl Arc {
     pub(super) fn new(slots: u32, usable: u32) -> Arc {
         Arc {
             queues: Queues::new(slots),
-            ghosts: [Ghosts::default(), Ghosts::default()],
+            ghosts: [Recent::default(), Recent::default()],
             target: 0,
             size: usable,
             incoming: None,
@@ -46,7 +44,7 @@ impl Arc {
     }
 
     pub(super) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        let ghost = self.ghosts[ONCE].take(extent) | self.ghosts[OFTEN].take(extent);
+        let ghost = self.ghosts[ONCE].take(extent).is_some() | self.ghosts[OFTEN].take(extent).is_some();
         self.queues.push(if ghost { OFTEN } else { ONCE }, slot);
         self.incoming = None;
     }
@@ -72,13 +70,13 @@ impl Arc {
             ONCE => size.saturating_sub(self.queues.len(ONCE) as usize),
             _ => (2 * size).saturating_sub(resident + self.ghosts[ONCE].len()),
         };
-        self.ghosts[queue].put(extent, most);
+        self.ghosts[queue].put(extent, (), most, |()| {});
     }
 
     pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
         let once = self.queues.len(ONCE);
         let tie = matches!(self.incoming, Some((_, true))) && once == self.target;
         let order = if once > 0 && (once > self.target || tie) { [ONCE, OFTEN] } else { [OFTEN, ONCE] };
-        order.into_iter().find_map(|queue| self.queues.oldest(queue, view))
+        order.into_iter().find_map(|queue| self.queues.oldest(queue, |slot| view.eligible(slot).is_some()))
     }
 }

@@ -1,6 +1,7 @@
 //! Least recently used.
 
-use super::{SlotIndex, View, lists::Queues};
+use super::{SlotIndex, View};
+use crate::queues::Queues;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Lru {
@@ -28,6 +29,6 @@ impl Lru {
     }
 
     pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
-        self.queue.oldest(0, view)
+        self.queue.oldest(0, |slot| view.eligible(slot).is_some())
     }
 }

@@ -1,7 +1,6 @@
 //! Which extent leaves the fast device. One file a policy; each sees slots, never places on the slow device.
 
 mod arc;
-mod lists;
 mod lru;
 mod s3fifo;
 mod two_queue;

@@ -1,10 +1,8 @@
 //! S3-FIFO (Yang et al., SOSP 2023): a small queue that lets one-hit wonders go early, a main queue with second
 //! chances, and ghosts of what the small queue let go.
 
-use super::{
-    SlotIndex, View,
-    lists::{Ghosts, Queues},
-};
+use super::{SlotIndex, View};
+use crate::{queues::Queues, recent::Recent};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -18,7 +16,7 @@ const MOST_SECOND_CHANCES: u32 = 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct S3Fifo {
     queues: Queues<2>,
-    ghosts: Ghosts,
+    ghosts: Recent<()>,
     frequency: Vec<u8>,
     /// A tenth of the cache, and as many ghosts as the main queue has slots.
     most_small: u32,
@@ -30,7 +28,7 @@ impl S3Fifo {
         let most_small = (usable / 10).max(1);
         S3Fifo {
             queues: Queues::new(slots),
-            ghosts: Ghosts::default(),
+            ghosts: Recent::default(),
             frequency: vec![0; slots as usize],
             most_small,
             most_ghosts: (usable - most_small) as usize,
@@ -39,7 +37,7 @@ impl S3Fifo {
 
     pub(super) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
         self.frequency[slot.0 as usize] = 0;
-        let queue = if self.ghosts.take(extent) { MAIN } else { SMALL };
+        let queue = if self.ghosts.take(extent).is_some() { MAIN } else { SMALL };
         self.queues.push(queue, slot);
     }
 
@@ -51,7 +49,7 @@ impl S3Fifo {
 
     pub(super) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         if evicted && self.queues.queue_of(slot) == Some(SMALL) {
-            self.ghosts.put(extent, self.most_ghosts);
+            self.ghosts.put(extent, (), self.most_ghosts, |()| {});
         }
         self.queues.unlink(slot);
     }
@@ -60,7 +58,7 @@ impl S3Fifo {
         for _ in 0..MOST_SECOND_CHANCES {
             let from_small = self.queues.len(SMALL) >= self.most_small || self.queues.len(MAIN) == 0;
             let queue = if from_small { SMALL } else { MAIN };
-            let Some(slot) = self.queues.oldest(queue, view) else { break };
+            let Some(slot) = self.queues.oldest(queue, |slot| view.eligible(slot).is_some()) else { break };
             let frequency = &mut self.frequency[slot.0 as usize];
             match queue {
                 SMALL if *frequency >= MOVE_ON => {
@@ -74,6 +72,6 @@ impl S3Fifo {
                 _ => return Some(slot),
             }
         }
-        [SMALL, MAIN].into_iter().find_map(|queue| self.queues.oldest(queue, view))
+        [SMALL, MAIN].into_iter().find_map(|queue| self.queues.oldest(queue, |slot| view.eligible(slot).is_some()))
     }
 }

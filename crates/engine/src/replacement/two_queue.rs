@@ -1,10 +1,8 @@
 //! 2Q, the full version (Johnson and Shasha, VLDB 1994, section 3): newcomers pass through a FIFO; only those that are
 //! asked for again soon after they left it enter the LRU queue.
 
-use super::{
-    SlotIndex, View,
-    lists::{Ghosts, Queues},
-};
+use super::{SlotIndex, View};
+use crate::{queues::Queues, recent::Recent};
 
 const IN: usize = 0;
 const MAIN: usize = 1;
@@ -12,7 +10,7 @@ const MAIN: usize = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct TwoQueue {
     queues: Queues<2>,
-    out: Ghosts,
+    out: Recent<()>,
     /// Kin and Kout of the paper: a quarter and half of the cache.
     most_in: u32,
     most_out: usize,
@@ -22,14 +20,14 @@ impl TwoQueue {
     pub(super) fn new(slots: u32, usable: u32) -> TwoQueue {
         TwoQueue {
             queues: Queues::new(slots),
-            out: Ghosts::default(),
+            out: Recent::default(),
             most_in: (usable / 4).max(1),
             most_out: (usable / 2) as usize,
         }
     }
 
     pub(super) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        let queue = if self.out.take(extent) { MAIN } else { IN };
+        let queue = if self.out.take(extent).is_some() { MAIN } else { IN };
         self.queues.push(queue, slot);
     }
 
@@ -43,13 +41,13 @@ impl TwoQueue {
 
     pub(super) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         if evicted && self.queues.queue_of(slot) == Some(IN) {
-            self.out.put(extent, self.most_out);
+            self.out.put(extent, (), self.most_out, |()| {});
         }
         self.queues.unlink(slot);
     }
 
     pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
         let order = if self.queues.len(IN) > self.most_in { [IN, MAIN] } else { [MAIN, IN] };
-        order.into_iter().find_map(|queue| self.queues.oldest(queue, view))
+        order.into_iter().find_map(|queue| self.queues.oldest(queue, |slot| view.eligible(slot).is_some()))
     }
 }

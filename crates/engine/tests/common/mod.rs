@@ -354,7 +354,7 @@ impl World {
     }
 
     pub fn random_tuning(&mut self, fast_extents: u32) -> Tuning {
-        use peryton_engine::{Replacement, WritePolicy};
+        use peryton_engine::{Adaptive, Admission, AdmitBy, Objective, Replacement, Threshold, WritePolicy};
         let rng = &mut self.rng;
         let high = rng.random_range(0..fast_extents.max(2) + 1);
         Tuning {
@@ -367,6 +367,24 @@ impl World {
             replacement: {
                 use Replacement::*;
                 [Wsclock, Lru, TwoQueue, S3fifo, Arc][rng.random_range(0..5)]
+            },
+            admission: {
+                let by = [AdmitBy::All, AdmitBy::Size, AdmitBy::Hotness, AdmitBy::Probability][rng.random_range(0..4)];
+                let adaptive = Adaptive {
+                    rate: 0.5,
+                    caches: rng.random_range(2..5),
+                    target_latency: rng.random_bool(0.5).then_some(Nanos::from_ms(1)),
+                    frame: Nanos::from_ms(rng.random_range(1..100)),
+                    smoothing: 0.8,
+                    objective: Objective::default(),
+                };
+                let threshold = match (by, rng.random_bool(0.5)) {
+                    (AdmitBy::All, _) => Threshold::Fixed(1.0),
+                    (_, true) => Threshold::Adaptive(adaptive),
+                    (AdmitBy::Size, false) => Threshold::Fixed(8192.0),
+                    (_, false) => Threshold::Fixed(0.5),
+                };
+                Admission { by, threshold, seed: rng.random_range(0..9), endurance: vec![Some(Bytes::gib(1)), None] }
             },
             writeback_queue: rng.random_range(0..20),
             writeback_delay: Nanos::from_ms(rng.random_range(0..50)),

@@ -1,0 +1,276 @@
+//! The adaptive threshold ("Mixed SSD arrays", section V-B, equations (11) to (14)): extents are sampled by hash into
+//! small shadow caches with a threshold each; after every time frame the one with the best score sets the threshold of
+//! the real cache. Memory and time per request do not depend on the size of the volume.
+
+use peryton_units::{Bytes, Nanos};
+use serde::Serialize;
+
+use super::{
+    Judge, Miss, mix,
+    shadow::{Shadow, Traffic},
+};
+use crate::config::{Adaptive, AdmitBy};
+
+/// What an access costs at this moment, as the engine has measured it, and what the devices have left to give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs {
+    /// Mean time of a read and a write of the cache, a read and a write of the storage.
+    pub(crate) latency: [Nanos; 4],
+    /// Cache and storage.
+    pub(crate) wear: [Wear; 2],
+}
+
+/// The life of one device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wear {
+    /// What it can still be written; `None` where writing does not wear it.
+    pub(crate) left: Option<Bytes>,
+}
+
+/// The state of the adaptive threshold, for reports.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AdaptiveView {
+    /// The threshold in force: bytes, references, or a probability.
+    pub threshold: f64,
+    /// Time frames evaluated.
+    pub frames: u64,
+    /// Frames in which no sampled cache met the target latency, so that everything was admitted.
+    pub frames_over_target: u64,
+    /// The thresholds of the sampled caches, each with its latest score (lower is better), where it had one.
+    pub sampled: Vec<(f64, Option<f64>)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Smoothed {
+    /// Bytes written per second to cache and storage, equation (12).
+    written_per_s: [f64; 2],
+    seen: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Adapting {
+    config: Adaptive,
+    by: AdmitBy,
+    shadows: Vec<Shadow>,
+    smoothed: Vec<Smoothed>,
+    scores: Vec<Option<f64>>,
+    /// Hashes below this are sampled; each shadow takes `per_shadow` of them.
+    sampled_below: u64,
+    per_shadow: u64,
+    seed: u64,
+    frame_began: Option<Nanos>,
+    threshold: f64,
+    frames: u64,
+    frames_over_target: u64,
+}
+
+/// Thresholds of the sampled caches, from admitting least to admitting all. The last is plain caching.
+fn thresholds(by: AdmitBy, caches: u32) -> Vec<f64> {
+    (1..=caches)
+        .map(|step| match by {
+            AdmitBy::Probability => f64::from(step) / f64::from(caches),
+            // 4 KiB, 8 KiB, …: the sizes that requests have.
+            AdmitBy::Size if step < caches => 4096.0 * 2f64.powi(step as i32 - 1),
+            AdmitBy::Size => SIZE_ADMITS_ALL,
+            AdmitBy::Hotness | AdmitBy::HottestShare => f64::from(caches - step),
+            AdmitBy::All => 1.0,
+        })
+        .collect()
+}
+
+/// Larger than any request: 1 GiB, so that smoothing towards and away from it still moves.
+const SIZE_ADMITS_ALL: f64 = 1_073_741_824.0;
+
+impl Adapting {
+    pub(super) fn new(by: AdmitBy, config: &Adaptive, seed: u64, slots: u32, extent: Bytes) -> Adapting {
+        let caches = config.caches.max(1);
+        let share = config.rate / f64::from(caches);
+        let size = ((f64::from(slots) * share) as u32).max(1);
+        let thresholds = thresholds(by, caches);
+        let shadows: Vec<Shadow> = (0u64..)
+            .zip(&thresholds)
+            .map(|(index, threshold)| {
+                let judge = Judge::new(by, *threshold, size as usize, seed.wrapping_add(index + 1));
+                Shadow::new(judge, size, extent)
+            })
+            .collect();
+        let per_shadow = (share * 2f64.powi(64)) as u64;
+        Adapting {
+            config: config.clone(),
+            by,
+            smoothed: vec![Smoothed::default(); shadows.len()],
+            scores: vec![None; shadows.len()],
+            sampled_below: per_shadow.saturating_mul(u64::from(caches)),
+            per_shadow: per_shadow.max(1),
+            shadows,
+            seed: mix(seed ^ 0xA5A5),
+            frame_began: None,
+            threshold: thresholds.last().copied().unwrap_or(1.0),
+            frames: 0,
+            frames_over_target: 0,
+        }
+    }
+
+    /// The threshold at which every miss is admitted.
+    pub(super) fn admit_all(&self) -> f64 {
+        thresholds(self.by, self.config.caches.max(1)).last().copied().unwrap_or(1.0)
+    }
+
+    /// Shows an access to the shadow cache that samples its extent. Returns the length of a frame at its end.
+    #[inline]
+    pub(super) fn observe(&mut self, now: Nanos, miss: Miss, len: Bytes) -> Option<Nanos> {
+        let hash = mix(u64::from(miss.extent) ^ self.seed);
+        if hash >= self.sampled_below {
+            return None;
+        }
+        let index = ((hash / self.per_shadow) as usize).min(self.shadows.len() - 1);
+        self.shadows[index].access(miss, len);
+        let began = *self.frame_began.get_or_insert(now);
+        let span = now.saturating_sub(began);
+        if span < self.config.frame {
+            return None;
+        }
+        self.frame_began = Some(now);
+        Some(span)
+    }
+
+    /// The new threshold, if anything was sampled in the frame.
+    pub(super) fn end_frame(&mut self, span: Nanos, costs: Costs) -> Option<f64> {
+        self.frames += 1;
+        let alpha = self.config.smoothing;
+        let scale = f64::from(self.config.caches.max(1)) / self.config.rate;
+        let mut best: Option<(f64, f64)> = None;
+        let mut any = false;
+        for (index, shadow) in self.shadows.iter_mut().enumerate() {
+            let traffic = std::mem::take(&mut shadow.traffic);
+            if traffic.accesses == 0 {
+                continue;
+            }
+            any = true;
+            let smoothed = &mut self.smoothed[index];
+            let seconds = span.as_s_f64().max(1e-9);
+            let rates = [traffic.cache_written, traffic.storage_written].map(|bytes| bytes as f64 * scale / seconds);
+            for (rate, before) in rates.into_iter().zip(&mut smoothed.written_per_s) {
+                *before = if smoothed.seen { alpha * *before + (1.0 - alpha) * rate } else { rate };
+            }
+            smoothed.seen = true;
+            let latency_s = mean_latency_s(&traffic, &costs);
+            let score = self.config.objective.score(latency_s, lifetime_s(smoothed, &costs));
+            self.scores[index] = Some(score);
+            let within = self.config.target_latency.is_none_or(|target| latency_s <= target.as_s_f64());
+            // Ties go to the one that admits more: it comes later.
+            if within && score.is_finite() && best.is_none_or(|(least, _)| score <= least) {
+                best = Some((score, shadow.judge.threshold));
+            }
+        }
+        if !any {
+            return None;
+        }
+        self.frames_over_target += u64::from(best.is_none());
+        let chosen = match best {
+            Some((_, threshold)) => threshold,
+            None => self.admit_all(),
+        };
+        // Equation (14).
+        self.threshold = alpha * self.threshold + (1.0 - alpha) * chosen;
+        Some(self.threshold)
+    }
+
+    pub(super) fn view(&self, threshold: f64) -> AdaptiveView {
+        let sampled = self.shadows.iter().zip(&self.scores).map(|(shadow, score)| (shadow.judge.threshold, *score));
+        AdaptiveView {
+            threshold,
+            frames: self.frames,
+            frames_over_target: self.frames_over_target,
+            sampled: sampled.collect(),
+        }
+    }
+}
+
+fn mean_latency_s(traffic: &Traffic, costs: &Costs) -> f64 {
+    let total: f64 =
+        traffic.served.iter().zip(costs.latency).map(|(count, latency)| *count as f64 * latency.as_s_f64()).sum();
+    total / traffic.accesses as f64
+}
+
+/// Equation (11): until the first of the two is worn out.
+fn lifetime_s(smoothed: &Smoothed, costs: &Costs) -> f64 {
+    smoothed
+        .written_per_s
+        .iter()
+        .zip(costs.wear)
+        .filter_map(|(rate, wear)| Some(wear.left?.0 as f64 / rate.max(1e-9)))
+        .fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_units::Op;
+
+    use super::*;
+    use crate::config::Objective;
+
+    fn adapting(by: AdmitBy, target_latency: Option<Nanos>) -> Adapting {
+        let config = Adaptive {
+            rate: 0.1,
+            caches: 10,
+            target_latency,
+            frame: Nanos::from_s(1),
+            smoothing: 0.8,
+            objective: Objective::default(),
+        };
+        Adapting::new(by, &config, 1, 10_000, Bytes::kib(4))
+    }
+
+    fn costs() -> Costs {
+        Costs {
+            latency: [Nanos::from_us(40), Nanos::from_us(200), Nanos::from_us(200), Nanos::from_us(1000)],
+            wear: [Wear { left: Some(Bytes(1 << 50)) }, Wear { left: Some(Bytes(6 << 49)) }],
+        }
+    }
+
+    fn run(adapting: &mut Adapting, extents: impl Iterator<Item = u32>, op: Op) -> f64 {
+        let mut threshold = adapting.admit_all();
+        for (step, extent) in (0u64..).zip(extents) {
+            let miss = Miss { extent, op, request_len: Bytes::kib(4) };
+            if let Some(frame) = adapting.observe(Nanos(step * 50_000), miss, Bytes::kib(4)) {
+                threshold = adapting.end_frame(frame, costs()).unwrap_or(threshold);
+            }
+        }
+        threshold
+    }
+
+    /// Section VI-C: reads without locality wear the cache for nothing, so they are sent past it.
+    #[test]
+    fn a_scan_is_kept_out_of_the_cache() {
+        let mut scan = adapting(AdmitBy::Probability, None);
+        let threshold = run(&mut scan, (0..2_000_000).map(|step| step % 1_500_000), Op::Read);
+        assert!(threshold < 0.2, "{threshold}: {:?}", scan.view(threshold));
+    }
+
+    /// When no sampled cache meets the target latency, everything is admitted (section V-B).
+    #[test]
+    fn an_unreachable_target_admits_all() {
+        let mut scan = adapting(AdmitBy::Probability, Some(Nanos::from_us(10)));
+        let threshold = run(&mut scan, (0..1_000_000).map(|step| step % 500_000), Op::Read);
+        assert_eq!(threshold, 1.0);
+        assert!(scan.view(threshold).frames_over_target > 10);
+    }
+
+    #[test]
+    fn thresholds_run_from_strict_to_open() {
+        assert_eq!(thresholds(AdmitBy::Probability, 4), [0.25, 0.5, 0.75, 1.0]);
+        assert_eq!(thresholds(AdmitBy::Hotness, 3), [2.0, 1.0, 0.0]);
+        assert_eq!(thresholds(AdmitBy::Size, 3), [4096.0, 8192.0, SIZE_ADMITS_ALL]);
+    }
+
+    #[test]
+    fn lifetime_is_that_of_the_first_to_wear_out() {
+        let smoothed = Smoothed { written_per_s: [10.0, 1.0], seen: true };
+        let wear = |bytes| Wear { left: Some(Bytes(bytes)) };
+        let costs = Costs { wear: [wear(1000), wear(200)], ..costs() };
+        assert_eq!(lifetime_s(&smoothed, &costs), 100.0);
+        let costs = Costs { wear: [wear(1000), Wear { left: None }], ..costs };
+        assert_eq!(lifetime_s(&smoothed, &costs), 100.0);
+    }
+}
