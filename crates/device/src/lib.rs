@@ -15,6 +15,7 @@ mod meter;
 mod nearest;
 mod profile;
 mod stats;
+pub mod validate;
 
 pub use characterise::{Measured, Throughput, Workload, characterise, run};
 pub use device::Device;

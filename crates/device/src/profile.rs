@@ -177,6 +177,9 @@ macro_rules! shipped {
 const SHIPPED: &[(&str, &str)] = shipped![
     "fixed",
     "greenest-ssd1",
+    "griffin-barracuda-7200",
+    "griffin-wd-10k",
+    "ibm-ultrastar-36z15",
     "intel-320-300gb",
     "intel-d7-p5500-7.68tb",
     "intel-optane-p4800x-375gb",
@@ -186,6 +189,11 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "mixed-array-low-end-200gb",
     "samsung-840-evo-1tb",
     "samsung-870-evo-1tb",
+    "samsung-m9t-2tb",
+    "seagate-exos-10e2400-2.4tb",
+    "seagate-exos-x20-20tb",
+    "seagate-st32000641as",
+    "seagate-st4000dm000",
     "solidigm-d5-p5316-15.36tb",
     "super-talent-32gb",
 ];

@@ -142,7 +142,7 @@ fn a_command_during_spin_down_waits_for_it() {
 /// Random 4 KiB reads at a fixed number in flight; mean time per command in ms.
 fn queued(scheduler: Scheduler, depth: u32, in_flight: u32) -> f64 {
     let mut p = parameters();
-    p.queue = Queue { depth, scheduler };
+    p.queue = Queue { depth, scheduler, ..Queue::default() };
     let mut disk = Disk::new(&p).unwrap();
     let mut seed = 42;
     let mut submit = |disk: &mut Disk, now: Nanos, tag| {
@@ -234,7 +234,7 @@ proptest! {
         flags in 0u32..128,
     ) {
         let mut p = parameters();
-        p.queue = Queue { depth, scheduler: [Scheduler::Fcfs, Scheduler::Elevator, Scheduler::Sptf][scheduler] };
+        p.queue = Queue { depth, scheduler: [Scheduler::Fcfs, Scheduler::Elevator, Scheduler::Sptf][scheduler], patience: Nanos::from_ms(100) };
         p.buffer = BufferParameters {
             segments,
             segment: Bytes::kib(64),

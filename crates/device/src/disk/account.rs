@@ -77,11 +77,11 @@ impl Account {
             + sectors as f64 * self.bytes_per_sector * 1e-6 * power.transfer_j_per_mb;
     }
 
-    /// Standby, spinning down included, lasted from `from` to `now`.
-    pub fn slept(&mut self, from: u64, now: u64) {
-        let (span, joules) = self.asleep(from, now);
-        self.standby += span;
-        self.extra_j += joules;
+    /// Standby, spinning down included, lasted from `from` to `now`; the spindle came to rest at `down`, which a command
+    /// at `now` had to wait for.
+    pub fn slept(&mut self, from: u64, now: u64, down: u64) {
+        self.standby += self.asleep(from, now).0;
+        self.extra_j += self.asleep(from, down).1;
     }
 
     /// Time in standby, and its energy beyond idling.

@@ -49,6 +49,7 @@ pub struct Disk {
     spin_up: u64,
     spin_down: u64,
     queue: Option<CommandQueue>,
+    decodes_ahead: bool,
     sector_shift: u32,
 }
 
@@ -78,6 +79,7 @@ impl Disk {
             spin_up: parameters.power.spin_up.0,
             spin_down: parameters.power.spin_down.0,
             queue: choosing.then(|| CommandQueue::new(&parameters.queue)),
+            decodes_ahead: parameters.queue.depth > 1,
             sector_shift: sector.trailing_zeros(),
         })
     }
@@ -96,7 +98,9 @@ impl Disk {
             return Accepted::Queued;
         }
         let start = self.wake(now.0).max(self.answered);
-        let end = self.execute(start, 0, io);
+        // A drive that takes more than one command at a time decodes the next while it serves one.
+        let early = if self.decodes_ahead { start - now.0 } else { 0 };
+        let end = self.execute(start, early, io);
         self.account.busy(now.0, end);
         Accepted::At(Nanos(end))
     }
@@ -145,6 +149,7 @@ impl Disk {
     pub fn stats(&mut self, now: Nanos) -> DeviceStats {
         if self.asleep_from.is_none() {
             self.background(now.0);
+            self.catch_up_reading(now.0);
         }
         self.account.stats(now.0, self.asleep_from)
     }
@@ -187,7 +192,7 @@ impl Disk {
             return now;
         }
         let down = now.max(from + self.spin_down);
-        self.account.slept(from, down);
+        self.account.slept(from, now, down);
         self.account.spun_up();
         let ready = down + self.spin_up;
         self.free = self.free.max(ready);

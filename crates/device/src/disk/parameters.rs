@@ -191,7 +191,7 @@ impl Default for BufferParameters {
             segment: Bytes::ZERO,
             read_ahead: ReadAhead::Segment,
             max_read_ahead: Bytes(u64::MAX),
-            read_ahead_over_requested: false,
+            read_ahead_over_requested: true,
             read_any_free: false,
             zero_latency: false,
             almost_hits: true,
@@ -243,11 +243,13 @@ pub struct Queue {
     pub depth: u32,
     /// How it chooses.
     pub scheduler: Scheduler,
+    /// A command that has waited so long is served next, whatever the scheduler would choose.
+    pub patience: Nanos,
 }
 
 impl Default for Queue {
     fn default() -> Self {
-        Queue { depth: 1, scheduler: Scheduler::Fcfs }
+        Queue { depth: 1, scheduler: Scheduler::Fcfs, patience: Nanos::from_s(2) }
     }
 }
 

@@ -25,6 +25,7 @@ struct Waiting {
 pub(super) struct CommandQueue {
     depth: usize,
     scheduler: Scheduler,
+    patience: u64,
     visible: Vec<Waiting>,
     outside: VecDeque<Waiting>,
     done: BinaryHeap<Reverse<(u64, u32)>>,
@@ -39,6 +40,7 @@ impl CommandQueue {
         CommandQueue {
             depth: parameters.depth as usize,
             scheduler: parameters.scheduler,
+            patience: parameters.patience.0,
             visible: Vec::new(),
             outside: VecDeque::new(),
             done: BinaryHeap::new(),
@@ -120,6 +122,10 @@ impl Disk {
     /// The index of the command to serve next. A flush waits until it is the oldest, and holds back what came later.
     fn choose(&self, at: u64) -> usize {
         let Some(queue) = &self.queue else { return 0 };
+        // Nobody starves: commands stand in their order of arrival.
+        if queue.visible[0].arrived.saturating_add(queue.patience) < at {
+            return 0;
+        }
         let barrier = queue.visible.iter().position(|waiting| waiting.io.op == Op::Flush);
         let candidates = match barrier {
             Some(0) => return 0,

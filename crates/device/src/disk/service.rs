@@ -18,6 +18,8 @@ pub(super) struct ReadingAhead {
     from: u64,
     since: u64,
     until: u64,
+    /// Up to here its energy is in the account.
+    booked: u64,
 }
 
 /// Times of the controller and the interface.
@@ -259,7 +261,8 @@ impl Disk {
     fn read_ahead(&mut self, segment: Option<usize>, first: u64, end: u64) {
         let Some(segment) = segment else { return };
         let until = self.read_ahead_limit(segment, first, end);
-        self.reading_ahead = (until > end).then_some(ReadingAhead { segment, from: end, since: self.free, until });
+        self.reading_ahead =
+            (until > end).then_some(ReadingAhead { segment, from: end, since: self.free, until, booked: end });
     }
 
     fn read_ahead_limit(&self, segment: usize, first: u64, end: u64) -> u64 {
@@ -299,30 +302,31 @@ impl Disk {
         }
     }
 
-    /// Puts what has been read ahead by `now` into the segment.
-    fn catch_up_reading(&mut self, now: u64) {
-        if let Some(ahead) = self.reading_ahead
-            && now > ahead.since
-        {
-            let reached = self.mechanics.geometry.reached(ahead.from, now - ahead.since).min(ahead.until);
+    /// Puts what has been read ahead by `now` into the segment, and its energy into the account.
+    pub(super) fn catch_up_reading(&mut self, now: u64) {
+        let Some(ahead) = &mut self.reading_ahead else { return };
+        if now <= ahead.since {
+            return;
+        }
+        let geometry = &self.mechanics.geometry;
+        let reached = geometry.reached(ahead.from, now - ahead.since).min(ahead.until);
+        if reached > ahead.booked {
+            let place = geometry.locate(ahead.booked);
+            let transfer = geometry.sweep(&place, ahead.booked, reached - ahead.booked, false);
+            self.account.mechanical(&Access { transfer, ..Access::default() }, reached - ahead.booked, false);
+            ahead.booked = reached;
             self.segments.extend(ahead.segment, reached);
         }
     }
 
     /// The arm is wanted elsewhere.
     pub(super) fn stop_reading_ahead(&mut self, now: u64) {
-        let Some(ahead) = self.reading_ahead.take() else { return };
-        if now <= ahead.since {
-            return;
-        }
-        let reached = self.mechanics.geometry.reached(ahead.from, now - ahead.since).min(ahead.until);
-        if reached > ahead.from {
-            self.segments.extend(ahead.segment, reached);
-            self.mechanics.settle(reached - 1);
-            let place = self.mechanics.geometry.locate(ahead.from);
-            let transfer = self.mechanics.geometry.sweep(&place, ahead.from, reached - ahead.from, false);
-            self.account.mechanical(&Access { transfer, ..Access::default() }, reached - ahead.from, false);
-            self.arm = reached;
+        self.catch_up_reading(now);
+        if let Some(ahead) = self.reading_ahead.take()
+            && ahead.booked > ahead.from
+        {
+            self.mechanics.settle(ahead.booked - 1);
+            self.arm = ahead.booked;
         }
     }
 }
