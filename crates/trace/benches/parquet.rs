@@ -4,7 +4,9 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use peryton_trace::{Characteristics, ParquetSource, ParquetWriter, Request, Source, SynthSource, SynthSpec, TraceError};
+use peryton_trace::{
+    Characteristics, ParquetSource, ParquetWriter, Request, Source, SynthSource, SynthSpec, TraceError,
+};
 
 const REQUESTS: u64 = 4_000_000;
 
@@ -100,7 +102,11 @@ fn drawing(c: &mut Criterion) {
     group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
     for (name, spec) in [("mixed", MIXED), ("zipf", ZIPF)] {
         group.bench_function(name, |b| {
-            b.iter_batched(|| synth(spec), |mut source| assert_eq!(drain(&mut source), REQUESTS), BatchSize::LargeInput);
+            b.iter_batched(
+                || synth(spec),
+                |mut source| assert_eq!(drain(&mut source), REQUESTS),
+                BatchSize::LargeInput,
+            );
         });
     }
     group.finish();

@@ -32,7 +32,8 @@ pub use formats::{
     oracle_general::OBJECT_UNIT,
 };
 pub use info::{
-    Characteristics, DEFAULT_MAX_PAGES, Distribution, Footprint, Intervals, PAGE, STREAMS, Sequentiality, SizeBucket,
+    Characteristics, CurvePoint, DEFAULT_MAX_BLOCKS, DEFAULT_MAX_PAGES, Distribution, Footprint, IntervalShare,
+    Intervals, MissRatioCurve, MissRatios, Overwrites, PAGE, RewriteIntervals, STREAMS, Sequentiality, SizeBucket,
     SizeDistribution, Sizes, VolumeRow, WorkingSet,
 };
 pub use join::Join;

@@ -55,11 +55,22 @@ impl Collector {
     }
 
     pub(crate) fn record(&mut self, value: u64) {
-        self.histogram.saturating_record(value);
-        self.sum += value as f64;
-        self.sum_of_squares += value as f64 * value as f64;
+        self.record_n(value, 1);
+    }
+
+    /// As many values of the same.
+    pub(crate) fn record_n(&mut self, value: u64, n: u64) {
+        self.histogram.saturating_record_n(value, n);
+        self.sum += value as f64 * n as f64;
+        self.sum_of_squares += value as f64 * value as f64 * n as f64;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
+    }
+
+    /// The share of values up to and including `value`, within 0.1 % of it.
+    pub(crate) fn share_within(&self, value: u64) -> Option<f64> {
+        let within = self.histogram.count_between(0, value);
+        (self.count() > 0).then(|| within as f64 / self.count() as f64)
     }
 
     pub(crate) fn count(&self) -> u64 {

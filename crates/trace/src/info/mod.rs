@@ -2,11 +2,16 @@
 
 mod characteristics;
 mod distribution;
+mod mrc;
+mod overwrites;
 mod pages;
 mod render;
+mod sample;
 mod sequential;
 
 pub use characteristics::{Characteristics, Footprint, Intervals, Sizes, VolumeRow};
 pub use distribution::{Distribution, SizeBucket, SizeDistribution};
+pub use mrc::{MissRatioCurve, MissRatios};
+pub use overwrites::{CurvePoint, DEFAULT_MAX_BLOCKS, IntervalShare, Overwrites, RewriteIntervals};
 pub use pages::{DEFAULT_MAX_PAGES, PAGE, WorkingSet};
 pub use sequential::{STREAMS, Sequentiality};

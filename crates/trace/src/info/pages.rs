@@ -2,6 +2,8 @@ use peryton_units::{Bytes, Nanos};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::sample::Sample;
+
 /// The unit of footprints and working sets.
 pub const PAGE: Bytes = Bytes::kib(4);
 
@@ -35,8 +37,8 @@ pub(crate) struct PageTable {
     chunks: FxHashMap<(u32, u64), u32>,
     states: Vec<[u32; CHUNK_PAGES as usize]>,
     max_chunks: usize,
-    /// Chunks whose hash begins with this many zero bits are kept.
-    sampled_bits: u32,
+    /// Of chunks.
+    sample: Sample,
     windows: [Window; WINDOWS.len()],
     now_s: u64,
     overwrites: u64,
@@ -73,7 +75,7 @@ impl PageTable {
             chunks: FxHashMap::default(),
             states: Vec::new(),
             max_chunks,
-            sampled_bits: 0,
+            sample: Sample::default(),
             windows: [Window::default(); WINDOWS.len()],
             now_s: 0,
             overwrites: 0,
@@ -101,7 +103,7 @@ impl PageTable {
     }
 
     fn touch_chunk(&mut self, index: u32, from: u64, to: u64, write: bool) {
-        let weight = 1u64 << self.sampled_bits;
+        let weight = self.sample.weight();
         let seen = (self.now_s.min(u64::from(SEEN) - 1) + 1) as u32;
         let flag = if write { WRITTEN } else { READ };
         let states = &mut self.states[index as usize][from as usize..=to as usize];
@@ -136,7 +138,7 @@ impl PageTable {
     }
 
     fn insert(&mut self, key: (u32, u64)) -> Option<u32> {
-        while self.is_sampled(key) {
+        while self.sample.contains(key.0, key.1) {
             if self.states.len() < self.max_chunks {
                 let index = self.states.len() as u32;
                 self.states.push([0; CHUNK_PAGES as usize]);
@@ -148,16 +150,10 @@ impl PageTable {
         None
     }
 
-    fn is_sampled(&self, (volume, chunk): (u32, u64)) -> bool {
-        let hash = mixed(chunk ^ mixed(u64::from(volume)));
-        hash.leading_zeros() >= self.sampled_bits
-    }
-
     fn halve(&mut self) {
-        assert!(self.sampled_bits < 60, "that many chunks would not fit a 64-bit address space");
-        self.sampled_bits += 1;
+        self.sample.halve();
         let mut kept: Vec<_> = self.chunks.iter().map(|(&key, &index)| (index, key)).collect();
-        kept.retain(|&(_, key)| self.is_sampled(key));
+        kept.retain(|&(_, (volume, chunk))| self.sample.contains(volume, chunk));
         // In the order of their places, each state moves forward or stays.
         kept.sort_unstable();
         self.chunks.clear();
@@ -187,7 +183,7 @@ impl PageTable {
 
     /// The share of pages that was followed; below one, figures are estimates.
     pub(crate) fn sampled_share(&self) -> f64 {
-        1.0 / (1u64 << self.sampled_bits) as f64
+        self.sample.share()
     }
 
     pub(crate) fn unique(&self) -> Unique {
@@ -198,7 +194,7 @@ impl PageTable {
             unique.written += u64::from(written);
             unique.both += u64::from(read && written);
         }
-        let weight = 1u64 << self.sampled_bits;
+        let weight = self.sample.weight();
         Unique { read: unique.read * weight, written: unique.written * weight, both: unique.both * weight }
     }
 
@@ -226,12 +222,4 @@ pub(crate) fn pages_of(offset: Bytes, len: Bytes) -> u64 {
         return 0;
     }
     offset.0.saturating_add(len.0 - 1) / PAGE.0 - offset.0 / PAGE.0 + 1
-}
-
-/// The finalizer of SplitMix64: a sample by address must not follow any pattern of addresses.
-fn mixed(word: u64) -> u64 {
-    let z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
