@@ -33,6 +33,16 @@ pub enum BuildError {
         /// What is possible with this mapping unit and precondition.
         limit: Bytes,
     },
+    /// The system has no memory for the tables.
+    #[error(
+        "no memory for the map of {used} of flash ({bytes}): use less of the device (size), or a larger mapping_unit"
+    )]
+    NoMemory {
+        /// What was asked for.
+        used: Bytes,
+        /// What its tables need.
+        bytes: Bytes,
+    },
 }
 
 /// A profile that cannot be found, read or built; one line that names the place.

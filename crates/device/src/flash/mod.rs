@@ -71,6 +71,14 @@ impl Flash {
                 expected: "0, or at least twice page × planes",
             });
         }
+        // The tables are zeroed memory that costs nothing until it is touched, but the system may refuse even that.
+        let entries = geometry.units as usize + geometry.slots() as usize;
+        let mut tables = Vec::<u32>::new();
+        // Without the black box an optimiser may leave the allocation out and call it a success.
+        if std::hint::black_box(&mut tables).try_reserve_exact(entries).is_err() {
+            return Err(BuildError::NoMemory { used, bytes: Bytes(entries as u64 * 4) });
+        }
+        drop(std::hint::black_box(tables));
         let mut layer = Layer::new(p, geometry);
         precondition::run(&mut layer, p.precondition, &geometry, seed);
         let write_rate = p.interface_write_mb_per_s.unwrap_or(p.interface_mb_per_s);
