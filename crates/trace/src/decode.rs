@@ -106,7 +106,7 @@ pub(crate) trait RecordFormat: Send {
 
 /// A reader of requests on the trace's own clock.
 pub(crate) trait Decode: Send {
-    /// Appends about a [`BATCH`] of requests; none is the end.
+    /// Appends about a [`BATCH`] of requests; none is the end. With an error come the good requests before it.
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError>;
     /// Adds what was skipped to `into`.
     fn skipped(&self, into: &mut Skipped);

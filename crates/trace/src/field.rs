@@ -86,8 +86,8 @@ fn exponent(text: &[u8], unit_ns: u64) -> Option<u64> {
     }
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     let scaled = (value * unit_ns as f64).round();
-    // 2^63 is exact as a double; NaN fails both comparisons.
-    (scaled >= 0.0 && scaled < 9_223_372_036_854_775_808.0).then_some(scaled as u64)
+    // 2^63 is exact as a double; NaN is in no range.
+    (0.0..9_223_372_036_854_775_808.0).contains(&scaled).then_some(scaled as u64)
 }
 
 /// An operation as letters or words of the usual traces, in any case.

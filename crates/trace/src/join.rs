@@ -126,7 +126,7 @@ impl Decode for Sequence {
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let before = out.len();
         while let Some(trace) = self.traces.get_mut(self.current) {
-            trace.fill(out)?;
+            let filled = trace.fill(out);
             if let Some(request) = out.get(before) {
                 let first = *self.first.get_or_insert(request.at.0);
                 for request in &mut out[before..] {
@@ -134,8 +134,9 @@ impl Decode for Sequence {
                     request.at = Nanos(self.start.saturating_add(request.at.0.saturating_sub(first)));
                     self.latest = self.latest.max(request.at.0);
                 }
-                return Ok(());
+                return filled;
             }
+            filled?;
             self.current += 1;
             self.first = None;
             self.start = self.latest;
@@ -157,9 +158,9 @@ pub(crate) struct AsVolume {
 impl Decode for AsVolume {
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let before = out.len();
-        self.decode.fill(out)?;
+        let filled = self.decode.fill(out);
         out[before..].iter_mut().for_each(|request| request.volume = self.volume);
-        Ok(())
+        filled
     }
 
     fn skipped(&self, into: &mut Skipped) {

@@ -398,10 +398,10 @@ impl Reader {
         match &mut self.body {
             Body::Decoded { decode, order } => order.next_batch(batch, |out| {
                 let before = out.len();
-                decode.fill(out)?;
+                let filled = decode.fill(out);
                 let more = out.len() > before;
                 selection.apply(out, before);
-                Ok(more)
+                filled.map(|()| more)
             }),
             Body::Parquet { source, base } => loop {
                 source.next_batch(batch)?;

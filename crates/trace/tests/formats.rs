@@ -7,7 +7,9 @@ use std::{
     io::{self, Read, Write},
 };
 
-use peryton_trace::{BlockEvent, Format, OpenOptions, Reader, Request, Source, TimeUnit, TraceError, open, read};
+use peryton_trace::{
+    BlockEvent, Format, Join, OpenOptions, Reader, Request, Source, TimeUnit, TraceError, open, open_all, read,
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 fn drain(mut reader: Reader) -> Result<Vec<Request>, TraceError> {
@@ -174,6 +176,11 @@ fn bad_records_stop_or_are_skipped() {
     let options = OpenOptions { skip_bad: true, ..OpenOptions::default() };
     assert_eq!(requests(&blktrace, &options).unwrap(), good);
 
+    let mut newer = samples::blktrace(true);
+    newer[3] = 8;
+    let message = requests(&newer, &OpenOptions::default()).unwrap_err().to_string();
+    assert!(message.starts_with("t: byte 0: version 8 in"), "{message}");
+
     for sample in samples::all() {
         if !matches!(sample.format, Format::Vscsi | Format::OracleGeneral | Format::Blktrace) {
             continue;
@@ -238,6 +245,36 @@ fn volumes_are_laid_one_after_another() {
     let pipe = io::Cursor::new(text.as_bytes().to_vec());
     let message = peryton_trace::read("t", pipe, &options).map(|_| ()).unwrap_err().to_string();
     assert!(message.contains("save it in a file"), "{message}");
+}
+
+#[test]
+fn a_bad_line_in_one_of_several_files_does_not_smuggle_other_volumes_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let csv = |name: &str, rows: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, format!("time_us,op,offset,length,volume\n{rows}")).unwrap();
+        path
+    };
+    let a = csv("a.csv", "10,W,0,512,1\n20,W,0,512,2\n");
+    let b = csv("b.csv", "15,R,0,512,1\n16,R,0,512,2\nbad\n");
+    for (join, times) in [(Join::ByTime, [0, 5]), (Join::InSequence, [0, 10])] {
+        let options = OpenOptions { volumes: Some(vec![1]), ..OpenOptions::default() };
+        let mut reader = open_all(&[&a, &b], join, &options).unwrap();
+        let (mut good, mut batch) = (Vec::new(), Vec::new());
+        let error = loop {
+            match reader.next_batch(&mut batch) {
+                Ok(()) => good.append(&mut batch),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains("b.csv:4: "), "{error}");
+        assert!(good.iter().all(|request| request.volume == 1), "{good:?}");
+        let read: Vec<_> = good.iter().map(|request| request.at.0 / 1_000).collect();
+        assert_eq!(read, times[..read.len()]);
+        assert!(join == Join::ByTime || read.len() == 2);
+        let message = open_all(&[&a, &b], join, &OpenOptions { skip_bad: true, ..options }).unwrap();
+        assert_eq!(drain(message).unwrap().len(), 2);
+    }
 }
 
 #[test]

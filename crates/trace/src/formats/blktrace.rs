@@ -19,12 +19,12 @@ use super::{
 };
 use crate::{
     BATCH, Request, TraceError,
-    decode::{BadLines, Decode, Decoded, Sink, Skipped, bad_record},
+    decode::{BadLines, Decode, Decoded, Problem, Sink, Skipped, bad_record},
     input::Input,
 };
 
 const EXPECTED: &str = "struct blk_io_trace with the magic 0x65617407 (blktrace, version 7)";
-/// Magic number and version.
+/// Magic number, and the version in the last byte.
 const MAGIC: u32 = 0x6561_7407;
 const RECORD: usize = 48;
 
@@ -51,6 +51,13 @@ impl Endian {
             (_, MAGIC) => Some(Endian::Big),
             _ => None,
         }
+    }
+
+    /// The version, known or not.
+    fn version(bytes: &[u8]) -> Option<u32> {
+        let word: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
+        let words = [u32::from_le_bytes(word), u32::from_be_bytes(word)];
+        words.into_iter().find(|word| word & !0xff == MAGIC & !0xff).map(|word| word & 0xff)
     }
 
     fn magic(self) -> [u8; 4] {
@@ -126,7 +133,8 @@ impl Event {
 }
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
-    if Endian::of(head.bytes).is_some() { 100 } else { 0 }
+    // Another version is told as well, so that the message can name it.
+    if Endian::version(head.bytes).is_some() { 100 } else { 0 }
 }
 
 /// The kinds of events in the head of a trace.
@@ -165,9 +173,13 @@ impl Decode for Blktrace {
             let event = if record.len() == RECORD { Event::parse(record) } else { None };
             let Some(event) = event else {
                 let cut = record.len() < RECORD;
-                let problem = if cut { "the trace ends inside a record" } else { "no magic number" };
+                let problem = match Endian::version(record) {
+                    _ if cut => "the trace ends inside a record".into(),
+                    Some(version) if version != MAGIC & 0xff => Problem(format!("version {version}").into()),
+                    _ => "no magic number".into(),
+                };
                 let endian = Endian::of(record);
-                self.bad.note(bad_record(&self.name, byte, record, problem.into(), EXPECTED))?;
+                self.bad.note(bad_record(&self.name, byte, record, problem, EXPECTED))?;
                 self.input.skip(1)?;
                 // Records have no fixed distance: go on at the next magic number.
                 self.input.skip_to(&endian.unwrap_or(Endian::Little).magic())?;
