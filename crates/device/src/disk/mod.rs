@@ -124,6 +124,7 @@ impl Disk {
     /// Asks for a power state. Standby begins when every command is answered and the write cache is empty; the next
     /// command ends it, at the cost of a spin-up.
     pub fn set_power(&mut self, now: Nanos, state: PowerState) {
+        self.serve_until(now.0);
         match state {
             PowerState::Active => {
                 let ready = self.wake(now.0);
@@ -147,6 +148,7 @@ impl Disk {
 
     /// What has been done and spent up to `now`.
     pub fn stats(&mut self, now: Nanos) -> DeviceStats {
+        self.serve_until(now.0);
         if self.asleep_from.is_none() {
             self.background(now.0);
             self.catch_up_reading(now.0);
@@ -156,6 +158,7 @@ impl Disk {
 
     /// Starts a new account at `now`; the state of the disk stays.
     pub fn reset_stats(&mut self, now: Nanos) {
+        self.stats(now);
         self.account.reset(now.0);
     }
 

@@ -119,6 +119,19 @@ impl Disk {
         }
     }
 
+    /// Time until a command is under way: none for a read that the buffer holds or is about to, and for a write that the
+    /// cache takes in; one that finds it full has to wait for a range to leave, which takes about as long as if it were
+    /// written itself.
+    fn cost(&self, free: u64, waiting: &Waiting, sector: u64) -> u64 {
+        let write = waiting.io.op == Op::Write;
+        let count = waiting.io.len.0 >> self.sector_shift;
+        match &self.write_cache {
+            Some(cache) if write && cache.fits(count, free) => 0,
+            _ if !write && self.is_at_hand(sector) => 0,
+            _ => self.mechanics.positioning(free, sector, write),
+        }
+    }
+
     /// The index of the command to serve next. A flush waits until it is the oldest, and holds back what came later.
     fn choose(&self, at: u64) -> usize {
         let Some(queue) = &self.queue else { return 0 };
@@ -134,7 +147,12 @@ impl Disk {
         };
         let last = self.mechanics.geometry.sectors - 1;
         let sector = |waiting: &Waiting| (waiting.io.at.0 >> self.sector_shift).min(last);
-        let arrived = candidates.iter().enumerate().filter(|(_, waiting)| waiting.arrived <= at);
+        // Writes enter the write cache in their order of arrival: only the oldest is a candidate.
+        let mut writes = 0;
+        let arrived = candidates.iter().enumerate().filter(|(_, waiting)| {
+            writes += u32::from(waiting.io.op == Op::Write);
+            waiting.arrived <= at && (self.write_cache.is_none() || waiting.io.op != Op::Write || writes == 1)
+        });
         let best = match queue.scheduler {
             Scheduler::Fcfs => return 0,
             Scheduler::Elevator => arrived.min_by_key(|(_, waiting)| {
@@ -143,10 +161,7 @@ impl Disk {
             }),
             Scheduler::Sptf => {
                 let free = self.free.max(at);
-                arrived.min_by_key(|(_, waiting)| {
-                    let write = waiting.io.op == Op::Write;
-                    self.mechanics.positioning(free, sector(waiting), write)
-                })
+                arrived.min_by_key(|(_, waiting)| self.cost(free, waiting, sector(waiting)))
             }
         };
         best.map_or(0, |(index, _)| index)

@@ -87,7 +87,7 @@ impl Disk {
             Op::Write => self.after_write = true,
             Op::Discard | Op::Flush => {}
         }
-        self.answered = answered;
+        self.answered = self.answered.max(answered);
         answered
     }
 
@@ -255,6 +255,12 @@ impl Disk {
         self.free = access.end;
         self.arm = span.first + span.count;
         access
+    }
+
+    /// Whether the sector is in the buffer, or in what is being read ahead.
+    pub(super) fn is_at_hand(&self, sector: u64) -> bool {
+        self.reading_ahead.is_some_and(|ahead| (ahead.from..ahead.until).contains(&sector))
+            || self.segments.find(sector, 1, None) != Hit::None
     }
 
     /// Begins to read on into the segment behind a request that ended at `end`.
