@@ -1,5 +1,7 @@
 //! `Characteristics` against the plainest possible computation of the same figures, on hostile traces.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use peryton_trace::{BATCH, Characteristics, Request, STREAMS, Source, TraceError};

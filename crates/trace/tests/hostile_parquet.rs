@@ -1,5 +1,7 @@
 //! Damaged, truncated and foreign files give one clear error, and never a panic.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::{fs, path::Path, sync::Arc};
 
 use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};

@@ -1,5 +1,7 @@
 //! Overwrites and LRU curves against the plainest possible computation of the same figures.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::collections::HashMap;
 
 use peryton_trace::{BATCH, MissRatioCurve, Overwrites, Request, Source, SynthSource, SynthSpec, TraceError};

@@ -1,5 +1,7 @@
 //! What is written reads back, whatever it is; an interrupted write leaves nothing.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::fs;
 
 use peryton_trace::{BATCH, ParquetSource, ParquetWriter, Request, Source};

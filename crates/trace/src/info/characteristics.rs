@@ -228,7 +228,7 @@ impl Collect {
         self.sizes[0].record(request.len.0);
         self.sizes[1 + op].record(request.len.0);
         self.sequential.record(request);
-        self.aligned += u64::from((request.offset.0 | request.len.0) % PAGE.0 == 0);
+        self.aligned += u64::from(Bytes(request.offset.0 | request.len.0).is_multiple_of(PAGE));
         let write = request.op == Op::Write;
         let since_first = self.latest.saturating_sub(self.first.unwrap_or_default());
         self.pages.touch(since_first, request.volume, request.offset, request.len, write);

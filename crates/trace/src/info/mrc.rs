@@ -88,8 +88,8 @@ impl MissRatioCurve {
     fn rescale(&mut self) {
         for index in 0..self.hits.len() {
             let hits = std::mem::take(&mut self.hits[index]);
-            for op in 0..2 {
-                self.hits[index / 2][op] += hits[op];
+            for (sum, hits) in self.hits[index / 2].iter_mut().zip(hits) {
+                *sum += hits;
             }
         }
         self.hits.truncate(self.hits.len().div_ceil(2));
