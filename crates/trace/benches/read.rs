@@ -19,7 +19,7 @@ fn text(line: impl Fn(&mut String, u64)) -> Vec<u8> {
 }
 
 fn traces() -> Vec<(Format, Vec<u8>)> {
-    let word = |n: u64| if n % 3 == 0 { "Write" } else { "Read" };
+    let word = |n: u64| if n.is_multiple_of(3) { "Write" } else { "Read" };
     let letter = |n: u64| &word(n)[..1];
     let msr = text(|out, n| {
         let (at, offset) = (128_166_372_003_061_629 + n * 977, scattered(n) * 512);

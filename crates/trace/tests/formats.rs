@@ -1,4 +1,5 @@
 //! Every format, golden; compressed, in pieces, and with bad lines.
+#![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 mod samples;
 

@@ -1,4 +1,5 @@
 //! Real traces, where they are at hand: what is read must be what their description counts.
+#![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 use std::path::PathBuf;
 
