@@ -2,30 +2,56 @@
 
 use peryton_units::Op;
 
+/// The whole number without sign at the start of `text`, and what comes after it.
+#[inline]
+pub(crate) fn leading(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (mut value, mut rest) = (0u64, text);
+    // Sixteen digits cannot overflow.
+    for _ in 0..2 {
+        let Some((chunk, after)) = rest.split_first_chunk() else { break };
+        let Some(eight) = eight_digits(u64::from_le_bytes(*chunk)) else { break };
+        value = value * 100_000_000 + eight;
+        rest = after;
+    }
+    while let [byte, after @ ..] = rest {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+        rest = after;
+    }
+    (rest.len() < text.len()).then_some((value, rest))
+}
+
+/// The value of eight ASCII digits, the first in the lowest byte: neighbours are joined to pairs, pairs to fours, fours
+/// to eight, all within one word.
+#[inline]
+fn eight_digits(word: u64) -> Option<u64> {
+    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    if word & HIGH != ZEROS || word.wrapping_add(0x0606_0606_0606_0606) & HIGH != ZEROS {
+        return None;
+    }
+    let pairs = ((word & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(10 * 256 + 1)) >> 8;
+    let fours = ((pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul(100 * 65_536 + 1)) >> 16;
+    Some(((fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 * 4_294_967_296 + 1)) >> 32)
+}
+
 /// A whole number without sign, to the end of `text`.
 #[inline]
 pub(crate) fn whole(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 20 {
-        return None;
+    match leading(text)? {
+        (value, []) => Some(value),
+        _ => None,
     }
-    let mut value = 0u64;
-    if text.len() <= 19 {
-        for &byte in text {
-            let digit = byte.wrapping_sub(b'0');
-            if digit > 9 {
-                return None;
-            }
-            value = value * 10 + u64::from(digit);
-        }
-        return Some(value);
-    }
-    for &byte in text {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
-    }
+}
+
+/// Takes a whole number and the separator after it from the front of `rest`.
+#[inline]
+pub(crate) fn take_whole(rest: &mut &[u8], separator: u8) -> Option<u64> {
+    let (value, after) = leading(rest)?;
+    *rest = after.strip_prefix(&[separator])?;
     Some(value)
 }
 
@@ -47,25 +73,15 @@ pub(crate) fn hex_u32(text: &[u8]) -> Option<u32> {
 /// a nanosecond is cut off. Negative times and those that do not fit are none.
 #[inline]
 pub(crate) fn nanos(text: &[u8], unit_ns: u64) -> Option<u64> {
-    let (mut value, mut at) = (0u64, 0);
-    while at < text.len() {
-        let digit = text[at].wrapping_sub(b'0');
-        if digit > 9 {
-            break;
-        }
-        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
-        at += 1;
-    }
-    if at == text.len() {
-        return if at == 0 { None } else { value.checked_mul(unit_ns) };
-    }
-    if text[at] != b'.' {
-        return exponent(text, unit_ns);
-    }
-    let fraction = &text[at + 1..];
-    if at == 0 && fraction.is_empty() {
-        return None;
-    }
+    let (value, rest) = match text {
+        [b'.', _, ..] => (0, text),
+        _ => leading(text)?,
+    };
+    let fraction = match rest {
+        [] => return value.checked_mul(unit_ns),
+        [b'.', fraction @ ..] => fraction,
+        _ => return exponent(text, unit_ns),
+    };
     let (mut below, mut place) = (0u64, unit_ns);
     for &byte in fraction {
         let digit = byte.wrapping_sub(b'0');
@@ -158,10 +174,20 @@ mod tests {
 
     #[test]
     fn numbers_at_the_edge() {
-        assert_eq!(whole(b"18446744073709551615"), Some(u64::MAX));
-        for text in
-            ["", "-1", "+1", "18446744073709551616", "99999999999999999999", "000000000000000000001", "1.0", "1 "]
-        {
+        for value in (0..20).map(|digits| 10u64.pow(digits)).chain([12_345_678, 1_234_567_890_123_456_789, u64::MAX]) {
+            for value in [value - 1, value] {
+                assert_eq!(whole(value.to_string().as_bytes()), Some(value));
+                assert_eq!(whole(format!("000000000{value}").as_bytes()), Some(value));
+                assert_eq!(leading(format!("{value},5").as_bytes()), Some((value, &b",5"[..])));
+            }
+        }
+        // Each byte beside the digits, at each place of a word.
+        for (place, byte) in (0..16).flat_map(|place| (0..=255u8).map(move |byte| (place, byte))) {
+            let mut text = *b"1234567890123456";
+            text[place] = byte;
+            assert_eq!(whole(&text).is_some(), byte.is_ascii_digit(), "{byte} at {place}");
+        }
+        for text in ["", "-1", "+1", "18446744073709551616", "99999999999999999999", "1.0", "1 "] {
             assert_eq!(whole(text.as_bytes()), None, "{text}");
         }
         assert_eq!(whole_u32(b"4294967296"), None);

@@ -9,7 +9,7 @@ use peryton_units::Op;
 use super::{Head, likeness};
 use crate::{
     decode::{Decoded, LineFormat, Or, Problem, Sink},
-    field::{Fields, whole, whole_u32},
+    field::{leading, take_whole},
 };
 
 /// More hosts than this in one file are a wrong column.
@@ -62,27 +62,30 @@ impl LineFormat for Msr {
 
     #[inline]
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Decoded {
-        let mut fields = Fields::new(line, b',');
-        let mut next = || fields.next().unwrap_or(&[]);
-        let (ticks, host, disk, op, offset, size) = (next(), next(), next(), next(), next(), next());
-        let Some(ticks) = whole(ticks) else {
-            return if line.is_empty() || ticks.eq_ignore_ascii_case(b"timestamp") {
-                Ok(())
-            } else {
-                Err("the time is not a whole number".into())
-            };
+        let mut rest = line;
+        let Some(ticks) = take_whole(&mut rest, b',') else {
+            let header = line.get(..9).is_some_and(|start| start.eq_ignore_ascii_case(b"timestamp"));
+            return if line.is_empty() || header { Ok(()) } else { Err("the time is not a whole number".into()) };
         };
         let at = ticks.checked_mul(100).or_problem("the time is out of range")?;
-        let op = match op {
-            b"Read" | b"read" => Op::Read,
-            b"Write" | b"write" => Op::Write,
+        let host = rest.iter().position(|&byte| byte == b',').or_problem("no host and disk")?;
+        let (host, after) = rest.split_at(host);
+        rest = &after[1..];
+        let disk = take_whole(&mut rest, b',').and_then(|disk| u32::try_from(disk).ok());
+        let disk = disk.or_problem("the disk is not a whole number")?;
+        let (op, after) = match rest {
+            [b'R' | b'r', b'e', b'a', b'd', b',', after @ ..] => (Op::Read, after),
+            [b'W' | b'w', b'r', b'i', b't', b'e', b',', after @ ..] => (Op::Write, after),
             _ => return Err("neither Read nor Write".into()),
         };
-        let disk = whole_u32(disk).or_problem("the disk is not a whole number")?;
-        let offset = whole(offset).or_problem("the offset is not a whole number")?;
-        let size = whole(size).or_problem("the size is not a whole number")?;
-        if fields.next().is_some() && fields.next().is_some() {
-            return Err("more than seven columns".into());
+        rest = after;
+        let offset = take_whole(&mut rest, b',').or_problem("the offset is not a whole number")?;
+        let (size, rest) = leading(rest).or_problem("the size is not a whole number")?;
+        match rest {
+            [] => {}
+            [b',', response @ ..] if !response.contains(&b',') => {}
+            [b',', ..] => return Err("more than seven columns".into()),
+            _ => return Err("the size is not a whole number".into()),
         }
         let volume = self.volume(host, disk)?;
         sink.push(at, volume, op, offset, size)
