@@ -40,6 +40,7 @@ pub(super) struct Zone {
     first_cylinder: u32,
     pub sectors_per_track: u64,
     sectors_per_cylinder: u64,
+    tracks_per_cylinder: u64,
     reserved: u64,
     first_angle: Angle,
     track_skew: Angle,
@@ -67,8 +68,9 @@ impl Zone {
 
     fn physical(&self, sector: u64) -> u64 {
         let address = sector - self.sectors.start + self.reserved;
-        let range = address / self.range_logical;
-        let mut physical = range * self.range_physical + address % self.range_logical;
+        // Most zones are one sparing range: no division.
+        let range = if address < self.range_logical { 0 } else { address / self.range_logical };
+        let mut physical = address + range * (self.range_physical - self.range_logical);
         if !self.slips.is_empty() {
             physical += self.slips_before(address, range);
         }
@@ -97,31 +99,28 @@ impl Zone {
         time
     }
 
-    /// The physical sector under way `elapsed` after the start of `from`, reading on without end.
+    /// The physical sector under way `elapsed` after the start of `from`, reading on without end (but not for more than
+    /// a day).
     fn reached(&self, from: u64, elapsed: u64) -> u64 {
-        let fixed = u128::from(elapsed) << FRACTION;
-        let start = from - from % self.sectors_per_cylinder;
-        let lead = if from == start { 0 } else { self.sweep(start, from - 1, false) };
-        // The gap before `from`, where it begins a track, was not swept by `lead`.
-        let boundary = from != start && from.is_multiple_of(self.sectors_per_track);
-        let lead = u128::from(lead) << FRACTION;
-        let mut left = fixed + lead + if boundary { u128::from(self.track_gap[0]) } else { 0 };
-        let track = u128::from(self.sectors_per_track) * u128::from(self.sector_time);
-        let tracks_per_cylinder = self.sectors_per_cylinder / self.sectors_per_track;
-        let with_gap = track + u128::from(self.track_gap[0]);
-        let cylinder = u128::from(tracks_per_cylinder) * track
-            + u128::from(tracks_per_cylinder - 1) * u128::from(self.track_gap[0])
-            + u128::from(self.cylinder_gap[0]);
-        let cylinders = left / cylinder;
-        left -= cylinders * cylinder;
-        let tracks = (left / with_gap).min(u128::from(tracks_per_cylinder - 1));
+        const DAY: u64 = 1 << 46;
+        let tracks_per_cylinder = self.tracks_per_cylinder;
+        let track = self.sectors_per_track * self.sector_time;
+        let with_gap = track + self.track_gap[0];
+        let cylinder = tracks_per_cylinder * with_gap - self.track_gap[0] + self.cylinder_gap[0];
+        // Time is counted from the start of the cylinder that holds `from`.
+        let first_track = from / self.sectors_per_track;
+        let (index, sector) = (first_track % tracks_per_cylinder, from % self.sectors_per_track);
+        let mut left = (elapsed.min(DAY) << FRACTION) + index * with_gap + sector * self.sector_time;
+        let mut reached = (first_track - index) * self.sectors_per_track;
+        if left >= cylinder {
+            let cylinders = left / cylinder;
+            left -= cylinders * cylinder;
+            reached += cylinders * self.sectors_per_cylinder;
+        }
+        let tracks = (left / with_gap).min(tracks_per_cylinder - 1);
         left -= tracks * with_gap;
-        let sectors = (left / u128::from(self.sector_time)).min(u128::from(self.sectors_per_track));
-        let reached = u128::from(start)
-            + cylinders * u128::from(self.sectors_per_cylinder)
-            + tracks * u128::from(self.sectors_per_track)
-            + sectors;
-        u64::try_from(reached).unwrap_or(u64::MAX).max(from)
+        let sectors = (left / self.sector_time).min(self.sectors_per_track);
+        (reached + tracks * self.sectors_per_track + sectors).max(from)
     }
 
     fn angle(&self, track: u64, cylinder: u64, sector: u64) -> Angle {
@@ -135,6 +134,8 @@ impl Zone {
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub zones: Vec<Zone>,
+    /// Where each zone's addresses end: what a search walks through.
+    ends: Vec<u64>,
     heads: u64,
     serpentine: bool,
     pub sectors: u64,
@@ -163,6 +164,7 @@ impl Geometry {
         let settle = parameters.write_settle.0 as f64;
         let mut geometry = Geometry {
             zones: Vec::with_capacity(zones.len()),
+            ends: Vec::new(),
             heads: u64::from(parameters.heads),
             serpentine: parameters.serpentine,
             sectors: 0,
@@ -205,6 +207,7 @@ impl Geometry {
                 first_cylinder: zone.first_cylinder,
                 sectors_per_track: u64::from(zone.sectors_per_track),
                 sectors_per_cylinder,
+                tracks_per_cylinder: geometry.heads,
                 reserved: zone.reserved,
                 first_angle: turn(zone.first_angle / per_track),
                 track_skew: turn(zone.track_skew / per_track),
@@ -222,6 +225,7 @@ impl Geometry {
             geometry.cylinders = zone.first_cylinder + zone.cylinders;
         }
         geometry.zones.retain(|zone| !zone.sectors.is_empty());
+        geometry.ends = geometry.zones.iter().map(|zone| zone.sectors.end).collect();
         if geometry.sectors == 0 {
             let found = "no sector".to_owned();
             return Err(BuildError::Range { key: "zones", found, expected: "a geometry that holds data" });
@@ -230,13 +234,17 @@ impl Geometry {
     }
 
     pub fn zone_of(&self, sector: u64) -> usize {
-        self.zones.partition_point(|zone| zone.sectors.end <= sector)
+        self.ends.partition_point(|&end| end <= sector)
     }
 
     pub fn locate(&self, sector: u64) -> Place {
         let index = self.zone_of(sector);
+        self.place_at(index, self.zones[index].physical(sector))
+    }
+
+    /// The place of a physical sector of a zone.
+    fn place_at(&self, index: usize, physical: u64) -> Place {
         let zone = &self.zones[index];
-        let physical = zone.physical(sector);
         let track = physical / zone.sectors_per_track;
         let cylinder = track / self.heads;
         let head = track - cylinder * self.heads;
@@ -263,11 +271,11 @@ impl Geometry {
         zone.sweep(place.physical, last, write)
     }
 
-    /// The address that reading on from the start of `sector` has reached after `elapsed`, at most the zone's end.
-    pub fn reached(&self, sector: u64, elapsed: u64) -> u64 {
-        let zone = &self.zones[self.zone_of(sector)];
-        let physical = zone.reached(zone.physical(sector), elapsed);
-        (zone.sectors.start + zone.offset_at(physical)).clamp(sector, zone.sectors.end)
+    /// The address that reading on from the start of `place` has reached after `elapsed`, at most the zone's end.
+    pub fn reached(&self, place: &Place, elapsed: u64) -> u64 {
+        let zone = &self.zones[place.zone];
+        let physical = zone.reached(place.physical, elapsed);
+        (zone.sectors.start + zone.offset_at(physical)).min(zone.sectors.end)
     }
 
     /// The addresses on the track that holds `sector`.

@@ -68,10 +68,9 @@ impl Mechanics {
         if seek > 0 && write { seek + self.write_settle } else { seek }
     }
 
-    /// Time from `now` until the sector begins to pass under its head: what shortest-positioning-time-first compares.
-    pub fn positioning(&self, now: u64, sector: u64, write: bool) -> u64 {
-        let place = self.geometry.locate(sector);
-        let seek = self.seek_time(&place, write);
+    /// Time from `now` until the place begins to pass under its head: what shortest-positioning-time-first compares.
+    pub fn positioning(&self, now: u64, place: &Place, write: bool) -> u64 {
+        let seek = self.seek_time(place, write);
         seek + self.geometry.rotation(now + seek, place.angle)
     }
 

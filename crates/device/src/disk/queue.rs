@@ -9,6 +9,7 @@ use peryton_units::{Nanos, Op};
 
 use super::{
     Disk,
+    geometry::Place,
     parameters::{Queue, Scheduler},
 };
 use crate::{Io, Tag};
@@ -18,6 +19,8 @@ struct Waiting {
     tag: Tag,
     io: Io,
     arrived: u64,
+    sector: u64,
+    place: Place,
 }
 
 /// At most `depth` commands are visible to the scheduler; the rest wait outside in their order of arrival.
@@ -81,10 +84,13 @@ impl Disk {
     pub(super) fn enqueue(&mut self, now: u64, tag: Tag, io: Io) {
         self.serve_until(now);
         let ready = self.wake(now);
+        let geometry = &self.mechanics.geometry;
+        let sector = (io.at.0 >> self.sector_shift).min(geometry.sectors - 1);
+        let place = geometry.locate(sector);
         let Some(queue) = &mut self.queue else { return };
         queue.sleep_wanted = false;
         queue.next = queue.next.max(ready);
-        queue.add(Waiting { tag, io, arrived: now });
+        queue.add(Waiting { tag, io, arrived: now, sector, place });
     }
 
     /// Takes up commands until `now`.
@@ -92,8 +98,7 @@ impl Disk {
         while let Some(queue) = &self.queue
             && !queue.visible.is_empty()
         {
-            let newest = queue.visible.iter().map(|waiting| waiting.arrived).min().unwrap_or_default();
-            let at = queue.next.max(newest);
+            let at = queue.next.max(queue.visible[0].arrived);
             if at > now {
                 break;
             }
@@ -122,13 +127,13 @@ impl Disk {
     /// Time until a command is under way: none for a read that the buffer holds or is about to, and for a write that the
     /// cache takes in; one that finds it full has to wait for a range to leave, which takes about as long as if it were
     /// written itself.
-    fn cost(&self, free: u64, waiting: &Waiting, sector: u64) -> u64 {
+    fn cost(&self, free: u64, waiting: &Waiting) -> u64 {
         let write = waiting.io.op == Op::Write;
         let count = waiting.io.len.0 >> self.sector_shift;
         match &self.write_cache {
             Some(cache) if write && cache.fits(count, free) => 0,
-            _ if !write && self.is_at_hand(sector) => 0,
-            _ => self.mechanics.positioning(free, sector, write),
+            _ if !write && self.is_at_hand(waiting.sector) => 0,
+            _ => self.mechanics.positioning(free, &waiting.place, write),
         }
     }
 
@@ -145,8 +150,6 @@ impl Disk {
             Some(index) => &queue.visible[..index],
             None => &queue.visible[..],
         };
-        let last = self.mechanics.geometry.sectors - 1;
-        let sector = |waiting: &Waiting| (waiting.io.at.0 >> self.sector_shift).min(last);
         // Writes enter the write cache in their order of arrival: only the oldest is a candidate.
         let mut writes = 0;
         let arrived = candidates.iter().enumerate().filter(|(_, waiting)| {
@@ -155,13 +158,10 @@ impl Disk {
         });
         let best = match queue.scheduler {
             Scheduler::Fcfs => return 0,
-            Scheduler::Elevator => arrived.min_by_key(|(_, waiting)| {
-                let sector = sector(waiting);
-                (sector < self.arm, sector)
-            }),
+            Scheduler::Elevator => arrived.min_by_key(|(_, waiting)| (waiting.sector < self.arm, waiting.sector)),
             Scheduler::Sptf => {
                 let free = self.free.max(at);
-                arrived.min_by_key(|(_, waiting)| self.cost(free, waiting, sector(waiting)))
+                arrived.min_by_key(|(_, waiting)| self.cost(free, waiting))
             }
         };
         best.map_or(0, |(index, _)| index)

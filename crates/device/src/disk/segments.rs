@@ -1,15 +1,5 @@
 //! The read buffer: a few segments, each a run of consecutive sectors, replaced least recently used first.
 
-/// Consecutive sectors in the buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Segment {
-    pub start: u64,
-    pub end: u64,
-    /// Written by the host rather than read from the surface.
-    pub written: bool,
-    used: u64,
-}
-
 /// How much of a request is in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hit {
@@ -19,35 +9,61 @@ pub(super) enum Hit {
     Whole(usize),
 }
 
+/// Each array has one entry per segment, so that a miss is found out in one pass without branches.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
-    segments: Vec<Segment>,
+    starts: Vec<u64>,
+    ends: Vec<u64>,
+    /// Written by the host rather than read from the surface.
+    written: Vec<bool>,
+    /// When it was last used; zero for an empty one.
+    used: Vec<u64>,
     /// Sectors that one holds.
     pub size: u64,
     hits_on_written: bool,
     clock: u64,
+    last: usize,
 }
 
 impl Segments {
     pub fn new(count: u32, size: u64, hits_on_written: bool) -> Segments {
-        Segments { segments: vec![Segment::default(); count as usize], size, hits_on_written, clock: 0 }
+        let count = count as usize;
+        Segments {
+            starts: vec![0; count],
+            ends: vec![0; count],
+            written: vec![false; count],
+            used: vec![0; count],
+            size,
+            hits_on_written,
+            clock: 0,
+            last: 0,
+        }
     }
 
-    pub fn get(&self, index: usize) -> Segment {
-        self.segments[index]
+    /// First sector of a segment, and the one behind its last.
+    pub fn range(&self, index: usize) -> (u64, u64) {
+        (self.starts[index], self.ends[index])
     }
 
     /// Looks for the request's first sector; `filling` is a segment that is being read into and counts as holding the
     /// sector under the head.
     pub fn find(&self, first: u64, count: u64, filling: Option<usize>) -> Hit {
+        let near = self
+            .starts
+            .iter()
+            .zip(&self.ends)
+            .fold(false, |near, (&start, &end)| near | ((first >= start) & (first <= end)));
+        if !near {
+            return Hit::None;
+        }
         let mut found = Hit::None;
-        for (index, segment) in self.segments.iter().enumerate() {
-            let within = first >= segment.start && first < segment.end;
-            let next = filling == Some(index) && first == segment.end && segment.end > segment.start;
-            if !(within || next) || (segment.written && !self.hits_on_written) {
+        for (index, (&start, &end)) in self.starts.iter().zip(&self.ends).enumerate() {
+            let within = first >= start && first < end;
+            let next = filling == Some(index) && first == end && end > start;
+            if !(within || next) || (self.written[index] && !self.hits_on_written) {
                 continue;
             }
-            if within && first + count <= segment.end {
+            if within && first + count <= end {
                 return Hit::Whole(index);
             }
             found = Hit::Partial(index);
@@ -55,18 +71,27 @@ impl Segments {
         found
     }
 
+    /// Whether the segment used last holds the sector.
+    pub fn last_holds(&self, sector: u64) -> bool {
+        self.starts.get(self.last).is_some_and(|&start| sector >= start && sector < self.ends[self.last])
+    }
+
     pub fn touch(&mut self, index: usize) {
         self.clock += 1;
-        self.segments[index].used = self.clock;
+        self.used[index] = self.clock;
+        self.last = index;
     }
 
     /// Gives the run a segment: an empty one, else the least recently used. None if there are no segments.
     pub fn take(&mut self, start: u64, end: u64, written: bool) -> Option<usize> {
-        let index = (0..self.segments.len()).min_by_key(|&index| {
-            let segment = &self.segments[index];
-            (segment.end > segment.start, segment.used)
-        })?;
-        self.segments[index] = Segment { start, end, written, used: 0 };
+        let (mut index, mut least) = (None, u64::MAX);
+        for (candidate, &used) in self.used.iter().enumerate() {
+            if used < least {
+                (index, least) = (Some(candidate), used);
+            }
+        }
+        let index = index?;
+        (self.starts[index], self.ends[index], self.written[index]) = (start, end, written);
         self.touch(index);
         self.extend(index, end);
         Some(index)
@@ -74,23 +99,33 @@ impl Segments {
 
     /// The segment now reaches `end`; what no longer fits falls out at its start.
     pub fn extend(&mut self, index: usize, end: u64) {
-        let segment = &mut self.segments[index];
-        segment.end = segment.end.max(end);
-        segment.start = segment.start.max(segment.end.saturating_sub(self.size));
+        self.ends[index] = self.ends[index].max(end);
+        self.starts[index] = self.starts[index].max(self.ends[index].saturating_sub(self.size));
     }
 
     /// A write makes older copies worthless.
     pub fn forget(&mut self, first: u64, count: u64) {
-        for segment in &mut self.segments {
-            if first < segment.end && first + count > segment.start {
-                *segment = Segment::default();
+        let end = first + count;
+        let overlaps = |start: u64, stop: u64| (first < stop) & (end > start);
+        let any = self.starts.iter().zip(&self.ends).fold(false, |any, (&start, &stop)| any | overlaps(start, stop));
+        if !any {
+            return;
+        }
+        for index in 0..self.starts.len() {
+            if overlaps(self.starts[index], self.ends[index]) {
+                (self.starts[index], self.ends[index], self.written[index], self.used[index]) = (0, 0, false, 0);
             }
         }
     }
 
     /// A written segment that ends where this write begins.
     pub fn appendable(&self, first: u64) -> Option<usize> {
-        self.segments.iter().position(|segment| segment.written && segment.end == first && segment.end > segment.start)
+        let any = self.ends.iter().fold(false, |any, &end| any | (end == first));
+        if !any {
+            return None;
+        }
+        (0..self.ends.len())
+            .find(|&index| self.written[index] && self.ends[index] == first && first > self.starts[index])
     }
 }
 
@@ -115,7 +150,7 @@ mod tests {
         let mut segments = Segments::new(1, 100, true);
         let index = segments.take(0, 10, false).unwrap();
         segments.extend(index, 250);
-        assert_eq!((segments.get(index).start, segments.get(index).end), (150, 250));
+        assert_eq!(segments.range(index), (150, 250));
     }
 
     #[test]

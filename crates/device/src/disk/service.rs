@@ -4,6 +4,7 @@ use peryton_units::Op;
 
 use super::{
     Disk, Overhead,
+    geometry::Place,
     mechanics::{Access, Span},
     parameters::{DiskParameters, ReadAhead},
     segments::Hit,
@@ -16,6 +17,7 @@ pub(super) struct ReadingAhead {
     segment: usize,
     /// This sector began to pass at `since`.
     from: u64,
+    place: Place,
     since: u64,
     until: u64,
     /// Up to here its energy is in the account.
@@ -126,13 +128,13 @@ impl Disk {
     fn read_rest(&mut self, start: u64, hit: u64, miss: u64, segment: usize, first: u64, count: u64) -> u64 {
         self.segments.touch(segment);
         let end = first + count;
-        let held = self.segments.get(segment).end;
+        let held = self.segments.range(segment).1;
         let rest = end - held;
         self.read_on_or_stop(start, segment, first, end);
         let access = match self.reading_ahead {
             Some(ahead) if ahead.until >= end => {
-                let place = self.mechanics.geometry.locate(ahead.from);
-                let passes = |count| ahead.since + self.mechanics.geometry.sweep(&place, ahead.from, count, false);
+                let geometry = &self.mechanics.geometry;
+                let passes = |count| ahead.since + geometry.sweep(&ahead.place, ahead.from, count, false);
                 let done = passes(end - ahead.from);
                 self.free = self.free.max(done);
                 self.segments.extend(segment, end);
@@ -239,7 +241,7 @@ impl Disk {
         let Some(cache) = &mut self.write_cache else { return };
         let next = match key {
             Some(key) => cache.remove(key),
-            None => cache.next(arm, |sector| mechanics.positioning(free, sector, true)),
+            None => cache.next(arm, |sector| mechanics.positioning(free, &mechanics.geometry.locate(sector), true)),
         };
         let Some(dirty) = next else { return };
         let span = Span { first: dirty.first, count: dirty.count, write: true };
@@ -257,18 +259,20 @@ impl Disk {
         access
     }
 
-    /// Whether the sector is in the buffer, or in what is being read ahead.
+    /// Whether the sector is in the segment used last, or in what is being read ahead.
     pub(super) fn is_at_hand(&self, sector: u64) -> bool {
         self.reading_ahead.is_some_and(|ahead| (ahead.from..ahead.until).contains(&sector))
-            || self.segments.find(sector, 1, None) != Hit::None
+            || self.segments.last_holds(sector)
     }
 
     /// Begins to read on into the segment behind a request that ended at `end`.
     fn read_ahead(&mut self, segment: Option<usize>, first: u64, end: u64) {
         let Some(segment) = segment else { return };
         let until = self.read_ahead_limit(segment, first, end);
-        self.reading_ahead =
-            (until > end).then_some(ReadingAhead { segment, from: end, since: self.free, until, booked: end });
+        self.reading_ahead = (until > end).then(|| {
+            let place = self.mechanics.geometry.locate(end);
+            ReadingAhead { segment, from: end, place, since: self.free, until, booked: end }
+        });
     }
 
     fn read_ahead_limit(&self, segment: usize, first: u64, end: u64) -> u64 {
@@ -288,7 +292,7 @@ impl Disk {
             ReadAhead::TrackAhead => {
                 let track = geometry.track(&geometry.locate(end));
                 let ahead = track.end - track.start;
-                if self.segments.get(segment).start < track.start { track.end + ahead } else { track.end }
+                if self.segments.range(segment).0 < track.start { track.end + ahead } else { track.end }
             }
         };
         // Reading on stops where the zone ends.
@@ -315,10 +319,13 @@ impl Disk {
             return;
         }
         let geometry = &self.mechanics.geometry;
-        let reached = geometry.reached(ahead.from, now - ahead.since).min(ahead.until);
+        let reached = geometry.reached(&ahead.place, now - ahead.since).min(ahead.until);
         if reached > ahead.booked {
-            let place = geometry.locate(ahead.booked);
-            let transfer = geometry.sweep(&place, ahead.booked, reached - ahead.booked, false);
+            let sweep = |until: u64| match until - ahead.from {
+                0 => 0,
+                count => geometry.sweep(&ahead.place, ahead.from, count, false),
+            };
+            let transfer = sweep(reached) - sweep(ahead.booked);
             self.account.mechanical(&Access { transfer, ..Access::default() }, reached - ahead.booked, false);
             ahead.booked = reached;
             self.segments.extend(ahead.segment, reached);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::parameters::Scheduler;
 
 /// Candidates that shortest-positioning-time-first looks at in each direction from the arm.
-const CANDIDATES: usize = 32;
+const CANDIDATES: usize = 8;
 
 /// A range leaves in pieces of this part of the cache.
 const PIECES: u64 = 8;
