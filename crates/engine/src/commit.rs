@@ -25,7 +25,7 @@ const ENTRY_BYTES: u64 = 8;
 const CHECKPOINT_CHUNK: u64 = 256 << 10;
 /// The ring's size is that of a checkpoint within these bounds: writing the map costs about as much as the updates
 /// that led to it.
-const SMALLEST_JOURNAL: u64 = 1 << 20;
+const SMALLEST_JOURNAL: u64 = 8 << 20;
 const LARGEST_JOURNAL: u64 = 64 << 20;
 /// Data begins at a multiple of this, so that extents are aligned with flash blocks and stripes.
 const DATA_ALIGNMENT: u64 = 1 << 20;

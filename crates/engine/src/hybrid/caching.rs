@@ -2,7 +2,7 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use super::{Fragment, Hybrid, Release, Route, moves::Drained};
+use super::{Fragment, Hybrid, Release, Route, drain::Drained};
 use crate::{command::Commands, config::WritePolicy, core::Core, extent_map::Place};
 
 impl Hybrid {

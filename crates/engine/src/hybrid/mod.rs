@@ -1,9 +1,10 @@
 //! Two unlike devices and a map between them: what tiering and caching share.
 //!
 //! `tiering.rs` and `caching.rs` say where an access goes; `moves.rs` is the state machine that carries extents from
-//! one device to the other; `room.rs` chooses who leaves; `writeback.rs` and `through.rs` are caching's write policies.
+//! one device to the other, `drain.rs` the one that detaches them; `room.rs` chooses who leaves; `writeback.rs` and `through.rs` are caching's write policies.
 
 mod caching;
+mod drain;
 mod host;
 mod invariants;
 mod moves;

@@ -13,7 +13,7 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use super::{Fragment, Hybrid, Mode, Release};
+use super::{Fragment, Hybrid, Mode, Release, drain::Drained};
 use crate::{
     command::{Buffer, Cause, Command, Commands},
     commit::Waiter,
@@ -22,19 +22,6 @@ use crate::{
     error::RequestError,
     extent_map::Place,
 };
-
-/// What happens to an extent once no access to it is in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Drained {
-    /// Tiering: the host discarded it; the mapping goes.
-    Unmap,
-    /// Caching: the host discarded it; home and copy go.
-    Discard,
-    /// Caching: its home is about to be written around the copy; the copy goes first, durably.
-    Invalidate,
-    /// Caching: copy and home may differ after a failure; the copy goes, and the write is answered with this.
-    Drop(Result<(), RequestError>),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -50,7 +37,7 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Reading,
     Writing,
     WritingHome,
@@ -61,13 +48,13 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Move {
     pub(super) kind: Kind,
-    phase: Phase,
+    pub(super) phase: Phase,
     pub(super) extent: u32,
     to: Option<Place>,
     /// The move buffer, for kinds that copy.
     pub(super) buffer: u32,
     /// Commands in flight.
-    pending: u32,
+    pub(super) pending: u32,
     failed: bool,
     /// The host accessed the extent meanwhile; for `rewritten`, with a write.
     accessed: bool,
@@ -76,14 +63,21 @@ pub(super) struct Move {
     ram_dirty: bool,
     sequence: u64,
     /// The fragment that began it, where it has to be answered by the move itself.
-    trigger: Option<Fragment>,
+    pub(super) trigger: Option<Fragment>,
     waiters: Vec<Fragment>,
 }
 
 const NO_BUFFER: u32 = u32::MAX;
 
 impl Hybrid {
-    fn start(&mut self, kind: Kind, phase: Phase, extent: u32, to: Option<Place>, trigger: Option<Fragment>) -> u32 {
+    pub(super) fn start(
+        &mut self,
+        kind: Kind,
+        phase: Phase,
+        extent: u32,
+        to: Option<Place>,
+        trigger: Option<Fragment>,
+    ) -> u32 {
         let copies = matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
         let needs_buffer = copies && kind != Kind::Fill;
         self.copying += u32::from(copies);
@@ -113,7 +107,7 @@ impl Hybrid {
     }
 
     /// The move is over: its extent is free for others, and those who waited go on.
-    fn end(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
+    pub(super) fn end(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
         let (kind, extent, buffer, waiters) = (row.kind, row.extent, row.buffer, std::mem::take(&mut row.waiters));
         debug_assert!(row.pending == 0 && row.trigger.is_none());
@@ -241,21 +235,6 @@ impl Hybrid {
         self.moves[index].waiters.push(fragment);
         self.moves[index].pending = 1;
         core.zero(self.layout.at(place), Bytes(self.layout.extent_bytes), Purpose::Move { index }, out);
-    }
-
-    pub(super) fn start_drain(
-        &mut self,
-        core: &mut Core,
-        now: Nanos,
-        fragment: Fragment,
-        then: Drained,
-        out: &mut Commands,
-    ) {
-        let extent = fragment.extent;
-        let index = self.start(Kind::Drain(then), Phase::Draining, extent, None, Some(fragment));
-        if self.extents[extent as usize].in_flight == 0 {
-            self.drained(core, now, index, out);
-        }
     }
 
     pub(super) fn wait_for_commit(&mut self, core: &mut Core, now: Nanos, fragment: Fragment, out: &mut Commands) {
@@ -531,70 +510,6 @@ impl Hybrid {
             self.extents[extent as usize].set_place(Some(to));
             self.journal.update(core, now);
         }
-        self.end(core, now, index, out);
-    }
-
-    /// The last access to the extent has ended.
-    pub(super) fn drained(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
-        let row = &mut self.moves[index];
-        let (Kind::Drain(then), Phase::Draining) = (row.kind, row.phase) else { return };
-        let extent = row.extent;
-        match then {
-            Drained::Unmap => {
-                let fragment = row.trigger.take().expect("a discard is answered when it is done");
-                let entry = &mut self.extents[extent as usize];
-                let place = entry.place().expect("only a mapped extent is unmapped");
-                entry.set_place(None);
-                entry.misses = 0;
-                entry.lost = false;
-                match self.layout.fast_slot(place) {
-                    Some(slot) => self.release_slot(slot, Release::Discarded),
-                    None => self.release_place(place, Release::Discarded),
-                }
-                self.journal.update(core, now);
-                core.part_done(fragment.request, Ok(()), out);
-                self.end(core, now, index, out);
-            }
-            Drained::Discard => {
-                row.phase = Phase::Writing;
-                row.pending = 1;
-                let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
-                // A dirty copy is newer than its home: without the copy the home must not come to light again.
-                if self.extents[extent as usize].dirty {
-                    core.zero(at, len, Purpose::Move { index }, out);
-                } else {
-                    core.discard(at, len, Purpose::Move { index }, out);
-                }
-            }
-            Drained::Invalidate => {
-                row.phase = Phase::Committing;
-                self.drop_clean(core, now, extent, Release::Detached);
-                self.journal.wait(Waiter::Move(index));
-                self.commit(core, now, out);
-            }
-            Drained::Drop(result) => {
-                let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
-                self.drop_clean(core, now, extent, Release::Detached);
-                core.part_done(fragment.request, result, out);
-                self.end(core, now, index, out);
-            }
-        }
-    }
-
-    fn discarded(&mut self, core: &mut Core, now: Nanos, index: u32, failed: bool, out: &mut Commands) {
-        let row = &mut self.moves[index];
-        let extent = row.extent;
-        let fragment = row.trigger.take().expect("a discard is answered when it is done");
-        let entry = &mut self.extents[extent as usize];
-        // After a failure the home may be gone in part. A dirty copy stays the truth; a clean one no longer agrees with
-        // its home and goes all the same.
-        if !failed || !entry.dirty {
-            entry.dirty = false;
-            entry.lost = false;
-            self.drop_clean(core, now, extent, Release::Discarded);
-        }
-        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        core.part_done(fragment.request, result, out);
         self.end(core, now, index, out);
     }
 

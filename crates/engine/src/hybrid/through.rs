@@ -3,7 +3,7 @@
 
 use peryton_units::{Bytes, Nanos};
 
-use super::{Fragment, Hybrid, moves::Drained};
+use super::{Fragment, Hybrid, drain::Drained};
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
     core::{Core, Purpose},

@@ -2,7 +2,7 @@
 
 use peryton_units::{Nanos, Op};
 
-use super::{Fragment, Hybrid, Route, moves::Drained};
+use super::{Fragment, Hybrid, Route, drain::Drained};
 use crate::{command::Commands, core::Core, error::RequestError, extent_map::Place};
 
 impl Hybrid {

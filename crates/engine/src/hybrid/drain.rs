@@ -1,0 +1,109 @@
+//! Drains: an extent is detached once no access to it is in flight; those who come meanwhile wait.
+
+use peryton_units::{Bytes, Nanos};
+
+use super::{
+    Fragment, Hybrid, Release,
+    moves::{Kind, Phase},
+};
+use crate::{
+    command::Commands,
+    commit::Waiter,
+    core::{Core, Purpose},
+    error::RequestError,
+};
+
+/// What happens to an extent once no access to it is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// Tiering: the host discarded it; the mapping goes.
+    Unmap,
+    /// Caching: the host discarded it; home and copy go.
+    Discard,
+    /// Caching: its home is about to be written around the copy; the copy goes first, durably.
+    Invalidate,
+    /// Caching: copy and home may differ after a failure; the copy goes, and the write is answered with this.
+    Drop(Result<(), RequestError>),
+}
+
+impl Hybrid {
+    pub(super) fn start_drain(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        fragment: Fragment,
+        then: Drained,
+        out: &mut Commands,
+    ) {
+        let extent = fragment.extent;
+        let index = self.start(Kind::Drain(then), Phase::Draining, extent, None, Some(fragment));
+        if self.extents[extent as usize].in_flight == 0 {
+            self.drained(core, now, index, out);
+        }
+    }
+
+    /// The last access to the extent has ended.
+    pub(super) fn drained(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        let (Kind::Drain(then), Phase::Draining) = (row.kind, row.phase) else { return };
+        let extent = row.extent;
+        match then {
+            Drained::Unmap => {
+                let fragment = row.trigger.take().expect("a discard is answered when it is done");
+                let entry = &mut self.extents[extent as usize];
+                let place = entry.place().expect("only a mapped extent is unmapped");
+                entry.set_place(None);
+                entry.misses = 0;
+                entry.lost = false;
+                match self.layout.fast_slot(place) {
+                    Some(slot) => self.release_slot(slot, Release::Discarded),
+                    None => self.release_place(place, Release::Discarded),
+                }
+                self.journal.update(core, now);
+                core.part_done(fragment.request, Ok(()), out);
+                self.end(core, now, index, out);
+            }
+            Drained::Discard => {
+                row.phase = Phase::Writing;
+                row.pending = 1;
+                let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
+                // A dirty copy is newer than its home: without the copy the home must not come to light again.
+                if self.extents[extent as usize].dirty {
+                    core.zero(at, len, Purpose::Move { index }, out);
+                } else {
+                    core.discard(at, len, Purpose::Move { index }, out);
+                }
+            }
+            Drained::Invalidate => {
+                row.phase = Phase::Committing;
+                self.drop_clean(core, now, extent, Release::Detached);
+                self.journal.wait(Waiter::Move(index));
+                self.commit(core, now, out);
+            }
+            Drained::Drop(result) => {
+                let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
+                self.drop_clean(core, now, extent, Release::Detached);
+                core.part_done(fragment.request, result, out);
+                self.end(core, now, index, out);
+            }
+        }
+    }
+
+    /// The home of a discarded extent has been told.
+    pub(super) fn discarded(&mut self, core: &mut Core, now: Nanos, index: u32, failed: bool, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        let extent = row.extent;
+        let fragment = row.trigger.take().expect("a discard is answered when it is done");
+        let entry = &mut self.extents[extent as usize];
+        // After a failure the home may be gone in part. A dirty copy stays the truth; a clean one no longer agrees with
+        // its home and goes all the same.
+        if !failed || !entry.dirty {
+            entry.dirty = false;
+            entry.lost = false;
+            self.drop_clean(core, now, extent, Release::Discarded);
+        }
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        core.part_done(fragment.request, result, out);
+        self.end(core, now, index, out);
+    }
+}
