@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use peryton_device::{Accepted, Device, Io, Profile, Tag};
+use peryton_device::{Accepted, Device, Io, Model, Profile, Tag, disk::Queue};
 use peryton_units::{Bytes, Nanos, Op};
 
 /// A small xorshift: the benchmark measures the disk, not a generator.
@@ -15,14 +15,14 @@ fn random(state: &mut u64) -> u64 {
 }
 
 fn first_come(name: &str, write_cache: bool) -> Device {
-    let mut overrides = toml::Table::new();
-    overrides.insert("queue".into(), toml::Value::Table(toml::from_str("depth = 1\nscheduler = \"fcfs\"").unwrap()));
-    let profile = Profile::named(name).unwrap().with_model(&overrides).unwrap();
-    let mut profile = profile;
-    if !write_cache && let peryton_device::Model::Disk(disk) = &mut profile.model {
-        disk.buffer.write_cache = None;
+    let mut profile = Profile::named(name).expect("it ships");
+    if let Model::Disk(disk) = &mut profile.model {
+        disk.queue = Queue::default();
+        if !write_cache {
+            disk.buffer.write_cache = None;
+        }
     }
-    profile.build(None, 1).unwrap()
+    profile.build(None, 1).expect("it is sound")
 }
 
 fn commands(c: &mut Criterion) {
@@ -54,7 +54,8 @@ fn commands(c: &mut Criterion) {
             })
         });
     }
-    let mut queued = Profile::named("seagate-exos-x20-20tb").unwrap().build(None, 1).unwrap();
+    let mut queued =
+        Profile::named("seagate-exos-x20-20tb").and_then(|profile| profile.build(None, 1)).expect("it ships");
     let places = queued.capacity().0 / 4096 - 1;
     let (mut seed, mut completed) = (42, Vec::new());
     let mut submit = |disk: &mut Device, now, tag| {

@@ -4,7 +4,7 @@ use peryton_device::{Device, DiskParameters, Model, PowerState, Profile, Tag, Th
 use peryton_units::{Bytes, Nanos};
 
 fn disk(name: &str) -> Device {
-    Profile::named(name).unwrap().build(None, 1).unwrap()
+    Profile::named(name).expect("it ships").build(None, 1).expect("it is sound")
 }
 
 /// 1 MiB requests, one in flight, as in the greenest-device paper; at the start, at the end or all over the device.

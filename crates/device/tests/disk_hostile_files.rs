@@ -46,9 +46,9 @@ struct Files(std::path::PathBuf);
 impl Files {
     fn new(name: &str, model: &[u8], seek: &[u8], specs: &[u8], trace: &[u8]) -> Files {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(&folder).expect("the target directory can be written");
         for (extension, bytes) in [("model", model), ("seek", seek), ("diskspecs", specs), ("trace", trace)] {
-            fs::write(folder.join("tiny").with_extension(extension), bytes).unwrap();
+            fs::write(folder.join("tiny").with_extension(extension), bytes).expect("the folder was just made");
         }
         Files(folder)
     }

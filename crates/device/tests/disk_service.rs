@@ -22,7 +22,7 @@ fn parameters() -> DiskParameters {
         read_miss = { after_read = "0.1ms", after_write = "0.1ms" }
         "#,
     )
-    .unwrap()
+    .expect("the sample is sound")
 }
 
 fn io(op: Op, at: u64, len: u64) -> Io {
@@ -143,7 +143,7 @@ fn a_command_during_spin_down_waits_for_it() {
 fn queued(scheduler: Scheduler, depth: u32, in_flight: u32) -> f64 {
     let mut p = parameters();
     p.queue = Queue { depth, scheduler, ..Queue::default() };
-    let mut disk = Disk::new(&p).unwrap();
+    let mut disk = Disk::new(&p).expect("the sample is sound");
     let mut seed = 42;
     let mut submit = |disk: &mut Disk, now: Nanos, tag| {
         let at = random(&mut seed) % (10_000_000_000 / 4096 - 1) * 4096;
@@ -258,7 +258,7 @@ proptest! {
         let mut last = Nanos::ZERO;
         for _ in 0..300 {
             let draw = random(&mut seed);
-            now = now + Nanos(if draw & 3 == 0 { draw >> 36 } else { 0 });
+            now += Nanos(if draw & 3 == 0 { draw >> 36 } else { 0 });
             disk.advance(now, &mut completed);
             let at = match draw >> 8 & 3 { 0 => 0, 1 => capacity - 200_000, _ => random(&mut seed) % (capacity - 200_000) };
             let len = random(&mut seed) % 200_000;

@@ -19,7 +19,7 @@ fn trace(drive: &str) -> Option<PathBuf> {
 }
 
 fn replay(drive: &str) -> Option<validate::Validation> {
-    let result = validate::replay(&trace(drive)?).unwrap();
+    let result = validate::replay(&trace(drive)?).expect("the published files are sound");
     println!("{}", result.render());
     println!("within 0.5 ms: {:.1} %", result.within_half_ms * 100.0);
     Some(result)
