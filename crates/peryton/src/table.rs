@@ -1,14 +1,16 @@
 //! Tables for people, and how their figures are written.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
 /// Stands for a figure that does not apply.
 pub const NONE: &str = "–";
 
+/// One line below the header, and nothing else that would stand between figures.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
+
 /// A table whose first column is text and the others figures.
 pub fn figures(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
+    let mut table = text(header);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -18,7 +20,11 @@ pub fn figures(header: &[&str]) -> Table {
 /// A table of text.
 pub fn text(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
+    table.load_style(STYLE).set_header(header.to_vec());
+    let last = header.len() - 1;
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index == last { 0 } else { 2 }));
+    }
     table
 }
 
@@ -40,7 +46,12 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// The same, or a dash.
+/// A share in percent, or a dash.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| NONE.to_owned(), |share| format!("{:.1}", share * 100.0))
+}
+
+/// A figure, or a dash.
 pub fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), number)
 }

@@ -70,7 +70,7 @@ impl Latencies {
         let quantile = |q| us(self.histogram.value_at_quantile(q).min(self.max));
         (self.count > 0).then(|| LatencySummary {
             count: self.count,
-            mean: self.sum as f64 / self.count as f64 / 1e3,
+            mean: self.sum as f64 / 1e3 / self.count as f64,
             p50: quantile(0.5),
             p90: quantile(0.9),
             p99: quantile(0.99),
@@ -91,7 +91,7 @@ mod tests {
         spans.iter().for_each(|span| latencies.record(Nanos(*span)));
         spans.sort_unstable();
         let summary = latencies.summary().unwrap();
-        assert_eq!(summary.mean, spans.iter().sum::<u64>() as f64 / 10_000.0 / 1e3);
+        assert_eq!(summary.mean, spans.iter().sum::<u64>() as f64 / 1e3 / 10_000.0);
         assert_eq!(summary.max, spans[9999] as f64 / 1e3);
         for (q, got) in [(0.5, summary.p50), (0.9, summary.p90), (0.99, summary.p99), (0.999, summary.p999)] {
             let exact = spans[(10_000.0 * q) as usize - 1] as f64 / 1e3;

@@ -338,7 +338,8 @@ fn device_report(
 }
 
 /// Disks wear out by start-stops; flash by erases (MixedStore, Table 4) or, where none happened yet, by what its maker
-/// lets it be written. Absent if nothing wore.
+/// lets it be written. Absent if nothing wore. What wears is the whole device, though the volume may use a part of it:
+/// wear-levelling spreads the erases.
 fn lifetime_years(device: &DeviceDesign, stats: &DeviceStats, is_disk: bool, span_s: f64) -> Option<f64> {
     let years =
         |limit: f64, spent: f64| (spent > 0.0 && span_s > 0.0).then(|| limit / (spent / span_s) / SECONDS_PER_YEAR);
@@ -346,7 +347,10 @@ fn lifetime_years(device: &DeviceDesign, stats: &DeviceStats, is_disk: bool, spa
         return years(device.start_stop_limit? as f64, stats.start_stops as f64);
     }
     let by_erases = match (stats.rated_erases, stats.erases) {
-        (Some(rated), Some(erases)) => years(rated as f64, erases as f64),
+        (Some(rated), Some(erases)) => {
+            let whole = device.profile.capacity.0 as f64 / device.member_bytes().0 as f64;
+            years(rated as f64 * whole, erases as f64)
+        }
         _ => None,
     };
     by_erases.or_else(|| years(device.written_limit?.0 as f64, stats.bytes_written.0 as f64))

@@ -3,6 +3,9 @@
 //! What happens at one moment happens in this order: device events, completions (in the order in which they were
 //! promised), timers, arrivals. Nothing else decides an order, so that a run gives the same bytes each time.
 
+#[cfg(test)]
+mod tests;
+
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
 use peryton_engine::{Command, Commands, Engine, IoId, Ledger, Power, Request, RequestId};
 use peryton_units::{Bytes, Nanos, Op};

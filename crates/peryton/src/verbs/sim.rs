@@ -187,12 +187,12 @@ fn shown(reports: &[Report]) -> String {
         let mut row = vec![report.design.clone(), table::optional(report.iops), table::optional(report.mib_per_s)];
         row.extend(latency(report.latency_us.read.as_ref()));
         row.extend(latency(report.latency_us.write.as_ref()));
-        row.push(table::optional(report.fast_hit_ratio.map(|ratio| ratio * 100.0)));
+        row.push(table::percent(report.fast_hit_ratio));
         let moves = report.moves.as_ref().map(|moves| moves.promotions + moves.demotions + moves.writebacks);
         row.push(moves.map_or_else(|| table::NONE.to_owned(), |moves| moves.to_string()));
         row.push(table::optional(report.energy_j));
         row.push(table::optional(report.mean_power_w));
-        row.push(table::optional(standby_percent(report)));
+        row.push(table::percent(standby_share(report)));
         row.push(table::optional(ssd_wear_eu(report)));
         row.push(table::optional(report.lifetime_years));
         table.add_row(row);
@@ -206,10 +206,10 @@ fn latency(summary: Option<&LatencySummary>) -> [String; 4] {
 }
 
 /// The share of the measured span that the devices which can stand by did so.
-fn standby_percent(report: &Report) -> Option<f64> {
+fn standby_share(report: &Report) -> Option<f64> {
     let spans: Vec<f64> = report.devices.iter().filter_map(|(_, device)| device.standby_s).collect();
     let whole = report.simulated_s * spans.len() as f64;
-    (whole > 0.0).then(|| spans.iter().sum::<f64>() / whole * 100.0)
+    (whole > 0.0).then(|| spans.iter().sum::<f64>() / whole)
 }
 
 /// Of the most worn device that is no disk.

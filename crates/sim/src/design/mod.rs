@@ -185,12 +185,17 @@ impl DeviceDesign {
             let written = toml::Table::from_iter([("precondition".to_owned(), "sequential".into())]);
             profile = profile.with_model(&written).map_err(failed)?;
         }
-        let each = member_bytes(self.used, self.count, self.stripe);
+        let each = self.member_bytes();
         let members = (0..self.count)
             .map(|index| profile.build(Some(each), seed.wrapping_add(u64::from(index))))
             .collect::<Result<_, _>>()
             .map_err(failed)?;
         Ok(Array::new(members, self.stripe))
+    }
+
+    /// How much of each member the volume occupies.
+    pub(crate) fn member_bytes(&self) -> Bytes {
+        member_bytes(self.used, self.count, self.stripe)
     }
 
     /// The names of its members in a report: its own, or with a number each.

@@ -2,6 +2,8 @@
 
 mod convert;
 mod head;
+mod info;
+mod mrc;
 mod synth;
 mod writer;
 
@@ -10,19 +12,28 @@ use crate::failure::Failure;
 /// The verbs of `peryton trace`.
 #[derive(Debug, clap::Subcommand)]
 pub enum Verb {
+    /// Describe a trace: counts, sizes, arrivals, sequentiality, footprint, working set
+    Info(info::Args),
     /// Print the first requests
     Head(head::Args),
     /// Write a trace as Parquet (or CSV, where the name of the output ends so)
     Convert(convert::Args),
     /// Draw a trace from a specification
     Synth(synth::Args),
+    /// Say which blocks are written again, how soon, and what a write cache could save
+    Overwrites(info::Args),
+    /// Say how often an LRU cache of each size would miss
+    Mrc(mrc::Args),
 }
 
 /// Does what was asked.
 pub fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
+        Verb::Info(args) => info::run(&args),
         Verb::Head(args) => head::run(args),
         Verb::Convert(args) => convert::run(args),
         Verb::Synth(args) => synth::run(&args),
+        Verb::Overwrites(args) => info::run_overwrites(&args),
+        Verb::Mrc(args) => mrc::run(args),
     }
 }

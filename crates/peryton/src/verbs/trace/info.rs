@@ -1,0 +1,47 @@
+//! `peryton trace info` and `peryton trace overwrites`: what a trace is like.
+
+use std::{fmt::Display, path::PathBuf};
+
+use peryton_trace::{Characteristics, Overwrites, Source, TraceError};
+use serde::Serialize;
+
+use crate::{
+    failure::Failure,
+    output,
+    trace_args::{Counted, TraceArgs},
+};
+
+/// Options of both.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Traces, merged by time; a specification (.toml) is drawn from
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    trace_args: TraceArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Requests, sizes, arrivals, sequentiality, footprint, working set.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    show(args, |source| Characteristics::of(source))
+}
+
+/// Which blocks are written again, and how soon.
+pub fn run_overwrites(args: &Args) -> Result<(), Failure> {
+    show(args, |source| Overwrites::of(source))
+}
+
+fn show<T: Serialize + Display>(
+    args: &Args,
+    of: impl FnOnce(&mut dyn Source) -> Result<T, TraceError>,
+) -> Result<(), Failure> {
+    let skipped = Counted::default();
+    let mut source = args.trace_args.source(&args.files, &skipped)?;
+    let found = of(&mut *source)?;
+    drop(source);
+    skipped.report();
+    if args.json { output::print_json(&found) } else { output::print(&found.to_string()) }
+}

@@ -1,0 +1,100 @@
+//! How many requests a second the simulator replays, end to end, on one core.
+//!
+//! `cargo bench -p peryton-sim --bench replay [-- REQUESTS]`; 10 million by default.
+
+use std::{sync::Arc, time::Instant};
+
+use peryton_sim::{Design, Options, Replay, run_one};
+use peryton_trace::{BATCH, Request, Source, TraceError};
+use peryton_units::{Bytes, Nanos, Op};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+const PAGE: u64 = 4096;
+const OBJECTS: usize = 1_000_000;
+const CACHED: u64 = 102_400;
+
+struct Listed {
+    requests: Arc<Vec<Request>>,
+    at: usize,
+}
+
+impl Source for Listed {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        batch.clear();
+        let end = (self.at + BATCH).min(self.requests.len());
+        batch.extend_from_slice(&self.requests[self.at..end]);
+        self.at = end;
+        Ok(())
+    }
+}
+
+/// Zipf with exponent 1 over a million pages, in an order that has nothing to do with popularity.
+fn zipf(count: usize, read_share: f64) -> Arc<Vec<Request>> {
+    let mut random = StdRng::seed_from_u64(1);
+    let mut sums = Vec::with_capacity(OBJECTS);
+    let mut sum = 0.0;
+    for rank in 1..=OBJECTS {
+        sum += 1.0 / rank as f64;
+        sums.push(sum);
+    }
+    let mut place: Vec<u64> = (0..OBJECTS as u64).collect();
+    for i in (1..OBJECTS).rev() {
+        place.swap(i, random.random_range(0..=i));
+    }
+    let each = |n| {
+        let rank = sums.partition_point(|s| *s < random.random_range(0.0..sum)).min(OBJECTS - 1);
+        let op = if random.random_bool(read_share) { Op::Read } else { Op::Write };
+        Request { at: Nanos(n as u64 * 1_000), offset: Bytes(place[rank] * PAGE), len: Bytes(PAGE), volume: 0, op }
+    };
+    Arc::new((0..count).map(each).collect())
+}
+
+fn measure(name: &str, text: &str, requests: &Arc<Vec<Request>>, replay: Replay) {
+    let design = Design::parse(text, name, &[]).expect("the design is a constant");
+    let options = Options { replay, ..Options::default() };
+    let mut best = f64::INFINITY;
+    let mut line = String::new();
+    for _ in 0..3 {
+        let source = Box::new(Listed { requests: requests.clone(), at: 0 });
+        let begin = Instant::now();
+        let report = run_one(&design, "zipf", source, &options, &|_| {}).expect("the trace fits the volume");
+        let took = begin.elapsed().as_secs_f64();
+        best = best.min(took);
+        let miss = report.fast_hit_ratio.map_or(String::new(), |hits| format!(", miss ratio {:.4}", 1.0 - hits));
+        line = format!("{} requests, {:.1} s simulated{miss}", report.requests, report.simulated_s);
+    }
+    println!("{name:<44} {:>8.2} M requests/s   ({line})", requests.len() as f64 / best / 1e6);
+}
+
+fn caching(ssd: &str, hdd: &str, more: &str) -> String {
+    format!(
+        "[devices.ssd]\nsize = {}\n{ssd}\n[devices.hdd]\nsize = {}\n{hdd}\n\
+         [placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '4KiB'\nreplacement = 'lru'\n\
+         promotion = {{ threshold = 0, window = '60s' }}\ndemotion = {{ low = 0, high = 0 }}\n{more}\n",
+        CACHED * PAGE,
+        OBJECTS as u64 * PAGE
+    )
+}
+
+fn main() {
+    // Cargo passes `--bench`; a number is ours.
+    let count = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(10_000_000);
+    let reads = zipf(count, 1.0);
+    let mixed = zipf(count, 0.7);
+    let fast = "profile = 'fixed'\nmodel = { read = '40us', write = '200us' }";
+    let slow = "profile = 'fixed'\nmodel = { read = '200us', write = '1ms' }";
+    let single = format!("[devices.ssd]\nsize = {}\n{fast}\n[placement]\nmode = 'single'\n", OBJECTS as u64 * PAGE);
+    let fixed = caching(fast, slow, "max_moves = 4096");
+    measure("single, fixed latency, reads, sync", &single, &reads, Replay::Sync);
+    measure("caching, fixed latency, reads, sync", &fixed, &reads, Replay::Sync);
+    measure("caching, fixed latency, 70/30, sync", &fixed, &mixed, Replay::Sync);
+    measure("caching, fixed latency, reads, qd=32", &fixed, &reads, Replay::Depth(32));
+    let flash = "profile = 'intel-320-300gb'\nmodel = { precondition = 'random' }";
+    let disk = "profile = 'seagate-st32000641as'";
+    let real = caching(flash, disk, "write = 'back'");
+    measure("caching, page-mapped FTL + disk, 70/30, sync", &real, &mixed, Replay::Sync);
+    let all_flash = format!("[devices.ssd]\nsize = {}\n{flash}\n[placement]\nmode = 'single'\n", OBJECTS as u64 * PAGE);
+    measure("single, page-mapped FTL, 70/30, sync", &all_flash, &mixed, Replay::Sync);
+    let all_disk = format!("[devices.hdd]\nsize = {}\n{disk}\n[placement]\nmode = 'single'\n", OBJECTS as u64 * PAGE);
+    measure("single, disk, 70/30, sync", &all_disk, &mixed, Replay::Sync);
+}
