@@ -435,3 +435,118 @@ impl SeekCurve {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use peryton_units::Bytes;
+
+    use super::*;
+
+    /// Two zones, slips, spares in ranges of two cylinders, reserved sectors.
+    fn parameters() -> DiskParameters {
+        let mut parameters: DiskParameters = toml::from_str(
+            r#"
+            rpm = 10000
+            heads = 3
+            head_switch = "0.3ms"
+            serpentine = true
+            seek = { single = "0.8ms", average = "4ms", full = "8ms" }
+            zones = [
+              { first_cylinder = 0, cylinders = 6, sectors_per_track = 20, reserved = 7, track_skew = 3, cylinder_skew = 4, spare_range = 2, spares = 5, slips = [0, 9, 10, 121, 130, 359] },
+              { first_cylinder = 7, cylinders = 4, sectors_per_track = 16, track_skew = 1, cylinder_skew = 3, spares = 4, slips = [30, 31] },
+            ]
+            "#,
+        )
+        .unwrap();
+        parameters.sector = Bytes(512);
+        parameters
+    }
+
+    /// The physical sectors that hold data, in the order of their addresses, found one by one.
+    fn one_by_one(zone: &ZoneParameters, heads: u64) -> Vec<u64> {
+        let per_cylinder = u64::from(zone.sectors_per_track) * heads;
+        let range = if zone.spare_range == 0 { zone.cylinders } else { zone.spare_range };
+        let range = u64::from(range) * per_cylinder;
+        let mut data = Vec::new();
+        for first in (0..u64::from(zone.cylinders) * per_cylinder).step_by(range as usize) {
+            let whole = (first..first + range).filter(|sector| !zone.slips.contains(sector));
+            data.extend(whole.take((range - zone.spares) as usize));
+        }
+        data[zone.reserved as usize..].to_vec()
+    }
+
+    #[test]
+    fn every_address_is_where_counting_sectors_puts_it() {
+        let parameters = parameters();
+        let geometry = Geometry::new(&parameters).unwrap();
+        let mut address = 0;
+        for (index, zone) in parameters.zones.iter().enumerate() {
+            for physical in one_by_one(zone, 3) {
+                let place = geometry.locate(address);
+                assert_eq!((place.zone, place.physical), (index, physical), "address {address}");
+                let track = physical / u64::from(zone.sectors_per_track);
+                let (cylinder, head) = (track / 3, (track % 3) as u32);
+                assert_eq!(u64::from(place.cylinder), u64::from(zone.first_cylinder) + cylinder);
+                assert_eq!(place.head, if cylinder % 2 == 1 { 2 - head } else { head });
+                address += 1;
+            }
+        }
+        assert_eq!(address, geometry.sectors);
+    }
+
+    #[test]
+    fn a_long_sweep_takes_as_long_as_its_sectors_one_after_the_other() {
+        let geometry = Geometry::new(&parameters()).unwrap();
+        for first in [0, 5, 19, 60, 333, 340] {
+            let place = geometry.locate(first);
+            let count = geometry.run(first, 150);
+            let mut now = geometry.rotation(0, place.angle);
+            let start = now;
+            for sector in first..first + count {
+                let at = geometry.locate(sector);
+                // Sector by sector the head would wait for a track whose switch takes longer than its skew; a turn more.
+                let (mut wait, before) = (geometry.rotation(now, at.angle), geometry.locate(sector.max(first + 1) - 1));
+                let switch = if at.cylinder != before.cylinder { 800_000 } else { 300_000 };
+                if (at.cylinder, at.head) != (before.cylinder, before.head) && wait + 4 < switch {
+                    wait += 6_000_000;
+                }
+                now += wait + geometry.sector_time(&at);
+            }
+            let sweep = geometry.sweep(&place, first, count, false);
+            assert!(sweep.abs_diff(now - start) < 300, "from {first}: {sweep} ns, one by one {} ns", now - start);
+        }
+    }
+
+    #[test]
+    fn what_is_reached_after_a_time_takes_that_time() {
+        let geometry = Geometry::new(&parameters()).unwrap();
+        for first in 0..geometry.sectors - 1 {
+            let place = geometry.locate(first);
+            for count in [1, 2, 7, 40, 150] {
+                let count = geometry.run(first, count);
+                let time = geometry.sweep(&place, first, count, false);
+                let reached = geometry.reached(&place, time + 50);
+                assert!(reached >= first + count, "from {first}: {reached} after the time of {count}");
+                let before = geometry.reached(&place, time - 50);
+                assert!(before < first + count, "from {first}: {before} before the time of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fitted_seek_curve_has_the_average_it_was_given() {
+        let parameters = parameters();
+        let cylinders = 2000u32;
+        let curve = SeekCurve::new(&parameters, cylinders).unwrap();
+        let (mut sum, mut pairs) = (0.0, 0.0);
+        for distance in 1..cylinders {
+            let weight = f64::from(2 * (cylinders - distance));
+            sum += weight * curve.time(distance) as f64;
+            pairs += weight;
+        }
+        assert!((sum / pairs / 4e6 - 1.0).abs() < 0.01, "{} ns", sum / pairs);
+        assert_eq!(curve.time(1), 800_000);
+        assert!(curve.time(cylinders - 1).abs_diff(8_000_000) < 10);
+        assert!((1..cylinders - 1).all(|distance| curve.time(distance) <= curve.time(distance + 1)));
+    }
+}
