@@ -7,6 +7,13 @@ use std::{hint::black_box, time::Instant};
 use peryton_engine::{Command, Commands, Config, DeviceId, Engine, Hybrid, Placement, Replacement, Request, RequestId};
 use peryton_engine::{Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos, Op};
+/// Large tables on huge pages, as in the `peryton` command: see its `main.rs`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+#[allow(non_upper_case_globals)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

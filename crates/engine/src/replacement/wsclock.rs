@@ -5,7 +5,7 @@ use super::{SlotIndex, View};
 
 /// How many slots the hand passes before it settles for the one that has been idle longest among them. Bounds the
 /// cost of a victim when nothing has left the working set.
-const MOST_EXAMINED: u32 = 32;
+const MOST_EXAMINED: u32 = 8;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Wsclock {
