@@ -3,7 +3,9 @@
 use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::{command::DeviceId, error::TuningError};
+#[cfg(feature = "logging")]
+use crate::logging::Devices as Logging;
+use crate::{command::DeviceId, error::TuningError, logging::LoggingTuning};
 
 /// A design as the engine sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +36,9 @@ pub enum Placement {
     Tiering(Hybrid),
     /// The fast device caches the slow one; the volume is as large as the slow one (GreenDM, section 2.3).
     Caching(Hybrid),
+    /// Writes are appended to a log and migrate to the primary later; the volume is as large as the primary (Griffin).
+    #[cfg(feature = "logging")]
+    Logging(Logging),
 }
 
 /// The two devices of a tiering or caching drive.
@@ -227,6 +232,8 @@ pub struct Tuning {
     pub spin_down_after: Vec<Option<Nanos>>,
     /// One read wears flash as much as 1/`read_effect` of a write (GreenDM, section 2.5); `None`: reads do not wear.
     pub read_effect: Option<u32>,
+    /// The log and its migration (logging).
+    pub logging: LoggingTuning,
 }
 
 impl Default for Tuning {
@@ -246,6 +253,7 @@ impl Default for Tuning {
             commit_interval: Nanos::from_s(5),
             spin_down_after: Vec::new(),
             read_effect: Some(100),
+            logging: LoggingTuning::default(),
         }
     }
 }
@@ -266,6 +274,7 @@ impl Tuning {
         if self.read_effect == Some(0) {
             return range("endurance.read_effect", 0, "use 1 or more, or leave it out if reads do not wear");
         }
+        self.logging.check()?;
         self.admission.check()
     }
 }

@@ -41,6 +41,8 @@ pub(crate) enum Purpose {
     HostFlush { request: RequestIndex },
     /// The device has been told that nothing is left in this place.
     Discarded { place: Place },
+    /// A step of a logging drive.
+    Log(crate::logging::Step),
 }
 
 /// A command in flight.

@@ -1,5 +1,7 @@
 //! The engine's face: checks what comes in, hands it to the placement, and keeps the clock.
 
+use std::ops::Range;
+
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -11,12 +13,15 @@ use crate::{
     hybrid::{Hybrid, Layout, Mode},
     ledger::Ledger,
     linear::Linear,
+    logging::Logging,
 };
 
 #[derive(Debug)]
 enum Placed {
     Linear(Linear),
     Hybrid(Box<Hybrid>),
+    #[cfg_attr(not(feature = "logging"), allow(dead_code))]
+    Logging(Box<Logging>),
 }
 
 /// A hybrid drive.
@@ -26,6 +31,7 @@ pub struct Engine {
     placed: Placed,
     volume_size: Bytes,
     device_bytes: Vec<Bytes>,
+    move_buffer_bytes: Bytes,
 }
 
 impl Engine {
@@ -35,6 +41,12 @@ impl Engine {
         tuning.spin_down_after.resize(devices.len(), None);
         tuning.check()?;
         let mut device_bytes = devices.clone();
+        let move_buffer_bytes = match &placement {
+            Placement::Single { .. } | Placement::Linear { .. } => Bytes::ZERO,
+            Placement::Tiering(pair) | Placement::Caching(pair) => pair.extent,
+            #[cfg(feature = "logging")]
+            Placement::Logging(_) => Bytes(crate::logging::BUFFER),
+        };
         let mut hybrid = |mode, pair| -> Result<(Placed, Bytes), ConfigError> {
             let layout = Layout::new(mode, pair, &devices)?;
             for device in [layout.fast, layout.slow] {
@@ -57,8 +69,20 @@ impl Engine {
             }
             Placement::Tiering(pair) => hybrid(Mode::Tiering, pair)?,
             Placement::Caching(pair) => hybrid(Mode::Caching, pair)?,
+            #[cfg(feature = "logging")]
+            Placement::Logging(placement) => {
+                let logging = Logging::new(placement, &devices)?;
+                let size = logging.volume_size();
+                let (primary, log) = logging.device_bytes();
+                device_bytes[placement.primary.index()] = primary;
+                device_bytes[placement.log.index()] = log;
+                (Placed::Logging(Box::new(logging)), size)
+            }
         };
-        Ok(Engine { core: Core::new(devices.len(), tuning), placed, volume_size, device_bytes })
+        let core = Core::new(devices.len(), tuning);
+        let mut engine = Engine { core, placed, volume_size, device_bytes, move_buffer_bytes };
+        engine.reset_ledger();
+        Ok(engine)
     }
 
     /// The size of the volume that the host sees.
@@ -76,7 +100,13 @@ impl Engine {
         match &self.placed {
             Placed::Linear(_) => 0,
             Placed::Hybrid(hybrid) => hybrid.move_buffers(&self.core.tuning),
+            Placed::Logging(logging) => logging.move_buffers(&self.core.tuning),
         }
+    }
+
+    /// How long each move buffer is: an extent, or the longest append of a log.
+    pub fn move_buffer_bytes(&self) -> Bytes {
+        self.move_buffer_bytes
     }
 
     /// A request from the host. Pushes what has to be done onto `out`.
@@ -95,6 +125,10 @@ impl Engine {
                     core.add_part(index);
                     hybrid.flush(core, now, index, out);
                 }
+                Placed::Logging(logging) => {
+                    core.add_part(index);
+                    logging.flush(core, now, index, out);
+                }
             }
         } else if end.is_none_or(|end| end > self.volume_size.0) {
             result = Err(RequestError::OutOfRange);
@@ -102,6 +136,7 @@ impl Engine {
             match &mut self.placed {
                 Placed::Linear(linear) => linear.submit(core, index, request, out),
                 Placed::Hybrid(hybrid) => hybrid.submit(core, now, index, request, out),
+                Placed::Logging(logging) => logging.submit(core, now, index, request, out),
             }
         }
         core.part_done(index, result, out);
@@ -131,7 +166,8 @@ impl Engine {
                 hybrid.checkpoint_step(core, now, command.device, failed, out);
             }
             (Purpose::Discarded { place }, Placed::Hybrid(hybrid)) => hybrid.free_now(place),
-            (purpose, Placed::Linear(_)) => unreachable!("{purpose:?} on a drive without a map"),
+            (Purpose::Log(step), Placed::Logging(logging)) => logging.step(core, now, step, failed, out),
+            (purpose, _) => unreachable!("{purpose:?} on a drive of another placement"),
         }
     }
 
@@ -142,8 +178,10 @@ impl Engine {
         }
         self.core.now = now;
         self.core.clear_deadline();
-        if let Placed::Hybrid(hybrid) = &mut self.placed {
-            hybrid.tick(&mut self.core, now, out);
+        match &mut self.placed {
+            Placed::Linear(_) => {}
+            Placed::Hybrid(hybrid) => hybrid.tick(&mut self.core, now, out),
+            Placed::Logging(logging) => logging.tick(&mut self.core, now, out),
         }
         self.core.tick_power(now, out);
         self.deadline()
@@ -185,6 +223,9 @@ impl Engine {
     /// Starts counting anew, as after a warm-up.
     pub fn reset_ledger(&mut self) {
         self.core.ledger = Ledger::new(self.device_bytes.len());
+        if let Placed::Logging(_) = self.placed {
+            self.core.ledger.logging = Some(Default::default());
+        }
     }
 
     /// Fills the map as a scan of the whole volume would, without I/O (GreenDM, section 3.3): tiering maps every
@@ -201,13 +242,16 @@ impl Engine {
             && match &self.placed {
                 Placed::Linear(_) => true,
                 Placed::Hybrid(hybrid) => hybrid.is_idle(),
+                Placed::Logging(logging) => logging.is_idle(),
             }
     }
 
     /// Panics if the engine's own books do not agree. For tests: it walks the whole map.
     pub fn check_invariants(&self) {
-        if let Placed::Hybrid(hybrid) = &self.placed {
-            hybrid.check_invariants(self.core.is_idle());
+        match &self.placed {
+            Placed::Linear(_) => {}
+            Placed::Hybrid(hybrid) => hybrid.check_invariants(self.core.is_idle()),
+            Placed::Logging(logging) => logging.check_invariants(self.core.is_idle()),
         }
     }
 
@@ -219,11 +263,20 @@ impl Engine {
         }
     }
 
-    /// The devices that have a role in the placement, fast first.
+    /// A hint that the host has dropped the range from its own cache, and will read it from here next time: what the log
+    /// has of it migrates (Griffin, section 7). Placements without a log ignore it.
+    pub fn evict(&mut self, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
+        if let Placed::Logging(logging) = &mut self.placed {
+            logging.evict(&mut self.core, now, range, out);
+        }
+    }
+
+    /// The devices that have a role in the placement, fast first; with a log, the primary before the log device.
     pub fn roles(&self) -> Option<(DeviceId, DeviceId)> {
         match &self.placed {
             Placed::Linear(_) => None,
             Placed::Hybrid(hybrid) => Some((hybrid.layout.fast, hybrid.layout.slow)),
+            Placed::Logging(logging) => Some((logging.primary, logging.log_device)),
         }
     }
 }

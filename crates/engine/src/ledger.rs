@@ -36,6 +36,75 @@ pub struct Ledger {
     pub checkpoints: u64,
     /// Extents whose only copy was lost to device failures.
     pub lost_extents: u64,
+    /// The log (logging); absent for other placements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logging: Option<LoggingLedger>,
+}
+
+/// What went through the log, and what past it (Griffin).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoggingLedger {
+    /// Bytes that the host wrote.
+    pub bytes_written_by_host: u64,
+    /// Pieces of host writes that the log holds or held; a write longer than an append makes several.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes_appended: u64,
+    /// Appends: gathered records, or one large one.
+    pub appends: u64,
+    /// Headers and padding in them.
+    pub overhead_bytes: u64,
+    /// Appends that failed; what was in them went to the primary.
+    pub failed_appends: u64,
+    /// Writes to the primary past the log, by selective caching or because the log could not take them.
+    pub direct_writes: u64,
+    /// Their bytes.
+    pub bytes_direct: u64,
+    /// Migrations started.
+    pub migrations: Migrations,
+    /// Bytes that migrations wrote to the primary.
+    pub bytes_migrated: u64,
+    /// Bytes that migrations found superseded, and skipped.
+    pub bytes_superseded: u64,
+    /// Host reads.
+    pub reads: u64,
+    /// Their bytes.
+    pub bytes_read: u64,
+    /// Host reads that needed the log.
+    pub reads_from_log: u64,
+    /// Bytes that the log gave.
+    pub bytes_read_from_log: u64,
+    /// Checkpoints of the index.
+    pub checkpoints: u64,
+}
+
+/// Migrations by what made them start (Griffin, section 5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Migrations {
+    /// Too long without one.
+    pub timeout: u64,
+    /// Too many reads from the log.
+    pub read_share: u64,
+    /// Too much to migrate.
+    pub size: u64,
+    /// The log was nearly full.
+    pub log_used: u64,
+    /// The host said so, of a range.
+    pub hint: u64,
+}
+
+impl LoggingLedger {
+    /// Share of the host's writes, in bytes, that did not reach the primary (Griffin, section 3.3); `None` before the
+    /// first. What is still in the log counts as saved. Negative where failed writes were repeated.
+    pub fn write_savings(&self) -> Option<f64> {
+        let reached = (self.bytes_migrated + self.bytes_direct) as f64;
+        (self.bytes_written_by_host > 0).then(|| 1.0 - reached / self.bytes_written_by_host as f64)
+    }
+
+    /// Share of the host's reads that needed the log (Griffin, section 3.3); `None` before the first.
+    pub fn read_penalty(&self) -> Option<f64> {
+        (self.reads > 0).then(|| self.reads_from_log as f64 / self.reads as f64)
+    }
 }
 
 /// Moves that were finished, and those that were not.
@@ -103,6 +172,12 @@ impl Ledger {
     pub fn fast_hit_ratio(&self) -> Option<f64> {
         let accesses = self.fast_hits + self.fast_misses;
         (accesses > 0).then(|| self.fast_hits as f64 / accesses as f64)
+    }
+
+    /// The books of a logging drive, which has them from the start.
+    #[inline]
+    pub(crate) fn logging_mut(&mut self) -> &mut LoggingLedger {
+        self.logging.get_or_insert_default()
     }
 
     pub(crate) fn read(&mut self, device: DeviceId, len: Bytes, cause: Cause) {

@@ -17,6 +17,8 @@ mod free_map;
 mod hybrid;
 mod ledger;
 mod linear;
+#[cfg_attr(not(feature = "logging"), allow(dead_code))]
+mod logging;
 mod queues;
 mod recent;
 mod replacement;
@@ -30,4 +32,5 @@ pub use config::{
 };
 pub use engine::Engine;
 pub use error::{ConfigError, DeviceError, RequestError, TuningError};
-pub use ledger::{Cancelled, DeviceLedger, Ledger, Moves};
+pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves};
+pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use peryton_engine::{Buffer, Command, Commands, Config, DeviceError, Engine, IoId, Request, RequestId, Tuning};
+use peryton_engine::{LogCaching, LoggingTuning, Triggers};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -158,9 +159,9 @@ impl World {
             }
             Buffer::Move { index, offset } => {
                 assert!(index < self.engine.move_buffers(), "move buffer {index} is beyond the bound");
-                let extent = self.extent_cells;
+                let whole = (self.engine.move_buffer_bytes().0 / CELL) as usize;
                 let start = (offset.0 / CELL) as usize;
-                let bytes = self.move_buffers.entry(index).or_insert_with(|| vec![u64::MAX; extent]);
+                let bytes = self.move_buffers.entry(index).or_insert_with(|| vec![u64::MAX; whole]);
                 &mut bytes[start..start + cells]
             }
             Buffer::Metadata => &mut [],
@@ -391,7 +392,22 @@ impl World {
             commit_interval: Nanos::from_ms(rng.random_range(1..3_000)),
             spin_down_after: vec![None, Some(Nanos::from_ms(rng.random_range(0..100)))],
             read_effect: Some(10),
+            logging: random_logging(rng),
         }
+    }
+
+    /// A hint for a random range.
+    pub fn evict(&mut self) {
+        let size = self.engine.volume_size().0;
+        let (from, to) = (self.rng.random_range(0..=size), self.rng.random_range(0..=size));
+        let mut out = std::mem::take(&mut self.out);
+        self.engine.evict(self.now, Bytes(from.min(to))..Bytes(from.max(to)), &mut out);
+        self.obey(out);
+    }
+
+    /// Takes commands that the test got from the engine itself.
+    pub fn carry_out(&mut self, out: Commands) {
+        self.obey(out);
     }
 
     pub fn chance(&mut self, one_in: u32) -> bool {
@@ -400,5 +416,25 @@ impl World {
 
     pub fn any(&mut self) -> u64 {
         self.rng.next_u64()
+    }
+}
+
+fn random_logging(rng: &mut Pcg64Mcg) -> LoggingTuning {
+    let some = |rng: &mut Pcg64Mcg| rng.random_bool(0.4);
+    LoggingTuning {
+        caching: match rng.random_range(0..3) {
+            0 => LogCaching::Selective { overwrite_ratio_ppm: rng.random_range(0..900_000) },
+            _ => LogCaching::Full,
+        },
+        triggers: Triggers {
+            timeout: some(rng).then(|| Nanos::from_ms(rng.random_range(1..2_000))),
+            read_share_ppm: some(rng).then(|| rng.random_range(0..200_000)),
+            size: some(rng).then(|| Bytes(rng.random_range(1..200_000))),
+            log_used_ppm: if some(rng) { rng.random_range(1..=1_000_000) } else { 1_000_000 },
+        },
+        gather_bytes: Bytes(rng.random_range(0..40_000)),
+        gather_delay: if rng.random_bool(0.5) { Nanos::ZERO } else { Nanos::from_ms(rng.random_range(0..30)) },
+        checkpoint_interval: Nanos::from_ms(rng.random_range(1..2_000)),
+        migration_memory: Bytes::kib(256 * rng.random_range(0..6)),
     }
 }

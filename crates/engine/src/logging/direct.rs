@@ -1,0 +1,174 @@
+//! What goes to the primary past the log: writes that selective caching does not want there, that a full or failed log
+//! cannot take, and discards.
+//!
+//! Two commands for one range on one device have no order. So a write to the primary waits for a migration of the same
+//! range, and no migration of it starts before the write is done; and because the log's copy is given up when the write
+//! is done, appends of the range keep out of its way, too.
+
+use peryton_units::{Bytes, Nanos};
+
+use super::{Logging, Step};
+use crate::{
+    command::{Buffer, Cause, Commands},
+    core::{Core, Purpose, RequestIndex},
+    error::RequestError,
+    slab::Slab,
+};
+
+/// A part of a host request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) request: RequestIndex,
+    /// Where on the volume.
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    /// Where in the request's buffer.
+    pub(super) buffer: u64,
+}
+
+impl Piece {
+    #[inline]
+    pub(super) fn overlaps(&self, from: u64, to: u64) -> bool {
+        self.offset < to && from < self.offset + self.len
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Log,
+    Direct,
+    Discard,
+}
+
+/// A piece that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parked {
+    piece: Piece,
+    way: Way,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Direct {
+    piece: Piece,
+    /// The log's copy, if there is one, is void once this is done.
+    supersedes: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Directs {
+    rows: Slab<Direct>,
+    /// Those in flight: as many as the host's queue is deep.
+    in_flight: Vec<u32>,
+}
+
+impl Directs {
+    pub(super) fn new() -> Directs {
+        Directs { rows: Slab::new(), in_flight: Vec::new() }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn overlaps(&self, from: u64, to: u64) -> bool {
+        self.in_flight.iter().any(|row| self.rows[*row].piece.overlaps(from, to))
+    }
+
+    fn start(&mut self, piece: Piece, supersedes: bool) -> Purpose {
+        let op = self.rows.insert(Direct { piece, supersedes });
+        self.in_flight.push(op);
+        Purpose::Log(Step::Direct { op })
+    }
+}
+
+impl Logging {
+    /// Sends a piece on its way, or lets it wait.
+    #[inline]
+    pub(super) fn place(&mut self, core: &mut Core, now: Nanos, piece: Piece, way: Way, out: &mut Commands) {
+        let actual = if way == Way::Log && !self.log_takes_writes(now) { Way::Direct } else { way };
+        if self.must_wait(piece, actual) {
+            return self.parked.push_back(Parked { piece, way });
+        }
+        match actual {
+            Way::Log => {
+                if !self.append(core, now, piece, out) {
+                    self.parked.push_back(Parked { piece, way });
+                }
+            }
+            Way::Direct => {
+                let purpose = self.directs.start(piece, true);
+                let buffer = Buffer::Request { id: core.id_of(piece.request), offset: Bytes(piece.buffer) };
+                let place = (self.primary, Bytes(piece.offset));
+                core.write(place, Bytes(piece.len), buffer, purpose, Cause::Host, out);
+                core.ledger.logging_mut().direct_writes += 1;
+                core.ledger.logging_mut().bytes_direct += piece.len;
+                if way == Way::Log {
+                    // The log is full: high time.
+                    self.migrate_if_due(core, now, out);
+                }
+            }
+            Way::Discard => self.discard_now(core, piece, out),
+        }
+    }
+
+    #[inline]
+    fn must_wait(&self, piece: Piece, way: Way) -> bool {
+        let (from, to) = (piece.offset, piece.offset + piece.len);
+        let before = !self.parked.is_empty() && self.parked.iter().any(|parked| parked.piece.overlaps(from, to));
+        before
+            || match way {
+                Way::Log => self.directs.overlaps(from, to),
+                Way::Direct | Way::Discard => self.appends.overlaps(from, to) || self.migration.writes(from, to),
+            }
+    }
+
+    /// What is not in the log the primary may forget. Where the log has the newest copy, the primary has an older one,
+    /// which must not come to light: it is zeroed.
+    fn discard_now(&mut self, core: &mut Core, whole: Piece, out: &mut Commands) {
+        let mut runs: Vec<(u64, u64, bool)> = Vec::new();
+        self.map.walk(whole.offset, whole.offset + whole.len, |from, to, place| match runs.last_mut() {
+            Some((_, end, logged)) if *logged == place.is_some() => *end = to,
+            _ => runs.push((from, to, place.is_some())),
+        });
+        for (from, to, logged) in runs {
+            core.add_part(whole.request);
+            let purpose = self.directs.start(Piece { offset: from, len: to - from, ..whole }, logged);
+            let place = (self.primary, Bytes(from));
+            if logged {
+                core.zero(place, Bytes(to - from), purpose, out);
+            } else {
+                core.discard(place, Bytes(to - from), purpose, out);
+            }
+        }
+        core.part_done(whole.request, Ok(()), out);
+    }
+
+    pub(super) fn direct_step(&mut self, core: &mut Core, now: Nanos, op: u32, failed: bool, out: &mut Commands) {
+        let Direct { piece, supersedes } = self.directs.rows[op];
+        self.directs.rows.remove(op);
+        self.directs.in_flight.retain(|other| *other != op);
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        if supersedes && !failed {
+            let Logging { map, log, .. } = self;
+            map.remove(piece.offset, piece.offset + piece.len, |at, len| log.superseded(at, len));
+            // Even where the map knew of no copy, the log may hold old ones that a replay would find.
+            if !log.is_empty() {
+                self.commit.update(core, now, 1);
+            }
+        }
+        core.part_done(piece.request, result, out);
+        self.retry_parked(core, now, out);
+    }
+
+    /// Something is done that a piece may have waited for. They keep their order where they overlap.
+    #[inline]
+    pub(super) fn retry_parked(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if self.parked.is_empty() {
+            return;
+        }
+        for Parked { piece, way } in std::mem::take(&mut self.parked) {
+            self.place(core, now, piece, way, out);
+        }
+    }
+}

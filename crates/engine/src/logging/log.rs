@@ -1,0 +1,222 @@
+//! The log: segments that fill one after the other and are used again once the primary holds what they held.
+//!
+//! A segment goes `Free → Open → Closed → Draining → Free`. An append is a header of 4 KiB, which says what follows,
+//! and the data; nothing ever straddles two segments. Places are counted from the start of the first segment.
+
+use std::collections::VecDeque;
+
+use super::block_map::MOST_LOG_BYTES;
+
+/// The header of an append, and what appends are aligned to.
+pub(super) const HEADER: u64 = 4096;
+/// With this many segments a migration wastes little by closing the one that is being filled.
+const SEGMENTS: u64 = 64;
+const SMALLEST_SEGMENT: u64 = 1 << 20;
+const LARGEST_SEGMENT: u64 = 1 << 30;
+
+/// What one write put into a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    /// Where on the volume.
+    pub(super) offset: u64,
+    /// Bytes from the start of the segment.
+    pub(super) within: u32,
+    pub(super) len: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Free,
+    /// Appends go here.
+    Open,
+    /// Full, or closed for a migration.
+    Closed,
+    /// Nothing in it is needed any more; its commit is under way, or reads of it are.
+    Draining {
+        committed: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) state: State,
+    /// Bytes in it that are the newest copy.
+    pub(super) live: u64,
+    /// Host reads in flight.
+    pub(super) readers: u32,
+    /// Appends in flight.
+    pub(super) appends: u32,
+    /// A migration left something behind, because a device failed.
+    pub(super) left_over: bool,
+    pub(super) records: Vec<Record>,
+}
+
+#[derive(Debug)]
+pub(super) struct Log {
+    shift: u32,
+    pub(super) segments: Vec<Segment>,
+    free: VecDeque<u32>,
+    /// The segments in use, in the order in which they were opened.
+    pub(super) order: VecDeque<u32>,
+    /// How much of the open segment is written.
+    head: u64,
+    /// Bytes in the log that are the newest copy.
+    pub(super) live: u64,
+}
+
+/// The smallest segment that holds an unaligned record of one block.
+fn smallest(block: u64) -> u64 {
+    (2 * (HEADER + block)).next_power_of_two()
+}
+
+/// How large the segments of a log of `bytes` are, and how many; `None` if there are not two.
+pub(super) fn divide(bytes: u64, block: u64) -> Option<(u64, u64)> {
+    let bytes = bytes.min(MOST_LOG_BYTES - 1);
+    let wanted = (bytes / SEGMENTS).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT).min(bytes / 2);
+    let segment = if wanted < smallest(block) { smallest(block) } else { 1 << wanted.ilog2() };
+    let count = bytes / segment;
+    (count >= 2).then_some((segment, count))
+}
+
+/// The least that a log of two segments takes.
+pub(super) fn least(block: u64) -> u64 {
+    2 * smallest(block)
+}
+
+impl Log {
+    pub(super) fn new(segment: u64, count: u64) -> Log {
+        let row =
+            |_| Segment { state: State::Free, live: 0, readers: 0, appends: 0, left_over: false, records: Vec::new() };
+        Log {
+            shift: segment.trailing_zeros(),
+            segments: (0..count).map(row).collect(),
+            free: (0..count as u32).collect(),
+            order: VecDeque::new(),
+            head: 0,
+            live: 0,
+        }
+    }
+
+    pub(super) fn segment_bytes(&self) -> u64 {
+        1 << self.shift
+    }
+
+    #[inline]
+    pub(super) fn segment_of(&self, at: u64) -> u32 {
+        (at >> self.shift) as u32
+    }
+
+    pub(super) fn start_of(&self, segment: u32) -> u64 {
+        u64::from(segment) << self.shift
+    }
+
+    pub(super) fn open(&self) -> Option<u32> {
+        self.order.back().copied().filter(|last| self.segments[*last as usize].state == State::Open)
+    }
+
+    /// Space for an append of `len` bytes; `None` if the log is full.
+    #[inline]
+    pub(super) fn allocate(&mut self, len: u64) -> Option<u64> {
+        assert!(len.is_multiple_of(HEADER) && len <= self.segment_bytes(), "an append of {len} bytes fits no segment");
+        let segment = match self.open() {
+            Some(open) if self.head + len <= self.segment_bytes() => open,
+            _ => {
+                // With no free segment the log is full even if something shorter would still fit.
+                self.close();
+                let next = self.free.pop_front()?;
+                self.segments[next as usize].state = State::Open;
+                self.order.push_back(next);
+                self.head = 0;
+                next
+            }
+        };
+        let at = self.start_of(segment) + self.head;
+        self.head += len;
+        self.segments[segment as usize].appends += 1;
+        Some(at)
+    }
+
+    /// Closes the segment that is being filled, so that it can be migrated.
+    pub(super) fn close(&mut self) {
+        if let Some(open) = self.open() {
+            self.segments[open as usize].state = State::Closed;
+        }
+    }
+
+    /// A record is the newest copy of its range.
+    #[inline]
+    pub(super) fn add(&mut self, offset: u64, at: u64, len: u32) {
+        let within = (at & (self.segment_bytes() - 1)) as u32;
+        let segment = &mut self.segments[(at >> self.shift) as usize];
+        segment.records.push(Record { offset, within, len });
+        segment.live += u64::from(len);
+        self.live += u64::from(len);
+    }
+
+    /// Something in the log is not the newest copy any more.
+    #[inline]
+    pub(super) fn superseded(&mut self, at: u64, len: u64) {
+        let segment = &mut self.segments[(at >> self.shift) as usize];
+        debug_assert!(segment.live >= len, "more is superseded than was there");
+        segment.live -= len;
+        self.live -= len;
+    }
+
+    /// Nothing in the segment is needed: it is free after the next commit.
+    pub(super) fn drain(&mut self, segment: u32) {
+        let row = &mut self.segments[segment as usize];
+        assert!(row.state == State::Closed && row.live == 0 && row.appends == 0, "segment {segment} is still needed");
+        row.state = State::Draining { committed: false };
+        row.left_over = false;
+        row.records = Vec::new();
+        self.order.retain(|other| *other != segment);
+    }
+
+    /// The commit is durable.
+    pub(super) fn drained(&mut self, segment: u32) {
+        let row = &mut self.segments[segment as usize];
+        assert_eq!(row.state, State::Draining { committed: false }, "segment {segment} was not draining");
+        row.state = State::Draining { committed: true };
+        self.free_if_unread(segment);
+    }
+
+    /// A read of the segment has ended.
+    #[inline]
+    pub(super) fn read_ended(&mut self, segment: u32) {
+        let row = &mut self.segments[segment as usize];
+        assert!(row.readers > 0, "a read of segment {segment} ended twice");
+        row.readers -= 1;
+        if row.readers == 0 {
+            self.free_if_unread(segment);
+        }
+    }
+
+    fn free_if_unread(&mut self, segment: u32) {
+        let row = &mut self.segments[segment as usize];
+        if row.state == (State::Draining { committed: true }) && row.readers == 0 {
+            row.state = State::Free;
+            self.free.push_back(segment);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.free.is_empty() && self.open().is_none_or(|_| self.head + 2 * HEADER > self.segment_bytes())
+    }
+
+    /// How much of the log cannot be written now, and how large the log is.
+    #[inline]
+    pub(super) fn used(&self) -> (u64, u64) {
+        let total = (self.segments.len() as u64) << self.shift;
+        let unused =
+            ((self.free.len() as u64) << self.shift) + self.open().map_or(0, |_| self.segment_bytes() - self.head);
+        (total - unused, total)
+    }
+
+    pub(super) fn is_free(&self, segment: u32) -> bool {
+        self.free.contains(&segment)
+    }
+}

@@ -1,0 +1,536 @@
+//! Emptying the log (Griffin, sections 5.2 and 5.4): what is still the newest copy is read in the order of the log,
+//! sorted by address, and written to the primary in runs as long as a buffer. The host goes on meanwhile: its writes go
+//! to other segments, and what it overwrites is skipped.
+//!
+//! A migration goes window by window: `Planning → Reading → Writing → Planning`, until its source is at its end. A
+//! window is as much as `migration_memory` holds.
+
+use std::collections::VecDeque;
+
+use peryton_units::{Bytes, Nanos};
+
+use super::{
+    BUFFER, Logging, Step, append,
+    log::Record,
+    triggers::{RETRY, Trigger},
+};
+use crate::{
+    command::{Buffer, Cause, Command, Commands},
+    config::Tuning,
+    core::{Core, Purpose},
+    slab::Slab,
+};
+
+/// Reads in flight: one that the disk is at, and the next.
+const READS: u32 = 2;
+/// Writes in flight, and buffers to put runs together in. Few, for the host's reads go to the same device.
+const WRITES: u32 = 4;
+/// Reading through a gap of this size costs a disk less than a revolution.
+const READ_THROUGH: u64 = 64 << 10;
+/// How many records, or blocks of a hinted range, are looked at in one call.
+const LOOK_AT: u64 = 1 << 16;
+/// Ranges of host hints that wait; more are forgotten, as hints may be.
+const MOST_HINTS: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Planning,
+    Reading,
+    Writing,
+}
+
+/// One read of the log.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    at: u64,
+    len: u64,
+    /// Nothing else is read with it, for an earlier read failed.
+    alone: bool,
+    failed: bool,
+}
+
+/// Something to migrate, and where in the window it is.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    offset: u64,
+    len: u64,
+    at: u64,
+    chunk: u32,
+}
+
+/// One write to the primary.
+#[derive(Debug)]
+struct Run {
+    offset: u64,
+    len: u64,
+    parts: Vec<Part>,
+    assembly: Option<u32>,
+}
+
+#[derive(Debug)]
+pub(super) struct Migration {
+    phase: Phase,
+    /// Segments still to be looked at, and how many records of the first have been.
+    segments: VecDeque<u32>,
+    record: usize,
+    /// Segments looked at to their end in this window.
+    passed: Vec<u32>,
+    /// A hinted range, as far as it has not been looked at.
+    range: (u64, u64),
+    hints: VecDeque<(u64, u64)>,
+    whole: bool,
+    chunks: Vec<Chunk>,
+    parts: Vec<Part>,
+    next_chunk: usize,
+    next_part: usize,
+    in_flight: u32,
+    runs: Slab<Run>,
+    writing: Vec<u32>,
+    assemblies: Vec<u32>,
+    /// As many as the window began with, whatever the tuning says since.
+    window: u32,
+    left_over: bool,
+}
+
+fn window(tuning: &Tuning) -> u32 {
+    (tuning.logging.migration_memory.0 / BUFFER).max(1) as u32
+}
+
+impl Migration {
+    pub(super) fn new() -> Migration {
+        Migration {
+            phase: Phase::Idle,
+            segments: VecDeque::new(),
+            record: 0,
+            passed: Vec::new(),
+            range: (0, 0),
+            hints: VecDeque::new(),
+            whole: false,
+            chunks: Vec::new(),
+            parts: Vec::new(),
+            next_chunk: 0,
+            next_part: 0,
+            in_flight: 0,
+            runs: Slab::new(),
+            writing: Vec::new(),
+            assemblies: (0..WRITES).collect(),
+            window: 0,
+            left_over: false,
+        }
+    }
+
+    /// Buffers for a window and for putting runs together.
+    pub(super) fn buffers(&self, tuning: &Tuning) -> u32 {
+        WRITES + self.window.max(window(tuning))
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle && self.hints.is_empty()
+    }
+
+    pub(super) fn hint(&mut self, from: u64, to: u64) {
+        if from < to && self.hints.len() < MOST_HINTS {
+            self.hints.push_back((from, to));
+        }
+    }
+
+    /// Whether the range is on its way to the primary.
+    pub(super) fn writes(&self, from: u64, to: u64) -> bool {
+        self.writing.iter().map(|run| &self.runs[*run]).any(|run| run.offset < to && from < run.offset + run.len)
+    }
+
+    pub(super) fn reading_or_writing(&self) -> bool {
+        matches!(self.phase, Phase::Reading | Phase::Writing)
+    }
+
+    /// Makes room in the window for something at `at` in the log; `None` if there is none.
+    fn fit(&mut self, at: u64, len: u64, alone: bool, same_segment: impl Fn(u64) -> bool) -> Option<u32> {
+        if let Some(last) = self.chunks.last_mut() {
+            let end = last.at + last.len;
+            let near = at >= end && at - end <= READ_THROUGH && at + len - last.at <= BUFFER;
+            if near && !alone && !last.alone && same_segment(last.at) {
+                last.len = at + len - last.at;
+                return Some(self.chunks.len() as u32 - 1);
+            }
+        }
+        if self.chunks.len() >= self.window as usize {
+            return None;
+        }
+        self.chunks.push(Chunk { at, len, alone, failed: false });
+        Some(self.chunks.len() as u32 - 1)
+    }
+}
+
+impl Logging {
+    pub(super) fn start_migration(&mut self, core: &mut Core, now: Nanos, trigger: Trigger, out: &mut Commands) {
+        debug_assert!(self.migration.is_idle());
+        self.log.close();
+        self.commit.migration_starts();
+        let migration = &mut self.migration;
+        migration.segments.extend(&self.log.order);
+        migration.record = 0;
+        migration.whole = true;
+        self.begin(core, now, trigger);
+        self.pump_migration(core, now, out);
+    }
+
+    fn begin(&mut self, core: &mut Core, now: Nanos, trigger: Trigger) {
+        self.migration.phase = Phase::Planning;
+        self.migration.left_over = false;
+        let by = &mut core.ledger.logging_mut().migrations;
+        *match trigger {
+            Trigger::Timeout => &mut by.timeout,
+            Trigger::ReadShare => &mut by.read_share,
+            Trigger::Size => &mut by.size,
+            Trigger::LogUsed => &mut by.log_used,
+            Trigger::Hint => &mut by.hint,
+        } += 1;
+        if trigger != Trigger::Hint {
+            self.since.started = now;
+            self.since.reads = 0;
+            self.since.reads_from_log = 0;
+        }
+    }
+
+    /// Goes on as far as nothing has to be waited for.
+    #[inline]
+    pub(super) fn pump_migration(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if self.migration.is_idle() {
+            return;
+        }
+        loop {
+            let goes_on = match self.migration.phase {
+                Phase::Idle => self.begin_hint(core, now),
+                Phase::Planning => self.plan(core, now, out),
+                Phase::Reading => self.read_window(core, out),
+                Phase::Writing => self.write_window(core, now, out),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn begin_hint(&mut self, core: &mut Core, now: Nanos) -> bool {
+        let Some(range) = self.migration.hints.pop_front() else { return false };
+        self.migration.range = range;
+        self.migration.whole = false;
+        self.begin(core, now, Trigger::Hint);
+        true
+    }
+
+    /// Fills a window. Says whether there is something to go on with now.
+    fn plan(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) -> bool {
+        self.migration.window = window(&core.tuning);
+        let mut looks = LOOK_AT;
+        if self.migration.whole {
+            self.plan_segments(core, &mut looks);
+        } else {
+            self.plan_range(&mut looks);
+        }
+        let migration = &mut self.migration;
+        if !migration.chunks.is_empty() {
+            migration.phase = Phase::Reading;
+            return true;
+        }
+        if looks == 0 {
+            core.due(now);
+            return false;
+        }
+        self.pass_segments(core, now, out);
+        let migration = &mut self.migration;
+        if migration.segments.is_empty() && migration.range.0 >= migration.range.1 {
+            migration.phase = Phase::Idle;
+            migration.window = 0;
+            if migration.left_over {
+                self.since.not_before = now.saturating_add(RETRY);
+                core.due(self.since.not_before);
+            }
+            if migration.whole {
+                self.commit.migration_ended();
+            }
+            self.migrate_if_due(core, now, out);
+            return !self.migration.is_idle();
+        }
+        // The next segment still has appends in flight; the last of them goes on here.
+        false
+    }
+
+    fn plan_segments(&mut self, core: &mut Core, looks: &mut u64) {
+        let Logging { migration, log, map, .. } = self;
+        let books = core.ledger.logging_mut();
+        while let Some(index) = migration.segments.front().copied() {
+            let segment = &log.segments[index as usize];
+            if segment.appends > 0 {
+                return;
+            }
+            let start = log.start_of(index);
+            while let Some(Record { offset, within, len }) = segment.records.get(migration.record).copied() {
+                if *looks == 0 {
+                    return;
+                }
+                *looks -= 1;
+                let (at, len) = (start + u64::from(within), u64::from(len));
+                let first = migration.parts.len();
+                let mut live = 0;
+                if segment.live > 0 {
+                    map.live(offset, offset + len, at, |low, high, at| {
+                        live += high - low;
+                        match migration.parts[first..].last_mut() {
+                            Some(last) if last.offset + last.len == low => last.len += high - low,
+                            _ => migration.parts.push(Part { offset: low, len: high - low, at, chunk: 0 }),
+                        }
+                    });
+                }
+                if live > 0 {
+                    let from = migration.parts[first].at;
+                    let last = migration.parts[migration.parts.len() - 1];
+                    let Some(chunk) = migration.fit(from, last.at + last.len - from, segment.left_over, |chunk| {
+                        log.segment_of(chunk) == index
+                    }) else {
+                        migration.parts.truncate(first);
+                        return;
+                    };
+                    migration.parts[first..].iter_mut().for_each(|part| part.chunk = chunk);
+                }
+                if !segment.left_over {
+                    books.bytes_superseded += len - live;
+                }
+                migration.record += 1;
+            }
+            migration.segments.pop_front();
+            migration.record = 0;
+            migration.passed.push(index);
+        }
+    }
+
+    /// The hinted range, block by block, in the order of addresses; what it finds is read in the order of the log.
+    fn plan_range(&mut self, looks: &mut u64) {
+        let Logging { migration, log, map, block, .. } = self;
+        let (mut next, end) = migration.range;
+        let mut found: Vec<Part> = Vec::new();
+        'blocks: while next < end {
+            if *looks == 0 {
+                break;
+            }
+            *looks -= 1;
+            let to = ((next / *block + 1) * *block).min(end);
+            let mut reached = to;
+            map.walk(next, to, |from, to, place| {
+                let Some(at) = place.filter(|_| reached > from) else { return };
+                let full = found.len() >= migration.window as usize;
+                match found.last_mut() {
+                    Some(last)
+                        if last.at + last.len == at
+                            && last.offset + last.len == from
+                            && log.segment_of(last.at) == log.segment_of(at)
+                            && last.len + (to - from) <= BUFFER =>
+                    {
+                        last.len += to - from;
+                    }
+                    // Each might need a read of its own.
+                    _ if full => reached = from,
+                    _ => found.push(Part { offset: from, len: to - from, at, chunk: 0 }),
+                }
+            });
+            next = reached;
+            if reached < to {
+                break 'blocks;
+            }
+        }
+        migration.range.0 = next;
+        found.sort_unstable_by_key(|part| part.at);
+        for mut part in found {
+            let segment = log.segment_of(part.at);
+            let alone = log.segments[segment as usize].left_over;
+            part.chunk = migration
+                .fit(part.at, part.len, alone, |chunk| log.segment_of(chunk) == segment)
+                .expect("no more parts than chunks");
+            migration.parts.push(part);
+        }
+    }
+
+    fn read_window(&mut self, core: &mut Core, out: &mut Commands) -> bool {
+        let (log_device, log_at) = (self.log_device, self.log_at);
+        let migration = &mut self.migration;
+        while migration.in_flight < READS && migration.next_chunk < migration.chunks.len() {
+            let index = migration.next_chunk as u32;
+            let Chunk { at, len, .. } = migration.chunks[migration.next_chunk];
+            migration.next_chunk += 1;
+            migration.in_flight += 1;
+            let buffer = Buffer::Move { index: window_buffer(index), offset: Bytes::ZERO };
+            let purpose = Purpose::Log(Step::MigrationRead { chunk: index });
+            core.read((log_device, Bytes(log_at + at)), Bytes(len), buffer, purpose, Cause::WriteBack, out);
+        }
+        if migration.in_flight > 0 {
+            return false;
+        }
+        let Migration { chunks, parts, .. } = migration;
+        parts.retain(|part| !chunks[part.chunk as usize].failed);
+        parts.sort_unstable_by_key(|part| part.offset);
+        migration.next_part = 0;
+        migration.phase = Phase::Writing;
+        true
+    }
+
+    pub(super) fn migration_read(&mut self, core: &mut Core, now: Nanos, chunk: u32, failed: bool, out: &mut Commands) {
+        self.migration.in_flight -= 1;
+        self.migration.chunks[chunk as usize].failed = failed;
+        self.migration.left_over |= failed;
+        self.pump_migration(core, now, out);
+    }
+
+    fn write_window(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) -> bool {
+        while (self.migration.writing.len() as u32) < WRITES
+            && let Some(run) = self.next_run(core)
+        {
+            self.write_run(core, run, out);
+        }
+        if !self.migration.writing.is_empty() {
+            return false;
+        }
+        let migration = &mut self.migration;
+        debug_assert_eq!(migration.next_part, migration.parts.len());
+        migration.chunks.clear();
+        migration.parts.clear();
+        migration.next_chunk = 0;
+        migration.next_part = 0;
+        migration.phase = Phase::Planning;
+        self.pass_segments(core, now, out);
+        true
+    }
+
+    /// The next neighbouring parts that are still the newest copies.
+    fn next_run(&mut self, core: &mut Core) -> Option<Run> {
+        let Logging { migration, map, directs, .. } = self;
+        let mut run = Run { offset: 0, len: 0, parts: Vec::new(), assembly: None };
+        while let Some(part) = migration.parts.get(migration.next_part).copied() {
+            let mut found: Option<Part> = None;
+            let mut closed = false;
+            map.live(part.offset, part.offset + part.len, part.at, |low, high, at| match &mut found {
+                _ if closed => {}
+                None => found = Some(Part { offset: low, len: high - low, at, chunk: part.chunk }),
+                Some(last) if last.offset + last.len == low => last.len += high - low,
+                Some(_) => closed = true,
+            });
+            let reached = found.map_or(part.offset + part.len, |found| found.offset);
+            core.ledger.logging_mut().bytes_superseded += reached - part.offset;
+            let rest = &mut migration.parts[migration.next_part];
+            (rest.offset, rest.at) = (reached, part.at + (reached - part.offset));
+            rest.len -= reached - part.offset;
+            let Some(found) = found else {
+                migration.next_part += 1;
+                continue;
+            };
+            let end = found.offset + found.len;
+            // A write to the primary is under way there, and will make this obsolete.
+            let taken = directs.overlaps(found.offset, end);
+            if !taken {
+                let follows = run.len == 0 || run.offset + run.len == found.offset;
+                if !follows || run.len + found.len > BUFFER {
+                    return Some(run);
+                }
+                if run.len == 0 {
+                    run.offset = found.offset;
+                }
+                run.len += found.len;
+                run.parts.push(found);
+            }
+            migration.left_over |= taken;
+            (rest.offset, rest.at) = (end, found.at + found.len);
+            rest.len -= found.len;
+            if rest.len == 0 {
+                migration.next_part += 1;
+            }
+        }
+        (run.len > 0).then_some(run)
+    }
+
+    fn write_run(&mut self, core: &mut Core, mut run: Run, out: &mut Commands) {
+        let migration = &mut self.migration;
+        let place = |part: &Part| {
+            let offset = Bytes(part.at - migration.chunks[part.chunk as usize].at);
+            Buffer::Move { index: window_buffer(part.chunk), offset }
+        };
+        let first = run.parts[0];
+        let together =
+            run.parts.windows(2).all(|pair| pair[0].chunk == pair[1].chunk && pair[0].at + pair[0].len == pair[1].at);
+        let buffer = if together {
+            place(&first)
+        } else {
+            let assembly = migration.assemblies.pop().expect("as many as writes in flight");
+            let index = append::BUFFERS + assembly;
+            for part in &run.parts {
+                let to = Buffer::Move { index, offset: Bytes(part.offset - run.offset) };
+                out.push(Command::Copy { from: place(part), to, len: Bytes(part.len) });
+            }
+            run.assembly = Some(assembly);
+            Buffer::Move { index, offset: Bytes::ZERO }
+        };
+        let (at, len) = ((self.primary, Bytes(run.offset)), Bytes(run.len));
+        let index = self.migration.runs.insert(run);
+        self.migration.writing.push(index);
+        core.write(at, len, buffer, Purpose::Log(Step::MigrationWrite { run: index }), Cause::WriteBack, out);
+        core.ledger.logging_mut().bytes_migrated += len.0;
+    }
+
+    pub(super) fn migration_wrote(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        index: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let Logging { migration, map, log, .. } = self;
+        let run = &mut migration.runs[index];
+        let parts = std::mem::take(&mut run.parts);
+        migration.assemblies.extend(run.assembly.take());
+        migration.runs.remove(index);
+        migration.writing.retain(|other| *other != index);
+        migration.left_over |= failed;
+        if !failed {
+            let mut live: Vec<(u64, u64)> = Vec::new();
+            for part in &parts {
+                map.live(part.offset, part.offset + part.len, part.at, |low, high, _| live.push((low, high)));
+            }
+            for (low, high) in live {
+                map.remove(low, high, |at, len| log.superseded(at, len));
+            }
+        }
+        self.retry_parked(core, now, out);
+        self.pump_migration(core, now, out);
+    }
+
+    /// Segments of which all has been migrated are free after the next commit; of others, what is left is listed.
+    fn pass_segments(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if self.migration.passed.is_empty() {
+            return;
+        }
+        for index in std::mem::take(&mut self.migration.passed) {
+            if self.log.segments[index as usize].live == 0 {
+                self.log.drain(index);
+                self.commit.free(index);
+                continue;
+            }
+            let start = self.log.start_of(index);
+            let segment = &mut self.log.segments[index as usize];
+            let mut left: Vec<Record> = Vec::new();
+            for Record { offset, within, len } in std::mem::take(&mut segment.records) {
+                self.map.live(offset, offset + u64::from(len), start + u64::from(within), |low, high, at| {
+                    left.push(Record { offset: low, within: (at - start) as u32, len: (high - low) as u32 });
+                });
+            }
+            self.commit.update(core, now, left.len() as u64);
+            segment.left_over = true;
+            segment.records = left;
+            self.migration.left_over = true;
+        }
+        self.pump_commit(core, now, out);
+    }
+}
+
+fn window_buffer(chunk: u32) -> u32 {
+    append::BUFFERS + WRITES + chunk
+}

@@ -1,0 +1,332 @@
+//! A log before a primary (Griffin): writes are appended to the log device, and migrate to the primary later, once
+//! however often they were overwritten meanwhile.
+//!
+//! `log.rs` gives out space, `append.rs` gathers writes and appends them, `block_map.rs` knows the newest copies,
+//! `migrate.rs` empties the log when `triggers.rs` says so, `direct.rs` writes to the primary what cannot or should not
+//! be logged, and `commit.rs` makes durable what the log's own records do not say.
+//!
+//! What keeps the newest copy the newest:
+//! * Appends take effect in the order in which they lie in the log, so that a replay of the log comes to the same map,
+//!   and can stop at the first hole. An append that fails is written to the primary instead.
+//! * A write to the primary waits for appends and migrations in flight of the same range, and appends wait for it.
+//! * A segment is used again only after the primary was flushed, a commit that says so is durable, and no read of it is
+//!   in flight. Segments are emptied oldest first; where a failed device leaves something behind, the commit lists it.
+//! * A discard of what the log holds zeroes the primary before the log's copy is given up, for what lies beneath is
+//!   older.
+
+mod append;
+mod block_map;
+mod commit;
+mod config;
+mod direct;
+mod invariants;
+mod log;
+mod migrate;
+mod selective;
+mod triggers;
+
+pub use config::{LogCaching, Logging as Devices, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
+
+use std::{collections::VecDeque, ops::Range};
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    command::{Buffer, Cause, Commands, DeviceId, Request},
+    config::Tuning,
+    core::{Core, Purpose, RequestIndex},
+    error::{ConfigError, RequestError, TuningError},
+};
+use append::Appends;
+use block_map::{BlockMap, SECTOR};
+use commit::Commit;
+use direct::{Directs, Parked, Piece, Way};
+use log::{HEADER, Log};
+use migrate::Migration;
+use selective::Overwrites;
+use triggers::Since;
+
+/// The length of a buffer: the longest append, and the longest read or write of a migration.
+pub(crate) const BUFFER: u64 = 256 << 10;
+/// Superblock, at the start of the log device and at the end of both devices.
+const SUPERBLOCK: u64 = 4096;
+/// The ring of commits, a 64th of the log within these bounds.
+const LARGEST_RING: u64 = 64 << 20;
+const SMALLEST_RING: u64 = 64 << 10;
+const SMALLEST_BLOCK: u64 = SECTOR;
+const LARGEST_BLOCK: u64 = 64 << 10;
+
+/// What a command of this placement is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Append { group: u32 },
+    Read { request: RequestIndex, segment: u32 },
+    Direct { op: u32 },
+    MigrationRead { chunk: u32 },
+    MigrationWrite { run: u32 },
+    Commit,
+}
+
+#[derive(Debug)]
+pub(crate) struct Logging {
+    pub(crate) primary: DeviceId,
+    pub(crate) log_device: DeviceId,
+    size: u64,
+    block: u64,
+    /// Where the first segment begins on the log device.
+    log_at: u64,
+    /// The longest piece of a write that one append takes.
+    most_record: u64,
+    map: BlockMap,
+    log: Log,
+    appends: Appends,
+    directs: Directs,
+    /// Pieces of writes and discards that wait for others of the same range, or for a buffer. Bounded by the host's
+    /// queue.
+    parked: VecDeque<Parked>,
+    migration: Migration,
+    since: Since,
+    commit: Commit,
+    overwrites: Overwrites,
+}
+
+impl Logging {
+    pub(crate) fn new(placement: Devices, devices: &[Bytes]) -> Result<Logging, ConfigError> {
+        let Devices { primary, log, block } = placement;
+        for device in [primary, log] {
+            if device.index() >= devices.len() || primary == log {
+                return Err(ConfigError::Device { device: device.index(), devices: devices.len() });
+            }
+        }
+        if !block.0.is_power_of_two() || block.0 < SMALLEST_BLOCK || block.0 > LARGEST_BLOCK {
+            let remedy = "use a power of two from 512 to 64KiB";
+            return Err(TuningError::Range { key: "placement.block", value: block.to_string(), remedy }.into());
+        }
+        let size = devices[primary.index()].0 & !(block.0 - 1);
+        if size == 0 {
+            return Err(ConfigError::TooSmall { device: primary.index(), size: devices[primary.index()], need: block });
+        }
+        let Some((segment, count)) = log::divide(devices[log.index()].0, block.0) else {
+            let need = Bytes(log::least(block.0));
+            return Err(ConfigError::TooSmall { device: log.index(), size: devices[log.index()], need });
+        };
+        let ring = (segment * count / 64).next_multiple_of(SUPERBLOCK).clamp(SMALLEST_RING, LARGEST_RING);
+        let most = segment.min(BUFFER) - HEADER - SECTOR;
+        Ok(Logging {
+            primary,
+            log_device: log,
+            size,
+            block: block.0,
+            log_at: (SUPERBLOCK + ring).next_multiple_of(1 << 20),
+            most_record: most & !(block.0 - 1),
+            map: BlockMap::new(size, block.0.trailing_zeros()),
+            log: Log::new(segment, count),
+            appends: Appends::new(),
+            directs: Directs::new(),
+            parked: VecDeque::new(),
+            migration: Migration::new(),
+            since: Since::default(),
+            commit: Commit::new(Bytes(SUPERBLOCK), ring),
+            overwrites: Overwrites::new(),
+        })
+    }
+
+    pub(crate) fn volume_size(&self) -> Bytes {
+        Bytes(self.size)
+    }
+
+    /// What the volume occupies of the primary and of the log device.
+    pub(crate) fn device_bytes(&self) -> (Bytes, Bytes) {
+        let log = self.log.segments.len() as u64 * self.log.segment_bytes();
+        (Bytes(self.size + SUPERBLOCK), Bytes(self.log_at + log + SUPERBLOCK))
+    }
+
+    pub(crate) fn move_buffers(&self, tuning: &Tuning) -> u32 {
+        append::BUFFERS + self.migration.buffers(tuning)
+    }
+
+    fn log_place(&self, at: u64) -> (DeviceId, Bytes) {
+        (self.log_device, Bytes(self.log_at + at))
+    }
+
+    /// Takes a read, write or discard that lies within the volume and is not empty.
+    #[inline]
+    pub(crate) fn submit(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        request: RequestIndex,
+        asked: Request,
+        out: &mut Commands,
+    ) {
+        match asked.op {
+            Op::Read => self.read(core, now, request, asked, out),
+            Op::Write => self.write(core, now, request, asked, out),
+            Op::Discard => self.discard(core, now, request, asked, out),
+            Op::Flush => unreachable!("a flush has no range"),
+        }
+    }
+
+    /// Reads the newest copies, wherever they are: neighbours on a device with one command.
+    #[inline]
+    fn read(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
+        let (from, to) = (asked.offset.0, asked.offset.0 + asked.len.0);
+        let (log_device, log_at, primary) = (self.log_device, self.log_at, self.primary);
+        let Logging { map, log, .. } = self;
+        let border = log.segment_bytes() - 1;
+        let mut from_log = 0;
+        let mut issue = |from: u64, to: u64, place: Option<u64>, core: &mut Core| {
+            core.add_part(request);
+            let buffer = Buffer::Request { id: core.id_of(request), offset: Bytes(from) - asked.offset };
+            let len = Bytes(to - from);
+            match place {
+                None => {
+                    let purpose = Purpose::Host { request, first: 0, count: 0 };
+                    core.read((primary, Bytes(from)), len, buffer, purpose, Cause::Host, out);
+                }
+                Some(at) => {
+                    let segment = log.segment_of(at);
+                    log.segments[segment as usize].readers += 1;
+                    from_log += len.0;
+                    let purpose = Purpose::Log(Step::Read { request, segment });
+                    core.read((log_device, Bytes(log_at + at)), len, buffer, purpose, Cause::Host, out);
+                }
+            }
+        };
+        let mut run: Option<(u64, u64, Option<u64>)> = None;
+        map.walk(from, to, |low, high, place| match &mut run {
+            Some((start, end, before)) if continues(*before, *end - *start, place, border) => *end = high,
+            _ => {
+                if let Some((start, end, place)) = run.replace((low, high, place)) {
+                    issue(start, end, place, core);
+                }
+            }
+        });
+        if let Some((start, end, place)) = run {
+            issue(start, end, place, core);
+        }
+        let books = core.ledger.logging_mut();
+        books.reads += 1;
+        books.bytes_read += asked.len.0;
+        books.reads_from_log += u64::from(from_log > 0);
+        books.bytes_read_from_log += from_log;
+        self.since.reads += 1;
+        self.since.reads_from_log += u64::from(from_log > 0);
+        if core.tuning.logging.caching.is_selective() {
+            for block in from / self.block..to.div_ceil(self.block) {
+                self.overwrites.read(block);
+            }
+        }
+        if from_log > 0 {
+            self.migrate_if_due(core, now, out);
+        }
+    }
+
+    /// Cuts a write into pieces that an append can hold, and where selective caching treats neighbours differently.
+    #[inline]
+    fn write(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
+        core.ledger.logging_mut().bytes_written_by_host += asked.len.0;
+        let (start, end) = (asked.offset.0, asked.offset.0 + asked.len.0);
+        let threshold = match core.tuning.logging.caching {
+            // A threshold of zero is full caching (Griffin, section 5.1).
+            LogCaching::Full | LogCaching::Selective { overwrite_ratio_ppm: 0 } => None,
+            LogCaching::Selective { overwrite_ratio_ppm } => Some(overwrite_ratio_ppm),
+        };
+        let mut next = start;
+        while next < end {
+            let first = next / self.block;
+            let (way, run_end) = match threshold {
+                None => (Way::Log, end),
+                Some(threshold) => {
+                    let logged = self.overwrites.written(first, threshold);
+                    (if logged { Way::Log } else { Way::Direct }, self.block * (first + 1))
+                }
+            };
+            let mut to = run_end.min(end);
+            if let Some(threshold) = threshold {
+                while to < end && to - next < self.most_record {
+                    let logged = self.overwrites.peek(to / self.block, threshold);
+                    if logged != (way == Way::Log) {
+                        break;
+                    }
+                    self.overwrites.written(to / self.block, threshold);
+                    to = (to + self.block).min(end);
+                }
+            }
+            if way == Way::Log && to - next > self.most_record {
+                to = (next & !(self.block - 1)) + self.most_record;
+            }
+            let piece = Piece { request, offset: next, len: to - next, buffer: next - start };
+            core.add_part(request);
+            self.place(core, now, piece, way, out);
+            next = to;
+        }
+    }
+
+    /// Discards the blocks that are fully covered; for the rest it is a hint not worth taking.
+    fn discard(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
+        let from = asked.offset.0.next_multiple_of(self.block);
+        let to = (asked.offset.0 + asked.len.0) & !(self.block - 1);
+        if from < to {
+            core.add_part(request);
+            let piece = Piece { request, offset: from, len: to - from, buffer: 0 };
+            self.place(core, now, piece, Way::Discard, out);
+        }
+    }
+
+    pub(crate) fn flush(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, out: &mut Commands) {
+        self.commit.wait(request);
+        self.pump_commit(core, now, out);
+    }
+
+    /// The host has evicted the range from its own cache and will read it from here next time (Griffin, section 7).
+    pub(crate) fn evict(&mut self, core: &mut Core, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
+        // Whole blocks: a block in two places costs more than it saves.
+        let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
+        self.migration.hint(from, to);
+        self.pump_migration(core, now, out);
+    }
+
+    /// A command of this placement has completed.
+    #[inline]
+    pub(crate) fn step(&mut self, core: &mut Core, now: Nanos, step: Step, failed: bool, out: &mut Commands) {
+        match step {
+            Step::Append { group } => self.append_step(core, now, group, failed, out),
+            Step::Read { request, segment } => {
+                self.log.read_ended(segment);
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                core.part_done(request, result, out);
+            }
+            Step::Direct { op } => self.direct_step(core, now, op, failed, out),
+            Step::MigrationRead { chunk } => self.migration_read(core, now, chunk, failed, out),
+            Step::MigrationWrite { run } => self.migration_wrote(core, now, run, failed, out),
+            Step::Commit => self.commit_step(core, now, failed, out),
+        }
+    }
+
+    pub(crate) fn tick(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        self.tick_appends(core, now, out);
+        self.tick_commit(core, now, out);
+        self.migrate_if_due(core, now, out);
+        self.declare_timeout(core, now);
+        self.pump_migration(core, now, out);
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.parked.is_empty()
+            && self.appends.is_idle()
+            && self.directs.is_idle()
+            && self.migration.is_idle()
+            && self.commit.is_idle()
+    }
+}
+
+/// Whether a part lies right behind what is being read: on the primary, or in the same segment of the log.
+#[inline]
+fn continues(run: Option<u64>, len: u64, next: Option<u64>, border: u64) -> bool {
+    match (run, next) {
+        (None, None) => true,
+        (Some(run), Some(next)) => run + len == next && next & border != 0,
+        _ => false,
+    }
+}

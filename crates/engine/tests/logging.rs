@@ -1,0 +1,614 @@
+//! Griffin's mechanisms one by one, and the fear that a read returns something else than what was written last: random
+//! requests, completions in random order, failures, re-tuning, hints, and logs that are always full, against a plain
+//! array.
+
+mod common;
+
+use common::World;
+use peryton_engine::{
+    Cause, Command, Config, ConfigError, DeviceId, LogCaching, Logging, LoggingLedger, LoggingTuning, Placement,
+    Request, Triggers, Tuning, TuningError,
+};
+use peryton_units::{Bytes, Nanos, Op};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const PRIMARY: DeviceId = DeviceId(0);
+const LOG: DeviceId = DeviceId(1);
+const BLOCK: u64 = 4096;
+
+fn quiet() -> Triggers {
+    Triggers { timeout: None, read_share_ppm: None, size: None, log_used_ppm: 1_000_000 }
+}
+
+fn drive(triggers: Triggers, primary: Bytes, log: Bytes) -> World {
+    let logging = LoggingTuning { triggers, ..LoggingTuning::default() };
+    let tuning = Tuning { logging, ..Tuning::default() };
+    let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block: Bytes(BLOCK) });
+    World::new(Config { devices: vec![primary, log], placement, tuning }, Bytes(BLOCK), 1)
+}
+
+fn roomy(triggers: Triggers) -> World {
+    drive(triggers, Bytes::mib(1), Bytes::mib(64))
+}
+
+fn ask(world: &mut World, op: Op, offset: u64, len: u64) {
+    world.submit(Request { op, offset: Bytes(offset), len: Bytes(len) });
+}
+
+fn books(world: &World) -> &LoggingLedger {
+    world.engine.ledger().logging.as_ref().expect("a logging drive has books of its log")
+}
+
+fn primary_writes(world: &World) -> (u64, u64) {
+    let row = &world.engine.ledger().devices[0];
+    (row.writes.iter().sum(), row.bytes_written.iter().sum())
+}
+
+fn retune(world: &mut World, change: impl FnOnce(&mut LoggingTuning)) {
+    let mut tuning = world.engine.tuning().clone();
+    change(&mut tuning.logging);
+    world.retune(tuning);
+}
+
+#[test]
+fn a_block_that_is_overwritten_many_times_reaches_the_primary_once() {
+    let mut world = roomy(quiet());
+    for _ in 0..50 {
+        ask(&mut world, Op::Write, 8 * BLOCK, BLOCK);
+        world.complete_all();
+    }
+    assert_eq!(primary_writes(&world), (0, 0));
+    retune(&mut world, |logging| logging.triggers.size = Some(Bytes(1)));
+    world.tick(Nanos::from_s(1));
+    world.settle();
+    assert_eq!(primary_writes(&world), (1, BLOCK));
+    assert_eq!(books(&world).bytes_superseded, 49 * BLOCK);
+    assert_eq!(books(&world).migrations.size, 1);
+    assert_eq!(books(&world).write_savings(), Some(1.0 - 1.0 / 50.0));
+    world.read_all();
+    assert_eq!(books(&world).read_penalty(), Some(0.0), "after a migration the primary serves all reads");
+}
+
+#[test]
+fn the_log_device_sees_one_sequential_stream_of_writes() {
+    let mut world = roomy(quiet());
+    let mut end = Bytes::mib(2);
+    let mut look = |world: &World| {
+        for command in world.commands() {
+            let Command::Write { device, at, len, .. } = command else { panic!("{command:?}") };
+            assert_eq!(device, LOG);
+            if at >= end {
+                // At most the alignment of the next append, or the end of a segment of 1 MiB.
+                let to_segment = end.0.next_multiple_of(1 << 20) == at.0;
+                assert!(at.0 - end.0 < 4096 || to_segment, "a gap from {end} to {at}");
+                end = at + len;
+            }
+        }
+    };
+    for number in 0..400u64 {
+        // Any size and alignment, large ones included, several at a time.
+        let len = if number % 37 == 0 { 300_032 } else { 128 * (1 + number * 7 % 100) };
+        ask(&mut world, Op::Write, number * 9 * 128 % (1 << 19), len);
+        look(&world);
+        while number % 7 == 0 && world.has_pending() {
+            world.complete_at(0);
+            look(&world);
+        }
+    }
+    world.complete_all();
+    assert!(books(&world).appends < 400, "nothing was gathered");
+    world.read_all();
+}
+
+#[test]
+fn writes_that_come_while_others_are_under_way_share_an_append() {
+    let mut world = roomy(quiet());
+    for block in 0..30 {
+        ask(&mut world, Op::Write, block * BLOCK, BLOCK);
+    }
+    world.complete_all();
+    // Two go at once, the rest when the first is done.
+    assert_eq!(books(&world).appends, 3);
+    assert_eq!(books(&world).records, 30);
+    assert_eq!(world.engine.ledger().devices[1].writes[Cause::Host as usize], 3);
+}
+
+#[test]
+fn a_gathering_delay_is_kept_and_is_bounded() {
+    let mut world = roomy(quiet());
+    retune(&mut world, |logging| logging.gather_delay = Nanos::from_ms(5));
+    world.tick(Nanos(0));
+    ask(&mut world, Op::Write, 0, 512);
+    ask(&mut world, Op::Write, 4096, 512);
+    world.tick(Nanos::from_ms(4));
+    assert!(!world.has_pending(), "it went before its time");
+    world.tick(Nanos::from_ms(1));
+    assert_eq!(world.commands().len(), 1);
+    world.complete_all();
+    assert_eq!((world.replies, books(&world).appends), (2, 1));
+}
+
+#[test]
+fn a_read_may_straddle_the_log_and_the_primary_several_times() {
+    let mut world = roomy(quiet());
+    for (offset, len) in [(BLOCK, BLOCK), (3 * BLOCK, 2 * BLOCK), (6 * BLOCK + 512, 1024), (6 * BLOCK + 1024, 256)] {
+        ask(&mut world, Op::Write, offset, len);
+        world.complete_all();
+    }
+    ask(&mut world, Op::Read, 0, 8 * BLOCK);
+    let places: Vec<(DeviceId, u64)> = world
+        .commands()
+        .iter()
+        .map(|command| match command {
+            Command::Read { device, len, .. } => (*device, len.0),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    // The two blocks that were written together are read together.
+    let expected = [
+        (PRIMARY, BLOCK),
+        (LOG, BLOCK),
+        (PRIMARY, BLOCK),
+        (LOG, 2 * BLOCK),
+        (PRIMARY, BLOCK + 512),
+        (LOG, 512),
+        (LOG, 256),
+        (LOG, 256),
+        (PRIMARY, 2 * BLOCK - 512 - 1024),
+    ];
+    assert_eq!(places, expected);
+    world.complete_all();
+    assert_eq!((books(&world).reads, books(&world).reads_from_log), (1, 1));
+    world.read_all();
+}
+
+#[test]
+fn the_timeout_fires_once_and_only_with_something_to_migrate() {
+    let mut world = roomy(Triggers { timeout: Some(Nanos::from_s(900)), ..quiet() });
+    world.tick(Nanos::from_s(2_000));
+    assert_eq!(books(&world).migrations.timeout, 0);
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    world.tick(Nanos::from_s(890));
+    assert_eq!(books(&world).migrations.timeout, 0);
+    world.tick(Nanos::from_s(10));
+    assert_eq!(books(&world).migrations.timeout, 1);
+    world.settle();
+    world.tick(Nanos::from_s(5_000));
+    assert_eq!(books(&world).migrations.timeout, 1);
+    assert_eq!(primary_writes(&world), (1, BLOCK));
+}
+
+#[test]
+fn the_read_threshold_fires_when_the_penalty_since_the_last_migration_is_above_it() {
+    let mut world = roomy(Triggers { read_share_ppm: Some(10_000), ..quiet() });
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    for read in 0..300u64 {
+        // One in 100 is exactly the threshold: not above it.
+        ask(&mut world, Op::Read, if read % 100 == 0 { 0 } else { 10 * BLOCK }, BLOCK);
+        if read >= 100 {
+            world.complete_all();
+        }
+        assert_eq!(books(&world).migrations.read_share, u64::from(read >= 100), "read {read}");
+        world.complete_all();
+    }
+    assert_eq!(books(&world).reads_from_log, 2);
+}
+
+#[test]
+fn the_size_counts_only_newest_copies() {
+    let mut world = roomy(Triggers { size: Some(Bytes(4 * BLOCK)), ..quiet() });
+    for write in 0..20 {
+        ask(&mut world, Op::Write, write % 3 * BLOCK, BLOCK);
+        world.complete_all();
+    }
+    assert_eq!(books(&world).migrations.size, 0);
+    ask(&mut world, Op::Write, 3 * BLOCK, BLOCK);
+    world.complete_all();
+    assert_eq!(books(&world).migrations.size, 1);
+    // Sorted and merged: one write of four blocks.
+    assert_eq!(primary_writes(&world), (1, 4 * BLOCK));
+}
+
+#[test]
+fn a_migration_sorts_by_address_and_writes_long_runs() {
+    let mut world = roomy(quiet());
+    for block in 0..256u64 {
+        ask(&mut world, Op::Write, block * 97 % 256 * BLOCK, BLOCK);
+        world.complete_all();
+    }
+    retune(&mut world, |logging| logging.triggers.size = Some(Bytes(1)));
+    world.tick(Nanos(1));
+    let mut ends = Vec::new();
+    while world.has_pending() {
+        for command in world.commands() {
+            if let Command::Write { device: PRIMARY, at, len, .. } = command
+                && !ends.contains(&(at, len))
+            {
+                ends.push((at, len));
+            }
+        }
+        world.complete_at(0);
+    }
+    let expected: Vec<(Bytes, Bytes)> = (0..4).map(|run| (Bytes::kib(256 * run), Bytes::kib(256))).collect();
+    assert_eq!(ends, expected);
+    // The log was read in order, in few long reads.
+    let reads = world.engine.ledger().devices[1].reads[Cause::WriteBack as usize];
+    assert!((8..=10).contains(&reads), "{reads} reads for 2 MiB of log");
+    world.read_all();
+}
+
+#[test]
+fn a_hint_migrates_its_range_and_nothing_else() {
+    let mut world = roomy(quiet());
+    for block in 0..8 {
+        ask(&mut world, Op::Write, block * BLOCK, BLOCK);
+    }
+    world.complete_all();
+    let mut out = Vec::new();
+    world.engine.evict(world.now, Bytes(2 * BLOCK)..Bytes(4 * BLOCK), &mut out);
+    world.carry_out(out);
+    world.complete_all();
+    assert_eq!(primary_writes(&world), (1, 2 * BLOCK));
+    assert_eq!(books(&world).migrations.hint, 1);
+    ask(&mut world, Op::Read, 2 * BLOCK, 2 * BLOCK);
+    world.complete_all();
+    assert_eq!(books(&world).reads_from_log, 0);
+    world.read_all();
+}
+
+#[test]
+fn the_foreground_goes_on_during_a_migration_and_what_it_overwrites_is_skipped() {
+    let mut world = roomy(quiet());
+    for block in 0..16 {
+        ask(&mut world, Op::Write, block * BLOCK, BLOCK);
+    }
+    world.complete_all();
+    retune(&mut world, |logging| logging.triggers.timeout = Some(Nanos::from_s(1)));
+    world.tick(Nanos::from_s(2));
+    assert_eq!(books(&world).migrations.timeout, 1);
+    // The migration is reading. A block is overwritten, and answered, before it writes.
+    ask(&mut world, Op::Write, 5 * BLOCK, BLOCK);
+    let last = world.commands().len() - 1;
+    world.complete_at(last);
+    assert_eq!(world.replies, 17);
+    world.complete_all();
+    assert_eq!(primary_writes(&world).1, 15 * BLOCK);
+    assert_eq!(books(&world).bytes_superseded, BLOCK);
+    world.read_all();
+}
+
+#[test]
+fn a_segment_is_used_again_only_after_a_durable_commit() {
+    // Two segments of 1 MiB.
+    let mut world = drive(quiet(), Bytes::mib(4), Bytes::mib(2));
+    let mut flushed_primary = 0;
+    for round in 0..6u64 {
+        for block in 0..100u64 {
+            ask(&mut world, Op::Write, (round * 131 + block * 3) % 1024 * BLOCK, BLOCK);
+            world.complete_all();
+        }
+        let ledger = world.engine.ledger();
+        assert!(ledger.devices[0].flushes >= flushed_primary);
+        flushed_primary = ledger.devices[0].flushes;
+    }
+    let ledger = world.engine.ledger();
+    assert!(books(&world).migrations.log_used >= 2, "{:?}", books(&world));
+    assert!(ledger.commits >= 2 && ledger.devices[0].flushes >= ledger.commits);
+    assert!(ledger.devices[1].flushes >= ledger.commits);
+    world.read_all();
+}
+
+#[test]
+fn a_full_log_lets_writes_through_to_the_primary() {
+    // Migrations cannot keep up: none of their commands completes.
+    let mut world = drive(quiet(), Bytes::mib(4), Bytes::kib(64));
+    for block in 0..200u64 {
+        ask(&mut world, Op::Write, block * BLOCK, BLOCK);
+        while let Some(index) =
+            world.commands().iter().position(|command| matches!(command, Command::Write { cause: Cause::Host, .. }))
+        {
+            world.complete_at(index);
+        }
+    }
+    assert_eq!(world.replies, 200);
+    assert!(books(&world).direct_writes > 150);
+    world.read_all();
+}
+
+#[test]
+fn writes_past_the_log_and_appends_of_one_range_keep_out_of_each_others_way() {
+    let (full, selective) = (LogCaching::Full, LogCaching::Selective { overwrite_ratio_ppm: 999_999 });
+    for (first, second) in [(full, selective), (selective, full)] {
+        let mut world = roomy(quiet());
+        retune(&mut world, |logging| logging.caching = first);
+        ask(&mut world, Op::Write, 0, 2 * BLOCK);
+        retune(&mut world, |logging| logging.caching = second);
+        ask(&mut world, Op::Write, BLOCK, 2 * BLOCK);
+        assert_eq!(world.commands().len(), 1, "a replay of the log might come to another winner than the map did");
+        // What does not overlap need not wait.
+        ask(&mut world, Op::Write, 4 * BLOCK, BLOCK);
+        assert_eq!(world.commands().len(), 2);
+        world.complete_at(0);
+        assert_eq!((world.replies, world.commands().len()), (1, 2));
+        world.read_all();
+        assert_eq!(books(&world).direct_writes, if first == full { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn a_flush_covers_the_log_and_the_primary_and_waits_for_both() {
+    let mut world = roomy(quiet());
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    ask(&mut world, Op::Flush, 0, 0);
+    ask(&mut world, Op::Flush, 0, 0);
+    let flushes = |world: &World| world.commands().iter().filter(|c| matches!(c, Command::Flush { .. })).count();
+    assert_eq!((flushes(&world), world.replies), (1, 1), "the second must not be answered before the first is done");
+    world.complete_all();
+    assert_eq!(world.replies, 3);
+    ask(&mut world, Op::Flush, 0, 0);
+    assert_eq!(world.replies, 4, "nothing to flush");
+    // A write past the log to what the log holds: the record that says so comes between the flushes of both.
+    retune(&mut world, |logging| logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 999_999 });
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    assert_eq!(books(&world).direct_writes, 1);
+    ask(&mut world, Op::Flush, 0, 0);
+    assert!(matches!(world.commands()[..], [Command::Flush { device: PRIMARY, .. }]));
+    world.complete_at(0);
+    assert!(matches!(world.commands()[..], [Command::Write { device: LOG, cause: Cause::Metadata, .. }]));
+    world.complete_at(0);
+    assert!(matches!(world.commands()[..], [Command::Flush { device: LOG, .. }]));
+    assert_eq!(world.replies, 5);
+    world.complete_at(0);
+    assert_eq!(world.replies, 6);
+}
+
+#[test]
+fn the_index_is_written_every_thirty_seconds_if_there_is_something_new() {
+    let mut world = roomy(quiet());
+    for _ in 0..3 {
+        world.tick(Nanos::from_s(30));
+    }
+    assert_eq!(books(&world).checkpoints, 0);
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    world.tick(Nanos::from_s(29));
+    assert!(!world.has_pending());
+    world.tick(Nanos::from_s(1));
+    world.complete_all();
+    assert_eq!(books(&world).checkpoints, 1);
+    assert_eq!(world.engine.ledger().devices[1].bytes_written[Cause::Metadata as usize], 8192);
+    world.tick(Nanos::from_s(300));
+    assert_eq!(books(&world).checkpoints, 1);
+}
+
+#[test]
+fn selective_caching_logs_what_is_overwritten_and_nothing_else() {
+    let mut world = roomy(quiet());
+    retune(&mut world, |logging| logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 500_000 });
+    for block in 0..20 {
+        ask(&mut world, Op::Write, block * BLOCK, BLOCK);
+        world.complete_all();
+    }
+    assert_eq!(books(&world).records, 0);
+    for _ in 0..10 {
+        ask(&mut world, Op::Write, 3 * BLOCK, BLOCK);
+        world.complete_all();
+    }
+    // The third write is the first with a ratio above one half.
+    assert_eq!((books(&world).records, books(&world).direct_writes), (9, 21));
+    // One request over both kinds is cut.
+    ask(&mut world, Op::Write, 2 * BLOCK, 3 * BLOCK);
+    world.complete_all();
+    assert_eq!((books(&world).records, books(&world).direct_writes), (10, 23));
+    world.read_all();
+}
+
+#[test]
+fn a_threshold_of_zero_is_full_caching() {
+    let mut world = roomy(quiet());
+    retune(&mut world, |logging| logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 0 });
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    assert_eq!(books(&world).direct_writes, 0);
+}
+
+#[test]
+fn the_log_device_spins_down_when_idle() {
+    let mut world = roomy(quiet());
+    let mut tuning = world.engine.tuning().clone();
+    tuning.spin_down_after = vec![None, Some(Nanos::from_s(5))];
+    world.retune(tuning);
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    world.tick(Nanos::from_s(6));
+    assert_eq!(world.engine.ledger().devices[1].spin_downs, 1);
+    assert_eq!(world.engine.ledger().devices[0].spin_downs, 0);
+}
+
+#[test]
+fn a_dead_log_device_is_passed_by_and_left_alone_for_a_while() {
+    let mut world = roomy(quiet());
+    for write in 0..20u64 {
+        ask(&mut world, Op::Write, write * BLOCK, BLOCK);
+        while world.has_pending() {
+            let on_log = matches!(world.commands()[0], Command::Write { device: LOG, .. });
+            world.fail_one_in = u32::from(on_log);
+            world.complete_at(0);
+        }
+    }
+    world.fail_one_in = 0;
+    assert_eq!((world.replies, world.failures), (20, 0));
+    assert_eq!((books(&world).failed_appends, books(&world).direct_writes), (3, 20));
+    world.tick(Nanos::from_s(2));
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    assert_eq!(books(&world).records, 1, "it is tried again");
+    world.read_all();
+}
+
+#[test]
+fn what_cannot_be_read_from_the_log_is_an_error_and_stays_one_until_it_is_rewritten() {
+    let mut world = roomy(quiet());
+    ask(&mut world, Op::Write, 0, 2 * BLOCK);
+    world.complete_all();
+    world.fail_one_in = 1;
+    ask(&mut world, Op::Read, 0, BLOCK);
+    world.complete_all();
+    assert_eq!(world.failures, 1);
+    // A migration that cannot read leaves it in the log and tries again.
+    retune(&mut world, |logging| logging.triggers.timeout = Some(Nanos::from_s(1)));
+    world.tick(Nanos::from_s(2));
+    world.complete_all();
+    world.tick(Nanos::from_s(2));
+    world.complete_all();
+    assert_eq!(books(&world).bytes_migrated, 0);
+    world.fail_one_in = 0;
+    world.tick(Nanos::from_s(2));
+    world.settle();
+    assert_eq!(books(&world).bytes_migrated, 2 * BLOCK);
+    world.read_all();
+}
+
+#[test]
+fn a_discard_of_what_the_log_holds_lets_nothing_older_come_to_light() {
+    let mut world = roomy(quiet());
+    // The primary has an old copy, the log a new one.
+    ask(&mut world, Op::Write, 0, 2 * BLOCK);
+    world.complete_all();
+    let mut out = Vec::new();
+    world.engine.evict(world.now, Bytes::ZERO..Bytes(2 * BLOCK), &mut out);
+    world.carry_out(out);
+    world.complete_all();
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    ask(&mut world, Op::Discard, 0, 2 * BLOCK);
+    let commands = world.commands();
+    assert!(matches!(commands[0], Command::Zero { device: PRIMARY, len: Bytes(BLOCK), .. }), "{commands:?}");
+    assert!(matches!(commands[1], Command::Discard { device: PRIMARY, at: Bytes(BLOCK), .. }), "{commands:?}");
+    world.complete_all();
+    world.read_all();
+    assert_eq!(books(&world).reads_from_log, 0);
+}
+
+#[test]
+fn sizes_that_cannot_work_are_refused_with_a_remedy() {
+    let build = |primary, log, block| {
+        let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block });
+        let devices = vec![primary, log];
+        peryton_engine::Engine::new(Config { devices, placement, tuning: Tuning::default() }).map(|_| ())
+    };
+    let (mib, kib4) = (Bytes::mib(1), Bytes::kib(4));
+    assert!(build(mib, mib, kib4).is_ok());
+    assert!(build(mib, Bytes::kib(32), kib4).is_ok());
+    assert!(matches!(build(mib, Bytes::kib(31), kib4), Err(ConfigError::TooSmall { device: 1, .. })));
+    assert!(matches!(build(Bytes(100), mib, kib4), Err(ConfigError::TooSmall { device: 0, .. })));
+    for block in [Bytes::ZERO, Bytes(100), Bytes::kib(12), Bytes::kib(128)] {
+        let Err(ConfigError::Tuning(TuningError::Range { key, .. })) = build(mib, mib, block) else {
+            panic!("{block}")
+        };
+        assert_eq!(key, "placement.block");
+    }
+    let same = Placement::Logging(Logging { primary: LOG, log: LOG, block: kib4 });
+    let config = Config { devices: vec![mib, mib], placement: same, tuning: Tuning::default() };
+    assert!(matches!(peryton_engine::Engine::new(config), Err(ConfigError::Device { .. })));
+}
+
+fn run(seed: u64, steps: u32, failures: bool) -> World {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x9E37_79B9);
+    let block = Bytes(512 << rng.random_range(0..5));
+    let primary = block * rng.random_range(2..120u64) + Bytes(rng.random_range(0..512) & !127);
+    // From logs that are always full to roomy ones.
+    let log = (Bytes::kib(32) * [1, 2, 3, 8, 100][rng.random_range(0..5)]).max(block * 8);
+    let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block });
+    let config = Config { devices: vec![primary, log], placement, tuning: Tuning::default() };
+    let mut world = World::new(config, block, seed);
+    let first = world.random_tuning(1);
+    world.retune(first);
+    if failures {
+        world.fail_one_in = rng.random_range(6..200);
+    }
+    let depth = rng.random_range(1..16);
+    let most_cells = block.0 / common::CELL * rng.random_range(1..8);
+    for _ in 0..steps {
+        if world.in_flight() < depth && world.chance(2) {
+            world.random_request(most_cells);
+        } else if world.has_pending() && !world.chance(10) {
+            world.complete_one();
+        } else {
+            let span = Nanos(world.any() % 200_000_000);
+            world.tick(span);
+        }
+        if world.chance(100) {
+            let tuning = world.random_tuning(1);
+            world.retune(tuning);
+        }
+        if world.chance(200) {
+            world.evict();
+        }
+        world.engine.check_invariants();
+    }
+    world.fail_one_in = 0;
+    world.read_all();
+    world.read_all();
+    world.engine.check_invariants();
+    world
+}
+
+fn runs(seeds: std::ops::Range<u64>, failures: bool) {
+    let mut sum = LoggingLedger::default();
+    let mut checked = 0;
+    for seed in seeds {
+        let Ok(world) = std::panic::catch_unwind(|| run(seed, 900, failures)) else {
+            panic!("failures {failures}: seed {seed} fails")
+        };
+        checked += world.reads_checked;
+        let books = books(&world);
+        sum.records += books.records;
+        sum.direct_writes += books.direct_writes;
+        sum.bytes_migrated += books.bytes_migrated;
+        sum.bytes_superseded += books.bytes_superseded;
+        sum.reads_from_log += books.reads_from_log;
+        sum.failed_appends += books.failed_appends;
+        sum.checkpoints += books.checkpoints;
+        let (into, by) = (&mut sum.migrations, books.migrations);
+        into.timeout += by.timeout;
+        into.read_share += by.read_share;
+        into.size += by.size;
+        into.log_used += by.log_used;
+        into.hint += by.hint;
+    }
+    println!("{checked} reads checked, {sum:?}");
+    // Everything has happened often enough to have gone wrong.
+    assert!(checked > 5_000, "only {checked} reads were checked");
+    let migrations = sum.migrations;
+    for (what, count) in [
+        ("records", sum.records),
+        ("direct writes", sum.direct_writes),
+        ("superseded bytes", sum.bytes_superseded),
+        ("reads from the log", sum.reads_from_log),
+        ("timeouts", migrations.timeout),
+        ("read thresholds", migrations.read_share),
+        ("sizes", migrations.size),
+        ("nearly full logs", migrations.log_used),
+        ("hints", migrations.hint),
+        ("checkpoints", sum.checkpoints),
+    ] {
+        assert!(count >= 10, "only {count} {what}: the test tests nothing");
+    }
+    assert!(!failures || sum.failed_appends > 100);
+}
+
+#[test]
+fn reads_return_what_was_written() {
+    runs(0..400, false);
+}
+
+#[test]
+fn reads_return_what_was_written_while_devices_fail() {
+    runs(1000..1600, true);
+}
