@@ -1,0 +1,95 @@
+//! `peryton devices`, and what surrounds the verbs.
+
+mod common;
+
+use std::{
+    io::Read,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use common::{folder, peryton};
+use serde_json::Value;
+
+#[test]
+fn every_profile_is_listed() {
+    let here = Path::new(".");
+    let text = peryton(here, &["devices"]).ok().out;
+    let json: Value = serde_json::from_str(&peryton(here, &["devices", "--json"]).ok().out).unwrap();
+    let names: Vec<_> = json.as_array().unwrap().iter().map(|profile| profile["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"fixed") && names.contains(&"intel-320-300gb"), "{names:?}");
+    assert!(names.is_sorted(), "{names:?}");
+    names.iter().for_each(|name| assert!(text.contains(name), "{name} is not in\n{text}"));
+}
+
+#[test]
+fn a_profile_is_shown_beside_its_data_sheet() {
+    let here = Path::new(".");
+    let text = peryton(here, &["devices", "seagate-st32000641as"]).ok().out;
+    for word in ["data sheet", "model", "sequential read", "idle", "standby", "sources", "%"] {
+        assert!(text.contains(word), "'{word}' is not in\n{text}");
+    }
+    let run = peryton(here, &["devices", "seagate-st32000641as", "--json"]).ok();
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    assert!(json["model"]["seq_read"]["mb_per_s"].as_f64().unwrap() > 50.0, "{json}");
+}
+
+#[test]
+fn a_model_is_validated_against_a_real_drive() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/real-disks");
+    if !traces.exists() {
+        println!("skipped: the measured traces are not at hand");
+        return;
+    }
+    let run = peryton(&traces, &["devices", "--validate", "cheetah9LP.trace", "--json"]).ok();
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    let (demerit, mean) = (json["demerit_ms"].as_f64().unwrap(), json["mean_ms"].as_f64().unwrap());
+    assert!(demerit < 0.1 * mean, "{demerit} of {mean} ms");
+    let text = peryton(&traces, &["devices", "--validate", "cheetah9LP.trace"]).ok().out;
+    assert!(text.contains("cheetah9LP"), "{text}");
+}
+
+#[test]
+fn rubbish_gets_one_line() {
+    let folder = folder();
+    let table: &[(&[&str], &[&str])] = &[
+        (&["devices", "intel-32"], &["intel-32", "did you mean"]),
+        (&["devices", "no/such.toml"], &["no/such.toml"]),
+        (&["devices", "single.toml"], &["single.toml"]),
+        (&["devices", "--validate", "nothing.trace"], &["nothing"]),
+        (&[], &["--help"]),
+        (&["simulate"], &["simulate"]),
+        (&["--no-such-flag"], &["--no-such-flag"]),
+        (&["completions", "cobol"], &["cobol"]),
+    ];
+    for (args, parts) in table {
+        peryton(folder.path(), args).fails(2, parts);
+    }
+}
+
+#[test]
+fn help_version_and_completions_go_to_standard_output() {
+    let here = Path::new(".");
+    assert!(peryton(here, &["--version"]).ok().out.starts_with("peryton "));
+    assert!(peryton(here, &["sim", "--help"]).ok().out.contains("--replay"));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(peryton(here, &["completions", shell]).ok().out.contains("peryton"));
+    }
+}
+
+/// `peryton … | head -1` ends without a complaint.
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let folder = folder();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_peryton"))
+        .args(["trace", "head", "trace.csv", "-n", "1000000"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut byte = [0];
+    child.stdout.take().unwrap().read_exact(&mut byte).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

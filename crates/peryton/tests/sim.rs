@@ -1,0 +1,129 @@
+//! `peryton sim`: a table, JSON, and one line for each mistake.
+
+mod common;
+
+use common::{folder, peryton, repository};
+use serde_json::Value;
+
+#[test]
+fn a_comparison_is_a_table_and_a_file() {
+    let folder = folder();
+    let args = ["sim", "single.toml", "tiering.toml", "caching.toml", "--trace", "trace.csv", "--json", "out.json"];
+    let run = peryton(folder.path(), &args).ok();
+    assert!(run.err.is_empty(), "a pipe gets no progress: {}", run.err);
+    for word in ["design", "IOPS", "single", "tiering", "caching", "–"] {
+        assert!(run.out.contains(word), "'{word}' is not in\n{}", run.out);
+    }
+    let json: Value = serde_json::from_slice(&std::fs::read(folder.path().join("out.json")).unwrap()).unwrap();
+    let reports = json.as_array().unwrap();
+    let names: Vec<_> = reports.iter().map(|report| report["design"].as_str().unwrap()).collect();
+    assert_eq!(names, ["single", "tiering", "caching"]);
+    for report in reports {
+        assert_eq!(report["requests"], 2_000);
+        assert_eq!(report["trace"], "trace.csv");
+        assert!(report["iops"].as_f64().unwrap() > 0.0);
+        assert!(report["latency_us"]["read"]["p99"].as_f64().unwrap() > 0.0);
+    }
+    assert!(reports[0].get("moves").is_none() && reports[1]["moves"]["promotions"].is_u64());
+    assert!(reports[2]["devices"]["hdd"]["standby_s"].is_f64());
+    // Nothing else was left behind.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5);
+}
+
+#[test]
+fn json_on_standard_output_is_only_json_and_the_same_twice() {
+    let folder = folder();
+    let args = ["sim", "caching.toml", "--trace", "trace.csv", "--replay", "qd=4", "--warm-up", "--json", "-"];
+    let (first, second) = (peryton(folder.path(), &args).ok(), peryton(folder.path(), &args).ok());
+    assert_eq!(first.out, second.out);
+    let json: Value = serde_json::from_str(&first.out).unwrap();
+    assert_eq!(json[0]["replay"], "qd=4");
+    assert_eq!(json[0]["warm_up"], true);
+}
+
+#[test]
+fn overrides_change_what_they_name() {
+    let folder = folder();
+    let json = |more: &[&str]| -> Value {
+        let args = [&["sim", "single.toml", "caching.toml", "--trace", "trace.csv", "--json", "-"], more].concat();
+        serde_json::from_str(&peryton(folder.path(), &args).ok().out).unwrap()
+    };
+    let (before, after) = (json(&[]), json(&["--set", "placement.promotion.threshold=1000000"]));
+    assert!(before[1]["moves"]["promotions"].as_u64() > Some(0));
+    assert_eq!(after[1]["moves"]["promotions"], 0);
+    assert_eq!(after[1]["overrides"][0], "placement.promotion.threshold=1000000");
+    assert_eq!(before[0], after[0], "the key means nothing to a single device");
+}
+
+#[test]
+fn rubbish_gets_one_line() {
+    let folder = folder();
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+    write("bad.csv", b"time_us,op,offset,length\n0,R,0,4096\n1,R,zero,4096\n");
+    write("binary.toml", &[0xff, 0xfe, 0, 1]);
+    write("typo.toml", b"[devices.ssd]\nprofile = 'fixed'\nsize = '64MiB'\n[placement]\nmoed = 'single'\n");
+    write("large.toml", b"[devices.ssd]\nprofile = 'intel-320-300gb'\nsize = '1TiB'\n[placement]\nmode = 'single'\n");
+    write("small.toml", b"[devices.ssd]\nprofile = 'fixed'\nsize = '1MiB'\n[placement]\nmode = 'single'\n");
+    write("empty.csv", b"");
+    let table: &[(&[&str], &[&str])] = &[
+        (&[], &["DESIGN.toml"]),
+        (&["single.toml"], &["--trace"]),
+        (&["nothing.toml", "--trace", "trace.csv"], &["nothing.toml", "No such file"]),
+        (&[".", "--trace", "trace.csv"], &["not a regular file"]),
+        (&["binary.toml", "--trace", "trace.csv"], &["binary.toml", "not text"]),
+        (&["typo.toml", "--trace", "trace.csv"], &["typo.toml", "placement.mode"]),
+        (&["large.toml", "--trace", "trace.csv"], &["large.toml:3", "devices.ssd.size", "intel-320-300gb"]),
+        (&["small.toml", "--trace", "trace.csv"], &["past the end of the volume of 1MiB", "--fit wrap"]),
+        (&["single.toml", "--trace", "nothing.csv"], &["nothing.csv", "No such file"]),
+        (&["single.toml", "--trace", "empty.csv"], &["empty.csv"]),
+        (&["single.toml", "--trace", "bad.csv"], &["bad.csv:3", "zero"]),
+        (&["single.toml", "--trace", "trace.csv", "--format", "mrs"], &["mrs"]),
+        (&["single.toml", "--trace", "trace.csv", "--replay", "qd=0"], &["qd=0", "qd=32"]),
+        (&["single.toml", "--trace", "trace.csv", "--replay", "fast"], &["timed, sync"]),
+        (&["single.toml", "--trace", "trace.csv", "--speed", "0"], &["--speed 0"]),
+        (&["single.toml", "--trace", "trace.csv", "--speed", "2", "--replay", "sync"], &["--speed", "timed"]),
+        (&["single.toml", "--trace", "trace.csv", "--set", "placement.mod=1"], &["did you mean 'mode'"]),
+        (&["single.toml", "--trace", "trace.csv", "--set", "x"], &["--set x", "key=value"]),
+        (&["single.toml", "--trace", "trace.csv", "--set", "placement.write=back"], &["does not apply to any"]),
+        (&["single.toml", "--trace", "trace.csv", "--trase", "x"], &["--trase"]),
+        (&["single.toml", "tiering.toml", "--trace", "-"], &["standard input"]),
+        (&["single.toml", "--trace", "trace.csv", "--warm-up-requests", "5000"], &["warm-up"]),
+        (&["single.toml", "--trace", "trace.csv", "--volumes", "7"], &["7"]),
+        (&["single.toml", "--trace", "single.toml"], &["single.toml"]),
+    ];
+    for (args, parts) in table {
+        peryton(folder.path(), &[&["sim"], *args].concat()).fails(2, parts);
+    }
+    // Not the user's input but the machine.
+    let nowhere = ["sim", "single.toml", "--trace", "trace.csv", "--json", "no/such/folder/x.json"];
+    peryton(folder.path(), &nowhere).fails(1, &["no/such/folder/x.json"]);
+}
+
+#[test]
+fn bad_lines_can_be_skipped_and_are_counted() {
+    let folder = folder();
+    let text = "time_us,op,offset,length\n0,R,0,4096\nx\n1,R,zero,4096\n5,W,4096,4096\n";
+    std::fs::write(folder.path().join("bad.csv"), text).unwrap();
+    let args = ["sim", "single.toml", "--trace", "bad.csv", "--skip-bad", "--json", "-"];
+    let run = peryton(folder.path(), &args).ok();
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(json[0]["requests"], 2);
+    assert!(run.err.contains("skipped 2 bad lines"), "{}", run.err);
+}
+
+/// The demo of the README, on the trace that ships.
+#[test]
+fn the_shipped_designs_run_on_the_shipped_trace() {
+    let designs = ["ssd-only", "hdd-only", "linear", "tiering", "caching-back", "caching-through"]
+        .map(|name| format!("examples/designs/{name}.toml"));
+    let mut args = vec!["sim"];
+    args.extend(designs.iter().map(String::as_str));
+    args.extend(["--trace", "examples/traces/pgbench-ext4.parquet", "--limit", "20000", "--json", "-"]);
+    let run = peryton(&repository(), &args).ok();
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    let mean: Vec<f64> =
+        json.as_array().unwrap().iter().map(|report| report["latency_us"]["all"]["mean"].as_f64().unwrap()).collect();
+    let fastest = mean.iter().copied().fold(f64::INFINITY, f64::min);
+    let slowest = mean.iter().copied().fold(0.0, f64::max);
+    assert_eq!((fastest, slowest), (mean[0], mean[1]), "SSD only is fastest and HDD only slowest: {mean:?}");
+}

@@ -1,0 +1,84 @@
+//! `peryton trace`: what is in a trace, and from one format to another.
+
+mod common;
+
+use common::{folder, peryton};
+use serde_json::Value;
+
+#[test]
+fn a_converted_trace_is_the_same_trace() {
+    let folder = folder();
+    let head = |name: &str| peryton(folder.path(), &["trace", "head", name, "-n", "5000"]).ok().out;
+    peryton(folder.path(), &["trace", "convert", "trace.csv", "out.parquet"]).ok();
+    peryton(folder.path(), &["trace", "convert", "out.parquet", "--output", "again.csv"]).ok();
+    assert_eq!(head("trace.csv"), head("out.parquet"));
+    assert_eq!(head("trace.csv"), std::fs::read_to_string(folder.path().join("again.csv")).unwrap());
+    assert_eq!(head("trace.csv").lines().count(), 2_001);
+}
+
+#[test]
+fn head_prints_so_many_requests() {
+    let folder = folder();
+    let run = peryton(folder.path(), &["trace", "head", "trace.csv", "-n", "3"]).ok();
+    assert_eq!(run.out, "time_us,op,offset,length,volume\n0,W,0,8192,0\n700,R,151552,8192,0\n1400,R,606208,8192,0\n");
+    let run = peryton(folder.path(), &["trace", "head", "trace.csv", "-n", "2", "--json"]).ok();
+    let lines: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[1]["op"], &lines[1]["offset"]), (2, &"read".into(), &151_552.into()));
+}
+
+#[test]
+fn info_counts_what_is_there() {
+    let folder = folder();
+    let run = peryton(folder.path(), &["trace", "info", "trace.csv", "--json"]).ok();
+    let json: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((&json["requests"], &json["writes"]), (&2_000.into(), &667.into()));
+    let text = peryton(folder.path(), &["trace", "info", "trace.csv"]).ok().out;
+    assert!(text.contains("footprint") && text.contains("2,000"), "{text}");
+    for verb in ["overwrites", "mrc"] {
+        let run = peryton(folder.path(), &["trace", verb, "trace.csv", "--json"]).ok();
+        serde_json::from_str::<Value>(&run.out).unwrap();
+        assert!(!peryton(folder.path(), &["trace", verb, "trace.csv"]).ok().out.is_empty());
+    }
+}
+
+#[test]
+fn a_specification_is_drawn_and_can_be_replayed_at_once() {
+    let folder = folder();
+    let shipped = common::repository().join("examples/workloads/smoke.toml");
+    std::fs::copy(shipped, folder.path().join("spec.toml")).unwrap();
+    peryton(folder.path(), &["trace", "synth", "spec.toml", "a.parquet"]).ok();
+    peryton(folder.path(), &["trace", "synth", "spec.toml", "b.parquet"]).ok();
+    peryton(folder.path(), &["trace", "synth", "spec.toml", "c.parquet", "--seed", "77"]).ok();
+    let head = |name: &str| peryton(folder.path(), &["trace", "head", name, "-n", "100000"]).ok().out;
+    assert_eq!(head("a.parquet"), head("b.parquet"));
+    assert_ne!(head("a.parquet"), head("c.parquet"));
+    let sim = |trace: &str| {
+        let args = ["sim", "single.toml", "--fit", "wrap", "--trace", trace, "--json", "-"];
+        let mut json: Value = serde_json::from_str(&peryton(folder.path(), &args).ok().out).unwrap();
+        json[0]["trace"] = Value::Null;
+        json
+    };
+    assert_eq!(sim("spec.toml"), sim("a.parquet"));
+}
+
+#[test]
+fn rubbish_gets_one_line() {
+    let folder = folder();
+    std::fs::write(folder.path().join("bad.toml"), "requests = 'many'\n").unwrap();
+    let table: &[(&[&str], &[&str])] = &[
+        (&["info"], &["FILE"]),
+        (&["info", "nothing"], &["nothing", "No such file"]),
+        (&["info", "."], &["."]),
+        (&["head", "trace.csv", "-n", "x"], &["x"]),
+        (&["convert", "trace.csv"], &["OUT.parquet"]),
+        (&["convert", "trace.csv", "no/such/out.parquet"], &["no/such/out.parquet"]),
+        (&["synth", "bad.toml", "x.parquet"], &["bad.toml"]),
+        (&["synth", "nothing.toml", "x.parquet"], &["nothing.toml"]),
+        (&["mrc", "trace.csv", "--block", "0"], &["--block 0"]),
+        (&["mrc", "trace.csv", "--block", "4Kib"], &["4Kib"]),
+        (&["nosuchverb"], &["nosuchverb"]),
+    ];
+    for (args, parts) in table {
+        peryton(folder.path(), &[&["trace"], *args].concat()).fails(2, parts);
+    }
+}

@@ -1,0 +1,265 @@
+//! Whatever a design file holds, the answer is a design or one line that names the place.
+
+mod common;
+
+use common::hybrid;
+use peryton_engine::{Placement, Replacement, WritePolicy};
+use peryton_sim::Design;
+use peryton_units::{Bytes, Nanos};
+use proptest::prelude::*;
+
+fn error(text: &str, overrides: &[&str]) -> String {
+    let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
+    match Design::parse(text, "d.toml", &overrides) {
+        Ok(design) => panic!("this should not be a design:\n{text}\n{design:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn is_one_line(message: &str) {
+    assert!(!message.contains('\n') && message.len() < 600, "{message:?}");
+}
+
+#[test]
+fn every_mistake_names_its_place_and_a_remedy() {
+    let single = "[devices.ssd]\nprofile = 'fixed'\nsize = '1GiB'\n[placement]\nmode = 'single'\n";
+    let two = "[devices.ssd]\nprofile = 'fixed'\nsize = '1GiB'\n[devices.hdd]\nprofile = 'fixed'\nsize = '2GiB'\n\
+               [placement]\nfast = 'ssd'\nslow = 'hdd'\n";
+    let table: &[(String, &[&str])] = &[
+        ("".into(), &["d.toml", "devices", "missing"]),
+        ("[devices]\n".into(), &["d.toml", "devices", "at least one"]),
+        ("[devices.ssd\n".into(), &["d.toml:1", "TOML"]),
+        ("a = 1\na = 2\n".into(), &["d.toml:2", "duplicate"]),
+        ("[devices.ssd]\nprofle = 'fixed'\n".into(), &["d.toml", "devices.ssd.profile", "missing"]),
+        (single.replace("size", "sise"), &["d.toml:3", "devices.ssd.sise", "did you mean 'size'"]),
+        (single.replace("[placement]", "[placment]"), &["d.toml", "placement", "missing"]),
+        (format!("{single}colour = 'red'\n"), &["d.toml:6", "placement.colour", "unknown key: use one of"]),
+        (single.replace("1GiB", "1Gib"), &["d.toml:3", "unknown unit 'Gib'"]),
+        (single.replace("'1GiB'", "-1"), &["d.toml:3", "devices.ssd.size", "found -1", "8GiB"]),
+        (single.replace("'1GiB'", "99999999999999999999"), &["d.toml:3", "devices.ssd.size"]),
+        (single.replace("1GiB", "0"), &["d.toml:3", "devices.ssd.size", "remove the device"]),
+        (single.replace("1GiB", "101GiB"), &["d.toml:3", "devices.ssd.size", "101GiB", "100GiB", "use at most"]),
+        (single.replace("'fixed'", "'fixd'"), &["d.toml:2", "devices.ssd.profile", "fixd", "did you mean 'fixed'"]),
+        (single.replace("'fixed'", "'/no/such.toml'"), &["d.toml:2", "/no/such.toml"]),
+        (single.replace("single", "tieringg"), &["d.toml:5", "placement.mode", "did you mean 'tiering'"]),
+        (single.replace("single", "logging"), &["d.toml:5", "not available yet"]),
+        (format!("{single}extent = '1MiB'\n"), &["d.toml:6", "placement.extent", "does not apply", "remove"]),
+        (format!("{single}spare = 3\n"), &["d.toml:6", "placement.spare", "not available yet"]),
+        (format!("{single}[admission]\nby = 'size'\n"), &["d.toml:6", "admission", "not available yet"]),
+        (format!("{single}[triggers]\nsize = '1GiB'\n"), &["d.toml:6", "triggers", "logging"]),
+        (format!("{single}[power.hdd]\nspin_down_after = '5s'\n"), &["d.toml:6", "power.hdd", "ssd"]),
+        (format!("{single}[power.ssd]\nspin_down_after = 5\n"), &["d.toml:7", "power.ssd.spin_down_after", "never"]),
+        (format!("{single}[endurance]\nread_effect = 0\n"), &["d.toml:7", "endurance.read_effect", "from 1"]),
+        (format!("{single}[endurance.ssd]\nwritten = 0\n"), &["d.toml:7", "endurance.ssd.written", "above 0"]),
+        (format!("{single}[seed]\nvalue = 'x'\n"), &["d.toml:7", "seed.value", "whole number"]),
+        (format!("{single}[volume]\nsize = '2GiB'\n"), &["d.toml:7", "volume.size", "2GiB", "1GiB", "agree"]),
+        (format!("{single}[volume]\nsize = 0\n"), &["d.toml:7", "volume.size"]),
+        (single.replace("size = '1GiB'\n", "count = 0\n"), &["d.toml:3", "devices.ssd.count", "1 to 256"]),
+        (
+            single.replace("size = '1GiB'\n", "count = 2\nstripe = '5KiB'\n"),
+            &["d.toml:4", "devices.ssd.stripe", "multiple of 4KiB"],
+        ),
+        (
+            single.replace("size = '1GiB'\n", "model = { raed = '1us' }\n"),
+            &["d.toml:3", "devices.ssd.model", "did you mean 'read'"],
+        ),
+        (single.replace("[devices.ssd]", "[devices.'a b']"), &["d.toml:1", "devices.a b", "letters"]),
+        (format!("{two}mode = 'single'\n"), &["d.toml:8", "placement.fast", "does not apply"]),
+        (format!("{two}mode = 'tiering'\nextent = '5KiB'\n"), &["d.toml:11", "placement.extent", "multiple of 4KiB"]),
+        (format!("{two}mode = 'tiering'\nextent = '2GiB'\n"), &["d.toml:11", "placement.extent", "1GiB"]),
+        (
+            format!("{two}mode = 'tiering'\nextent = '1GiB'\ndemotion = {{ low = 0, high = 0 }}\n")
+                .replace("size = '2GiB'", "size = '1GiB'"),
+            &["devices.hdd.size", "give it more"],
+        ),
+        (format!("{two}mode = 'tiering'\nwrite = 'back'\n"), &["d.toml:11", "placement.write", "does not apply"]),
+        (format!("{two}mode = 'caching'\nwrite = 'bakc'\n"), &["d.toml:11", "placement.write", "did you mean 'back'"]),
+        (format!("{two}mode = 'caching'\nreplacement = 'fifo'\n"), &["d.toml:11", "placement.replacement"]),
+        (format!("{two}mode = 'caching'\nmax_moves = 0\n"), &["d.toml:11", "placement.max_moves", "1 to 4096"]),
+        (
+            format!("{two}mode = 'caching'\npromotion = {{ treshold = 1 }}\n"),
+            &["d.toml:11", "placement.promotion.treshold", "did you mean 'threshold'"],
+        ),
+        (
+            format!("{two}mode = 'caching'\ndemotion = {{ low = 5, high = 4 }}\n"),
+            &["d.toml:11", "placement.demotion.high", "below"],
+        ),
+        (
+            format!("{two}mode = 'caching'\ndemotion = {{ low = 5, high = 99999 }}\n"),
+            &["d.toml:11", "placement.demotion.high", "smaller extents"],
+        ),
+        (
+            two.replace("'hdd'\n", "'hd'\nmode = 'tiering'\n"),
+            &["placement.slow", "no device is called 'hd'", "ssd, hdd"],
+        ),
+        (two.replace("slow = 'hdd'", "slow = 'ssd'\nmode = 'tiering'"), &["d.toml:9", "placement.slow", "another"]),
+        (
+            format!("{two}mode = 'tiering'\n[devices.more]\nprofile = 'fixed'\n"),
+            &["d.toml:11", "devices.more", "does not use this device"],
+        ),
+        (
+            "[devices.a]\nprofile = 'fixed'\n[devices.b]\nprofile = 'fixed'\n[placement]\nmode = 'linear'\n\
+             devices = ['a', 'a']\n"
+                .into(),
+            &["d.toml:7", "placement.devices", "named twice"],
+        ),
+        (
+            "[volume]\nsize = '300GiB'\n[devices.a]\nprofile = 'fixed'\n[placement]\nmode = 'single'\n".into(),
+            &["d.toml:2", "volume.size", "300GiB", "100GiB"],
+        ),
+        (
+            "[volume]\nsize = '1GiB'\n[devices.a]\nprofile = 'fixed'\nsize = '1GiB'\n[devices.b]\nprofile = 'fixed'\n\
+             [placement]\nmode = 'linear'\n"
+                .into(),
+            &["d.toml:2", "volume.size", "'b'"],
+        ),
+    ];
+    for (text, parts) in table {
+        let message = error(text, &[]);
+        is_one_line(&message);
+        for part in *parts {
+            assert!(message.contains(part), "'{part}' is not in: {message}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn overrides_are_keys_with_the_same_errors() {
+    let text = hybrid("tiering", "");
+    let with = |overrides: &[&str]| {
+        let overrides: Vec<String> = overrides.iter().map(|text| (*text).to_owned()).collect();
+        Design::parse(&text, "d.toml", &overrides).unwrap()
+    };
+    let design = with(&[
+        "placement.promotion.threshold=7",
+        "placement.promotion.window = 3s",
+        "placement.replacement=lru",
+        "devices.ssd.size=8MiB",
+        "power.hdd.spin_down_after=\"2s\"",
+        "placement.demotion={low=1, high=2}",
+    ]);
+    assert_eq!(design.tuning.promotion_threshold, 7);
+    assert_eq!(design.tuning.promotion_window, Nanos::from_s(3));
+    assert_eq!(design.tuning.replacement, Replacement::Lru);
+    assert_eq!(design.tuning.spin_down_after, [None, Some(Nanos::from_s(2))]);
+    assert_eq!((design.tuning.demotion_low, design.tuning.demotion_high), (1, 2));
+    assert_eq!(design.volume, Bytes::mib(8 + 64));
+    assert_eq!(design.overrides.len(), 6);
+    for (text_, parts) in [
+        ("placement.promotion.threshold", &["key=value"][..]),
+        ("=1", &["dotted path"]),
+        ("placement..x=1", &["dotted path"]),
+        ("placement.promotion.treshold=1", &["--set placement.promotion.treshold=1", "did you mean 'threshold'"]),
+        ("placement.mode.x=1", &["placement.mode is not a table"]),
+        ("placement.extent=5KiB", &["--set placement.extent=5KiB", "multiple of 4KiB"]),
+        ("plcement.extent=8KiB", &["plcement", "did you mean 'placement'"]),
+        ("devices.ssd.size=1TiB", &["--set devices.ssd.size=1TiB", "100GiB"]),
+    ] {
+        let message = error(&text, &[text_]);
+        is_one_line(&message);
+        parts.iter().for_each(|part| assert!(message.contains(part), "'{part}' is not in: {message}"));
+    }
+    // What another design has is no mistake in this one.
+    let ignored = with(&["placement.write=through", "devices.log.size=1GiB", "power.log.spin_down_after=never"]);
+    assert_eq!(ignored.ignored_overrides, [0, 1, 2]);
+    assert!(ignored.overrides.is_empty());
+}
+
+#[test]
+fn sizes_follow_from_each_other() {
+    let design = |text: &str| common::design(text);
+    // Tiering gives all of both devices' sizes to the volume; its spare extents come on top.
+    let tiering = design(&hybrid("tiering", ""));
+    assert_eq!(tiering.volume, Bytes::mib(80));
+    assert!(tiering.devices[1].used > Bytes::mib(64) && tiering.devices[0].used > Bytes::mib(16));
+    let caching = design(&hybrid("caching", "write = 'around'"));
+    assert_eq!((caching.volume, caching.tuning.write), (Bytes::mib(64), WritePolicy::Around));
+    // The volume gives what is missing.
+    let open = hybrid("tiering", "[volume]\nsize = '100MiB'").replace("size = '64MiB'\n", "");
+    assert_eq!(design(&open).volume, Bytes::mib(100));
+    // Whole devices leave room for metadata.
+    let whole = design(&hybrid("caching", "").replace("size = '16MiB'", "").replace("size = '64MiB'\n", ""));
+    assert!(whole.devices.iter().all(|device| device.used <= device.profile.capacity));
+    assert!(whole.volume > Bytes::gib(1023), "{}", whole.volume);
+    let striped = design("[devices.a]\nprofile = 'fixed'\ncount = 4\n[placement]\nmode = 'single'\n");
+    assert_eq!(striped.volume, Bytes::gib(400));
+    assert!(matches!(striped.placement, Placement::Single { .. }));
+}
+
+#[test]
+fn the_shipped_designs_are_designs() {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/designs");
+    let (mut folders, mut names) = (vec![top.clone()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "toml") {
+                let design = Design::load(&path, &[]).unwrap_or_else(|error| panic!("{error}"));
+                if folder == top {
+                    names.push(design.name);
+                }
+            }
+        }
+    }
+    for name in ["ssd-only", "hdd-only", "linear", "tiering", "caching-back", "caching-through"] {
+        assert!(names.iter().any(|found| found == name), "{name} is not among {names:?}");
+        let design = Design::load(top.join(format!("{name}.toml")), &[]).unwrap();
+        assert_eq!(design.volume, Bytes::gib(4), "{name}: the demo's trace needs 4 GiB");
+    }
+}
+
+/// A valid design with one of its tokens replaced, so that much of it is still understood.
+fn mutated() -> impl Strategy<Value = String> {
+    let base =
+        hybrid("caching", "write = 'back'\nmax_moves = 4\n[power.hdd]\nspin_down_after = '5s'\n[seed]\nvalue = 3");
+    let junk = prop_oneof![
+        Just("-1".to_owned()),
+        Just("18446744073709551615".to_owned()),
+        Just("9223372036854775807".to_owned()),
+        Just("'16EiB'".to_owned()),
+        Just("'18446744073709551615'".to_owned()),
+        Just("'1099511627775KiB'".to_owned()),
+        Just("[]".to_owned()),
+        Just("{}".to_owned()),
+        Just("nan".to_owned()),
+        Just("1e400".to_owned()),
+        Just("''".to_owned()),
+        "[a-z0-9'.=\\[\\]{}]{0,12}",
+        any::<u64>().prop_map(|n| n.to_string()),
+        any::<u64>().prop_map(|n| format!("'{n}'")),
+    ];
+    (any::<prop::sample::Index>(), junk, any::<bool>()).prop_map(move |(at, junk, value)| {
+        let lines: Vec<&str> = base.lines().collect();
+        let line = at.index(lines.len());
+        let changed = match lines[line].split_once(" = ") {
+            Some((key, _)) if value => format!("{key} = {junk}"),
+            Some((_, old)) => format!("{} = {old}", if junk.is_empty() { "x" } else { &junk }),
+            None => junk,
+        };
+        let mut lines: Vec<String> = lines.into_iter().map(str::to_owned).collect();
+        lines[line] = changed;
+        lines.join("\n")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_changed_design_is_a_design_or_an_error(text in mutated()) {
+        if let Err(error) = Design::parse(&text, "d.toml", &[]) {
+            is_one_line(&error.to_string());
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_design_or_an_error(text in "[ -~\\n\u{e9}\u{1F600}]{0,200}", set in "[ -~\\n]{0,40}") {
+        for overrides in [vec![], vec![set]] {
+            if let Err(error) = Design::parse(&text, "d.toml", &overrides) {
+                is_one_line(&error.to_string());
+            }
+        }
+    }
+}
