@@ -27,7 +27,8 @@ fn zipf(count: usize, objects: usize, seed: u64) -> Vec<Request> {
     }
     (0..count)
         .map(|_| {
-            let rank = sums.partition_point(|s| *s < random.random_range(0.0..sum)).min(objects - 1);
+            let drawn = random.random_range(0.0..sum);
+            let rank = sums.partition_point(|s| *s < drawn).min(objects - 1);
             request(0, Op::Read, place[rank] * PAGE, PAGE)
         })
         .collect()
