@@ -19,5 +19,5 @@ pub use design::{Design, DeviceDesign};
 pub use error::{DesignError, SimError};
 pub use latency::LatencySummary;
 pub use options::{Fit, Options, ParseReplayError, Replay};
-pub use report::{Cost, DeviceReport, Latency, MoveReport, Report};
+pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, Report};
 pub use run::{Progress, TraceFactory, run, run_one};

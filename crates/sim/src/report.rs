@@ -1,7 +1,7 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
 use peryton_device::{Class, DeviceStats, Model};
-use peryton_engine::{Ledger, Placement, endurance};
+use peryton_engine::{AdmitBy, Ledger, Placement, endurance};
 use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -39,6 +39,9 @@ pub struct Report {
     /// Accesses that waited for a promotion and were served from its buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served_from_ram: Option<u64>,
+    /// What admission kept out of the cache (caching with an admission other than `all`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionReport>,
     /// In the order of the design; a member of a striped array has its number behind the name.
     #[serde(serialize_with = "as_map")]
     pub devices: Vec<(String, DeviceReport)>,
@@ -115,6 +118,16 @@ pub struct MoveReport {
     pub cancelled: u64,
     /// Why.
     pub cancelled_by: peryton_engine::Cancelled,
+}
+
+/// What admission did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AdmissionReport {
+    /// Misses that were not admitted.
+    pub bypassed: u64,
+    /// Where the adaptive threshold stood at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<peryton_engine::AdaptiveView>,
 }
 
 /// How the map was kept.
@@ -242,6 +255,8 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         fast_hit_ratio: ledger.fast_hit_ratio().filter(|_| hybrid),
         moves: hybrid.then(|| moves(ledger)),
         served_from_ram: hybrid.then_some(ledger.served_from_ram),
+        admission: (design.tuning.admission.by != AdmitBy::All)
+            .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: outcome.adaptive.clone() }),
         devices,
         energy_j,
         mean_power_w,

@@ -41,6 +41,8 @@ pub(crate) struct Outcome {
     pub(crate) devices: Vec<Vec<DeviceStats>>,
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
+    /// Where an adaptive admission threshold stood at the end.
+    pub(crate) adaptive: Option<peryton_engine::AdaptiveView>,
     /// Most requests in flight at once.
     pub(crate) deepest: u32,
     /// The accounts after the moves that were under way at the last reply had ended.
@@ -325,6 +327,7 @@ impl Simulator<'_> {
             devices,
             wrapped: self.feed.wrapped,
             skipped: self.feed.skipped,
+            adaptive: self.machine.engine.adaptive_admission(),
             deepest: self.deepest,
             drained,
         })

@@ -45,7 +45,7 @@ fn every_mistake_names_its_place_and_a_remedy() {
         (single.replace("single", "logging"), &["d.toml:5", "not available yet"]),
         (format!("{single}extent = '1MiB'\n"), &["d.toml:6", "placement.extent", "does not apply", "remove"]),
         (format!("{single}spare = 3\n"), &["d.toml:6", "placement.spare", "not available yet"]),
-        (format!("{single}[admission]\nby = 'size'\n"), &["d.toml:6", "admission", "not available yet"]),
+        (format!("{single}[admission]\nby = 'size'\n"), &["d.toml:7", "admission.by", "caching"]),
         (format!("{single}[triggers]\nsize = '1GiB'\n"), &["d.toml:6", "triggers", "logging"]),
         (format!("{single}[power.hdd]\nspin_down_after = '5s'\n"), &["d.toml:6", "power.hdd", "ssd"]),
         (format!("{single}[power.ssd]\nspin_down_after = 5\n"), &["d.toml:7", "power.ssd.spin_down_after", "never"]),

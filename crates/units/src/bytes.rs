@@ -40,6 +40,10 @@ impl Bytes {
     pub fn checked_add(self, other: Bytes) -> Option<Bytes> {
         self.0.checked_add(other.0).map(Bytes)
     }
+    /// `self` times `n`, or the largest that there is.
+    pub const fn saturating_mul(self, n: u64) -> Bytes {
+        Bytes(self.0.saturating_mul(n))
+    }
     /// `self - other`, or zero.
     pub fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))

@@ -26,7 +26,7 @@ pub(super) struct Spec<'a> {
     pub(super) size: Option<At<'a, Bytes>>,
     /// Of all members.
     pub(super) capacity: Bytes,
-    count: u32,
+    pub(super) count: u32,
     stripe: Bytes,
     price_usd: Option<f64>,
     precondition_given: bool,
@@ -35,7 +35,7 @@ pub(super) struct Spec<'a> {
 /// What a device can stand.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Limits {
-    written: Option<Bytes>,
+    pub(super) written: Option<Bytes>,
     start_stops: Option<u64>,
 }
 

@@ -1,5 +1,6 @@
 //! The design file: which devices, and how they make one drive.
 
+mod admission;
 mod devices;
 mod placement;
 mod sizes;
@@ -124,6 +125,15 @@ impl Design {
                 price.map_or(ELECTRICITY_USD_PER_KWH, |price| *price)
             }
         };
+        let caching = matches!(placement, Placement::Caching(_));
+        if let Some(read) = admission::read(&mut root, caching, seed)? {
+            tuning.admission = read;
+            tuning.admission.endurance = limits
+                .iter()
+                .zip(&devices)
+                .map(|(limits, device)| Some(limits.written?.saturating_mul(u64::from(device.count))))
+                .collect();
+        }
         let sized = sizes::solve(&document, &devices, volume.as_ref(), &placement, &tuning)?;
         root.finish()?;
         ignored.sort_unstable();
@@ -209,13 +219,6 @@ impl DeviceDesign {
 
 /// Keys of designs that are still to come.
 fn not_yet(root: &mut crate::document::Keys<'_>) -> Result<(), DesignError> {
-    if let Some(mut admission) = root.table("admission")? {
-        let by = admission.get::<String>("by")?;
-        if by.as_ref().is_none_or(|by| by.as_str() != "all") {
-            return Err(admission.wrong_at("", "admission policies other than by = \"all\" are not available yet"));
-        }
-        admission.finish()?;
-    }
     match root.table("triggers")? {
         Some(triggers) => Err(triggers.wrong_at("", "belongs to placement.mode = \"logging\", not available yet")),
         None => Ok(()),

@@ -37,11 +37,19 @@ const KEYS: &[(&str, &[Mode])] = &[
     ("writeback", &[Mode::Caching]),
 ];
 
+const REPLACEMENTS: &[(&str, Replacement)] = &[
+    ("wsclock", Replacement::Wsclock),
+    ("lru", Replacement::Lru),
+    ("two_queue", Replacement::TwoQueue),
+    ("s3fifo", Replacement::S3fifo),
+    ("arc", Replacement::Arc),
+];
+
 /// Keys of placements that are still to come.
 const LATER: &[&str] = &["log", "primary", "spare"];
 
 /// One of a few words; `later` are those that are not available yet.
-fn word<T: Copy>(at: &At<'_, String>, known: &[(&str, T)], later: &[&str]) -> Result<T, DesignError> {
+pub(super) fn word<T: Copy>(at: &At<'_, String>, known: &[(&str, T)], later: &[&str]) -> Result<T, DesignError> {
     if let Some((_, value)) = known.iter().find(|(word, _)| *word == at.as_str()) {
         return Ok(*value);
     }
@@ -153,7 +161,7 @@ fn hybrid(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Hybrid, DesignErr
     Ok(Hybrid { fast: id(fast), slow: id(slow), extent })
 }
 
-fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static str) -> Result<(), DesignError> {
+pub(super) fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static str) -> Result<(), DesignError> {
     if let Some(value) = keys.get::<T>(key)? {
         *to = value.into_inner();
     }
@@ -184,8 +192,7 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         tuning.max_moves = *most;
     }
     if let Some(replacement) = keys.get::<String>("replacement")? {
-        let known = [("wsclock", Replacement::Wsclock), ("lru", Replacement::Lru)];
-        tuning.replacement = word(&replacement, &known, &["two_queue", "s3fifo", "arc"])?;
+        tuning.replacement = word(&replacement, REPLACEMENTS, &[])?;
     }
     set::<Nanos>(&mut tuning.commit_interval, keys, "commit_interval")
 }
