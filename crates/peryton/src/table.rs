@@ -38,7 +38,7 @@ pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if !size.is_finite() => NONE.to_owned(),
-        size if size >= 1e9 || size < 1e-3 => format!("{value:.2e}"),
+        size if !(1e-3..1e9).contains(&size) => format!("{value:.2e}"),
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),
         size if size >= 0.9995 => format!("{value:.2}"),

@@ -45,7 +45,7 @@ fn lru_misses(requests: &[Request], entries: usize) -> u64 {
             None => {
                 misses += 1;
                 if last.len() > entries {
-                    let (_, oldest) = order.pop_first().unwrap();
+                    let (_, oldest) = order.pop_first().expect("it holds all that `last` does");
                     last.remove(&oldest);
                 }
             }

@@ -1,6 +1,6 @@
 //! Runs the program.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::{
     path::{Path, PathBuf},
