@@ -271,6 +271,8 @@ def main():
     parser.add_argument("--only", help="names of tables, with commas between them")
     arguments = parser.parse_args()
     only = arguments.only.split(",") if arguments.only else None
+    if not Path(arguments.peryton).exists():
+        sys.exit(f"greendm.py: {arguments.peryton} is not there: cargo build --release -p peryton, or give --peryton")
     known = [name for name, _, _ in tables()]
     if only and not set(only) <= set(known):
         sys.exit(f"greendm.py: --only {arguments.only}: use some of {', '.join(known)}")
