@@ -10,6 +10,7 @@ use peryton_units::{Bytes, Nanos, Op};
 /// Large tables on huge pages, as in the `peryton` command: see its `main.rs`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+/// What jemalloc reads at its start.
 #[allow(non_upper_case_globals)]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");

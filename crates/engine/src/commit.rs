@@ -96,6 +96,18 @@ struct Batch {
     since: Option<Nanos>,
 }
 
+impl Batch {
+    fn append(&mut self, other: &mut Batch) {
+        self.updates += std::mem::take(&mut other.updates);
+        self.freed.append(&mut other.freed);
+        self.waiters.append(&mut other.waiters);
+        self.since = match (self.since, other.since.take()) {
+            (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
+            (ours, theirs) => ours.or(theirs),
+        };
+    }
+}
+
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug)]
 struct Checkpoint {
@@ -120,10 +132,15 @@ pub(crate) struct Journal {
     slow: DeviceId,
     phase: Phase,
     gathering: Batch,
+    /// Updates that say that the slow device now has what the fast one had. They wait until the slow device is flushed,
+    /// and a host flush alone does not flush it for them: until then the fast device keeps the data. The journal records
+    /// the state of an extent, not the change, so that one that is updated again meanwhile is simply later.
+    homebound: Batch,
     committing: Batch,
     failed: bool,
-    /// Another commit has to follow the one under way.
+    /// Another commit has to follow the one under way, or the next has to take the homebound updates along.
     wanted: bool,
+    wanted_all: bool,
     /// Bytes of the ring written since the last checkpoint, and where the next block goes.
     used: u64,
     next: u64,
@@ -140,9 +157,11 @@ impl Journal {
             slow,
             phase: Phase::Idle,
             gathering: Batch::default(),
+            homebound: Batch::default(),
             committing: Batch::default(),
             failed: false,
             wanted: false,
+            wanted_all: false,
             used: 0,
             next: 0,
             checkpoint: None,
@@ -150,34 +169,41 @@ impl Journal {
         }
     }
 
-    /// The map has changed.
+    /// The map has changed. `homebound`: because the slow device has the extent's data now.
     #[inline]
-    pub(crate) fn update(&mut self, core: &mut Core, now: Nanos) {
-        self.gathering.updates += 1;
-        if self.gathering.since.is_none() {
-            self.gathering.since = Some(now);
+    pub(crate) fn update(&mut self, core: &mut Core, now: Nanos, homebound: bool) {
+        let batch = if homebound { &mut self.homebound } else { &mut self.gathering };
+        batch.updates += 1;
+        if batch.since.is_none() {
+            batch.since = Some(now);
             core.due(now.saturating_add(core.tuning.commit_interval));
         }
     }
 
     /// The map no longer points to this place.
     #[inline]
-    pub(crate) fn free(&mut self, freed: Freed) {
-        self.gathering.freed.push(freed);
+    pub(crate) fn free(&mut self, freed: Freed, homebound: bool) {
+        let batch = if homebound { &mut self.homebound } else { &mut self.gathering };
+        batch.freed.push(freed);
     }
 
     /// Freed places that are not yet free for reuse.
     pub(crate) fn limbo(&self) -> impl Iterator<Item = &Freed> {
-        self.gathering.freed.iter().chain(&self.committing.freed)
+        self.gathering.freed.iter().chain(&self.homebound.freed).chain(&self.committing.freed)
+    }
+
+    /// Freed places that the next commit can free.
+    pub(crate) fn waiting(&self) -> usize {
+        self.gathering.freed.len() + self.homebound.freed.len()
     }
 
     pub(crate) fn has_limbo(&self) -> bool {
-        !self.gathering.freed.is_empty() || !self.committing.freed.is_empty()
+        self.waiting() > 0 || !self.committing.freed.is_empty()
     }
 
     /// Whether the next commit should not wait: a block is full.
     pub(crate) fn block_is_full(&self) -> bool {
-        self.gathering.updates >= UPDATES_PER_BLOCK
+        self.gathering.updates + self.homebound.updates >= UPDATES_PER_BLOCK
     }
 
     /// Whether the whole map is being written out.
@@ -195,9 +221,9 @@ impl Journal {
         self.gathering.waiters.push(waiter);
     }
 
-    /// Commits what has been gathered, now or right after the commit under way. The caller hands the result, if there
-    /// is one at once, to [`Journal::step`]'s reader.
-    pub(crate) fn commit(&mut self, core: &mut Core, out: &mut Commands) -> Option<Committed> {
+    /// Commits what has been gathered, now or right after the commit under way: with `all`, the homebound updates too.
+    pub(crate) fn commit(&mut self, core: &mut Core, all: bool, out: &mut Commands) -> Option<Committed> {
+        self.wanted_all |= all;
         if self.phase != Phase::Idle || self.ring_is_full() {
             self.wanted = true;
             return None;
@@ -206,11 +232,14 @@ impl Journal {
         self.wanted = false;
         self.failed = false;
         self.committing = std::mem::take(&mut self.gathering);
-        // Data before map: what the gathered updates point to must be durable before they are.
-        let left = [self.fast, self.slow]
-            .into_iter()
-            .filter(|device| core.flush_if_needed(*device, Purpose::Commit, out))
-            .count() as u32;
+        // Data before map: what the updates point to must be durable before they are.
+        let flushes_slow = self.wanted_all || core.is_unflushed_by_host(self.slow);
+        if flushes_slow {
+            self.committing.append(&mut self.homebound);
+            self.wanted_all = false;
+        }
+        let mut left = u32::from(core.flush_if_needed(self.fast, Purpose::Commit, out));
+        left += u32::from(flushes_slow && core.flush_if_needed(self.slow, Purpose::Commit, out));
         self.phase = Phase::FlushingData { left };
         if left == 0 { self.write_journal(core, out) } else { None }
     }
@@ -260,18 +289,19 @@ impl Journal {
             core.ledger.map_updates += batch.updates;
             return Committed { freed: batch.freed, waiters: batch.waiters, failed: false };
         }
-        // Nothing of it is durable: it all goes into the next commit. Host flushes are told; moves wait on.
-        self.gathering.updates += batch.updates;
-        self.gathering.freed.append(&mut batch.freed);
-        self.gathering.since = batch.since.or(self.gathering.since);
-        let (flushes, moves) = batch.waiters.into_iter().partition(|waiter| matches!(waiter, Waiter::Flush(_)));
-        self.gathering.waiters.extend::<Vec<_>>(moves);
+        // Nothing of it is durable: it all goes into the next commit. Host flushes are told; moves wait on. Which of it
+        // was homebound is forgotten, so the next commit flushes the slow device.
+        self.wanted_all = true;
+        let (flushes, moves) = batch.waiters.drain(..).partition(|waiter| matches!(waiter, Waiter::Flush(_)));
+        batch.waiters = moves;
+        self.gathering.append(&mut batch);
         Committed { freed: Vec::new(), waiters: flushes, failed: true }
     }
 
     /// Whether the ring has no room until the checkpoint under way is done.
     fn ring_is_full(&self) -> bool {
-        let len = self.gathering.updates.div_ceil(UPDATES_PER_BLOCK) * BLOCK;
+        let updates = self.gathering.updates + self.homebound.updates;
+        let len = updates.div_ceil(UPDATES_PER_BLOCK) * BLOCK;
         self.checkpoint.is_some() && self.used + len > self.layout.journal_bytes
     }
 
@@ -282,7 +312,8 @@ impl Journal {
 
     /// Whether the oldest gathered update has waited long enough; otherwise declares when it will have.
     pub(crate) fn commit_is_due(&self, core: &mut Core, now: Nanos) -> bool {
-        let Some(since) = self.gathering.since else { return false };
+        let since = [self.gathering.since, self.homebound.since].into_iter().flatten().min();
+        let Some(since) = since else { return false };
         let due = since.saturating_add(core.tuning.commit_interval);
         if due > now {
             core.due(due);

@@ -3,7 +3,6 @@
 use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "logging")]
 use crate::logging::Devices as Logging;
 use crate::{command::DeviceId, error::TuningError, logging::LoggingTuning};
 
@@ -37,7 +36,6 @@ pub enum Placement {
     /// The fast device caches the slow one; the volume is as large as the slow one (GreenDM, section 2.3).
     Caching(Hybrid),
     /// Writes are appended to a log and migrate to the primary later; the volume is as large as the primary (Griffin).
-    #[cfg(feature = "logging")]
     Logging(Logging),
 }
 
@@ -237,7 +235,8 @@ pub struct Tuning {
 }
 
 impl Default for Tuning {
-    /// GreenDM's defaults (section 3.2): TW 60 s, LT 64, HT 128; PT 4 and MCML 16, its best for web search.
+    /// GreenDM's defaults (section 3.2): TW 60 s, LT 64, HT 128; PT 4 and MCML 16, its best for web search. Its
+    /// write-backs begin at once; ours wait 5 s, because a block that is written again within them is written back once.
     fn default() -> Tuning {
         Tuning {
             promotion_threshold: 4,
@@ -249,7 +248,7 @@ impl Default for Tuning {
             replacement: Replacement::Wsclock,
             admission: Admission::default(),
             writeback_queue: 1024,
-            writeback_delay: Nanos::ZERO,
+            writeback_delay: Nanos::from_s(5),
             commit_interval: Nanos::from_s(5),
             spin_down_after: Vec::new(),
             read_effect: Some(100),

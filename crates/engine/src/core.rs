@@ -55,6 +55,8 @@ pub(crate) struct InFlight {
     pub(crate) len: Bytes,
     pub(crate) buffer: Buffer,
     began: Nanos,
+    /// It empties the fast device.
+    leaving: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +66,11 @@ struct DeviceState {
     standby: bool,
     /// Something completed that no flush has covered yet.
     unflushed: bool,
+    /// The same for what demotions and write-backs wrote: the host's flush need not wait for it, because the fast device
+    /// keeps the data until the map update that lets it go is durable.
+    unflushed_moves: bool,
+    /// Flushes in flight: what they cover is not durable before they are done.
+    flushing: u32,
     /// Mean time of a read and of a write, the latest weighing most.
     latency: [Nanos; 2],
 }
@@ -91,6 +98,8 @@ impl Core {
             idle_since: Nanos::ZERO,
             standby: false,
             unflushed: false,
+            unflushed_moves: false,
+            flushing: 0,
             latency: [Nanos::ZERO; 2],
         };
         Core {
@@ -160,7 +169,8 @@ impl Core {
         out: &mut Commands,
     ) {
         self.ledger.read(device, len, cause);
-        let io = self.start(InFlight { purpose, device, op: Op::Read, at, len, buffer, began: self.now });
+        let io =
+            self.start(InFlight { purpose, device, op: Op::Read, at, len, buffer, began: self.now, leaving: false });
         out.push(Command::Read { io, device, at, len, buffer, cause });
     }
 
@@ -175,7 +185,8 @@ impl Core {
         out: &mut Commands,
     ) {
         self.ledger.wrote(device, len, cause);
-        let io = self.start(InFlight { purpose, device, op: Op::Write, at, len, buffer, began: self.now });
+        let leaving = matches!(cause, Cause::Demotion | Cause::WriteBack);
+        let io = self.start(InFlight { purpose, device, op: Op::Write, at, len, buffer, began: self.now, leaving });
         out.push(Command::Write { io, device, at, len, buffer, cause });
     }
 
@@ -195,6 +206,7 @@ impl Core {
             len,
             buffer: Buffer::Metadata,
             began: self.now,
+            leaving: false,
         });
         out.push(Command::Discard { io, device, at, len });
     }
@@ -209,18 +221,20 @@ impl Core {
             len,
             buffer: Buffer::Metadata,
             began: self.now,
+            leaving: false,
         });
         out.push(Command::Zero { io, device, at, len });
     }
 
-    /// Flushes the device if anything completed on it since its last flush; says whether it did.
+    /// Flushes the device if anything completed on it that no finished flush covers; says whether it did.
     pub(crate) fn flush_if_needed(&mut self, device: DeviceId, purpose: Purpose, out: &mut Commands) -> bool {
         let state = &mut self.devices[device.index()];
-        if !state.unflushed {
+        if !state.unflushed && !state.unflushed_moves && state.flushing == 0 {
             return false;
         }
         // What completes from now on is not covered by this flush.
-        state.unflushed = false;
+        (state.unflushed, state.unflushed_moves) = (false, false);
+        state.flushing += 1;
         self.ledger.devices[device.index()].flushes += 1;
         let none = Bytes::ZERO;
         let io = self.start(InFlight {
@@ -231,9 +245,16 @@ impl Core {
             len: none,
             buffer: Buffer::Metadata,
             began: self.now,
+            leaving: false,
         });
         out.push(Command::Flush { io, device });
         true
+    }
+
+    /// Whether something other than demotions and write-backs completed on the device that no finished flush covers.
+    pub(crate) fn is_unflushed_by_host(&self, device: DeviceId) -> bool {
+        let state = &self.devices[device.index()];
+        state.unflushed || state.flushing > 0
     }
 
     /// Takes a completed command off the table.
@@ -251,9 +272,14 @@ impl Core {
         }
         match command.op {
             Op::Read => {}
+            Op::Write | Op::Discard if command.leaving => state.unflushed_moves = true,
             Op::Write | Op::Discard => state.unflushed = true,
             // A failed flush covers nothing.
-            Op::Flush => state.unflushed |= failed,
+            Op::Flush => {
+                state.flushing -= 1;
+                state.unflushed |= failed;
+                state.unflushed_moves |= failed;
+            }
         }
         if failed {
             self.ledger.devices[command.device.index()].errors += 1;

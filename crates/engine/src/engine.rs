@@ -20,7 +20,6 @@ use crate::{
 enum Placed {
     Linear(Linear),
     Hybrid(Box<Hybrid>),
-    #[cfg_attr(not(feature = "logging"), allow(dead_code))]
     Logging(Box<Logging>),
 }
 
@@ -44,11 +43,10 @@ impl Engine {
         let move_buffer_bytes = match &placement {
             Placement::Single { .. } | Placement::Linear { .. } => Bytes::ZERO,
             Placement::Tiering(pair) | Placement::Caching(pair) => pair.extent,
-            #[cfg(feature = "logging")]
             Placement::Logging(_) => Bytes(crate::logging::BUFFER),
         };
         let mut hybrid = |mode, pair| -> Result<(Placed, Bytes), ConfigError> {
-            let layout = Layout::new(mode, pair, &devices)?;
+            let layout = Layout::new(mode, pair, &devices, &tuning)?;
             for device in [layout.fast, layout.slow] {
                 device_bytes[device.index()] = layout.device_bytes(device);
             }
@@ -69,7 +67,6 @@ impl Engine {
             }
             Placement::Tiering(pair) => hybrid(Mode::Tiering, pair)?,
             Placement::Caching(pair) => hybrid(Mode::Caching, pair)?,
-            #[cfg(feature = "logging")]
             Placement::Logging(placement) => {
                 let logging = Logging::new(placement, &devices)?;
                 let size = logging.volume_size();

@@ -17,7 +17,6 @@ mod free_map;
 mod hybrid;
 mod ledger;
 mod linear;
-#[cfg_attr(not(feature = "logging"), allow(dead_code))]
 mod logging;
 mod queues;
 mod recent;

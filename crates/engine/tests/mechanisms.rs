@@ -284,6 +284,21 @@ fn a_flush_reaches_only_devices_that_were_written() {
 }
 
 #[test]
+fn a_flush_waits_for_the_flush_that_covers_it() {
+    let placement = Placement::Single { device: FAST };
+    let mut world = World::new(Config { devices: vec![EXTENT * 4], placement, tuning: tuning() }, EXTENT, 1);
+    world.access(Op::Write, 0);
+    let flush = Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
+    world.submit(flush);
+    world.submit(flush);
+    assert_eq!(world.replies, 1, "the write is not durable yet");
+    world.complete_all();
+    assert_eq!(world.replies, 3);
+    world.submit(flush);
+    assert_eq!(world.replies, 4, "nothing was written since");
+}
+
+#[test]
 fn requests_past_the_end_and_of_no_length_are_answered() {
     let mut world = world(true, 8, 16, tuning());
     let size = world.engine.volume_size();

@@ -30,7 +30,8 @@ fn run(kind: Kind, seed: u64, steps: u32, failures: bool) -> World {
     };
     // A little more than whole extents: the rest of a device stays unused.
     let devices = vec![extent * fast + Bytes(1024), extent * slow + Bytes(1024)];
-    let tuning = Tuning { demotion_low: 0, demotion_high: 0, promotion_threshold: 0, ..Tuning::default() };
+    let high = rng.random_range(0..fast.min(slow) as u32);
+    let tuning = Tuning { demotion_low: 0, demotion_high: high, promotion_threshold: 0, ..Tuning::default() };
     let mut world = World::new(Config { devices, placement, tuning }, extent, seed);
     let first = world.random_tuning(fast as u32);
     world.retune(first);
@@ -81,22 +82,22 @@ fn runs(kind: Kind, seeds: std::ops::Range<u64>, failures: bool) {
 
 #[test]
 fn tiering_reads_what_was_written() {
-    runs(Kind::Tiering, 0..400, false);
+    runs(Kind::Tiering, 0..500, false);
 }
 
 #[test]
 fn caching_reads_what_was_written() {
-    runs(Kind::Caching, 0..400, false);
+    runs(Kind::Caching, 0..500, false);
 }
 
 #[test]
 fn tiering_reads_what_was_written_while_devices_fail() {
-    runs(Kind::Tiering, 1000..1600, true);
+    runs(Kind::Tiering, 1000..1800, true);
 }
 
 #[test]
 fn caching_reads_what_was_written_while_devices_fail() {
-    runs(Kind::Caching, 1000..1600, true);
+    runs(Kind::Caching, 1000..1800, true);
 }
 
 #[test]

@@ -9,6 +9,15 @@ mod verbs;
 
 use std::process::ExitCode;
 
+/// Maps of extents and flash pages are large tables that are read at random: on huge pages a look-up costs about half.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// What jemalloc reads at its start.
+#[allow(non_upper_case_globals)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");
+
 fn main() -> ExitCode {
     let result = cli::parse().and_then(verbs::run);
     match result {

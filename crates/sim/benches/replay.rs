@@ -10,6 +10,15 @@ use peryton_trace::{BATCH, Request, Source, TraceError};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
+/// The allocator of the `peryton` command: see its `main.rs`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// What jemalloc reads at its start.
+#[allow(non_upper_case_globals)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");
+
 const PAGE: u64 = 4096;
 const OBJECTS: usize = 1_000_000;
 const CACHED: u64 = 102_400;

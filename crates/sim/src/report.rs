@@ -1,7 +1,7 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
 use peryton_device::{Class, DeviceStats, Model};
-use peryton_engine::{AdmitBy, Ledger, Placement, endurance};
+use peryton_engine::{AdmitBy, Ledger, LoggingLedger, Placement, endurance};
 use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -39,6 +39,15 @@ pub struct Report {
     /// Accesses that waited for a promotion and were served from its buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served_from_ram: Option<u64>,
+    /// Share of the host's written bytes that the primary was spared (logging; Griffin, section 3.3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_savings: Option<f64>,
+    /// Share of reads that needed the log (logging; Griffin, section 3.3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_penalty: Option<f64>,
+    /// What the log did (logging).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logging: Option<LoggingLedger>,
     /// What admission kept out of the cache (caching with an admission other than `all`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionReport>,
@@ -255,6 +264,9 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         fast_hit_ratio: ledger.fast_hit_ratio().filter(|_| hybrid),
         moves: hybrid.then(|| moves(ledger)),
         served_from_ram: hybrid.then_some(ledger.served_from_ram),
+        write_savings: ledger.logging.as_ref().and_then(LoggingLedger::write_savings),
+        read_penalty: ledger.logging.as_ref().and_then(LoggingLedger::read_penalty),
+        logging: ledger.logging.clone(),
         admission: (design.tuning.admission.by != AdmitBy::All)
             .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: outcome.adaptive.clone() }),
         devices,

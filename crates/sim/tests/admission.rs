@@ -35,7 +35,7 @@ fn hot_and_scan() -> Vec<Request> {
 
 fn run(more: &str, admission: &str) -> Report {
     let options = Options { replay: Replay::Sync, ..Options::default() };
-    simulate(&design(more, admission), &hot_and_scan(), &options).unwrap()
+    simulate(&design(more, admission), &hot_and_scan(), &options).expect("the design is a constant")
 }
 
 fn written(report: &Report) -> u64 {

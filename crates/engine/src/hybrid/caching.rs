@@ -100,6 +100,6 @@ impl Hybrid {
         entry.set_place(None);
         entry.misses = 0;
         self.release_slot(slot, why);
-        self.journal.update(core, now);
+        self.journal.update(core, now, true);
     }
 }

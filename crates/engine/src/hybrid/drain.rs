@@ -59,7 +59,7 @@ impl Hybrid {
                     Some(slot) => self.release_slot(slot, Release::Discarded),
                     None => self.release_place(place, Release::Discarded),
                 }
-                self.journal.update(core, now);
+                self.journal.update(core, now, false);
                 core.part_done(fragment.request, Ok(()), out);
                 self.end(core, now, index, out);
             }
@@ -78,7 +78,7 @@ impl Hybrid {
                 row.phase = Phase::Committing;
                 self.drop_clean(core, now, extent, Release::Detached);
                 self.journal.wait(Waiter::Move(index));
-                self.commit(core, now, out);
+                self.commit(core, now, true, out);
             }
             Drained::Drop(result) => {
                 let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");

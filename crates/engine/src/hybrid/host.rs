@@ -90,7 +90,6 @@ impl Hybrid {
         let extent = &mut self.extents[fragment.extent as usize];
         extent.access(now);
         extent.in_flight += 1;
-        extent.lost &= fragment.op == Op::Read;
         let (device, at) = self.layout.at(place);
         Route::Direct(device, at + Bytes(u64::from(fragment.within)))
     }
@@ -160,8 +159,24 @@ impl Hybrid {
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
         core.part_done(request, result, out);
         for extent in first..first + count {
+            if self.extents[extent as usize].lost && !failed {
+                self.found_again(extent, command);
+            }
             self.access_ended(core, now, extent, out);
         }
+    }
+
+    /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
+    /// there before the loss.
+    #[cold]
+    fn found_again(&mut self, extent: u32, command: &InFlight) {
+        let entry = &mut self.extents[extent as usize];
+        let Some(place) = entry.place().or((self.mode == Mode::Caching).then(|| self.layout.slow_place(extent))) else {
+            return;
+        };
+        let (device, at) = self.layout.at(place);
+        let covered = command.at <= at && command.at + command.len >= at + Bytes(self.layout.extent_bytes);
+        entry.lost &= !(command.op == Op::Write && command.device == device && covered);
     }
 
     /// An access to the extent is over; a move may have waited for the last one.

@@ -38,7 +38,8 @@ const LARGEST_EXTENT: Bytes = Bytes::gib(1);
 /// The most extents that the map can number.
 const MOST_EXTENTS: u64 = 1 << 31;
 /// Spare extents, so that moves find room on a full drive and a freed extent need not be reused before the commit that
-/// freed it is durable (GreenDM, section 2.3: "a small number of extra reserved extents").
+/// freed it is durable (GreenDM, section 2.3: "a small number of extra reserved extents"). Tiering has as many as HT at
+/// least.
 const MOST_SPARE: u32 = 256;
 
 /// Which of the two ways to use the fast device.
@@ -120,7 +121,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub(crate) fn new(mode: Mode, hybrid: Devices, devices: &[Bytes]) -> Result<Layout, ConfigError> {
+    pub(crate) fn new(mode: Mode, hybrid: Devices, devices: &[Bytes], tuning: &Tuning) -> Result<Layout, ConfigError> {
         let Devices { fast, slow, extent } = hybrid;
         for device in [fast, slow] {
             if device.index() >= devices.len() || fast == slow {
@@ -143,7 +144,11 @@ impl Layout {
             Ok(slots as u32)
         };
         let (fast_slots, slow_slots) = (slots(fast, 1)?, slots(slow, 2)?);
-        let spare = (fast_slots.min(slow_slots) / 8).clamp(1, MOST_SPARE);
+        let mut spare = (fast_slots.min(slow_slots) / 8).clamp(1, MOST_SPARE);
+        if mode == Mode::Tiering {
+            // On a full drive no more extents of the fast device can be free than are spare.
+            spare = spare.max(tuning.demotion_high).min(slow_slots - 1);
+        }
         let (fast_physical, extents, entries) = match mode {
             Mode::Tiering => {
                 let extents = u64::from(fast_slots) + u64::from(slow_slots - spare);
@@ -292,6 +297,13 @@ impl Hybrid {
                 remedy: "it must be below the number of extents of the fast device: lower it, or use smaller extents",
             });
         }
+        if self.mode == Mode::Tiering && tuning.demotion_high > self.layout.spare {
+            return Err(TuningError::Range {
+                key: "placement.demotion.high",
+                value: tuning.demotion_high.to_string(),
+                remedy: "the drive was formatted with fewer spare extents, so no more can be free: lower it",
+            });
+        }
         Ok(())
     }
 
@@ -354,8 +366,9 @@ impl Hybrid {
             return None;
         }
         let slot = self.fast_free.take_lowest();
-        if self.fast_free.count() <= self.layout.spare / 2 && self.journal.has_limbo() {
-            self.commit(core, now, out);
+        // A commit frees what waits for it: worth its flushes once that is more than is free.
+        if self.journal.waiting() > self.fast_free.count() as usize {
+            self.commit(core, now, true, out);
         }
         let slot = SlotIndex(slot?);
         self.resident += 1;
@@ -367,7 +380,8 @@ impl Hybrid {
     /// Gives up a slot: at once if the durable map never pointed to it, else after the next commit.
     fn release_slot(&mut self, slot: SlotIndex, why: Release) {
         let extent = self.slots[slot.0 as usize] - 1;
-        self.policy.removed(slot, extent, why == Release::Evicted);
+        let evicted = why == Release::Evicted;
+        self.policy.removed(slot, extent, evicted);
         self.slots[slot.0 as usize] = 0;
         self.resident -= 1;
         self.release_place(Place(slot.0), why);
@@ -377,7 +391,12 @@ impl Hybrid {
         self.set_stale(place, true);
         match why {
             Release::NeverUsed => self.free_now(place),
-            why => self.journal.free(Freed { place, discarded: why == Release::Discarded }),
+            why => {
+                // A cache's copy may only go once its home is durable, and what is demoted once its new place is. A place
+                // on the slow device that is given up for one on the fast device needs neither.
+                let homebound = self.mode == Mode::Caching || why == Release::Evicted;
+                self.journal.free(Freed { place, discarded: why == Release::Discarded }, homebound);
+            }
         }
     }
 
@@ -390,9 +409,9 @@ impl Hybrid {
 
     // Commits.
 
-    /// Commits what has been gathered.
-    fn commit(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
-        let mut committed = self.journal.commit(core, out);
+    /// Commits what has been gathered; `all`, also what needs the slow device flushed for no other reason.
+    fn commit(&mut self, core: &mut Core, now: Nanos, all: bool, out: &mut Commands) {
+        let mut committed = self.journal.commit(core, all, out);
         // A commit with nothing to write is done at once; those who joined meanwhile want another.
         while let Some(done) = committed {
             committed = self.committed(core, now, done, out);
@@ -434,7 +453,7 @@ impl Hybrid {
         if self.making_room {
             self.make_room(core, now, out);
         }
-        if self.journal.commit_again() { self.journal.commit(core, out) } else { None }
+        if self.journal.commit_again() { self.journal.commit(core, false, out) } else { None }
     }
 
     pub(crate) fn checkpoint_step(
@@ -447,7 +466,7 @@ impl Hybrid {
     ) {
         self.journal.checkpoint_step(core, device, failed, out);
         if !self.journal.is_checkpointing() && self.journal.commit_again() {
-            self.commit(core, now, out);
+            self.commit(core, now, false, out);
         }
     }
 
@@ -473,7 +492,7 @@ impl Hybrid {
             }
         }
         if joined {
-            self.commit(core, now, out);
+            self.commit(core, now, false, out);
         }
     }
 
@@ -481,7 +500,7 @@ impl Hybrid {
 
     pub(crate) fn tick(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
         if self.journal.block_is_full() || self.journal.commit_is_due(core, now) {
-            self.commit(core, now, out);
+            self.commit(core, now, true, out);
         }
         if self.making_room {
             self.make_room(core, now, out);

@@ -136,7 +136,7 @@ impl Hybrid {
             self.pump_writebacks(core, now, out);
         }
         if self.journal.block_is_full() {
-            self.commit(core, now, out);
+            self.commit(core, now, true, out);
         }
     }
 
@@ -241,7 +241,7 @@ impl Hybrid {
         let index = self.start(Kind::Allocation, Phase::Committing, fragment.extent, None, None);
         self.moves[index].waiters.push(fragment);
         self.journal.wait(Waiter::Move(index));
-        self.commit(core, now, out);
+        self.commit(core, now, true, out);
     }
 
     pub(super) fn wait_behind(&mut self, index: u32, fragment: Fragment) {
@@ -418,7 +418,7 @@ impl Hybrid {
         let before = entry.place();
         entry.set_place(Some(to));
         entry.misses = 0;
-        self.journal.update(core, now);
+        self.journal.update(core, now, self.layout.fast_slot(to).is_none());
         if let Some(place) = before {
             match self.layout.fast_slot(place) {
                 Some(slot) => self.release_slot(slot, Release::Evicted),
@@ -476,7 +476,7 @@ impl Hybrid {
         if copied {
             core.ledger.moves.writebacks += 1;
             self.extents[extent as usize].dirty = false;
-            self.journal.update(core, now);
+            self.journal.update(core, now, true);
         } else if !failed {
             core.ledger.moves.cancelled.accessed += 1;
         }
@@ -508,7 +508,7 @@ impl Hybrid {
         } else {
             self.set_stale(to, false);
             self.extents[extent as usize].set_place(Some(to));
-            self.journal.update(core, now);
+            self.journal.update(core, now, false);
         }
         self.end(core, now, index, out);
     }

@@ -74,7 +74,7 @@ impl Hybrid {
                 core.ledger.moves.cancelled.slow_full += 1;
                 // Promotions under way free places on the slow device, once committed.
                 if self.journal.has_limbo() {
-                    self.commit(core, now, out);
+                    self.commit(core, now, true, out);
                 } else {
                     self.making_room = false;
                 }

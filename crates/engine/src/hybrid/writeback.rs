@@ -16,7 +16,7 @@ impl Hybrid {
         let entry = &mut self.extents[extent as usize];
         if !entry.dirty {
             entry.dirty = true;
-            self.journal.update(core, now);
+            self.journal.update(core, now, false);
         }
         if !entry.queued {
             let delay = core.tuning.writeback_delay;

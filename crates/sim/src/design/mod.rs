@@ -2,6 +2,7 @@
 
 mod admission;
 mod devices;
+mod logging;
 mod placement;
 mod sizes;
 
@@ -106,7 +107,8 @@ impl Design {
         let devices = devices::read(&mut root, &mut ignored)?;
         let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], ..Tuning::default() };
         let placement = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
-        not_yet(&mut root)?;
+        let logs = matches!(placement, Placement::Logging(_));
+        logging::triggers(&mut root, logs, &mut tuning.logging)?;
         devices::read_power(&mut root, &devices, &mut tuning, &mut ignored)?;
         let limits = devices::read_endurance(&mut root, &devices, &mut tuning, &mut ignored)?;
         let seed = match root.table("seed")? {
@@ -214,13 +216,5 @@ impl DeviceDesign {
             1 => vec![self.name.clone()],
             count => (0..count).map(|index| format!("{}.{index}", self.name)).collect(),
         }
-    }
-}
-
-/// Keys of designs that are still to come.
-fn not_yet(root: &mut crate::document::Keys<'_>) -> Result<(), DesignError> {
-    match root.table("triggers")? {
-        Some(triggers) => Err(triggers.wrong_at("", "belongs to placement.mode = \"logging\", not available yet")),
-        None => Ok(()),
     }
 }

@@ -3,7 +3,10 @@
 use peryton_engine::{DeviceId, Hybrid, Placement, Replacement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
 
-use super::devices::{Spec, find};
+use super::{
+    devices::{Spec, find},
+    logging,
+};
 use crate::{
     DesignError,
     document::{At, FromToml, Keys},
@@ -15,10 +18,16 @@ enum Mode {
     Linear,
     Tiering,
     Caching,
+    Logging,
 }
 
-const MODES: &[(&str, Mode)] =
-    &[("single", Mode::Single), ("linear", Mode::Linear), ("tiering", Mode::Tiering), ("caching", Mode::Caching)];
+const MODES: &[(&str, Mode)] = &[
+    ("single", Mode::Single),
+    ("linear", Mode::Linear),
+    ("tiering", Mode::Tiering),
+    ("caching", Mode::Caching),
+    ("logging", Mode::Logging),
+];
 
 /// Which placements have each key.
 const HYBRID: &[Mode] = &[Mode::Tiering, Mode::Caching];
@@ -35,7 +44,16 @@ const KEYS: &[(&str, &[Mode])] = &[
     ("replacement", HYBRID),
     ("write", &[Mode::Caching]),
     ("writeback", &[Mode::Caching]),
+    ("primary", LOGGING),
+    ("log", LOGGING),
+    ("block", LOGGING),
+    ("caching", LOGGING),
+    ("overwrite_ratio", LOGGING),
+    ("gather", LOGGING),
+    ("checkpoint_interval", LOGGING),
+    ("migration_memory", LOGGING),
 ];
+const LOGGING: &[Mode] = &[Mode::Logging];
 
 const REPLACEMENTS: &[(&str, Replacement)] = &[
     ("wsclock", Replacement::Wsclock),
@@ -46,7 +64,7 @@ const REPLACEMENTS: &[(&str, Replacement)] = &[
 ];
 
 /// Keys of placements that are still to come.
-const LATER: &[&str] = &["log", "primary", "spare"];
+const LATER: &[&str] = &["spare"];
 
 /// One of a few words; `later` are those that are not available yet.
 pub(super) fn word<T: Copy>(at: &At<'_, String>, known: &[(&str, T)], later: &[&str]) -> Result<T, DesignError> {
@@ -77,7 +95,7 @@ pub(super) fn read<'a>(
         return Err(root.wrong_at("placement", "missing: a design has a table [placement] with a mode"));
     };
     let mode = keys.require::<String>("mode")?;
-    let mode = word(&mode, MODES, &["logging", "partitioned"])?;
+    let mode = word(&mode, MODES, &["partitioned"])?;
     let name = words(&MODES.iter().filter(|(_, m)| *m == mode).copied().collect::<Vec<_>>());
     for (key, modes) in KEYS {
         let Some(value) = keys.get::<toml::Value>(key)? else { continue };
@@ -99,7 +117,11 @@ pub(super) fn read<'a>(
         Mode::Linear => linear(&mut keys, devices)?,
         Mode::Tiering => Placement::Tiering(hybrid(&mut keys, devices)?),
         Mode::Caching => Placement::Caching(hybrid(&mut keys, devices)?),
+        Mode::Logging => Placement::Logging(logging::placement(&mut keys, devices)?),
     };
+    if mode == Mode::Logging {
+        logging::tuning(&mut keys, &mut tuning.logging)?;
+    }
     if HYBRID.contains(&mode) {
         moves(&mut keys, tuning)?;
     }
@@ -111,7 +133,7 @@ pub(super) fn read<'a>(
     Ok(placement)
 }
 
-fn id(index: usize) -> DeviceId {
+pub(super) fn id(index: usize) -> DeviceId {
     DeviceId(u8::try_from(index).expect("a design has at most 255 devices"))
 }
 
@@ -216,6 +238,7 @@ fn unused(placement: &Placement, devices: &[Spec<'_>]) -> Result<(), DesignError
         Placement::Single { device } => vec![*device],
         Placement::Linear { devices } => devices.clone(),
         Placement::Tiering(pair) | Placement::Caching(pair) => vec![pair.fast, pair.slow],
+        Placement::Logging(pair) => vec![pair.primary, pair.log],
     };
     match (0..devices.len()).find(|index| !used.contains(&id(*index))) {
         Some(index) => {

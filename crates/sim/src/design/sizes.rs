@@ -30,6 +30,7 @@ pub(super) fn solve(
 ) -> Result<Sized, DesignError> {
     let extent = match placement {
         Placement::Tiering(pair) | Placement::Caching(pair) => pair.extent,
+        Placement::Logging(pair) => pair.block,
         Placement::Single { .. } | Placement::Linear { .. } => Bytes(4096),
     };
     // What a size asks for is given in whole extents.
@@ -40,7 +41,7 @@ pub(super) fn solve(
         if **volume == Bytes::ZERO {
             return Err(volume.wrong("a volume of no size holds nothing: give it some, or remove the key"));
         }
-        from_volume(devices, volume, placement, &mut sizes)?;
+        from_volume(devices, volume, placement, whole, &mut sizes)?;
     }
     let given: Vec<bool> = sizes.iter().map(Option::is_some).collect();
     let mut data: Vec<Bytes> = sizes
@@ -90,12 +91,15 @@ fn from_volume(
     devices: &[Spec<'_>],
     volume: &At<'_, Bytes>,
     placement: &Placement,
+    whole: impl Fn(Bytes) -> Bytes,
     sizes: &mut [Option<Bytes>],
 ) -> Result<(), DesignError> {
     let order: Vec<usize> = match placement {
         Placement::Single { device } => vec![device.index()],
         // The fast device of a cache adds nothing to the volume.
         Placement::Caching(pair) => vec![pair.slow.index()],
+        // Nor does a log.
+        Placement::Logging(pair) => vec![pair.primary.index()],
         Placement::Tiering(pair) => vec![pair.fast.index(), pair.slow.index()],
         Placement::Linear { devices } => devices.iter().map(|device| device.index()).collect(),
     };
@@ -112,7 +116,7 @@ fn from_volume(
             device.capacity
         ))),
         Ok(rest) if rest > 0 => {
-            sizes[open] = Some(Bytes(rest));
+            sizes[open] = Some(whole(Bytes(rest)));
             Ok(())
         }
         _ => Err(volume.wrong(format!(
