@@ -106,6 +106,15 @@ impl Engine {
         self.move_buffer_bytes
     }
 
+    /// A request for this offset will come soon: `near` if it is among the next few. Changes nothing but what the
+    /// processor has at hand; calls with `near` are of use only after one without.
+    #[inline]
+    pub fn prefetch(&self, offset: Bytes, near: bool) {
+        if let Placed::Hybrid(hybrid) = &self.placed {
+            hybrid.prefetch(offset, near);
+        }
+    }
+
     /// A request from the host. Pushes what has to be done onto `out`.
     #[inline]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {

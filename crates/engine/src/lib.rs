@@ -18,6 +18,7 @@ mod hybrid;
 mod ledger;
 mod linear;
 mod logging;
+mod prefetch;
 mod queues;
 mod recent;
 mod replacement;

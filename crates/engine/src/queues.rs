@@ -1,12 +1,12 @@
 //! Queues through slots.
 
-use crate::replacement::SlotIndex;
+use crate::{prefetch::prefetch, replacement::SlotIndex};
 
 const NONE: u32 = u32::MAX;
 
 /// How many slots from the end of a queue are looked at for one that may leave: those passed over have an access or a
 /// move under way, and of these there are never many.
-const MOST_EXAMINED: usize = 1024;
+const MOST_EXAMINED: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -47,6 +47,12 @@ impl<const N: usize> Queues<N> {
     pub(crate) fn queue_of(&self, slot: SlotIndex) -> Option<usize> {
         let queue = self.links[slot.0 as usize].queue;
         (queue != NO_QUEUE).then_some(usize::from(queue))
+    }
+
+    /// The slot's neighbours will be needed soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, SlotIndex(slot): SlotIndex) {
+        prefetch(&self.links[slot as usize]);
     }
 
     #[inline]

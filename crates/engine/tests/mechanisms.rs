@@ -136,6 +136,21 @@ fn promotions_are_cancelled_and_counted_by_cause() {
 }
 
 #[test]
+fn an_extent_that_is_never_idle_is_promoted_all_the_same() {
+    let mut world = world(false, 8, 16, Tuning { promotion_threshold: 1, ..tuning() });
+    world.ask(Op::Read, 3);
+    // There is always one more in flight.
+    for _ in 0..40 {
+        world.ask(Op::Read, 3);
+        world.complete_at(0);
+    }
+    assert!(world.engine.ledger().moves.cancelled.in_use > 0);
+    world.complete_all();
+    assert_eq!(world.engine.ledger().moves.promotions, 1);
+    world.read_all();
+}
+
+#[test]
 fn promotions_stop_while_the_map_is_written_out() {
     let mut world = world(true, 4, 64, Tuning { promotion_threshold: 0, demotion_high: 2, ..tuning() });
     world.engine.fill();

@@ -58,6 +58,12 @@ impl<'a> Feed<'a> {
         self.next.as_ref()
     }
 
+    /// A request that is still this many away, if it has been read already.
+    #[inline]
+    pub(crate) fn ahead(&self, distance: usize) -> Option<&Request> {
+        self.batch.get(self.at + distance)
+    }
+
     /// Takes the next request and looks for the one after it.
     #[inline]
     pub(crate) fn take(&mut self) -> Result<Option<Request>, SimError> {

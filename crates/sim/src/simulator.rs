@@ -16,6 +16,10 @@ use crate::{Options, Replay, SimError, array::Array, feed::Feed, latency::Latenc
 /// outside, and their response time counts from their arrival all the same. It bounds memory where a drive cannot keep
 /// up with its trace.
 const MOST_IN_FLIGHT: u32 = 65_536;
+/// How many requests ahead the engine is told of what will come: far enough to be there in time, near enough to be there
+/// still.
+const FAR: usize = 10;
+const NEAR: usize = 4;
 /// An engine that has as many timers due in a row at one moment is not getting anywhere.
 const MOST_TICKS: u32 = 1_000;
 
@@ -203,6 +207,11 @@ impl Simulator<'_> {
             }
             let request = self.feed.take()?.expect("it was just seen");
             let (offset, len) = (request.offset, request.len);
+            for (distance, near) in [(FAR, false), (NEAR, true)] {
+                if let Some(later) = self.feed.ahead(distance) {
+                    self.machine.engine.prefetch(later.offset, near);
+                }
+            }
             self.submit(arrival, Request { op: request.op, offset, len });
         }
         Ok(Nanos::MAX)

@@ -45,7 +45,11 @@ impl Hybrid {
     /// The last access to the extent has ended.
     pub(super) fn drained(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
-        let (Kind::Drain(then), Phase::Draining) = (row.kind, row.phase) else { return };
+        let then = match (row.kind, row.phase) {
+            (Kind::Drain(then), Phase::Draining) => then,
+            (Kind::Promotion, Phase::Draining) => return self.promotion_drained(core, index, out),
+            _ => return,
+        };
         let extent = row.extent;
         match then {
             Drained::Unmap => {

@@ -8,6 +8,7 @@ use crate::{
     core::{Core, InFlight, Purpose, RequestIndex},
     error::RequestError,
     extent_map::Place,
+    prefetch::prefetch,
 };
 
 impl Hybrid {
@@ -46,6 +47,18 @@ impl Hybrid {
         }
         if let Some(run) = run {
             self.issue(core, run, out);
+        }
+    }
+
+    /// See [`Engine::prefetch`](crate::Engine::prefetch): first the map entry, then what the entry leads to.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: Bytes, near: bool) {
+        let (extent, _) = self.layout.split(offset);
+        let Some(entry) = self.extents.get(extent as usize) else { return };
+        if !near {
+            prefetch(entry);
+        } else if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
+            self.policy.prefetch(slot);
         }
     }
 

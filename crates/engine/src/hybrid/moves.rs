@@ -1,7 +1,7 @@
 //! Moves: the small state machines that carry an extent from one place to another.
 //!
 //! ```text
-//! promotion   Reading → (waiters served from RAM) → Writing → done       a failed write: → WritingHome → done
+//! promotion   [Draining →] Reading → (waiters served from RAM) → Writing → done   a failed write: → WritingHome → done
 //! fill        Writing → done                                            the host's own data covers the extent
 //! demotion    Reading → Writing → done                                  an access cancels it
 //! eviction    Reading → Writing → done                                  dirty extents of the cache; an access cancels
@@ -68,6 +68,10 @@ pub(super) struct Move {
 }
 
 const NO_BUFFER: u32 = u32::MAX;
+
+/// GreenDM gives a promotion up while its extent is accessed (section 2.6). So do we, this many times in a row; then the
+/// promotion begins, and new accesses wait until those in flight have ended.
+const PATIENCE: u32 = 8;
 
 impl Hybrid {
     pub(super) fn start(
@@ -170,9 +174,14 @@ impl Hybrid {
             cancelled.metadata_flush += 1;
             return false;
         }
-        if self.extents[extent as usize].in_flight > 0 {
+        let entry = &self.extents[extent as usize];
+        let in_use = entry.in_flight > 0;
+        if in_use {
             cancelled.in_use += 1;
-            return false;
+            // With many requests in flight the hottest extents are never idle: they would never be promoted.
+            if entry.misses <= core.tuning.promotion_threshold.saturating_add(PATIENCE) {
+                return false;
+            }
         }
         if self.copying >= core.tuning.max_moves {
             cancelled.move_limit += 1;
@@ -184,19 +193,30 @@ impl Hybrid {
         };
         let to = Place(slot.0);
         self.extents[extent as usize].access(now);
-        let fills = fragment.op == Op::Write
+        let fills = !in_use
+            && fragment.op == Op::Write
             && self.covers_extent(fragment)
             && (self.mode == Mode::Tiering || core.tuning.write == WritePolicy::Back);
         if fills {
             self.start_fill(core, fragment, to, out);
         } else {
-            let from = self.current_place(extent);
-            let index = self.start(Kind::Promotion, Phase::Reading, extent, Some(to), None);
+            let phase = if in_use { Phase::Draining } else { Phase::Reading };
+            let index = self.start(Kind::Promotion, phase, extent, Some(to), None);
             self.moves[index].waiters.push(fragment);
-            self.move_read(core, index, from, Cause::Promotion, out);
+            if !in_use {
+                self.move_read(core, index, self.current_place(extent), Cause::Promotion, out);
+            }
         }
         self.make_room(core, now, out);
         true
+    }
+
+    /// The accesses that a promotion waited for have ended.
+    pub(super) fn promotion_drained(&mut self, core: &mut Core, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        row.phase = Phase::Reading;
+        let extent = row.extent;
+        self.move_read(core, index, self.current_place(extent), Cause::Promotion, out);
     }
 
     /// Where an extent's data is: in its place, or in caching, when not cached, at home.

@@ -5,6 +5,9 @@ use peryton_units::Nanos;
 use super::{Hybrid, Mode, Release};
 use crate::{command::Commands, core::Core, extent_map::Place, replacement::SlotIndex};
 
+/// Dirty evictions in flight on behalf of promotions that need a slot at once.
+const MOST_LEAVING: u32 = 8;
+
 impl Hybrid {
     /// A slot for an extent that is to be promoted.
     pub(super) fn slot_for_promotion(
@@ -18,18 +21,26 @@ impl Hybrid {
         if self.resident >= self.layout.fast_usable {
             // HT 0: a clean victim leaves at once, which costs nothing; all others in the background.
             let on_demand = self.mode == Mode::Caching && core.tuning.demotion_high == 0;
-            match self.victim(core, now, true).filter(|_| on_demand) {
-                Some(victim) => {
-                    self.drop_clean(core, now, victim, Release::Evicted);
-                    core.ledger.moves.demotions += 1;
-                }
-                None => {
-                    self.making_room = true;
-                    self.make_room(core, now, out);
-                }
+            if !on_demand || !self.drop_one(core, now, out) {
+                self.making_room = true;
+                self.make_room(core, now, out);
             }
         }
         self.reserve_slot(core, now, extent, out)
+    }
+
+    /// Drops the first clean extent that the policy gives up. The dirty ones that it names before are on their way out
+    /// from now on, so that they do not stand before the next.
+    fn drop_one(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) -> bool {
+        loop {
+            let may_write_back = self.leaving < MOST_LEAVING && self.copying < core.tuning.max_moves;
+            let Some(victim) = self.victim(core, now, !may_write_back) else { return false };
+            let clean = !self.extents[victim as usize].dirty;
+            self.evict(core, now, victim, out);
+            if clean {
+                return true;
+            }
+        }
     }
 
     /// Starts as many demotions or evictions as LT, HT and MCML call for.

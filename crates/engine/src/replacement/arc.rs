@@ -50,6 +50,11 @@ impl Arc {
     }
 
     #[inline]
+    pub(super) fn prefetch(&self, slot: SlotIndex) {
+        self.queues.prefetch(slot);
+    }
+
+    #[inline]
     pub(super) fn accessed(&mut self, slot: SlotIndex) {
         if self.queues.queue_of(slot) == Some(ONCE) {
             self.queues.unlink(slot);

@@ -19,6 +19,11 @@ impl Lru {
     }
 
     #[inline]
+    pub(super) fn prefetch(&self, slot: SlotIndex) {
+        self.queue.prefetch(slot);
+    }
+
+    #[inline]
     pub(super) fn accessed(&mut self, slot: SlotIndex) {
         self.queue.renew(0, slot);
     }

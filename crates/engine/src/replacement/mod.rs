@@ -96,6 +96,18 @@ impl Policy {
         }
     }
 
+    /// The extent in this slot will be accessed soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: SlotIndex) {
+        match self {
+            Policy::Wsclock(_) => {}
+            Policy::Lru(lru) => lru.prefetch(slot),
+            Policy::TwoQueue(two) => two.prefetch(slot),
+            Policy::S3Fifo(s3) => s3.prefetch(slot),
+            Policy::Arc(arc) => arc.prefetch(slot),
+        }
+    }
+
     /// The slot was given up; `evicted` to make room, rather than because its extent was discarded or failed.
     #[inline]
     pub(crate) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {

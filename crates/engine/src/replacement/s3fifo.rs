@@ -2,7 +2,7 @@
 //! chances, and ghosts of what the small queue let go.
 
 use super::{SlotIndex, View};
-use crate::{queues::Queues, recent::Recent};
+use crate::{prefetch::prefetch, queues::Queues, recent::Recent};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -39,6 +39,11 @@ impl S3Fifo {
         self.frequency[slot.0 as usize] = 0;
         let queue = if self.ghosts.take(extent).is_some() { MAIN } else { SMALL };
         self.queues.push(queue, slot);
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, slot: SlotIndex) {
+        prefetch(&self.frequency[slot.0 as usize]);
     }
 
     #[inline]

@@ -32,6 +32,11 @@ impl TwoQueue {
     }
 
     #[inline]
+    pub(super) fn prefetch(&self, slot: SlotIndex) {
+        self.queues.prefetch(slot);
+    }
+
+    #[inline]
     pub(super) fn accessed(&mut self, slot: SlotIndex) {
         // Accesses while in the FIFO are correlated references and say nothing.
         if self.queues.queue_of(slot) == Some(MAIN) {

@@ -1,0 +1,15 @@
+//! Tells the processor what will be read soon. The map of a large volume does not fit its caches, and a driver that has
+//! requests waiting knows where they will look: a hint some requests ahead hides most of the wait.
+
+/// Fetches the item's cache line, where the processor has a way to say so.
+#[inline(always)]
+pub(crate) fn prefetch<T>(item: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing, changes nothing and cannot fault, and the pointer comes from a reference.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(item).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = item;
+}
