@@ -37,8 +37,8 @@ pub(crate) enum Purpose {
     Commit,
     /// A chunk of a checkpoint.
     Checkpoint,
-    /// A host flush on a placement without metadata.
-    HostFlush { request: RequestIndex },
+    /// A flush of a device on a placement without metadata.
+    HostFlush,
     /// The device has been told that nothing is left in this place.
     Discarded { place: Place },
     /// A step of a logging drive.
@@ -69,8 +69,6 @@ struct DeviceState {
     /// The same for what demotions and write-backs wrote: the host's flush need not wait for it, because the fast device
     /// keeps the data until the map update that lets it go is durable.
     unflushed_moves: bool,
-    /// Flushes in flight: what they cover is not durable before they are done.
-    flushing: u32,
     /// Mean time of a read and of a write, the latest weighing most.
     latency: [Nanos; 2],
 }
@@ -99,7 +97,6 @@ impl Core {
             standby: false,
             unflushed: false,
             unflushed_moves: false,
-            flushing: 0,
             latency: [Nanos::ZERO; 2],
         };
         Core {
@@ -226,15 +223,15 @@ impl Core {
         out.push(Command::Zero { io, device, at, len });
     }
 
-    /// Flushes the device if anything completed on it that no finished flush covers; says whether it did.
+    /// Flushes the device if anything completed on it since its last flush began; says whether it did. What a flush in
+    /// flight covers is the caller's to wait for.
     pub(crate) fn flush_if_needed(&mut self, device: DeviceId, purpose: Purpose, out: &mut Commands) -> bool {
         let state = &mut self.devices[device.index()];
-        if !state.unflushed && !state.unflushed_moves && state.flushing == 0 {
+        if !state.unflushed && !state.unflushed_moves {
             return false;
         }
         // What completes from now on is not covered by this flush.
         (state.unflushed, state.unflushed_moves) = (false, false);
-        state.flushing += 1;
         self.ledger.devices[device.index()].flushes += 1;
         let none = Bytes::ZERO;
         let io = self.start(InFlight {
@@ -251,10 +248,9 @@ impl Core {
         true
     }
 
-    /// Whether something other than demotions and write-backs completed on the device that no finished flush covers.
+    /// Whether something other than demotions and write-backs completed on the device since its last flush began.
     pub(crate) fn is_unflushed_by_host(&self, device: DeviceId) -> bool {
-        let state = &self.devices[device.index()];
-        state.unflushed || state.flushing > 0
+        self.devices[device.index()].unflushed
     }
 
     /// Takes a completed command off the table.
@@ -276,7 +272,6 @@ impl Core {
             Op::Write | Op::Discard => state.unflushed = true,
             // A failed flush covers nothing.
             Op::Flush => {
-                state.flushing -= 1;
                 state.unflushed |= failed;
                 state.unflushed_moves |= failed;
             }

@@ -159,7 +159,8 @@ impl Engine {
             (Purpose::Host { request, first, count }, Placed::Hybrid(hybrid)) => {
                 hybrid.host_done(core, now, &command, (request, first, count), failed, out);
             }
-            (Purpose::Host { request, .. } | Purpose::HostFlush { request }, _) => {
+            (Purpose::HostFlush, Placed::Linear(linear)) => linear.flushed(core, command.device, failed, out),
+            (Purpose::Host { request, .. }, _) => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
                 core.part_done(request, result, out);
             }

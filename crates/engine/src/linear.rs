@@ -5,7 +5,7 @@ use peryton_units::{Bytes, Op};
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId, Request},
     core::{Core, Purpose, RequestIndex},
-    error::ConfigError,
+    error::{ConfigError, RequestError},
 };
 
 #[derive(Debug)]
@@ -13,6 +13,16 @@ pub(crate) struct Linear {
     /// Each device with where it begins on the volume, in order.
     segments: Vec<(Bytes, DeviceId)>,
     size: Bytes,
+    /// For each segment, the host flushes that wait.
+    flushes: Vec<Flushes>,
+}
+
+/// Host flushes of one device: as many as come while one is under way share the next.
+#[derive(Debug, Default)]
+struct Flushes {
+    in_flight: bool,
+    current: Vec<RequestIndex>,
+    next: Vec<RequestIndex>,
 }
 
 impl Linear {
@@ -34,7 +44,8 @@ impl Linear {
         if segments.is_empty() {
             return Err(ConfigError::Device { device: 0, devices: devices.len() });
         }
-        Ok(Linear { segments, size })
+        let flushes = segments.iter().map(|_| Flushes::default()).collect();
+        Ok(Linear { segments, size, flushes })
     }
 
     pub(crate) fn size(&self) -> Bytes {
@@ -69,11 +80,34 @@ impl Linear {
         }
     }
 
-    pub(crate) fn flush(&self, core: &mut Core, request: RequestIndex, out: &mut Commands) {
-        for (_, device) in &self.segments {
-            if core.flush_if_needed(*device, Purpose::HostFlush { request }, out) {
+    pub(crate) fn flush(&mut self, core: &mut Core, request: RequestIndex, out: &mut Commands) {
+        for ((_, device), flushes) in self.segments.iter().zip(&mut self.flushes) {
+            if flushes.in_flight {
                 core.add_part(request);
+                // What completed after the flush under way began is not covered by it.
+                let covered = !core.is_unflushed_by_host(*device);
+                if covered { flushes.current.push(request) } else { flushes.next.push(request) }
+            } else if core.flush_if_needed(*device, Purpose::HostFlush, out) {
+                core.add_part(request);
+                flushes.in_flight = true;
+                flushes.current.push(request);
             }
         }
+    }
+
+    pub(crate) fn flushed(&mut self, core: &mut Core, device: DeviceId, failed: bool, out: &mut Commands) {
+        let index = self.segments.iter().position(|(_, other)| *other == device);
+        let flushes = &mut self.flushes[index.expect("a device that was flushed has a segment")];
+        flushes.in_flight = false;
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        for request in flushes.current.drain(..) {
+            core.part_done(request, result, out);
+        }
+        if flushes.next.is_empty() {
+            return;
+        }
+        std::mem::swap(&mut flushes.current, &mut flushes.next);
+        flushes.in_flight = core.flush_if_needed(device, Purpose::HostFlush, out);
+        assert!(flushes.in_flight, "those who wait for the next flush have something to flush");
     }
 }
