@@ -14,7 +14,8 @@ demo: setup
 	@$(CARGO) build --release --package peryton
 	@mkdir -p report
 	$(PERYTON) trace info $(DEMO_TRACE)
-	$(PERYTON) sim $(DESIGNS:%=examples/designs/%.toml) --trace $(DEMO_TRACE) --warm-up --json report/demo.json
+	$(PERYTON) sim $(DESIGNS:%=examples/designs/%.toml) --trace $(DEMO_TRACE) --replay sync --warm-up \
+		--json report/demo.json
 	@echo "The full report is in report/demo.json."
 
 test: setup
