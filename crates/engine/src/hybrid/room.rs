@@ -3,7 +3,7 @@
 use peryton_units::Nanos;
 
 use super::{Hybrid, Mode, Release};
-use crate::{command::Commands, core::Core, extent_map::Place, replacement::SlotIndex};
+use crate::{command::Commands, core::Core, extent_map::Place, prefetch::prefetch, replacement::SlotIndex};
 
 /// Dirty evictions in flight on behalf of promotions that need a slot at once.
 const MOST_LEAVING: u32 = 8;
@@ -38,8 +38,19 @@ impl Hybrid {
             let clean = !self.extents[victim as usize].dirty;
             self.evict(core, now, victim, out);
             if clean {
+                self.prefetch_victim();
                 return true;
             }
+        }
+    }
+
+    /// The next victim is known now and looked at only when the next promotion needs its slot.
+    #[inline]
+    fn prefetch_victim(&self) {
+        if let Some(slot) = self.policy.likely_victim()
+            && let Some(extent) = self.slots[slot.0 as usize].checked_sub(1)
+        {
+            prefetch(&self.extents[extent as usize]);
         }
     }
 

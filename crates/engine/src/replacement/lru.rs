@@ -33,6 +33,11 @@ impl Lru {
         self.queue.unlink(slot);
     }
 
+    #[inline]
+    pub(super) fn oldest(&self) -> Option<SlotIndex> {
+        self.queue.oldest(0, |_| true)
+    }
+
     pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
         self.queue.oldest(0, |slot| view.eligible(slot).is_some())
     }

@@ -108,6 +108,15 @@ impl Policy {
         }
     }
 
+    /// The slot that the policy would name next if its extent may leave, where that takes no search.
+    #[inline]
+    pub(crate) fn likely_victim(&self) -> Option<SlotIndex> {
+        match self {
+            Policy::Lru(lru) => lru.oldest(),
+            Policy::Wsclock(_) | Policy::TwoQueue(_) | Policy::S3Fifo(_) | Policy::Arc(_) => None,
+        }
+    }
+
     /// The slot was given up; `evicted` to make room, rather than because its extent was discarded or failed.
     #[inline]
     pub(crate) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {

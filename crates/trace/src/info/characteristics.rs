@@ -66,7 +66,7 @@ pub struct Characteristics {
     pub overwrite_share: Option<f64>,
     /// Unique pages within windows of time.
     pub working_set: Vec<WorkingSet>,
-    /// Each volume, by number; at most [`MAX_ROWS`], the first to appear.
+    /// Each volume, by number; at most 65,536 of them, the first to appear.
     pub volumes: Vec<VolumeRow>,
     /// Volumes' requests that have no row of their own.
     #[serde(skip_serializing_if = "is_zero")]

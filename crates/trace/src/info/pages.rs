@@ -7,7 +7,7 @@ use super::sample::Sample;
 /// The unit of footprints and working sets.
 pub const PAGE: Bytes = Bytes::kib(4);
 
-/// Up to so many pages (in chunks of [`CHUNK_PAGES`]) footprints are exact: 1 TiB of them, in 1.2 GiB of memory. Above,
+/// Up to so many pages (in chunks of 64) footprints are exact: 1 TiB of them, in 1.2 GiB of memory. Above,
 /// half of the chunks are forgotten by a hash of their address, as often as it takes, and what is left is scaled up: an
 /// estimate from at least half as many pages.
 pub const DEFAULT_MAX_PAGES: u64 = 1 << 28;
