@@ -148,11 +148,19 @@ impl Core {
     // Commands.
 
     #[inline]
-    fn start(&mut self, command: InFlight) -> IoId {
-        let state = &mut self.devices[command.device.index()];
+    fn start(
+        &mut self,
+        purpose: Purpose,
+        op: Op,
+        (device, at): (DeviceId, Bytes),
+        len: Bytes,
+        buffer: Buffer,
+        leaving: bool,
+    ) -> IoId {
+        let state = &mut self.devices[device.index()];
         state.in_flight += 1;
         state.standby = false;
-        IoId(self.in_flight.insert(command))
+        IoId(self.in_flight.insert(InFlight { purpose, device, op, at, len, buffer, began: self.now, leaving }))
     }
 
     #[inline]
@@ -166,8 +174,7 @@ impl Core {
         out: &mut Commands,
     ) {
         self.ledger.read(device, len, cause);
-        let io =
-            self.start(InFlight { purpose, device, op: Op::Read, at, len, buffer, began: self.now, leaving: false });
+        let io = self.start(purpose, Op::Read, (device, at), len, buffer, false);
         out.push(Command::Read { io, device, at, len, buffer, cause });
     }
 
@@ -183,7 +190,7 @@ impl Core {
     ) {
         self.ledger.wrote(device, len, cause);
         let leaving = matches!(cause, Cause::Demotion | Cause::WriteBack);
-        let io = self.start(InFlight { purpose, device, op: Op::Write, at, len, buffer, began: self.now, leaving });
+        let io = self.start(purpose, Op::Write, (device, at), len, buffer, leaving);
         out.push(Command::Write { io, device, at, len, buffer, cause });
     }
 
@@ -195,31 +202,13 @@ impl Core {
         out: &mut Commands,
     ) {
         self.ledger.devices[device.index()].discards += 1;
-        let io = self.start(InFlight {
-            purpose,
-            device,
-            op: Op::Discard,
-            at,
-            len,
-            buffer: Buffer::Metadata,
-            began: self.now,
-            leaving: false,
-        });
+        let io = self.start(purpose, Op::Discard, (device, at), len, Buffer::Metadata, false);
         out.push(Command::Discard { io, device, at, len });
     }
 
     pub(crate) fn zero(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, purpose: Purpose, out: &mut Commands) {
         self.ledger.devices[device.index()].discards += 1;
-        let io = self.start(InFlight {
-            purpose,
-            device,
-            op: Op::Discard,
-            at,
-            len,
-            buffer: Buffer::Metadata,
-            began: self.now,
-            leaving: false,
-        });
+        let io = self.start(purpose, Op::Discard, (device, at), len, Buffer::Metadata, false);
         out.push(Command::Zero { io, device, at, len });
     }
 
@@ -234,16 +223,7 @@ impl Core {
         (state.unflushed, state.unflushed_moves) = (false, false);
         self.ledger.devices[device.index()].flushes += 1;
         let none = Bytes::ZERO;
-        let io = self.start(InFlight {
-            purpose,
-            device,
-            op: Op::Flush,
-            at: none,
-            len: none,
-            buffer: Buffer::Metadata,
-            began: self.now,
-            leaving: false,
-        });
+        let io = self.start(purpose, Op::Flush, (device, none), none, Buffer::Metadata, false);
         out.push(Command::Flush { io, device });
         true
     }
