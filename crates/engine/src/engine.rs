@@ -6,7 +6,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     admission::AdaptiveView,
-    command::{Commands, DeviceId, IoId, Request, RequestId},
+    command::{Commands, IoId, Request, RequestId},
     config::{Config, Placement, Tuning},
     core::{Core, Purpose},
     error::{ConfigError, DeviceError, RequestError, TuningError},
@@ -275,15 +275,6 @@ impl Engine {
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
         if let Placed::Logging(logging) = &mut self.placed {
             logging.evict(&mut self.core, now, range, out);
-        }
-    }
-
-    /// The devices that have a role in the placement, fast first; with a log, the primary before the log device.
-    pub fn roles(&self) -> Option<(DeviceId, DeviceId)> {
-        match &self.placed {
-            Placed::Linear(_) => None,
-            Placed::Hybrid(hybrid) => Some((hybrid.layout.fast, hybrid.layout.slow)),
-            Placed::Logging(logging) => Some((logging.primary, logging.log_device)),
         }
     }
 }

@@ -63,7 +63,7 @@ impl Hybrid {
                 return Route::Taken;
             }
             // A dirty copy is newer than its home whatever the policy is now: it takes the write and is written back.
-            Op::Write => self.became_dirty(core, now, fragment.extent, out),
+            Op::Write => self.became_dirty(core, now, fragment.extent),
             Op::Flush => unreachable!("a flush has no extent"),
         }
         core.ledger.fast_hits += u64::from(fragment.first);

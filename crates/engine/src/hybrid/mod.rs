@@ -512,12 +512,9 @@ impl Hybrid {
         self.moves.len() == 0 && self.flushes.is_empty() && self.journal.is_idle() && self.through_in_flight.is_empty()
     }
 
-    fn view<'a>(slots: &'a [u32], extents: &'a mut [Extent], core: &Core, now: Nanos, clean_only: bool) -> View<'a> {
-        View { now, window: core.tuning.promotion_window, slots, extents, clean_only }
-    }
-
     fn victim(&mut self, core: &Core, now: Nanos, clean_only: bool) -> Option<u32> {
-        let mut view = Self::view(&self.slots, &mut self.extents, core, now, clean_only);
+        let (slots, extents) = (&self.slots, &mut self.extents);
+        let mut view = View { now, window: core.tuning.promotion_window, slots, extents, clean_only };
         let slot = self.policy.victim(&mut view)?;
         Some(self.slots[slot.0 as usize] - 1)
     }

@@ -427,7 +427,7 @@ impl Hybrid {
         core.ledger.moves.promotions += 1;
         self.settle(core, now, extent, to);
         if dirty && self.mode == Mode::Caching {
-            self.became_dirty(core, now, extent, out);
+            self.became_dirty(core, now, extent);
         }
         self.end(core, now, index, out);
     }
@@ -474,7 +474,7 @@ impl Hybrid {
             core.ledger.moves.promotions += u64::from(self.layout.fast_slot(to).is_some());
             self.settle(core, now, extent, to);
             if self.mode == Mode::Caching {
-                self.became_dirty(core, now, extent, out);
+                self.became_dirty(core, now, extent);
             }
             core.part_done(fragment.request, Ok(()), out);
         }

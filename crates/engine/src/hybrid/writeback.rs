@@ -12,7 +12,7 @@ const RETRY_FAILED: Nanos = Nanos::from_s(1);
 
 impl Hybrid {
     /// The cached copy is, or is about to be, newer than its home.
-    pub(super) fn became_dirty(&mut self, core: &mut Core, now: Nanos, extent: u32, _out: &mut Commands) {
+    pub(super) fn became_dirty(&mut self, core: &mut Core, now: Nanos, extent: u32) {
         let entry = &mut self.extents[extent as usize];
         if !entry.dirty {
             entry.dirty = true;
