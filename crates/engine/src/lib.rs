@@ -23,6 +23,7 @@ mod queues;
 mod recent;
 mod replacement;
 mod slab;
+mod storage;
 
 pub use admission::AdaptiveView;
 pub use command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
@@ -34,3 +35,4 @@ pub use engine::Engine;
 pub use error::{ConfigError, DeviceError, RequestError, TuningError};
 pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
+pub use storage::{METADATA_BLOCK, Storage};
