@@ -1,0 +1,106 @@
+//! What a server offers: one volume, under one name.
+
+use peryton_units::Bytes;
+use thiserror::Error;
+
+use super::wire;
+
+/// The block sizes of an export ("Size constraints").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockSizes {
+    /// Requests must be aligned to it and a multiple of it. A power of two from 1 to 64 KiB.
+    pub minimum: Bytes,
+    /// Requests of this alignment are served without read-modify-write. A power of two of at least 512 B.
+    pub preferred: Bytes,
+    /// The longest read or write. Requests without a payload (trim, zeroes, cache) may be longer.
+    pub maximum: Bytes,
+}
+
+impl Default for BlockSizes {
+    /// What a client may assume that never asks: 1 B, 4 KiB, 32 MiB.
+    fn default() -> BlockSizes {
+        BlockSizes { minimum: Bytes(1), preferred: Bytes::kib(4), maximum: Bytes::mib(32) }
+    }
+}
+
+/// The volume as clients see it.
+///
+/// Flush, FUA, trim, zeroes (fast ones too), cache hints, unfragmented reads and several connections are always
+/// offered: whoever serves an export must keep what that promises. Above all a flush on one connection covers the
+/// writes that were answered on any other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// Its name; clients may also ask for the empty name.
+    pub name: String,
+    /// For people, in listings.
+    pub description: String,
+    /// Its size.
+    pub size: Bytes,
+    /// Its block sizes.
+    pub block: BlockSizes,
+    /// Writes, trims and zeroes are refused.
+    pub read_only: bool,
+    /// Tells clients that seeks cost.
+    pub rotational: bool,
+}
+
+/// An export that the protocol cannot express.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("NBD export: {0}")]
+pub struct ExportError(String);
+
+impl Export {
+    /// A writable export with the default block sizes.
+    pub fn new(name: &str, size: Bytes) -> Export {
+        Export {
+            name: name.to_owned(),
+            description: String::new(),
+            size,
+            block: BlockSizes::default(),
+            read_only: false,
+            rotational: false,
+        }
+    }
+
+    /// Whether the protocol can express it.
+    pub fn check(&self) -> Result<(), ExportError> {
+        let fail = |what: String| Err(ExportError(what));
+        for (what, text) in [("name", &self.name), ("description", &self.description)] {
+            if text.len() > wire::MAX_STRING {
+                return fail(format!("its {what} has {} bytes; at most {} fit", text.len(), wire::MAX_STRING));
+            }
+        }
+        let BlockSizes { minimum, preferred, maximum } = self.block;
+        if !minimum.0.is_power_of_two() || minimum > Bytes::kib(64) {
+            return fail(format!("minimum block size {minimum}: expected a power of two up to 64KiB"));
+        }
+        if !preferred.0.is_power_of_two() || preferred < minimum.max(Bytes(512)) || preferred > Bytes::mib(32) {
+            return fail(format!("preferred block size {preferred}: expected a power of two from 512B to 32MiB"));
+        }
+        if maximum < preferred.max(Bytes::mib(1)) || maximum > wire::MAX_PAYLOAD {
+            return fail(format!("longest request {maximum}: expected 1MiB to {}", wire::MAX_PAYLOAD));
+        }
+        if !self.size.is_multiple_of(minimum) || i64::try_from(self.size.0).is_err() {
+            return fail(format!("size {}: expected a multiple of {minimum}, below 8EiB", self.size.0));
+        }
+        Ok(())
+    }
+
+    /// The transmission flags, for a client with structured replies or without.
+    pub(super) fn flags(&self, structured: bool) -> u16 {
+        use wire::flag;
+        let mut flags = flag::HAS_FLAGS | flag::SEND_FLUSH | flag::SEND_FUA | flag::CAN_MULTI_CONN | flag::SEND_CACHE;
+        if self.read_only {
+            flags |= flag::READ_ONLY;
+        } else {
+            flags |= flag::SEND_TRIM | flag::SEND_WRITE_ZEROES | flag::SEND_FAST_ZERO;
+        }
+        if self.rotational {
+            flags |= flag::ROTATIONAL;
+        }
+        if structured {
+            flags |= flag::SEND_DF;
+        }
+        flags
+    }
+}
