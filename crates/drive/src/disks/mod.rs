@@ -1,0 +1,440 @@
+//! Operations of any alignment on devices that want whole blocks; retries; faults on demand. A state machine: it says
+//! what to ask the kernel ([`Raw`]), and is told what came of it.
+//!
+//! An operation is a row of chunks, one in flight at a time. A chunk whose offset, length and memory suit the device goes
+//! straight to it; what is left at the edges goes through a bounce buffer: reads read whole blocks and copy out, writes
+//! read the blocks, change them, and write them back. While such a write is under way nobody else may write its blocks,
+//! or what they wrote would be undone.
+
+mod chunk;
+pub(crate) mod fault;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::VecDeque, io};
+
+use peryton_engine::{DeviceError, DeviceId, IoId};
+use peryton_units::Nanos;
+use serde::Serialize;
+
+use self::{
+    chunk::{Chunk, Stage},
+    fault::{Effect, Faults},
+};
+use crate::{
+    arena::{Arena, Memory},
+    backend::{Action, Backend, Operation},
+};
+
+/// What goes through a bounce buffer at once.
+const BOUNCE: u64 = 32 << 10;
+/// How many bounce buffers there are; operations that find none wait.
+const BOUNCES: u32 = 64;
+/// The longest write of zeros at once.
+pub(crate) const ZEROS: u64 = 1 << 20;
+/// A command that failed is tried so often before the engine hears of it. Disks retry for seconds by themselves; what
+/// is left are paths and controllers that come back.
+const ATTEMPTS: u8 = 3;
+/// A command that was interrupted, or found no resources, is tried so often.
+const INTERRUPTIONS: u8 = 100;
+
+/// What the kernel is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Read,
+    Write,
+    Sync,
+    /// Deallocate; reads as zeros.
+    Punch,
+    /// Zeros, allocated.
+    ZeroRange,
+}
+
+/// A command for the kernel; `slot` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Raw {
+    pub(crate) slot: u32,
+    pub(crate) device: DeviceId,
+    pub(crate) ask: Ask,
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    pub(crate) memory: Memory,
+}
+
+/// What a device wants and can.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ability {
+    /// Offsets and lengths must be multiples of it.
+    pub(crate) block: u64,
+    /// Memory must be aligned to it.
+    pub(crate) memory: u64,
+    pub(crate) punch: bool,
+    pub(crate) zero_range: bool,
+}
+
+/// What has happened to a device.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Health {
+    /// Commands that failed for good.
+    pub(crate) errors: u64,
+    /// Commands that were tried again.
+    pub(crate) retries: u64,
+    /// The last failure, in the system's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+}
+
+#[derive(Debug)]
+struct Job {
+    operation: Operation,
+    /// Bytes of it that are finished.
+    done: u64,
+    chunk: Chunk,
+    /// Bytes of the raw command in flight that have been transferred.
+    moved: u64,
+    attempts: u8,
+    interruptions: u8,
+    bounce: Option<u32>,
+}
+
+/// The devices of a volume, on the hither side of the kernel.
+#[derive(Debug)]
+pub(crate) struct Disks {
+    abilities: Vec<Ability>,
+    health: Vec<Health>,
+    jobs: Vec<Option<Job>>,
+    free: Vec<u32>,
+    in_flight: u32,
+    bounces: Arena,
+    free_bounces: Vec<u32>,
+    zeros: Arena,
+    /// Chunks of read-modify-write in flight or waiting; while there are none, nobody has to look for conflicts.
+    exclusive: u32,
+    /// Jobs whose next chunk waits for a bounce buffer or for blocks that another one holds.
+    waiting: VecDeque<u32>,
+    faults: Faults,
+    now: Nanos,
+    /// For the kernel.
+    pub(crate) raw: Vec<Raw>,
+    /// For the engine.
+    pub(crate) finished: Vec<(IoId, Result<(), DeviceError>)>,
+}
+
+impl Disks {
+    pub(crate) fn new(abilities: Vec<Ability>) -> io::Result<Disks> {
+        Ok(Disks {
+            health: vec![Health::default(); abilities.len()],
+            faults: Faults::default(),
+            abilities,
+            jobs: Vec::new(),
+            free: Vec::new(),
+            in_flight: 0,
+            bounces: Arena::new((u64::from(BOUNCES) * BOUNCE) as usize)?,
+            free_bounces: (0..BOUNCES).rev().collect(),
+            zeros: Arena::new(ZEROS as usize)?,
+            exclusive: 0,
+            waiting: VecDeque::new(),
+            now: Nanos::ZERO,
+            raw: Vec::new(),
+            finished: Vec::new(),
+        })
+    }
+
+    /// [`ZEROS`] bytes that are and stay zero.
+    pub(crate) fn zeros(&self) -> Memory {
+        self.zeros.at(0)
+    }
+
+    /// Memory that the kernel will often see.
+    pub(crate) fn arenas(&self) -> [&Arena; 2] {
+        [&self.bounces, &self.zeros]
+    }
+
+    pub(crate) fn health(&self) -> &[Health] {
+        &self.health
+    }
+
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    pub(crate) fn faults(&mut self) -> &mut Faults {
+        &mut self.faults
+    }
+
+    /// Tells the time, and begins what a fault has held back until now. Returns when the next such is due.
+    pub(crate) fn tick(&mut self, now: Nanos) -> Option<Nanos> {
+        self.now = now;
+        while let Some(slot) = self.faults.due(now) {
+            self.next_chunk(slot);
+        }
+        self.faults.next_due()
+    }
+
+    /// The kernel's answer: bytes transferred, or an error number below zero.
+    pub(crate) fn answered(&mut self, slot: u32, result: i32) {
+        let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
+        let (_, _, len, _) = job.raw(&self.bounces, &self.zeros);
+        let transfers = matches!(job.chunk.ask(), Ask::Read | Ask::Write);
+        match result {
+            0 if transfers => return self.failed(slot, libc::EIO),
+            result if result < 0 => return self.failed(slot, -result),
+            result if transfers => {
+                let block = self.abilities[job.operation.device.index()].block;
+                let moved = u64::from(result.unsigned_abs()).min(len);
+                if moved < len && moved < block {
+                    return self.failed(slot, libc::EIO);
+                }
+                // A transfer that stops within a block goes on from its start.
+                job.moved += if moved < len { moved - moved % block } else { moved };
+                if moved < len {
+                    return self.issue(slot);
+                }
+            }
+            _ => {}
+        }
+        self.step(slot);
+    }
+
+    /// A raw command has failed: once more, another way, or not at all.
+    fn failed(&mut self, slot: u32, errno: i32) {
+        let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
+        let device = job.operation.device.index();
+        let health = &mut self.health[device];
+        if matches!(errno, libc::EINTR | libc::EAGAIN | libc::ENOMEM) && job.interruptions < INTERRUPTIONS {
+            job.interruptions += 1;
+            return self.issue(slot);
+        }
+        let unsupported = matches!(errno, libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV | libc::EINVAL);
+        match job.chunk.ask() {
+            Ask::ZeroRange if unsupported => {
+                self.abilities[device].zero_range = false;
+                return self.next_chunk(slot);
+            }
+            Ask::Punch if unsupported => {
+                self.abilities[device].punch = false;
+                return self.next_chunk(slot);
+            }
+            _ => {}
+        }
+        job.attempts += 1;
+        if job.attempts < ATTEMPTS && errno != libc::ENOSPC {
+            health.retries += 1;
+            return self.issue(slot);
+        }
+        let error = io::Error::from_raw_os_error(errno);
+        let Operation { action, at, len, .. } = job.operation;
+        if action == Action::Discard {
+            tracing::debug!(device, at, len, %error, "a discard failed; it is only a hint");
+            return self.finish(slot, Ok(()));
+        }
+        tracing::warn!(device, ?action, at, len, %error, "device error");
+        health.errors += 1;
+        health.last_error = Some(error.to_string());
+        self.finish(slot, Err(DeviceError));
+    }
+
+    /// Takes the job out; its blocks and its bounce buffer are for others.
+    fn finish(&mut self, slot: u32, result: Result<(), DeviceError>) {
+        let job = self.jobs[slot as usize].take().expect("a job finishes once");
+        self.free.push(slot);
+        self.in_flight -= 1;
+        self.finished.push((job.operation.io, result));
+        self.exclusive -= u32::from(job.chunk.is_exclusive());
+        if let Some(bounce) = job.bounce {
+            self.free_bounces.push(bounce);
+        }
+        if !self.waiting.is_empty() {
+            self.wake();
+        }
+    }
+
+    /// The raw command in flight is done: the next one of the same chunk, or the next chunk.
+    fn step(&mut self, slot: u32) {
+        let job = self.jobs[slot as usize].as_mut().expect("a job that is stepped exists");
+        job.moved = 0;
+        (job.attempts, job.interruptions) = (0, 0);
+        if let Chunk::Bounced { from, to, begin, end, block, stage } = job.chunk {
+            let bounce = job.bounce.expect("a bounced chunk in flight has a buffer");
+            let inner = self.bounces.at((u64::from(bounce) * BOUNCE + begin - from) as usize);
+            let len = (end - begin) as usize;
+            let data = job.memory_at(job.done, &self.zeros);
+            let next = match stage {
+                Stage::Read => {
+                    // SAFETY: the bounce buffer is this job's, and the operation's memory is its too; both have `len`
+                    // bytes there, and no command on them is in flight.
+                    unsafe { data.slice_mut(len).copy_from_slice(inner.slice(len)) };
+                    None
+                }
+                Stage::Head => Some(Chunk::after_head(from, to, end, block)),
+                Stage::Tail => Some(Stage::Write),
+                Stage::Write => None,
+            };
+            if next == Some(Stage::Write) {
+                // SAFETY: as above.
+                unsafe { inner.slice_mut(len).copy_from_slice(data.slice(len)) };
+            }
+            if let Some(stage) = next {
+                job.chunk = Chunk::Bounced { from, to, begin, end, block, stage };
+                return self.issue(slot);
+            }
+        }
+        job.done += job.chunk.advances();
+        if job.done >= job.operation.len {
+            return self.finish(slot, Ok(()));
+        }
+        self.next_chunk(slot);
+    }
+
+    /// Plans the next chunk and begins it, if nothing stands in its way.
+    fn next_chunk(&mut self, slot: u32) {
+        let job = self.jobs[slot as usize].as_mut().expect("a job that goes on exists");
+        let before = job.chunk;
+        let ability = &self.abilities[job.operation.device.index()];
+        let Some(chunk) = Chunk::plan(&job.operation, job.done, ability, job.memory_at(job.done, &self.zeros)) else {
+            return self.finish(slot, Ok(()));
+        };
+        job.chunk = chunk;
+        job.moved = 0;
+        self.exclusive -= u32::from(before.is_exclusive());
+        self.exclusive += u32::from(chunk.is_exclusive());
+        if let Some(bounce) = job.bounce.take() {
+            self.free_bounces.push(bounce);
+        }
+        let blocked = self.exclusive > 0 && (self.conflicts(slot) || self.waiting.iter().any(|s| self.meets(*s, slot)));
+        // What the chunk before held may be what others wait for.
+        let held = before.is_exclusive() || matches!(before, Chunk::Bounced { .. });
+        if blocked || (chunk.bounces() && self.free_bounces.is_empty()) {
+            self.waiting.push_back(slot);
+        } else {
+            self.begin(slot);
+        }
+        if held && !self.waiting.is_empty() {
+            self.wake();
+        }
+    }
+
+    /// Whether two chunks may not be in flight together: both change blocks of one device, and one of them reads those
+    /// blocks first.
+    fn meets(&self, one: u32, other: u32) -> bool {
+        let (Some(one), Some(other)) = (&self.jobs[one as usize], &self.jobs[other as usize]) else { return false };
+        one.operation.device == other.operation.device
+            && (one.chunk.is_exclusive() || other.chunk.is_exclusive())
+            && one.chunk.overlaps(&other.chunk)
+    }
+
+    /// Whether a chunk in flight stands in the way of this one.
+    fn conflicts(&self, slot: u32) -> bool {
+        (0..self.jobs.len() as u32).any(|other| other != slot && !self.waiting.contains(&other) && self.meets(slot, other))
+    }
+
+    /// Begins those of the waiting chunks that can begin now, none before an earlier one that it would meet.
+    fn wake(&mut self) {
+        let mut index = 0;
+        while let Some(slot) = self.waiting.get(index).copied() {
+            let job = self.jobs[slot as usize].as_ref().expect("a job that waits exists");
+            let short = job.chunk.bounces() && self.free_bounces.is_empty();
+            let behind = self.waiting.iter().take(index).any(|earlier| self.meets(*earlier, slot));
+            if short || behind || self.conflicts(slot) {
+                index += 1;
+                continue;
+            }
+            self.waiting.remove(index);
+            self.begin(slot);
+        }
+    }
+
+    /// Gives the chunk its bounce buffer and issues its first command.
+    fn begin(&mut self, slot: u32) {
+        let job = self.jobs[slot as usize].as_mut().expect("a job that begins exists");
+        if let Chunk::Bounced { from, begin, end, stage, .. } = job.chunk {
+            let bounce = self.free_bounces.pop().expect("a chunk begins when there is a buffer for it");
+            job.bounce = Some(bounce);
+            if stage == Stage::Write {
+                // Whole blocks from memory that the device cannot read.
+                let inner = self.bounces.at((u64::from(bounce) * BOUNCE + begin - from) as usize);
+                let (data, len) = (job.memory_at(job.done, &self.zeros), (end - begin) as usize);
+                // SAFETY: the bounce buffer is free, the operation's memory is its own.
+                unsafe { inner.slice_mut(len).copy_from_slice(data.slice(len)) };
+            }
+        }
+        self.issue(slot);
+    }
+
+    /// Asks the kernel for what the job's chunk needs next, from where it stopped.
+    #[inline]
+    fn issue(&mut self, slot: u32) {
+        let job = self.jobs[slot as usize].as_ref().expect("a job that is issued exists");
+        let (ask, at, len, memory) = job.raw(&self.bounces, &self.zeros);
+        self.raw.push(Raw { slot, device: job.operation.device, ask, at, len, memory });
+    }
+}
+
+impl Job {
+    /// Where the operation's data is, `done` bytes in; zeros come from one place.
+    fn memory_at(&self, done: u64, zeros: &Arena) -> Memory {
+        match self.operation.action {
+            Action::Zero => zeros.at(0),
+            _ => self.operation.memory.add(done as usize),
+        }
+    }
+
+    /// The raw command of the chunk's stage, or what is left of it.
+    #[inline]
+    fn raw(&self, bounces: &Arena, zeros: &Arena) -> (Ask, u64, u64, Memory) {
+        let (at, len, memory) = match self.chunk {
+            Chunk::None | Chunk::Flush => (0, 0, Memory::NONE),
+            Chunk::Direct { at, len, .. } => (at, len, self.memory_at(self.done, zeros)),
+            Chunk::Bounced { from, to, block, stage, .. } => {
+                let start = u64::from(self.bounce.expect("a bounced chunk in flight has a buffer")) * BOUNCE;
+                let (at, len) = match stage {
+                    Stage::Head => (from, block),
+                    Stage::Tail => (to - block, block),
+                    Stage::Read | Stage::Write => (from, to - from),
+                };
+                (at, len, bounces.at((start + at - from) as usize))
+            }
+        };
+        (self.chunk.ask(), at + self.moved, len - self.moved, memory.add(self.moved as usize))
+    }
+}
+
+impl Backend for Disks {
+    #[inline]
+    fn start(&mut self, operation: Operation) {
+        let job = Job {
+            operation,
+            done: 0,
+            chunk: Chunk::None,
+            moved: 0,
+            attempts: 0,
+            interruptions: 0,
+            bounce: None,
+        };
+        self.in_flight += 1;
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.jobs[slot as usize] = Some(job);
+                slot
+            }
+            None => {
+                self.jobs.push(Some(job));
+                self.jobs.len() as u32 - 1
+            }
+        };
+        match self.faults.effect(&operation) {
+            None => self.next_chunk(slot),
+            Some(Effect::Fail) => {
+                let health = &mut self.health[operation.device.index()];
+                health.errors += 1;
+                health.last_error = Some("a failure that was asked for".to_owned());
+                self.finish(slot, Err(DeviceError));
+            }
+            Some(Effect::Lag(lag)) => self.faults.hold(slot, self.now.saturating_add(lag)),
+        }
+    }
+
+    fn standby(&mut self, _device: DeviceId) {
+        // Files and most block devices manage their own power; `hdparm -S` does it for disks.
+    }
+}

@@ -1,0 +1,228 @@
+use peryton_units::Nanos;
+use proptest::prelude::*;
+
+use super::{
+    fault::{Effect, Fault, Only},
+    *,
+};
+
+const SIZE: usize = 64 << 10;
+
+/// A disk that takes whole blocks only, in any order, sometimes a part, sometimes not at all.
+struct Kernel {
+    data: Vec<u8>,
+    ability: Ability,
+    in_flight: Vec<Raw>,
+}
+
+impl Kernel {
+    /// Carries out the `pick`th command in flight.
+    fn answer(&mut self, disks: &mut Disks, pick: usize, mood: u8) {
+        let raw = self.in_flight.swap_remove(pick % self.in_flight.len());
+        let Ability { block, memory, .. } = self.ability;
+        let (at, len) = (raw.at as usize, raw.len as usize);
+        if raw.ask != Ask::Sync {
+            assert!(raw.at % block == 0 && raw.len % block == 0 && raw.len > 0, "{raw:?}");
+            assert!(at + len <= SIZE);
+        }
+        match mood {
+            0 => return disks.answered(raw.slot, -libc::EINTR),
+            1 if matches!(raw.ask, Ask::ZeroRange | Ask::Punch) => return disks.answered(raw.slot, -libc::EOPNOTSUPP),
+            _ => {}
+        }
+        let len = if mood == 2 && raw.len > block { len / 2 } else { len };
+        match raw.ask {
+            Ask::Read | Ask::Write => {
+                assert_eq!(raw.memory.address() as u64 % memory, 0, "{raw:?}");
+                if raw.ask == Ask::Read {
+                    unsafe { raw.memory.slice_mut(len) }.copy_from_slice(&self.data[at..at + len]);
+                } else {
+                    self.data[at..at + len].copy_from_slice(unsafe { raw.memory.slice(len) });
+                }
+                disks.answered(raw.slot, len as i32);
+            }
+            Ask::Sync => disks.answered(raw.slot, 0),
+            Ask::Punch | Ask::ZeroRange => {
+                self.data[at..at + raw.len as usize].fill(0);
+                disks.answered(raw.slot, 0);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    action: u8,
+    at: usize,
+    len: usize,
+    skew: usize,
+    pick: usize,
+    mood: u8,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    // Many operations meet in few blocks; some are long enough for several chunks.
+    let at = prop_oneof![4 => 0..3 * 4096_usize, 1 => 0..SIZE - 1];
+    let len = prop_oneof![4 => 1..2000_usize, 2 => Just(512), 2 => Just(4096), 1 => 1..SIZE];
+    let step = (0..10_u8, at, len, 0..5000_usize, any::<usize>(), 0..30_u8);
+    prop::collection::vec(step, 1..120).prop_map(|steps| {
+        let step = |(action, at, len, skew, pick, mood)| Step { action, at, len, skew, pick, mood };
+        steps.into_iter().map(step).collect()
+    })
+}
+
+struct Running {
+    io: u32,
+    action: Action,
+    at: usize,
+    len: usize,
+    memory: Vec<u8>,
+    skew: usize,
+    expected: Vec<u8>,
+}
+
+fn run(steps: Vec<Step>, ability: Ability) {
+    let mut disks = Disks::new(vec![ability]).unwrap();
+    let mut kernel = Kernel { data: vec![0; SIZE], ability, in_flight: Vec::new() };
+    let mut plain = vec![0_u8; SIZE];
+    let mut running: Vec<Running> = Vec::new();
+    let mut settle = |disks: &mut Disks, running: &mut Vec<Running>| {
+        for (io, result) in disks.finished.drain(..) {
+            let index = running.iter().position(|r| r.io == io.0).expect("it was begun, and not yet finished");
+            let done = running.swap_remove(index);
+            assert_eq!(result, Ok(()));
+            if done.action == Action::Read {
+                assert_eq!(&done.memory[done.skew..done.skew + done.len], done.expected, "read of {} at {}", done.len, done.at);
+            }
+        }
+    };
+    for (number, step) in steps.into_iter().enumerate() {
+        let Step { action, at, len, skew, pick, mood } = step;
+        let len = len.min(SIZE - at);
+        let action = match action {
+            0..4 => Action::Write,
+            4..7 => Action::Read,
+            7 => Action::Zero,
+            8 => Action::Flush,
+            _ => Action::Discard,
+        };
+        // The engine keeps operations on the same bytes apart, and nobody reads what was discarded.
+        let apart = |other: &Running| {
+            let reads = action == Action::Read && other.action == Action::Read;
+            reads || other.at + other.len <= at || at + len <= other.at
+        };
+        if action != Action::Discard && running.iter().all(apart) {
+            let mut memory = vec![0; skew + len];
+            let mut expected = Vec::new();
+            match action {
+                Action::Write => {
+                    memory.iter_mut().enumerate().for_each(|(i, byte)| *byte = (number * 31 + i) as u8 | 1);
+                    plain[at..at + len].copy_from_slice(&memory[skew..]);
+                }
+                Action::Read => expected = plain[at..at + len].to_vec(),
+                Action::Zero => plain[at..at + len].fill(0),
+                Action::Flush | Action::Discard => {}
+            }
+            let (at64, len64) = if action == Action::Flush { (0, 0) } else { (at as u64, len as u64) };
+            let place = Memory::of(&mut memory[skew..]);
+            let io = IoId(number as u32);
+            let operation =
+                Operation { io, device: DeviceId(0), action, at: at64, len: len64, memory: place };
+            let flush = action == Action::Flush;
+            let (at, len) = if flush { (0, 0) } else { (at, len) };
+            running.push(Running { io: io.0, action, at, len, memory, skew, expected });
+            disks.start(operation);
+            kernel.in_flight.append(&mut disks.raw);
+            settle(&mut disks, &mut running);
+        }
+        if !kernel.in_flight.is_empty() && pick % 3 != 0 {
+            kernel.answer(&mut disks, pick, mood);
+            kernel.in_flight.append(&mut disks.raw);
+            settle(&mut disks, &mut running);
+        }
+    }
+    while !kernel.in_flight.is_empty() {
+        kernel.answer(&mut disks, 0, 9);
+        kernel.in_flight.append(&mut disks.raw);
+        settle(&mut disks, &mut running);
+    }
+    assert!(running.is_empty() && disks.in_flight() == 0, "everything that was begun must finish");
+    assert_eq!(disks.free_bounces.len(), BOUNCES as usize, "bounce buffers come back");
+    assert_eq!(disks.exclusive, 0);
+    assert!(kernel.data == plain, "the device must hold what was written");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// The fear: two writes to different bytes of one block, one undone by the other.
+    #[test]
+    fn writes_to_one_block_do_not_undo_each_other(
+        steps in steps(), block in prop_oneof![Just(512_u64), Just(4096)], memory in prop_oneof![Just(4_u64), Just(512)],
+        zero_range in any::<bool>(), punch in any::<bool>(),
+    ) {
+        run(steps, Ability { block, memory, punch, zero_range });
+    }
+
+    /// Buffered files take anything as it is.
+    #[test]
+    fn any_alignment_on_a_file_that_takes_any(steps in steps()) {
+        run(steps, Ability { block: 1, memory: 1, punch: true, zero_range: true });
+    }
+}
+
+const PLAIN: Ability = Ability { block: 512, memory: 512, punch: true, zero_range: true };
+
+fn operation(io: u32, action: Action, at: u64, len: u64, memory: Memory) -> Operation {
+    Operation { io: IoId(io), device: DeviceId(0), action, at, len, memory }
+}
+
+#[test]
+fn a_failing_device_is_asked_again_but_not_for_ever() {
+    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let memory = disks.zeros();
+    disks.start(operation(7, Action::Read, 0, 4096, memory));
+    let mut asked = 0;
+    while let Some(raw) = disks.raw.pop() {
+        asked += 1;
+        disks.answered(raw.slot, -libc::EIO);
+    }
+    assert_eq!(asked, u32::from(ATTEMPTS));
+    assert_eq!(disks.finished, [(IoId(7), Err(DeviceError))]);
+    assert_eq!((disks.health()[0].errors, disks.health()[0].retries), (1, u64::from(ATTEMPTS) - 1));
+}
+
+#[test]
+fn a_device_that_is_interrupted_for_ever_fails_in_the_end() {
+    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let memory = disks.zeros();
+    disks.start(operation(7, Action::Write, 0, 4096, memory));
+    for _ in 0..1000 {
+        let Some(raw) = disks.raw.pop() else { break };
+        disks.answered(raw.slot, -libc::EAGAIN);
+    }
+    assert_eq!(disks.finished, [(IoId(7), Err(DeviceError))]);
+}
+
+#[test]
+fn faults_befall_whom_they_should() {
+    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let memory = disks.zeros();
+    let fail = Fault { device: 0, only: Some(Only::Writes), from: 4096, to: 8192, times: Some(1), effect: Effect::Fail };
+    disks.faults().add(fail);
+    disks.start(operation(1, Action::Write, 0, 4096, memory));
+    disks.start(operation(2, Action::Read, 4096, 4096, memory));
+    assert_eq!((disks.raw.len(), disks.finished.len()), (2, 0));
+    disks.start(operation(3, Action::Write, 4096, 4096, memory));
+    assert_eq!(disks.finished, [(IoId(3), Err(DeviceError))]);
+    disks.start(operation(4, Action::Write, 4096, 4096, memory));
+    assert_eq!(disks.raw.len(), 3, "it was for one command");
+    let lag = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Lag(Nanos(500)) };
+    disks.faults().add(lag);
+    assert_eq!(disks.tick(Nanos(1000)), None);
+    disks.start(operation(5, Action::Read, 0, 512, memory));
+    assert_eq!(disks.raw.len(), 3);
+    assert_eq!(disks.tick(Nanos(1499)), Some(Nanos(1500)));
+    assert_eq!(disks.tick(Nanos(1500)), None);
+    assert_eq!(disks.raw.len(), 4);
+}
