@@ -50,6 +50,7 @@ mod handshake;
 mod output;
 mod reply;
 mod request;
+mod tls;
 mod transmission;
 pub mod wire;
 
@@ -58,3 +59,4 @@ pub use export::{BlockSizes, Export, ExportError};
 pub use output::{Output, Piece};
 pub use reply::Run;
 pub use request::{Command, Cookie, Errno, ProtocolError, Request};
+pub use tls::{TlsError, TlsServer, TlsSession};
