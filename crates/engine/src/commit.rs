@@ -1,65 +1,30 @@
 //! The commit phase: map updates are gathered, and made durable together in an order that never lets the map point to
 //! data that is not there, nor a place be reused while the durable map still points to it.
 //!
-//! A commit runs `Idle → FlushingData → WritingJournal → FlushingJournal → Idle`. The journal is a ring on the fast
-//! device; when half of it is used, the whole map is written out as a checkpoint on both devices, so that either can
-//! tell what was where.
+//! A commit runs `Idle → FlushingData → WritingJournal → FlushingJournal → Idle`. The journal is a ring, as a rule the
+//! same on both devices; when half of it is used, the whole map as it is durable is written out as a checkpoint, again on both, so
+//! that either can tell what was where. A checkpoint runs `Entries → FlushingEntries → Header → FlushingHeader` beside the
+//! commits, and the part of the ring that it covers is free after that.
 
 use peryton_units::{Bytes, Nanos};
+use rustc_hash::FxHashMap;
 
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
-    core::{Core, Purpose, RequestIndex},
+    core::{Core, InFlight, Purpose, RequestIndex},
     extent_map::Place,
+    metadata::{
+        VolumeId,
+        block::BLOCK,
+        checkpoint,
+        image::Entry,
+        journal::{self, UPDATES_PER_BLOCK, commit_bytes},
+        layout::MetadataLayout,
+    },
 };
 
-/// One block of metadata: a device sector or flash page, written as a whole.
-pub(crate) const BLOCK: u64 = 4096;
-/// A map update in the journal: extent, place, flags, sequence.
-const UPDATE_BYTES: u64 = 16;
-/// A journal block begins with a checksum, its sequence and the count of its updates.
-const UPDATES_PER_BLOCK: u64 = (BLOCK - 32) / UPDATE_BYTES;
-/// A map entry in a checkpoint.
-const ENTRY_BYTES: u64 = 8;
 /// A checkpoint goes out in writes of this size, one in flight per device, so that it does not crowd out the host.
-const CHECKPOINT_CHUNK: u64 = 256 << 10;
-/// The ring's size is that of a checkpoint within these bounds: writing the map costs about as much as the updates
-/// that led to it.
-const SMALLEST_JOURNAL: u64 = 8 << 20;
-const LARGEST_JOURNAL: u64 = 64 << 20;
-/// Data begins at a multiple of this, so that extents are aligned with flash blocks and stripes.
-const DATA_ALIGNMENT: u64 = 1 << 20;
-
-/// Where the metadata lies: superblock, journal, checkpoints A and B; data; a copy of the superblock at the end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MetadataLayout {
-    journal_bytes: u64,
-    checkpoint_bytes: u64,
-    pub(crate) data_at: Bytes,
-}
-
-impl MetadataLayout {
-    /// For a map of `entries` entries.
-    pub(crate) fn new(entries: u64) -> MetadataLayout {
-        let checkpoint_bytes = (entries * ENTRY_BYTES).next_multiple_of(BLOCK) + BLOCK;
-        let journal_bytes = checkpoint_bytes.next_multiple_of(BLOCK).clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL);
-        let end = BLOCK + journal_bytes + 2 * checkpoint_bytes;
-        MetadataLayout { journal_bytes, checkpoint_bytes, data_at: Bytes(end.next_multiple_of(DATA_ALIGNMENT)) }
-    }
-
-    /// What a device needs for `data` bytes of data.
-    pub(crate) fn device_bytes(&self, data: Bytes) -> Bytes {
-        self.data_at + data + Bytes(BLOCK)
-    }
-
-    fn journal_at(&self, used: u64) -> Bytes {
-        Bytes(BLOCK + used)
-    }
-
-    fn checkpoint_at(&self, which: u64) -> Bytes {
-        Bytes(BLOCK + self.journal_bytes + which * self.checkpoint_bytes)
-    }
-}
+const CHECKPOINT_CHUNK: u64 = checkpoint::PIECE;
 
 /// Who waits for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,14 +47,23 @@ pub(crate) struct Freed {
 enum Phase {
     Idle,
     FlushingData { left: u32 },
-    WritingJournal,
-    FlushingJournal,
+    WritingJournal { left: u32 },
+    FlushingJournal { left: u32 },
+}
+
+/// A change of the map: the state of an extent, not the step to it.
+#[derive(Clone, Copy, Debug)]
+struct Update {
+    extent: u32,
+    entry: Entry,
+    /// Counts updates.
+    sequence: u64,
 }
 
 /// What one commit makes durable.
 #[derive(Debug, Default)]
 struct Batch {
-    updates: u64,
+    updates: Vec<Update>,
     freed: Vec<Freed>,
     waiters: Vec<Waiter>,
     /// When its first update came.
@@ -97,8 +71,9 @@ struct Batch {
 }
 
 impl Batch {
+    /// Adds what came later.
     fn append(&mut self, other: &mut Batch) {
-        self.updates += std::mem::take(&mut other.updates);
+        self.updates.append(&mut other.updates);
         self.freed.append(&mut other.freed);
         self.waiters.append(&mut other.waiters);
         self.since = match (self.since, other.since.take()) {
@@ -108,13 +83,25 @@ impl Batch {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CheckpointPhase {
+    Entries,
+    FlushingEntries,
+    Header,
+    FlushingHeader,
+}
+
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug)]
 struct Checkpoint {
-    /// Bytes written so far, and chunks in flight, on the fast and the slow device.
+    header: checkpoint::Header,
+    phase: CheckpointPhase,
+    /// Bytes of entries written so far on the fast and the slow device, and commands in flight.
     written: [u64; 2],
     in_flight: u32,
     failed: bool,
+    /// How much of the ring the checkpoint makes free.
+    covers: u64,
 }
 
 /// What a finished commit hands back.
@@ -125,55 +112,115 @@ pub(crate) struct Committed {
     pub(crate) failed: bool,
 }
 
+/// What is known of the volume on the devices; a simulated one has none.
+#[derive(Debug)]
+pub(crate) struct Durable {
+    pub(crate) volume: VolumeId,
+    pub(crate) image: Vec<Entry>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Journal {
     layout: MetadataLayout,
     fast: DeviceId,
     slow: DeviceId,
+    /// How many entries the map has.
+    entries: u32,
+    durable: Option<Durable>,
     phase: Phase,
     gathering: Batch,
     /// Updates that say that the slow device now has what the fast one had. They wait until the slow device is flushed,
-    /// and a host flush alone does not flush it for them: until then the fast device keeps the data. The journal records
-    /// the state of an extent, not the change, so that one that is updated again meanwhile is simply later.
+    /// and a host flush alone does not flush it for them: until then the fast device keeps the data.
     homebound: Batch,
+    /// For each extent in `homebound` its latest update of either kind: one that was overtaken must not be committed
+    /// after the one that overtook it.
+    latest: FxHashMap<u32, u64>,
     committing: Batch,
     failed: bool,
+    /// The commit under way goes to both devices.
+    mirrors: bool,
     /// Another commit has to follow the one under way, or the next has to take the homebound updates along.
     wanted: bool,
     wanted_all: bool,
-    /// Bytes of the ring written since the last checkpoint, and where the next block goes.
+    /// Counts updates.
+    sequence: u64,
+    /// The number of the next commit, and how often it has been tried.
+    next_commit: u64,
+    attempt: u32,
+    last_commit: u64,
+    /// Bytes of the ring that are needed until the next checkpoint, and where the next commit goes.
     used: u64,
     next: u64,
     checkpoint: Option<Checkpoint>,
-    /// Which of A and B the next checkpoint overwrites.
-    checkpoint_turn: u64,
+    /// The number of the last checkpoint.
+    checkpoint_number: u64,
 }
 
 impl Journal {
-    pub(crate) fn new(layout: MetadataLayout, fast: DeviceId, slow: DeviceId) -> Journal {
+    pub(crate) fn new(layout: MetadataLayout, fast: DeviceId, slow: DeviceId, entries: u32) -> Journal {
         Journal {
             layout,
             fast,
             slow,
+            entries,
+            durable: None,
             phase: Phase::Idle,
             gathering: Batch::default(),
             homebound: Batch::default(),
+            latest: FxHashMap::default(),
             committing: Batch::default(),
             failed: false,
+            mirrors: true,
             wanted: false,
             wanted_all: false,
+            sequence: 0,
+            next_commit: 1,
+            attempt: 0,
+            last_commit: 0,
             used: 0,
             next: 0,
             checkpoint: None,
-            checkpoint_turn: 0,
+            checkpoint_number: 0,
+        }
+    }
+
+    /// Goes on where the volume was left: right after the checkpoint with this header, which holds `durable`.
+    pub(crate) fn resume(&mut self, durable: Durable, header: &checkpoint::Header) {
+        self.durable = Some(durable);
+        self.next_commit = header.first_commit;
+        self.last_commit = header.last_commit;
+        self.next = header.journal_at;
+        self.checkpoint_number = header.number;
+    }
+
+    /// The header of a checkpoint that is written now, with no commit under way.
+    pub(crate) fn next_header(&self) -> checkpoint::Header {
+        checkpoint::Header {
+            number: self.checkpoint_number + 1,
+            last_commit: self.last_commit,
+            first_commit: self.next_commit,
+            journal_at: self.next,
+            entries: self.entries,
         }
     }
 
     /// The map has changed. `homebound`: because the slow device has the extent's data now.
     #[inline]
-    pub(crate) fn update(&mut self, core: &mut Core, now: Nanos, homebound: bool) {
-        let batch = if homebound { &mut self.homebound } else { &mut self.gathering };
-        batch.updates += 1;
+    pub(crate) fn update(&mut self, core: &mut Core, now: Nanos, extent: u32, entry: Entry, homebound: bool) {
+        self.sequence += 1;
+        let update = Update { extent, entry, sequence: self.sequence };
+        let batch = if homebound {
+            self.latest.insert(extent, self.sequence);
+            &mut self.homebound
+        } else {
+            if !self.latest.is_empty()
+                && let Some(latest) = self.latest.get_mut(&extent)
+            {
+                *latest = self.sequence;
+            }
+            &mut self.gathering
+        };
+        batch.updates.push(update);
         if batch.since.is_none() {
             batch.since = Some(now);
             core.due(now.saturating_add(core.tuning.commit_interval));
@@ -203,7 +250,7 @@ impl Journal {
 
     /// Whether the next commit should not wait: a block is full.
     pub(crate) fn block_is_full(&self) -> bool {
-        self.gathering.updates + self.homebound.updates >= UPDATES_PER_BLOCK
+        (self.gathering.updates.len() + self.homebound.updates.len()) as u64 >= UPDATES_PER_BLOCK
     }
 
     /// Whether the whole map is being written out.
@@ -235,6 +282,9 @@ impl Journal {
         // Data before map: what the updates point to must be durable before they are.
         let flushes_slow = self.wanted_all || core.is_unflushed_by_host(self.slow);
         if flushes_slow {
+            let latest = &self.latest;
+            self.homebound.updates.retain(|update| latest.get(&update.extent) == Some(&update.sequence));
+            self.latest.clear();
             self.committing.append(&mut self.homebound);
             self.wanted_all = false;
         }
@@ -247,62 +297,93 @@ impl Journal {
     /// A command of the commit under way has completed.
     pub(crate) fn step(&mut self, core: &mut Core, failed: bool, out: &mut Commands) -> Option<Committed> {
         self.failed |= failed;
-        match self.phase {
-            Phase::FlushingData { left } if left > 1 => {
-                self.phase = Phase::FlushingData { left: left - 1 };
-                None
-            }
-            Phase::FlushingData { .. } if self.failed => Some(self.end(core)),
-            Phase::FlushingData { .. } => self.write_journal(core, out),
-            Phase::WritingJournal if self.failed => Some(self.end(core)),
-            Phase::WritingJournal => {
-                self.phase = Phase::FlushingJournal;
-                if core.flush_if_needed(self.fast, Purpose::Commit, out) { None } else { Some(self.end(core)) }
-            }
-            Phase::FlushingJournal => Some(self.end(core)),
+        let left = match &mut self.phase {
+            Phase::FlushingData { left } | Phase::WritingJournal { left } | Phase::FlushingJournal { left } => left,
             Phase::Idle => unreachable!("a commit step completed while no commit was under way"),
+        };
+        *left -= 1;
+        if *left > 0 {
+            return None;
+        }
+        match self.phase {
+            _ if self.failed => Some(self.end(core)),
+            Phase::FlushingData { .. } => self.write_journal(core, out),
+            Phase::WritingJournal { .. } => {
+                let mut left = u32::from(core.flush_if_needed(self.fast, Purpose::Commit, out));
+                left += u32::from(self.mirrors && core.flush_if_needed(self.slow, Purpose::Commit, out));
+                self.phase = Phase::FlushingJournal { left };
+                if left > 0 { None } else { Some(self.end(core)) }
+            }
+            _ => Some(self.end(core)),
         }
     }
 
     fn write_journal(&mut self, core: &mut Core, out: &mut Commands) -> Option<Committed> {
-        if self.committing.updates == 0 {
+        if self.committing.updates.is_empty() {
             return Some(self.end(core));
         }
-        self.phase = Phase::WritingJournal;
-        let len = self.committing.updates.div_ceil(UPDATES_PER_BLOCK) * BLOCK;
-        let len = len.min(self.layout.journal_bytes);
-        if self.next + len > self.layout.journal_bytes {
-            self.next = 0;
+        let len = commit_bytes(self.committing.updates.len() as u64);
+        let (at, wasted) = self.place(len);
+        if self.used + wasted + len > self.layout.journal_bytes {
+            // More came together than the ring holds until the next checkpoint: that comes first.
+            self.failed = true;
+            return Some(self.end(core));
         }
-        let at = self.layout.journal_at(self.next);
-        self.next += len;
-        self.used += len;
-        core.write((self.fast, at), Bytes(len), Buffer::Metadata, Purpose::Commit, Cause::Metadata, out);
+        self.attempt += 1;
+        self.mirrors = core.tuning.mirror_journal;
+        let copies = 1 + usize::from(self.mirrors);
+        for device in &[self.fast, self.slow][..copies] {
+            let place = (*device, self.layout.journal_at(at));
+            core.write(place, Bytes(len), Buffer::Metadata, Purpose::Commit, Cause::Metadata, out);
+        }
+        self.phase = Phase::WritingJournal { left: copies as u32 };
         None
+    }
+
+    /// Where in the ring a commit of `len` bytes goes, and how much of the ring's end is left unused by that.
+    fn place(&self, len: u64) -> (u64, u64) {
+        let rest = self.layout.journal_bytes - self.next;
+        if len <= rest { (self.next, 0) } else { (0, rest) }
     }
 
     fn end(&mut self, core: &mut Core) -> Committed {
         self.phase = Phase::Idle;
         let mut batch = std::mem::take(&mut self.committing);
         if !self.failed {
-            core.ledger.commits += u64::from(batch.updates > 0);
-            core.ledger.map_updates += batch.updates;
+            if !batch.updates.is_empty() {
+                let len = commit_bytes(batch.updates.len() as u64);
+                let (at, wasted) = self.place(len);
+                self.next = at + len;
+                self.used += wasted + len;
+                self.last_commit = self.next_commit;
+                self.next_commit += 1;
+                self.attempt = 0;
+                core.ledger.commits += 1;
+                core.ledger.map_updates += batch.updates.len() as u64;
+            }
+            if let Some(durable) = &mut self.durable {
+                for update in &batch.updates {
+                    durable.image[update.extent as usize] = update.entry;
+                }
+            }
             return Committed { freed: batch.freed, waiters: batch.waiters, failed: false };
         }
-        // Nothing of it is durable: it all goes into the next commit. Host flushes are told; moves wait on. Which of it
-        // was homebound is forgotten, so the next commit flushes the slow device.
+        // Nothing of it is known to be durable: it all goes into the next commit, which has the same number, before what
+        // has come since. Host flushes are told; moves wait on. Which of it was homebound is forgotten, so the next
+        // commit flushes the slow device.
         self.wanted_all = true;
         let (flushes, moves) = batch.waiters.drain(..).partition(|waiter| matches!(waiter, Waiter::Flush(_)));
         batch.waiters = moves;
-        self.gathering.append(&mut batch);
+        batch.append(&mut self.gathering);
+        self.gathering = batch;
         Committed { freed: Vec::new(), waiters: flushes, failed: true }
     }
 
-    /// Whether the ring has no room until the checkpoint under way is done.
+    /// Whether the ring has no room until a checkpoint is done.
     fn ring_is_full(&self) -> bool {
-        let updates = self.gathering.updates + self.homebound.updates;
-        let len = updates.div_ceil(UPDATES_PER_BLOCK) * BLOCK;
-        self.checkpoint.is_some() && self.used + len > self.layout.journal_bytes
+        let len = commit_bytes((self.gathering.updates.len() + self.homebound.updates.len()) as u64);
+        let (_, wasted) = self.place(len);
+        self.used > 0 && self.used + wasted + len > self.layout.journal_bytes
     }
 
     /// Whether another commit has to follow at once.
@@ -330,44 +411,111 @@ impl Journal {
 
     // Checkpoints.
 
-    /// Starts writing the whole map out if half of the ring is used.
+    /// Starts writing the whole map out if half of the ring is used and no commit is under way.
     pub(crate) fn checkpoint_if_needed(&mut self, core: &mut Core, out: &mut Commands) {
-        if self.checkpoint.is_none() && self.used * 2 > self.layout.journal_bytes {
-            self.checkpoint = Some(Checkpoint { written: [0, 0], in_flight: 0, failed: false });
-            for device in 0..2 {
-                self.next_chunk(device, core, out);
-            }
+        let needed = self.used * 2 > self.layout.journal_bytes || self.ring_is_full();
+        if self.checkpoint.is_some() || self.phase != Phase::Idle || !needed {
+            return;
+        }
+        self.checkpoint = Some(Checkpoint {
+            header: self.next_header(),
+            phase: CheckpointPhase::Entries,
+            written: [0, 0],
+            in_flight: 0,
+            failed: false,
+            covers: self.used,
+        });
+        for device in 0..2 {
+            self.next_chunk(device, core, out);
         }
     }
 
     fn next_chunk(&mut self, device: usize, core: &mut Core, out: &mut Commands) {
-        let total = self.layout.checkpoint_bytes;
+        let total = self.layout.checkpoint_bytes - BLOCK;
         let checkpoint = self.checkpoint.as_mut().expect("a chunk is written only while a checkpoint is under way");
         let len = CHECKPOINT_CHUNK.min(total - checkpoint.written[device]);
         if len == 0 || checkpoint.failed {
             return;
         }
-        let at = self.layout.checkpoint_at(self.checkpoint_turn) + Bytes(checkpoint.written[device]);
+        let at = self.layout.checkpoint_at(checkpoint.header.which()) + Bytes(BLOCK + checkpoint.written[device]);
         checkpoint.written[device] += len;
         checkpoint.in_flight += 1;
         let id = [self.fast, self.slow][device];
         core.write((id, at), Bytes(len), Buffer::Metadata, Purpose::Checkpoint, Cause::Metadata, out);
     }
 
-    /// A chunk has been written. The ring is free again once all are and the flush of the next commit covers them.
-    pub(crate) fn checkpoint_step(&mut self, core: &mut Core, device: DeviceId, failed: bool, out: &mut Commands) {
+    /// A command of the checkpoint has completed. Says whether that was the last, and if so whether all went well.
+    pub(crate) fn checkpoint_step(
+        &mut self,
+        core: &mut Core,
+        device: DeviceId,
+        failed: bool,
+        out: &mut Commands,
+    ) -> Option<bool> {
         let checkpoint = self.checkpoint.as_mut().expect("a chunk completes only while a checkpoint is under way");
         checkpoint.in_flight -= 1;
         checkpoint.failed |= failed;
-        self.next_chunk(usize::from(device == self.slow), core, out);
-        let checkpoint = self.checkpoint.as_ref().expect("still under way");
-        if checkpoint.in_flight == 0 {
-            if !checkpoint.failed {
-                self.used = 0;
-                self.checkpoint_turn ^= 1;
-                core.ledger.checkpoints += 1;
-            }
+        if checkpoint.phase == CheckpointPhase::Entries {
+            self.next_chunk(usize::from(device == self.slow), core, out);
+        }
+        let checkpoint = self.checkpoint.as_mut().expect("still under way");
+        if checkpoint.in_flight > 0 {
+            return None;
+        }
+        if checkpoint.failed {
             self.checkpoint = None;
+            return Some(false);
+        }
+        checkpoint.phase = match checkpoint.phase {
+            CheckpointPhase::Entries => CheckpointPhase::FlushingEntries,
+            CheckpointPhase::FlushingEntries => CheckpointPhase::Header,
+            CheckpointPhase::Header => CheckpointPhase::FlushingHeader,
+            CheckpointPhase::FlushingHeader => {
+                self.used -= checkpoint.covers;
+                self.checkpoint_number = checkpoint.header.number;
+                core.ledger.checkpoints += 1;
+                self.checkpoint = None;
+                return Some(true);
+            }
+        };
+        checkpoint.in_flight = 2;
+        let (phase, at) = (checkpoint.phase, self.layout.checkpoint_at(checkpoint.header.which()));
+        for device in [self.fast, self.slow] {
+            match phase {
+                CheckpointPhase::Header => {
+                    let len = Bytes(BLOCK);
+                    core.write((device, at), len, Buffer::Metadata, Purpose::Checkpoint, Cause::Metadata, out);
+                }
+                _ => core.flush_besides(device, Purpose::Checkpoint, out),
+            }
+        }
+        None
+    }
+
+    // What goes to the devices.
+
+    /// Encodes what a command in flight writes. Entries of a checkpoint are those of now: the commits that they are ahead
+    /// of its header are in the journal after it.
+    pub(crate) fn encode(&self, command: &InFlight, into: &mut [u8]) {
+        let durable = self.durable.as_ref().expect("only a volume that was opened from its devices is encoded");
+        match command.purpose {
+            Purpose::Commit => {
+                let records = self.committing.updates.iter().map(|update| (update.extent, update.entry));
+                journal::encode(records, (self.next_commit, self.attempt, self.mirrors), durable.volume, into);
+            }
+            Purpose::Checkpoint => {
+                let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is under way");
+                let header = &checkpoint.header;
+                let within = command.at.0 - self.layout.checkpoint_at(header.which()).0;
+                match within.checked_sub(BLOCK) {
+                    None => header.encode(durable.volume, into),
+                    Some(entries) => {
+                        let first = entries / BLOCK;
+                        checkpoint::encode_entries(&durable.image, header.number, first, durable.volume, into);
+                    }
+                }
+            }
+            purpose => unreachable!("{purpose:?} writes no metadata"),
         }
     }
 }

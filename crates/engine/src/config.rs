@@ -124,29 +124,54 @@ pub struct Adaptive {
     pub objective: Objective,
 }
 
-/// The product of mean latency and reciprocal lifetime, each to the power of its weight: latency over lifetime (the
-/// paper's metric) for weights of one.
+/// The product of mean latency, reciprocal lifetime and energy of an access, each to the power of its weight: latency
+/// over lifetime, the paper's metric, by default. Powers of a product are weights of a sum of logarithms, so that the
+/// units do not matter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Objective {
     /// Weight of the mean latency.
     pub latency: f64,
     /// Weight of the wear, the reciprocal of the lifetime.
     pub wear: f64,
+    /// Weight of the energy that an access takes, with the moves that it causes ([`AccessEnergy`]).
+    pub energy: f64,
 }
 
 impl Default for Objective {
     fn default() -> Objective {
-        Objective { latency: 1.0, wear: 1.0 }
+        Objective { latency: 1.0, wear: 1.0, energy: 0.0 }
     }
 }
 
 impl Objective {
     /// Lower is better.
-    pub fn score(&self, latency_s: f64, lifetime_s: f64) -> f64 {
-        // A device that does not wear leaves the latency to decide.
+    pub fn score(&self, latency_s: f64, lifetime_s: f64, energy_j: f64) -> f64 {
+        // What is not known, or does not wear, leaves the others to decide.
         let wear = if lifetime_s.is_finite() { lifetime_s.powf(-self.wear) } else { 1.0 };
-        latency_s.powf(self.latency) * wear
+        let energy = if energy_j > 0.0 { energy_j.powf(self.energy) } else { 1.0 };
+        latency_s.powf(self.latency) * wear * energy
     }
+}
+
+/// What an access takes beyond what the device takes when idle: watts for as long as it lasts, and joules for each byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AccessEnergy {
+    /// Watts while reading, and while writing.
+    pub active_w: [f64; 2],
+    /// Joules per byte read, and per byte written.
+    pub per_byte_j: [f64; 2],
+}
+
+/// What a rule of admission says of writes to what is cached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteHits {
+    /// Nothing: the cache takes them. Only misses are judged ("Mixed SSD arrays", section IV-B, Figure 3).
+    #[default]
+    Cache,
+    /// They are judged like misses. One that is not admitted goes straight to the storage, and the cached copy is dropped.
+    /// A dirty copy that the write covers in part is the only one of the rest: it takes the write.
+    Bypass,
 }
 
 /// Which misses may bring their extents into the cache (caching).
@@ -161,17 +186,34 @@ pub struct Admission {
     /// For each device how much can be written to it in its life; `None` where writing does not wear it. The adaptive
     /// threshold weighs lifetimes by it.
     pub endurance: Vec<Option<Bytes>>,
+    /// For each device what an access takes, where it is known. The adaptive threshold weighs energy by it.
+    pub energy: Vec<Option<AccessEnergy>>,
+    /// What becomes of writes to what is cached (`size` and `probability`).
+    pub write_hits: WriteHits,
 }
 
 impl Default for Admission {
     fn default() -> Admission {
-        Admission { by: AdmitBy::All, threshold: Threshold::Fixed(1.0), seed: 1, endurance: Vec::new() }
+        Admission {
+            by: AdmitBy::All,
+            threshold: Threshold::Fixed(1.0),
+            seed: 1,
+            endurance: Vec::new(),
+            energy: Vec::new(),
+            write_hits: WriteHits::Cache,
+        }
     }
 }
+
+/// Larger weights leave a score no digits.
+const MOST_WEIGHT: f64 = 100.0;
 
 impl Admission {
     fn check(&self) -> Result<(), TuningError> {
         let range = |key, value: f64, remedy| Err(TuningError::Range { key, value: value.to_string(), remedy });
+        if self.write_hits == WriteHits::Bypass && !matches!(self.by, AdmitBy::Size | AdmitBy::Probability) {
+            return Err(TuningError::NotApplicable { key: "admission.write_hits" });
+        }
         match &self.threshold {
             Threshold::Fixed(value) => {
                 let share = matches!(self.by, AdmitBy::Probability | AdmitBy::HottestShare);
@@ -194,6 +236,14 @@ impl Admission {
                 }
                 if adaptive.frame == Nanos::ZERO {
                     return range("admission.adaptive.frame", 0.0, "use a time such as 10s");
+                }
+                let Objective { latency, wear, energy } = adaptive.objective;
+                let sound = |weight: &f64| (0.0..=MOST_WEIGHT).contains(weight);
+                if let Some(weight) = [latency, wear, energy].iter().find(|weight| !sound(weight)) {
+                    return range("admission.adaptive.objective", *weight, "use weights from 0 to 100");
+                }
+                if latency + wear + energy == 0.0 {
+                    return range("admission.adaptive.objective", 0.0, "give at least one weight above 0");
                 }
             }
         }
@@ -226,6 +276,9 @@ pub struct Tuning {
     pub writeback_delay: Nanos,
     /// A map update becomes durable at the latest after this time, sooner if a flush or a move waits for it.
     pub commit_interval: Nanos,
+    /// Every commit is written to both devices, so that either alone can tell what was where. Otherwise only to the fast
+    /// one, which lets a sleeping disk sleep; checkpoints go to both in any case.
+    pub mirror_journal: bool,
     /// For each device, the idle time after which it is put to standby.
     pub spin_down_after: Vec<Option<Nanos>>,
     /// One read wears flash as much as 1/`read_effect` of a write (GreenDM, section 2.5); `None`: reads do not wear.
@@ -250,6 +303,7 @@ impl Default for Tuning {
             writeback_queue: 1024,
             writeback_delay: Nanos::from_s(5),
             commit_interval: Nanos::from_s(5),
+            mirror_journal: true,
             spin_down_after: Vec::new(),
             read_effect: Some(100),
             logging: LoggingTuning::default(),

@@ -228,6 +228,19 @@ impl Core {
         true
     }
 
+    /// Flushes the device without counting on it for what else is unflushed.
+    pub(crate) fn flush_besides(&mut self, device: DeviceId, purpose: Purpose, out: &mut Commands) {
+        self.ledger.devices[device.index()].flushes += 1;
+        let none = Bytes::ZERO;
+        let io = self.start(purpose, Op::Flush, (device, none), none, Buffer::Metadata, false);
+        out.push(Command::Flush { io, device });
+    }
+
+    /// The command in flight.
+    pub(crate) fn in_flight(&self, io: IoId) -> &InFlight {
+        &self.in_flight[io.0]
+    }
+
     /// Whether something other than demotions and write-backs completed on the device since its last flush began.
     pub(crate) fn is_unflushed_by_host(&self, device: DeviceId) -> bool {
         self.devices[device.index()].unflushed

@@ -6,7 +6,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     admission::AdaptiveView,
-    command::{Commands, IoId, Request, RequestId},
+    command::{Commands, DeviceId, IoId, Request, RequestId},
     config::{Config, Placement, Tuning},
     core::{Core, Purpose},
     error::{ConfigError, DeviceError, RequestError, TuningError},
@@ -14,28 +14,42 @@ use crate::{
     ledger::Ledger,
     linear::Linear,
     logging::Logging,
+    volume::Identity,
 };
 
 #[derive(Debug)]
-enum Placed {
+pub(crate) enum Placed {
     Linear(Linear),
     Hybrid(Box<Hybrid>),
     Logging(Box<Logging>),
 }
 
+/// A placement, the size of its volume, and what it occupies of its devices.
+type Sized = (Placed, Bytes, Vec<(DeviceId, Bytes)>);
+
 /// A hybrid drive.
 #[derive(Debug)]
 pub struct Engine {
-    core: Core,
-    placed: Placed,
+    pub(crate) core: Core,
+    pub(crate) placed: Placed,
+    /// What the configuration asked for.
+    pub(crate) placement: Placement,
+    pub(crate) data_bytes: Vec<Bytes>,
     volume_size: Bytes,
-    device_bytes: Vec<Bytes>,
+    pub(crate) device_bytes: Vec<Bytes>,
     move_buffer_bytes: Bytes,
+    /// What the devices know of the volume; a simulated one has nothing.
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Engine {
     /// An empty, freshly formatted drive on devices that read as zeros.
     pub fn new(config: Config) -> Result<Engine, ConfigError> {
+        Engine::sized(config, None)
+    }
+
+    /// The same, with the number of spare extents that the format has settled.
+    pub(crate) fn sized(config: Config, spare: Option<u32>) -> Result<Engine, ConfigError> {
         let Config { devices, placement, mut tuning } = config;
         tuning.spin_down_after.resize(devices.len(), None);
         tuning.check()?;
@@ -45,39 +59,46 @@ impl Engine {
             Placement::Tiering(pair) | Placement::Caching(pair) => pair.extent,
             Placement::Logging(_) => Bytes(crate::logging::BUFFER),
         };
-        let mut hybrid = |mode, pair| -> Result<(Placed, Bytes), ConfigError> {
-            let layout = Layout::new(mode, pair, &devices, &tuning)?;
-            for device in [layout.fast, layout.slow] {
-                device_bytes[device.index()] = layout.device_bytes(device);
-            }
+        let hybrid = |mode, pair| -> Result<Sized, ConfigError> {
+            let layout = Layout::new(mode, pair, &devices, &tuning, spare)?;
+            let used = [layout.fast, layout.slow].map(|device| (device, layout.device_bytes(device))).to_vec();
             let hybrid = Hybrid::new(mode, layout, &tuning);
             hybrid.check(&tuning)?;
-            Ok((Placed::Hybrid(Box::new(hybrid)), layout.volume_size()))
+            Ok((Placed::Hybrid(Box::new(hybrid)), layout.volume_size(), used))
         };
-        let (placed, volume_size) = match placement {
-            Placement::Single { device } => {
-                let linear = Linear::new(&[device], &devices)?;
-                let size = linear.size();
-                (Placed::Linear(linear), size)
-            }
-            Placement::Linear { devices: order } => {
-                let linear = Linear::new(&order, &devices)?;
-                let size = linear.size();
-                (Placed::Linear(linear), size)
-            }
+        let linear = |order: &[DeviceId]| -> Result<Sized, ConfigError> {
+            let linear = Linear::new(order, &devices)?;
+            let used = order.iter().map(|device| (*device, Linear::device_bytes(devices[device.index()]))).collect();
+            let size = linear.size();
+            Ok((Placed::Linear(linear), size, used))
+        };
+        let (placed, volume_size, used) = match placement.clone() {
+            Placement::Single { device } => linear(&[device])?,
+            Placement::Linear { devices: order } => linear(&order)?,
             Placement::Tiering(pair) => hybrid(Mode::Tiering, pair)?,
             Placement::Caching(pair) => hybrid(Mode::Caching, pair)?,
             Placement::Logging(placement) => {
                 let logging = Logging::new(placement, &devices)?;
                 let size = logging.volume_size();
                 let (primary, log) = logging.device_bytes();
-                device_bytes[placement.primary.index()] = primary;
-                device_bytes[placement.log.index()] = log;
-                (Placed::Logging(Box::new(logging)), size)
+                let used = vec![(placement.primary, primary), (placement.log, log)];
+                (Placed::Logging(Box::new(logging)), size, used)
             }
         };
+        for (device, used) in used {
+            device_bytes[device.index()] = used;
+        }
         let core = Core::new(devices.len(), tuning);
-        let mut engine = Engine { core, placed, volume_size, device_bytes, move_buffer_bytes };
+        let mut engine = Engine {
+            core,
+            placed,
+            placement,
+            data_bytes: devices,
+            volume_size,
+            device_bytes,
+            move_buffer_bytes,
+            identity: None,
+        };
         engine.reset_ledger();
         Ok(engine)
     }

@@ -1,6 +1,8 @@
 use peryton_units::Bytes;
 use thiserror::Error;
 
+use crate::metadata::VolumeId;
+
 /// What a host request is answered with when it fails.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum RequestError {
@@ -84,4 +86,147 @@ pub enum TuningError {
         /// The design key.
         key: &'static str,
     },
+}
+
+/// Why a volume could not be formatted.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FormatError {
+    /// The configuration cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A device has too little room.
+    #[error("device {device} has {size}, but the volume needs {need} of it: give it more, or give the volume less")]
+    TooSmall {
+        /// The index of the device.
+        device: usize,
+        /// What it has.
+        size: Bytes,
+        /// What the volume needs of it.
+        need: Bytes,
+    },
+    /// More devices than a superblock can name.
+    #[error("a volume has at most {most} devices: use fewer")]
+    TooManyDevices {
+        /// How many it can name.
+        most: usize,
+    },
+    /// The driver's text is too long.
+    #[error("the settings are longer than the {most} bytes that a superblock keeps: set fewer")]
+    Notes {
+        /// How many bytes it can keep.
+        most: usize,
+    },
+    /// A device could not be read or written.
+    #[error("device {device} could not be read or written: check it and try again")]
+    Device {
+        /// The index of the device.
+        device: usize,
+    },
+}
+
+/// Why a volume could not be opened. Nothing was changed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum OpenError {
+    /// The configuration cannot work.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A device is not there.
+    #[error("device {device} is missing: attach it")]
+    Missing {
+        /// The index of the device.
+        device: usize,
+    },
+    /// A device holds nothing of ours.
+    #[error("device {device} is not part of a Peryton volume: format it first, or name the right one")]
+    NotFormatted {
+        /// The index of the device.
+        device: usize,
+    },
+    /// A device was formatted by a later version.
+    #[error("device {device} has format version {version}, which this program does not know: use a newer one")]
+    Version {
+        /// The index of the device.
+        device: usize,
+        /// Its version.
+        version: u32,
+    },
+    /// Metadata is damaged beyond what its copies can make good.
+    #[error("device {device} is damaged: {what}")]
+    Damaged {
+        /// The index of the device.
+        device: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A device belongs to another volume.
+    #[error("device {device} belongs to volume {:032x}, the others to {:032x}: name the right one", volume.0, expected.0)]
+    Foreign {
+        /// The index of the device.
+        device: usize,
+        /// Its volume.
+        volume: VolumeId,
+        /// The volume of the newest device.
+        expected: VolumeId,
+    },
+    /// The devices are named in the wrong order.
+    #[error("device {device} of the design is device {is} of the volume: swap the paths")]
+    Swapped {
+        /// The index in the design.
+        device: usize,
+        /// The index that it was formatted with.
+        is: usize,
+    },
+    /// The design is not the one that was formatted.
+    #[error("the design does not match the volume: {differences}: change the design back, or format anew")]
+    Mismatch {
+        /// What differs.
+        differences: String,
+    },
+    /// A device was left behind while the volume was used without it.
+    #[error(
+        "device {device} is older than the others (generation {generation} of {newest}): it is a copy or was left out \
+         while the volume was used; attach the present one"
+    )]
+    Stale {
+        /// The index of the device.
+        device: usize,
+        /// Its generation.
+        generation: u64,
+        /// The generation of the newest device.
+        newest: u64,
+    },
+    /// Someone else wrote to a device after the volume was closed.
+    #[error(
+        "device {device} was written to after the volume was closed, so the other devices no longer match it: \
+         run repair to say which of them is right"
+    )]
+    Changed {
+        /// The index of the device.
+        device: usize,
+    },
+    /// The volume was taken apart.
+    #[error("device {device} was detached, and stands alone: format the volume anew to use it here again")]
+    Detached {
+        /// The index of the device.
+        device: usize,
+    },
+    /// A device has too little room.
+    #[error("device {device} has {size}, but the volume needs {need} of it: it was larger when it was formatted")]
+    TooSmall {
+        /// The index of the device.
+        device: usize,
+        /// What it has.
+        size: Bytes,
+        /// What the volume needs of it.
+        need: Bytes,
+    },
+    /// A device could not be read or written.
+    #[error("device {device} could not be read or written: check it and try again")]
+    Device {
+        /// The index of the device.
+        device: usize,
+    },
+    /// The placement cannot be opened from devices yet.
+    #[error("this placement can be simulated, but not yet opened from devices")]
+    Unsupported,
 }

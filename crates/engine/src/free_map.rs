@@ -52,6 +52,15 @@ impl FreeMap {
         Some(index)
     }
 
+    /// Takes this index out if it is in, and says whether it was.
+    pub(crate) fn take_if_free(&mut self, index: u32) -> bool {
+        let free = self.contains(index);
+        if free {
+            self.take(index);
+        }
+        free
+    }
+
     /// Takes this index out; it must be in.
     #[inline]
     pub(crate) fn take(&mut self, index: u32) {

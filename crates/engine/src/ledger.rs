@@ -94,6 +94,48 @@ pub struct Migrations {
 }
 
 impl LoggingLedger {
+    /// Adds the books of another volume.
+    pub fn add(&mut self, other: &LoggingLedger) {
+        let LoggingLedger {
+            bytes_written_by_host,
+            records,
+            bytes_appended,
+            appends,
+            overhead_bytes,
+            failed_appends,
+            direct_writes,
+            bytes_direct,
+            migrations: Migrations { timeout, read_share, size, log_used, hint },
+            bytes_migrated,
+            bytes_superseded,
+            reads,
+            bytes_read,
+            reads_from_log,
+            bytes_read_from_log,
+            checkpoints,
+        } = other;
+        self.bytes_written_by_host += bytes_written_by_host;
+        self.records += records;
+        self.bytes_appended += bytes_appended;
+        self.appends += appends;
+        self.overhead_bytes += overhead_bytes;
+        self.failed_appends += failed_appends;
+        self.direct_writes += direct_writes;
+        self.bytes_direct += bytes_direct;
+        self.migrations.timeout += timeout;
+        self.migrations.read_share += read_share;
+        self.migrations.size += size;
+        self.migrations.log_used += log_used;
+        self.migrations.hint += hint;
+        self.bytes_migrated += bytes_migrated;
+        self.bytes_superseded += bytes_superseded;
+        self.reads += reads;
+        self.bytes_read += bytes_read;
+        self.reads_from_log += reads_from_log;
+        self.bytes_read_from_log += bytes_read_from_log;
+        self.checkpoints += checkpoints;
+    }
+
     /// Share of the host's writes, in bytes, that did not reach the primary (Griffin, section 3.3); `None` before the
     /// first. What is still in the log counts as saved. Negative where failed writes were repeated.
     pub fn write_savings(&self) -> Option<f64> {

@@ -18,21 +18,26 @@ mod hybrid;
 mod ledger;
 mod linear;
 mod logging;
+mod metadata;
 mod prefetch;
 mod queues;
 mod recent;
 mod replacement;
 mod slab;
 mod storage;
+mod volume;
 
 pub use admission::AdaptiveView;
 pub use command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
 pub use config::{
-    Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement, Threshold, Tuning,
-    WritePolicy,
+    AccessEnergy, Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
+    Threshold, Tuning, WriteHits, WritePolicy,
 };
 pub use engine::Engine;
-pub use error::{ConfigError, DeviceError, RequestError, TuningError};
+pub use error::{ConfigError, DeviceError, FormatError, OpenError, RequestError, TuningError};
 pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
+pub use metadata::VolumeId;
+pub use replacement::BareCache;
 pub use storage::{METADATA_BLOCK, Storage};
+pub use volume::{Formatting, Opened};

@@ -6,6 +6,7 @@ use crate::{
     command::{Buffer, Cause, Commands, DeviceId, Request},
     core::{Core, Purpose, RequestIndex},
     error::{ConfigError, RequestError},
+    metadata::layout::MetadataLayout,
 };
 
 #[derive(Debug)]
@@ -13,6 +14,7 @@ pub(crate) struct Linear {
     /// Each device with where it begins on the volume, in order.
     segments: Vec<(Bytes, DeviceId)>,
     size: Bytes,
+    data_at: Bytes,
     /// For each segment, the host flushes that wait.
     flushes: Vec<Flushes>,
 }
@@ -45,11 +47,16 @@ impl Linear {
             return Err(ConfigError::Device { device: 0, devices: devices.len() });
         }
         let flushes = segments.iter().map(|_| Flushes::default()).collect();
-        Ok(Linear { segments, size, flushes })
+        Ok(Linear { segments, size, data_at: MetadataLayout::bare().data_at, flushes })
     }
 
     pub(crate) fn size(&self) -> Bytes {
         self.size
+    }
+
+    /// What a device with `data` bytes of data has to hold: superblocks come on top.
+    pub(crate) fn device_bytes(data: Bytes) -> Bytes {
+        MetadataLayout::bare().device_bytes(data)
     }
 
     #[inline]
@@ -70,7 +77,7 @@ impl Linear {
             core.add_part(request);
             let buffer = Buffer::Request { id: core.id_of(request), offset: from - asked.offset };
             let purpose = Purpose::Host { request, first: 0, count: 0 };
-            let (at, len) = ((*device, from - *start), to - from);
+            let (at, len) = ((*device, self.data_at + (from - *start)), to - from);
             match asked.op {
                 Op::Read => core.read(at, len, buffer, purpose, Cause::Host, out),
                 Op::Write => core.write(at, len, buffer, purpose, Cause::Host, out),

@@ -288,14 +288,16 @@ fn an_idle_device_spins_down_and_wakes_on_access() {
 
 #[test]
 fn a_flush_reaches_only_devices_that_were_written() {
-    let mut world = world(true, 8, 16, tuning());
-    world.access(Op::Write, 0);
-    world.submit(Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO });
-    world.complete_all();
-    let ledger = world.engine.ledger();
-    assert!(ledger.devices[0].flushes > 0);
-    assert_eq!(ledger.devices[1].flushes, 0, "the sleeping disk is left alone");
-    assert!(ledger.commits >= 1, "the flush made the map durable");
+    for mirror_journal in [false, true] {
+        let mut world = world(true, 8, 16, Tuning { mirror_journal, ..tuning() });
+        world.access(Op::Write, 0);
+        world.submit(Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO });
+        world.complete_all();
+        let ledger = world.engine.ledger();
+        assert!(ledger.devices[0].flushes > 0);
+        assert_eq!(ledger.devices[1].flushes, u64::from(mirror_journal), "the sleeping disk is left alone");
+        assert!(ledger.commits >= 1, "the flush made the map durable");
+    }
 }
 
 #[test]

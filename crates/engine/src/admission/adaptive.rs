@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{
     Judge, Miss, mix,
-    shadow::{Shadow, Traffic},
+    shadow::{CACHE_WRITE, STORAGE_WRITE, Shadow, Traffic},
 };
-use crate::config::{Adaptive, AdmitBy};
+use crate::config::{AccessEnergy, Adaptive, AdmitBy};
 
 /// What an access costs at this moment, as the engine has measured it, and what the devices have left to give.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Costs {
     pub(crate) latency: [Nanos; 4],
     /// Cache and storage.
     pub(crate) wear: [Wear; 2],
+    /// Cache and storage; nothing where it is not known.
+    pub(crate) energy: [AccessEnergy; 2],
 }
 
 /// The life of one device.
@@ -82,7 +84,14 @@ fn thresholds(by: AdmitBy, caches: u32) -> Vec<f64> {
 const SIZE_ADMITS_ALL: f64 = 1_073_741_824.0;
 
 impl Adapting {
-    pub(super) fn new(by: AdmitBy, config: &Adaptive, seed: u64, slots: u32, extent: Bytes) -> Adapting {
+    pub(super) fn new(
+        by: AdmitBy,
+        config: &Adaptive,
+        seed: u64,
+        slots: u32,
+        extent: Bytes,
+        judges_write_hits: bool,
+    ) -> Adapting {
         let caches = config.caches.max(1);
         let share = config.rate / f64::from(caches);
         let size = ((f64::from(slots) * share) as u32).max(1);
@@ -91,7 +100,7 @@ impl Adapting {
             .zip(&thresholds)
             .map(|(index, threshold)| {
                 let judge = Judge::new(by, *threshold, size as usize, seed.wrapping_add(index + 1));
-                Shadow::new(judge, size, extent)
+                Shadow::new(judge, size, extent, judges_write_hits)
             })
             .collect();
         let per_shadow = (share * 2f64.powi(64)) as u64;
@@ -149,13 +158,15 @@ impl Adapting {
             any = true;
             let smoothed = &mut self.smoothed[index];
             let seconds = span.as_s_f64().max(1e-9);
-            let rates = [traffic.cache_written, traffic.storage_written].map(|bytes| bytes as f64 * scale / seconds);
+            let written = [CACHE_WRITE, STORAGE_WRITE].map(|kind| traffic.bytes[kind]);
+            let rates = written.map(|bytes| bytes as f64 * scale / seconds);
             for (rate, before) in rates.into_iter().zip(&mut smoothed.written_per_s) {
                 *before = if smoothed.seen { alpha * *before + (1.0 - alpha) * rate } else { rate };
             }
             smoothed.seen = true;
             let latency_s = mean_latency_s(&traffic, &costs);
-            let score = self.config.objective.score(latency_s, lifetime_s(smoothed, &costs));
+            let energy_j = mean_energy_j(&traffic, &costs);
+            let score = self.config.objective.score(latency_s, lifetime_s(smoothed, &costs), energy_j);
             self.scores[index] = Some(score);
             let within = self.config.target_latency.is_none_or(|target| latency_s <= target.as_s_f64());
             // Ties go to the one that admits more: it comes later.
@@ -193,6 +204,16 @@ fn mean_latency_s(traffic: &Traffic, costs: &Costs) -> f64 {
     total / traffic.accesses as f64
 }
 
+/// Of an access, with the moves that it caused, beyond what idle devices take.
+fn mean_energy_j(traffic: &Traffic, costs: &Costs) -> f64 {
+    let joules = |kind: usize| {
+        let (device, op) = (costs.energy[kind / 2], kind % 2);
+        traffic.commands[kind] as f64 * costs.latency[kind].as_s_f64() * device.active_w[op]
+            + traffic.bytes[kind] as f64 * device.per_byte_j[op]
+    };
+    (0..4).map(joules).sum::<f64>() / traffic.accesses as f64
+}
+
 /// Equation (11): until the first of the two is worn out.
 fn lifetime_s(smoothed: &Smoothed, costs: &Costs) -> f64 {
     smoothed
@@ -219,13 +240,14 @@ mod tests {
             smoothing: 0.8,
             objective: Objective::default(),
         };
-        Adapting::new(by, &config, 1, 10_000, Bytes::kib(4))
+        Adapting::new(by, &config, 1, 10_000, Bytes::kib(4), true)
     }
 
     fn costs() -> Costs {
         Costs {
             latency: [Nanos::from_us(40), Nanos::from_us(200), Nanos::from_us(200), Nanos::from_us(1000)],
             wear: [Wear { left: Some(Bytes(1 << 50)) }, Wear { left: Some(Bytes(6 << 49)) }],
+            energy: [AccessEnergy::default(); 2],
         }
     }
 
@@ -255,6 +277,62 @@ mod tests {
         let threshold = run(&mut scan, (0..1_000_000).map(|step| step % 500_000), Op::Read);
         assert_eq!(threshold, 1.0);
         assert!(scan.view(threshold).frames_over_target > 10);
+    }
+
+    /// A hot set that fits the cache is worth its wear by latency alone, and not by wear alone; where the storage takes
+    /// more power than the cache, energy sides with the latency.
+    #[test]
+    fn the_weights_decide() {
+        let objective = |latency, wear, energy| Objective { latency, wear, energy };
+        let threshold = |objective, storage_w| {
+            let mut hot = adapting(AdmitBy::Probability, None);
+            hot.config.objective = objective;
+            let energy = [0.1, storage_w].map(|watts| AccessEnergy { active_w: [watts; 2], per_byte_j: [0.0; 2] });
+            let wear = [Wear { left: Some(Bytes(1 << 40)) }, Wear { left: None }];
+            let costs = Costs { energy, wear, ..costs() };
+            let mut threshold = 0.5;
+            for step in 0..600_000u64 {
+                let miss = Miss { extent: (mix(step) % 8_000) as u32, op: Op::Read, request_len: Bytes::kib(4) };
+                if let Some(frame) = hot.observe(Nanos(step * 50_000), miss, Bytes::kib(4)) {
+                    threshold = hot.end_frame(frame, costs).unwrap_or(threshold);
+                }
+            }
+            threshold
+        };
+        assert!(threshold(objective(1.0, 0.0, 0.0), 1.0) > 0.5);
+        assert!(threshold(objective(0.0, 1.0, 0.0), 1.0) < 0.5);
+        assert!(threshold(objective(0.0, 0.0, 1.0), 10.0) > 0.5);
+    }
+
+    #[test]
+    fn energy_counts_commands_by_their_time_and_bytes() {
+        let traffic = Traffic { accesses: 2, served: [0; 4], commands: [1, 2, 3, 4], bytes: [10, 20, 30, 40] };
+        let cache = AccessEnergy { active_w: [1.0, 2.0], per_byte_j: [0.0, 1.0] };
+        let storage = AccessEnergy { active_w: [3.0, 4.0], per_byte_j: [2.0, 0.0] };
+        let costs = Costs { energy: [cache, storage], ..costs() };
+        let expected = (40e-6 * 1.0) + (2.0 * 200e-6 * 2.0 + 20.0) + (3.0 * 200e-6 * 3.0 + 60.0) + 4.0 * 1e-3 * 4.0;
+        assert!((mean_energy_j(&traffic, &costs) - expected / 2.0).abs() < 1e-12);
+    }
+
+    /// Memory per request must be constant on the live path: the sampled caches hold what they are sized for, no more.
+    #[test]
+    fn no_number_of_extents_makes_the_sampled_caches_grow() {
+        for by in [AdmitBy::Probability, AdmitBy::Size, AdmitBy::Hotness] {
+            let mut adapting = adapting(by, None);
+            let held = |adapting: &Adapting| adapting.shadows.iter().map(Shadow::held).sum::<usize>();
+            let feed = |adapting: &mut Adapting, steps: std::ops::Range<u64>| {
+                for step in steps {
+                    let op = if step % 3 == 0 { Op::Read } else { Op::Write };
+                    let miss = Miss { extent: mix(step) as u32, op, request_len: Bytes::kib(4) };
+                    adapting.observe(Nanos(step), miss, Bytes::kib(4));
+                }
+            };
+            feed(&mut adapting, 0..200_000);
+            let before = held(&adapting);
+            feed(&mut adapting, 200_000..2_000_000);
+            // Two tables of each cached extent, and a rule's history as long as the cache.
+            assert!(before > 0 && held(&adapting) <= 3 * 1_000, "{by:?}: {before}, then {}", held(&adapting));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Admission (caching): which misses may bring their extents into the cache ("Mixed SSD arrays", section III). It is
-//! asked about misses alone: what is cached is served by the cache, and a write that is not admitted goes straight to
-//! the slow device.
+//! Admission (caching): which misses may bring their extents into the cache ("Mixed SSD arrays", section III). A write
+//! that is not admitted goes straight to the slow device. Reads of what is cached are served by the cache without being
+//! judged; so are writes, or else they are judged like misses ([`WriteHits`]).
 
 mod adaptive;
 mod references;
@@ -12,7 +12,7 @@ pub use adaptive::AdaptiveView;
 use adaptive::{Adapting, Costs};
 use references::References;
 
-use crate::config::{Admission, AdmitBy, Threshold};
+use crate::config::{Admission, AdmitBy, Threshold, WriteHits};
 
 /// What admission is told about a miss.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,11 @@ impl Judge {
             }
         }
     }
+
+    #[cfg(test)]
+    fn remembered(&self) -> usize {
+        self.references.as_ref().map_or(0, References::len)
+    }
 }
 
 /// The admission in force.
@@ -96,7 +101,9 @@ impl Gate {
             AdmitBy::HottestShare => (AdmitBy::Hotness, Some(fixed)),
             by => (by, None),
         };
-        let adapting = adaptive.map(|adaptive| Box::new(Adapting::new(by, adaptive, config.seed, slots, extent)));
+        let write_hits = config.write_hits == WriteHits::Bypass;
+        let adapting =
+            adaptive.map(|adaptive| Box::new(Adapting::new(by, adaptive, config.seed, slots, extent, write_hits)));
         let threshold = match (&adapting, hottest_share) {
             (Some(adapting), _) => adapting.admit_all(),
             (None, Some(_)) => 0.0,
@@ -114,6 +121,12 @@ impl Gate {
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.config.by == AdmitBy::All
+    }
+
+    /// Whether writes to what is cached are judged.
+    #[inline]
+    pub(crate) fn judges_write_hits(&self) -> bool {
+        self.config.write_hits == WriteHits::Bypass
     }
 
     #[inline]

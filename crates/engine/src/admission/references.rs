@@ -19,6 +19,11 @@ impl References {
         References { recent: Recent::default(), most: most.max(1), histogram: [0; MOST_COUNTED + 1] }
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.recent.len()
+    }
+
     /// Counts a reference; returns how many came before it while the extent was in the history, plus one.
     pub(super) fn count(&mut self, extent: u32) -> u32 {
         let before = self.recent.take(extent).unwrap_or(0);

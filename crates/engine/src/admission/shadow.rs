@@ -13,9 +13,21 @@ pub(super) struct Traffic {
     pub(super) accesses: u64,
     /// Accesses served by: a read or write of the cache, a read or write of the storage.
     pub(super) served: [u64; 4],
-    /// Bytes written to cache and storage.
-    pub(super) cache_written: u64,
-    pub(super) storage_written: u64,
+    /// The same with what moves would do: commands, and their bytes.
+    pub(super) commands: [u64; 4],
+    pub(super) bytes: [u64; 4],
+}
+
+impl Traffic {
+    fn command(&mut self, kind: usize, len: u64) {
+        self.commands[kind] += 1;
+        self.bytes[kind] += len;
+    }
+
+    fn serve(&mut self, kind: usize, len: u64) {
+        self.served[kind] += 1;
+        self.command(kind, len);
+    }
 }
 
 pub(super) const CACHE_READ: usize = 0;
@@ -23,65 +35,101 @@ pub(super) const CACHE_WRITE: usize = 1;
 pub(super) const STORAGE_READ: usize = 2;
 pub(super) const STORAGE_WRITE: usize = 3;
 
-/// An LRU cache of extents, with dirty flags.
+/// An LRU cache of extents, with dirty flags. Its memory is that of `size` extents, whatever comes.
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
     pub(super) judge: Judge,
     slots: Vec<(u32, bool)>,
+    /// Slots whose extent was dropped.
+    free: Vec<u32>,
     index: FxHashMap<u32, u32>,
     queue: Queues<1>,
     size: u32,
     extent: Bytes,
+    judges_write_hits: bool,
     pub(super) traffic: Traffic,
 }
 
 impl Shadow {
-    pub(super) fn new(judge: Judge, size: u32, extent: Bytes) -> Shadow {
+    pub(super) fn new(judge: Judge, size: u32, extent: Bytes, judges_write_hits: bool) -> Shadow {
         Shadow {
             judge,
             slots: Vec::with_capacity(size as usize),
+            free: Vec::new(),
             index: FxHashMap::default(),
             queue: Queues::new(size),
             size,
             extent,
+            judges_write_hits,
             traffic: Traffic::default(),
         }
     }
 
     pub(super) fn access(&mut self, miss: Miss, len: Bytes) {
-        let traffic = &mut self.traffic;
-        traffic.accesses += 1;
+        self.traffic.accesses += 1;
         let write = miss.op == Op::Write;
         if let Some(slot) = self.index.get(&miss.extent) {
-            self.queue.renew(0, SlotIndex(*slot));
-            traffic.served[if write { CACHE_WRITE } else { CACHE_READ }] += 1;
-            if write {
-                self.slots[*slot as usize].1 = true;
-                traffic.cache_written += len.0;
-            }
+            self.hit(*slot, miss, len, write);
             return;
         }
+        let traffic = &mut self.traffic;
         if !self.judge.admits(miss) {
-            traffic.served[if write { STORAGE_WRITE } else { STORAGE_READ }] += 1;
-            traffic.storage_written += if write { len.0 } else { 0 };
+            traffic.serve(if write { STORAGE_WRITE } else { STORAGE_READ }, len.0);
             return;
         }
         // A write that covers its extent needs nothing from the storage; all else is read first.
-        let covers = write && len == self.extent;
-        traffic.served[if covers { CACHE_WRITE } else { STORAGE_READ }] += 1;
-        traffic.cache_written += self.extent.0;
-        let slot = if (self.slots.len() as u32) < self.size {
-            self.slots.push((miss.extent, write));
-            self.slots.len() as u32 - 1
+        if write && len == self.extent {
+            traffic.serve(CACHE_WRITE, len.0);
         } else {
-            let oldest = self.queue.oldest(0, |_| true).expect("a full cache has an oldest extent");
-            self.queue.unlink(oldest);
-            let (extent, dirty) = std::mem::replace(&mut self.slots[oldest.0 as usize], (miss.extent, write));
-            self.index.remove(&extent);
-            traffic.storage_written += if dirty { self.extent.0 } else { 0 };
-            oldest.0
-        };
+            traffic.serve(STORAGE_READ, self.extent.0);
+            traffic.command(CACHE_WRITE, self.extent.0);
+        }
+        let slot = self.slot();
+        self.slots[slot as usize] = (miss.extent, write);
         self.index.insert(miss.extent, slot);
         self.queue.push(0, SlotIndex(slot));
+    }
+
+    fn hit(&mut self, slot: u32, miss: Miss, len: Bytes, write: bool) {
+        let (_, dirty) = &mut self.slots[slot as usize];
+        if !write {
+            self.traffic.serve(CACHE_READ, len.0);
+        } else if self.judges_write_hits && (!*dirty || len == self.extent) && !self.judge.admits(miss) {
+            self.traffic.serve(STORAGE_WRITE, len.0);
+            self.queue.unlink(SlotIndex(slot));
+            self.index.remove(&miss.extent);
+            self.free.push(slot);
+            return;
+        } else {
+            *dirty = true;
+            self.traffic.serve(CACHE_WRITE, len.0);
+        }
+        self.queue.renew(0, SlotIndex(slot));
+    }
+
+    /// An empty slot, if need be that of the extent used longest ago.
+    fn slot(&mut self) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            return slot;
+        }
+        if (self.slots.len() as u32) < self.size {
+            self.slots.push((0, false));
+            return self.slots.len() as u32 - 1;
+        }
+        let oldest = self.queue.oldest(0, |_| true).expect("a full cache has an oldest extent");
+        self.queue.unlink(oldest);
+        let (extent, dirty) = self.slots[oldest.0 as usize];
+        self.index.remove(&extent);
+        if dirty {
+            self.traffic.command(CACHE_READ, self.extent.0);
+            self.traffic.command(STORAGE_WRITE, self.extent.0);
+        }
+        oldest.0
+    }
+
+    /// Extents in memory: cached, free, and remembered by the rule.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.slots.len() + self.index.len() + self.free.len() + self.judge.remembered()
     }
 }

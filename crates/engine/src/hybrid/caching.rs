@@ -23,7 +23,7 @@ impl Hybrid {
         if fragment.first && !self.gate.is_open() {
             self.show_to_admission(core, now, fragment);
         }
-        let extent = &self.extents[fragment.extent as usize];
+        let extent = self.extents[fragment.extent as usize];
         let Some(slot) = extent.slot() else {
             let home = self.home(fragment.extent);
             if fragment.op == Op::Discard {
@@ -42,6 +42,15 @@ impl Hybrid {
         };
         match fragment.op {
             Op::Read => {}
+            Op::Write if self.may_bypass(fragment) && !self.admits(core, fragment) => {
+                core.ledger.fast_misses += 1;
+                let then = match self.extents[fragment.extent as usize].dirty {
+                    true => Drained::Supersede,
+                    false => Drained::Invalidate,
+                };
+                self.start_drain(core, now, fragment, then, out);
+                return Route::Taken;
+            }
             Op::Discard if self.covers_extent(fragment) => {
                 self.start_drain(core, now, fragment, Drained::Discard, out);
                 return Route::Taken;
@@ -71,7 +80,18 @@ impl Hybrid {
         self.direct(now, fragment, Place(slot.0))
     }
 
-    /// Whether a miss may bring its extent in.
+    /// Whether a write to a cached extent may be sent past the cache: where the rule judges such writes, and no data is
+    /// lost with the copy. What a dirty copy alone has, it keeps; a copy that is on its way home is left alone.
+    #[inline]
+    fn may_bypass(&self, fragment: Fragment) -> bool {
+        let entry = &self.extents[fragment.extent as usize];
+        fragment.first
+            && self.gate.judges_write_hits()
+            && entry.moving().is_none()
+            && (!entry.dirty || self.covers_extent(fragment))
+    }
+
+    /// Whether a miss, or a write that is judged like one, may use the cache.
     #[inline]
     fn admits(&mut self, core: &mut Core, fragment: Fragment) -> bool {
         if self.gate.is_open() || !fragment.first {
@@ -94,12 +114,17 @@ impl Hybrid {
 
     /// Drops a clean copy, so that its slot may be used again after the next commit.
     pub(super) fn drop_clean(&mut self, core: &mut Core, now: Nanos, extent: u32, why: Release) {
+        self.drop_copy(core, now, extent, why, true);
+    }
+
+    /// The same; `homebound`: the update may wait for a flush of the slow device that the host did not ask for.
+    pub(super) fn drop_copy(&mut self, core: &mut Core, now: Nanos, extent: u32, why: Release, homebound: bool) {
         let entry = &mut self.extents[extent as usize];
         debug_assert!(!entry.dirty && entry.in_flight == 0, "extent {extent} is in use or dirty");
         let slot = entry.slot().expect("only a cached extent is dropped");
         entry.set_place(None);
         entry.misses = 0;
         self.release_slot(slot, why);
-        self.journal.update(core, now, true);
+        self.note(core, now, extent, homebound);
     }
 }

@@ -7,7 +7,7 @@ use super::{
     moves::{Kind, Phase},
 };
 use crate::{
-    command::Commands,
+    command::{Buffer, Cause, Commands},
     commit::Waiter,
     core::{Core, Purpose},
     error::RequestError,
@@ -22,6 +22,8 @@ pub(super) enum Drained {
     Discard,
     /// Caching: its home is about to be written around the copy; the copy goes first, durably.
     Invalidate,
+    /// Caching: a write past the cache covers the extent of a dirty copy. Until it is home the copy is the truth.
+    Supersede,
     /// Caching: copy and home may differ after a failure; the copy goes, and the write is answered with this.
     Drop(Result<(), RequestError>),
 }
@@ -63,7 +65,7 @@ impl Hybrid {
                     Some(slot) => self.release_slot(slot, Release::Discarded),
                     None => self.release_place(place, Release::Discarded),
                 }
-                self.journal.update(core, now, false);
+                self.note(core, now, extent, false);
                 core.part_done(fragment.request, Ok(()), out);
                 self.end(core, now, index, out);
             }
@@ -84,6 +86,14 @@ impl Hybrid {
                 self.journal.wait(Waiter::Move(index));
                 self.commit(core, now, true, out);
             }
+            Drained::Supersede => {
+                row.phase = Phase::Writing;
+                row.pending = 1;
+                let fragment = row.trigger.expect("a superseding write is answered when it is done");
+                let buffer = Buffer::Request { id: core.id_of(fragment.request), offset: fragment.offset };
+                let (at, len) = (self.layout.at(self.home(extent)), Bytes(u64::from(fragment.len)));
+                core.write(at, len, buffer, Purpose::Move { index }, Cause::Host, out);
+            }
             Drained::Drop(result) => {
                 let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
                 self.drop_clean(core, now, extent, Release::Detached);
@@ -91,6 +101,23 @@ impl Hybrid {
                 self.end(core, now, index, out);
             }
         }
+    }
+
+    /// A write past a dirty copy has reached the home. A host flush has to make that known, so the update is not one that
+    /// waits for write-backs; and after a failure the dirty copy stays the truth.
+    pub(super) fn superseded(&mut self, core: &mut Core, now: Nanos, index: u32, failed: bool, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        let extent = row.extent;
+        let fragment = row.trigger.take().expect("a superseding write is answered when it is done");
+        if !failed {
+            let entry = &mut self.extents[extent as usize];
+            entry.dirty = false;
+            entry.lost = false;
+            self.drop_copy(core, now, extent, Release::Detached, false);
+        }
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        core.part_done(fragment.request, result, out);
+        self.end(core, now, index, out);
     }
 
     /// The home of a discarded extent has been told.

@@ -173,7 +173,7 @@ impl Hybrid {
         core.part_done(request, result, out);
         for extent in first..first + count {
             if self.extents[extent as usize].lost && !failed {
-                self.found_again(extent, command);
+                self.found_again(core, now, extent, command);
             }
             self.access_ended(core, now, extent, out);
         }
@@ -182,14 +182,17 @@ impl Hybrid {
     /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
     /// there before the loss.
     #[cold]
-    fn found_again(&mut self, extent: u32, command: &InFlight) {
-        let entry = &mut self.extents[extent as usize];
+    fn found_again(&mut self, core: &mut Core, now: Nanos, extent: u32, command: &InFlight) {
+        let entry = &self.extents[extent as usize];
         let Some(place) = entry.place().or((self.mode == Mode::Caching).then(|| self.layout.slow_place(extent))) else {
             return;
         };
         let (device, at) = self.layout.at(place);
         let covered = command.at <= at && command.at + command.len >= at + Bytes(self.layout.extent_bytes);
-        entry.lost &= !(command.op == Op::Write && command.device == device && covered);
+        if command.op == Op::Write && command.device == device && covered {
+            self.extents[extent as usize].lost = false;
+            self.note(core, now, extent, false);
+        }
     }
 
     /// An access to the extent is over; a move may have waited for the last one.

@@ -8,6 +8,7 @@ mod drain;
 mod host;
 mod invariants;
 mod moves;
+mod restore;
 mod room;
 mod through;
 mod tiering;
@@ -20,12 +21,13 @@ use peryton_units::{Bytes, Nanos, Op};
 use crate::{
     admission::{AdaptiveView, AdmissionCosts, Gate, Miss, Wear},
     command::{Buffer, Commands, DeviceId, Request},
-    commit::{Committed, Freed, Journal, MetadataLayout, Waiter},
+    commit::{Committed, Freed, Journal, Waiter},
     config::{Hybrid as Devices, Tuning},
     core::{Core, Purpose, RequestIndex},
     error::{ConfigError, TuningError},
     extent_map::{Extent, Place},
     free_map::FreeMap,
+    metadata::layout::MetadataLayout,
     replacement::{Policy, SlotIndex, View},
     slab::Slab,
 };
@@ -36,11 +38,16 @@ use through::ThroughWrite;
 const SMALLEST_EXTENT: Bytes = Bytes::kib(4);
 const LARGEST_EXTENT: Bytes = Bytes::gib(1);
 /// The most extents that the map can number.
-const MOST_EXTENTS: u64 = 1 << 31;
+const MOST_EXTENTS: u64 = 1 << 29;
 /// Spare extents, so that moves find room on a full drive and a freed extent need not be reused before the commit that
 /// freed it is durable (GreenDM, section 2.3: "a small number of extra reserved extents"). Tiering has as many as HT at
 /// least.
 const MOST_SPARE: u32 = 256;
+
+/// How many spare extents a device of `slots` has.
+pub(crate) fn spare_extents(slots: u32) -> u32 {
+    (slots / 8).clamp(1, MOST_SPARE)
+}
 
 /// Which of the two ways to use the fast device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,11 +124,23 @@ pub(crate) struct Layout {
     /// Extents of the volume.
     pub(crate) extents: u32,
     spare: u32,
-    metadata: MetadataLayout,
+    pub(crate) metadata: MetadataLayout,
 }
 
 impl Layout {
-    pub(crate) fn new(mode: Mode, hybrid: Devices, devices: &[Bytes], tuning: &Tuning) -> Result<Layout, ConfigError> {
+    pub(crate) fn spare(&self) -> u32 {
+        self.spare
+    }
+
+    /// `spare`: how many extents are spare, if the format has settled it.
+    pub(crate) fn new(
+        mode: Mode,
+        hybrid: Devices,
+        devices: &[Bytes],
+        tuning: &Tuning,
+        spare: Option<u32>,
+    ) -> Result<Layout, ConfigError> {
+        let settled = spare;
         let Devices { fast, slow, extent } = hybrid;
         for device in [fast, slow] {
             if device.index() >= devices.len() || fast == slow {
@@ -144,20 +163,23 @@ impl Layout {
             Ok(slots as u32)
         };
         let (fast_slots, slow_slots) = (slots(fast, 1)?, slots(slow, 2)?);
-        let mut spare = (fast_slots.min(slow_slots) / 8).clamp(1, MOST_SPARE);
+        let mut spare = spare_extents(fast_slots.min(slow_slots));
         if mode == Mode::Tiering {
             // On a full drive no more extents of the fast device can be free than are spare.
             spare = spare.max(tuning.demotion_high).min(slow_slots - 1);
         }
-        let (fast_physical, extents, entries) = match mode {
+        if let Some(settled) = settled {
+            spare = settled.min(slow_slots - 1);
+        }
+        let (fast_physical, extents) = match mode {
             Mode::Tiering => {
                 let extents = u64::from(fast_slots) + u64::from(slow_slots - spare);
                 if extents > MOST_EXTENTS {
                     return Err(ConfigError::TooManyExtents { extents, most: MOST_EXTENTS });
                 }
-                (fast_slots, extents as u32, extents)
+                (fast_slots, extents as u32)
             }
-            Mode::Caching => (fast_slots + spare, slow_slots, u64::from(fast_slots + spare)),
+            Mode::Caching => (fast_slots + spare, slow_slots),
         };
         Ok(Layout {
             fast,
@@ -169,7 +191,7 @@ impl Layout {
             slow_slots,
             extents,
             spare,
-            metadata: MetadataLayout::new(entries),
+            metadata: MetadataLayout::new(u64::from(extents)),
         })
     }
 
@@ -283,7 +305,7 @@ impl Hybrid {
             writing_back: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
-            journal: Journal::new(layout.metadata, layout.fast, layout.slow),
+            journal: Journal::new(layout.metadata, layout.fast, layout.slow, layout.extents),
             flushes: Vec::new(),
             sequence: 0,
         }
@@ -409,6 +431,13 @@ impl Hybrid {
 
     // Commits.
 
+    /// The map entry of the extent has changed. `homebound`: because the slow device has the extent's data now.
+    #[inline]
+    fn note(&mut self, core: &mut Core, now: Nanos, extent: u32, homebound: bool) {
+        let entry = self.extents[extent as usize].entry();
+        self.journal.update(core, now, extent, entry, homebound);
+    }
+
     /// Commits what has been gathered; `all`, also what needs the slow device flushed for no other reason.
     fn commit(&mut self, core: &mut Core, now: Nanos, all: bool, out: &mut Commands) {
         let mut committed = self.journal.commit(core, all, out);
@@ -447,9 +476,11 @@ impl Hybrid {
         }
         if done.failed {
             self.journal.postpone(core, now);
-            return None;
         }
         self.journal.checkpoint_if_needed(core, out);
+        if done.failed {
+            return None;
+        }
         if self.making_room {
             self.make_room(core, now, out);
         }
@@ -464,7 +495,9 @@ impl Hybrid {
         failed: bool,
         out: &mut Commands,
     ) {
-        self.journal.checkpoint_step(core, device, failed, out);
+        if self.journal.checkpoint_step(core, device, failed, out) == Some(false) {
+            self.journal.postpone(core, now);
+        }
         if !self.journal.is_checkpointing() && self.journal.commit_again() {
             self.commit(core, now, false, out);
         }
@@ -535,6 +568,8 @@ impl Hybrid {
         AdmissionCosts {
             latency: [fast_read, fast_write, slow_read, slow_write],
             wear: [wear(self.layout.fast), wear(self.layout.slow)],
+            energy: [self.layout.fast, self.layout.slow]
+                .map(|device| core.tuning.admission.energy.get(device.index()).copied().flatten().unwrap_or_default()),
         }
     }
 

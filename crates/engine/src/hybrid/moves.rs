@@ -362,7 +362,9 @@ impl Hybrid {
             (Kind::Promotion, Phase::WritingHome, failed) => {
                 if failed {
                     core.ledger.lost_extents += 1;
-                    self.extents[row.extent as usize].lost = true;
+                    let extent = row.extent;
+                    self.extents[extent as usize].lost = true;
+                    self.note(core, now, extent, false);
                 }
                 self.abort_promotion(core, now, index, out);
             }
@@ -387,6 +389,9 @@ impl Hybrid {
             (Kind::Eviction | Kind::WriteBack, _, failed) => self.written_back(core, now, index, failed, out),
             (Kind::Zero, Phase::Writing, failed) => self.zeroed(core, now, index, failed, out),
             (Kind::Drain(Drained::Discard), Phase::Writing, failed) => self.discarded(core, now, index, failed, out),
+            (Kind::Drain(Drained::Supersede), Phase::Writing, failed) => {
+                self.superseded(core, now, index, failed, out);
+            }
             (kind, phase, _) => unreachable!("a {kind:?} has no step in {phase:?}"),
         }
     }
@@ -438,7 +443,7 @@ impl Hybrid {
         let before = entry.place();
         entry.set_place(Some(to));
         entry.misses = 0;
-        self.journal.update(core, now, self.layout.fast_slot(to).is_none());
+        self.note(core, now, extent, self.layout.fast_slot(to).is_none());
         if let Some(place) = before {
             match self.layout.fast_slot(place) {
                 Some(slot) => self.release_slot(slot, Release::Evicted),
@@ -496,7 +501,7 @@ impl Hybrid {
         if copied {
             core.ledger.moves.writebacks += 1;
             self.extents[extent as usize].dirty = false;
-            self.journal.update(core, now, true);
+            self.note(core, now, extent, true);
         } else if !failed {
             core.ledger.moves.cancelled.accessed += 1;
         }
@@ -528,7 +533,7 @@ impl Hybrid {
         } else {
             self.set_stale(to, false);
             self.extents[extent as usize].set_place(Some(to));
-            self.journal.update(core, now, false);
+            self.note(core, now, extent, false);
         }
         self.end(core, now, index, out);
     }

@@ -84,7 +84,7 @@ impl Hybrid {
         }
         let route = if !stale {
             extent.set_place(Some(place));
-            self.journal.update(core, now, false);
+            self.note(core, now, fragment.extent, false);
             self.direct(now, fragment, place)
         } else {
             // An earlier tenant's data must not show: the map points here only once something else does.

@@ -13,12 +13,11 @@ const RETRY_FAILED: Nanos = Nanos::from_s(1);
 impl Hybrid {
     /// The cached copy is, or is about to be, newer than its home.
     pub(super) fn became_dirty(&mut self, core: &mut Core, now: Nanos, extent: u32) {
-        let entry = &mut self.extents[extent as usize];
-        if !entry.dirty {
-            entry.dirty = true;
-            self.journal.update(core, now, false);
+        if !self.extents[extent as usize].dirty {
+            self.extents[extent as usize].dirty = true;
+            self.note(core, now, extent, false);
         }
-        if !entry.queued {
+        if !self.extents[extent as usize].queued {
             let delay = core.tuning.writeback_delay;
             self.enqueue(core, extent, now.saturating_add(delay));
         }

@@ -1,6 +1,7 @@
 //! Which extent leaves the fast device. One file a policy; each sees slots, never places on the slow device.
 
 mod arc;
+mod bare;
 mod lru;
 mod s3fifo;
 mod two_queue;
@@ -10,6 +11,7 @@ use peryton_units::Nanos;
 
 use crate::{config::Replacement, extent_map::Extent};
 use arc::Arc;
+pub use bare::BareCache;
 use lru::Lru;
 use s3fifo::S3Fifo;
 use two_queue::TwoQueue;

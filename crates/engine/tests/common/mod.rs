@@ -355,7 +355,7 @@ impl World {
     }
 
     pub fn random_tuning(&mut self, fast_extents: u32) -> Tuning {
-        use peryton_engine::{Adaptive, Admission, AdmitBy, Objective, Replacement, Threshold, WritePolicy};
+        use peryton_engine::{Adaptive, Admission, AdmitBy, Objective, Replacement, Threshold, WriteHits, WritePolicy};
         let rng = &mut self.rng;
         let high = rng.random_range(0..fast_extents.max(2) + 1);
         Tuning {
@@ -385,11 +385,20 @@ impl World {
                     (AdmitBy::Size, false) => Threshold::Fixed(8192.0),
                     (_, false) => Threshold::Fixed(0.5),
                 };
-                Admission { by, threshold, seed: rng.random_range(0..9), endurance: vec![Some(Bytes::gib(1)), None] }
+                let bypass = matches!(by, AdmitBy::Size | AdmitBy::Probability) && rng.random_bool(0.5);
+                Admission {
+                    by,
+                    threshold,
+                    seed: rng.random_range(0..9),
+                    endurance: vec![Some(Bytes::gib(1)), None],
+                    energy: Vec::new(),
+                    write_hits: if bypass { WriteHits::Bypass } else { WriteHits::Cache },
+                }
             },
             writeback_queue: rng.random_range(0..20),
             writeback_delay: Nanos::from_ms(rng.random_range(0..50)),
             commit_interval: Nanos::from_ms(rng.random_range(1..3_000)),
+            mirror_journal: rng.random_bool(0.5),
             spin_down_after: vec![None, Some(Nanos::from_ms(rng.random_range(0..100)))],
             read_effect: Some(10),
             logging: random_logging(rng),

@@ -41,6 +41,7 @@ const KEYS: &[(&str, &[Mode])] = &[
     ("demotion", HYBRID),
     ("max_moves", HYBRID),
     ("commit_interval", HYBRID),
+    ("journal", HYBRID),
     ("replacement", HYBRID),
     ("write", &[Mode::Caching]),
     ("writeback", &[Mode::Caching]),
@@ -216,7 +217,11 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     if let Some(replacement) = keys.get::<String>("replacement")? {
         tuning.replacement = word(&replacement, REPLACEMENTS, &[])?;
     }
-    set::<Nanos>(&mut tuning.commit_interval, keys, "commit_interval")
+    set::<Nanos>(&mut tuning.commit_interval, keys, "commit_interval")?;
+    if let Some(journal) = keys.get::<String>("journal")? {
+        tuning.mirror_journal = word(&journal, &[("mirrored", true), ("fast", false)], &[])?;
+    }
+    Ok(())
 }
 
 fn writes(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {

@@ -1,0 +1,171 @@
+//! Checkpoints: the whole map, written out in one of two places in turn, on each device.
+
+use peryton_units::Bytes;
+
+use super::{
+    block::{BLOCK, BLOCK_LEN, Kind, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
+    image::Entry,
+    layout::MetadataLayout,
+    superblock::VolumeId,
+};
+use crate::{command::DeviceId, storage::Storage};
+
+const HEADER: usize = 32;
+/// Map entries in a block.
+pub(crate) const ENTRIES_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / 4) as u64;
+/// Checkpoints are read and written in pieces of this size.
+pub(crate) const PIECE: u64 = 256 << 10;
+
+/// What the header of a checkpoint says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Counts checkpoints; odd ones are in B, even ones in A.
+    pub(crate) number: u64,
+    /// The last commit before it.
+    pub(crate) last_commit: u64,
+    /// The first commit that is not in it, and where in the ring that begins unless the ring wraps.
+    pub(crate) first_commit: u64,
+    pub(crate) journal_at: u64,
+    /// How many entries the map has.
+    pub(crate) entries: u32,
+}
+
+impl Header {
+    pub(crate) fn which(&self) -> u64 {
+        self.number % 2
+    }
+
+    pub(crate) fn encode(&self, volume: VolumeId, block: &mut [u8]) {
+        block.fill(0);
+        put_u64(block, 8, self.number);
+        put_u64(block, 16, self.first_commit);
+        put_u64(block, 24, self.journal_at);
+        put_u64(block, 32, self.last_commit);
+        put_u32(block, 40, self.entries);
+        seal(block, Kind::CheckpointHeader, volume);
+    }
+
+    pub(crate) fn decode(block: &[u8], volume: VolumeId) -> Option<Header> {
+        is_sealed(block, Kind::CheckpointHeader, volume).then(|| Header {
+            number: get_u64(block, 8),
+            first_commit: get_u64(block, 16),
+            journal_at: get_u64(block, 24),
+            last_commit: get_u64(block, 32),
+            entries: get_u32(block, 40),
+        })
+    }
+}
+
+/// Encodes the blocks of entries from block `first` on; `into` is whole blocks.
+pub(crate) fn encode_entries(image: &[Entry], number: u64, first: u64, volume: VolumeId, into: &mut [u8]) {
+    for (block, index) in into.chunks_exact_mut(BLOCK_LEN).zip(first..) {
+        block.fill(0);
+        let start = (index * ENTRIES_PER_BLOCK).min(image.len() as u64) as usize;
+        let entries = &image[start..image.len().min(start + ENTRIES_PER_BLOCK as usize)];
+        put_u64(block, 8, number);
+        put_u32(block, 16, index as u32);
+        put_u32(block, 20, entries.len() as u32);
+        for (slot, entry) in entries.iter().enumerate() {
+            put_u32(block, HEADER + slot * 4, entry.0);
+        }
+        seal(block, Kind::CheckpointEntries, volume);
+    }
+}
+
+/// Adds the entries of a block to the map, if it is whole and is block `index` of checkpoint `number`.
+fn decode_entries(block: &[u8], number: u64, index: u64, volume: VolumeId, image: &mut [Entry]) -> bool {
+    let start = (index * ENTRIES_PER_BLOCK) as usize;
+    let count = image.len().saturating_sub(start).min(ENTRIES_PER_BLOCK as usize);
+    let valid = is_sealed(block, Kind::CheckpointEntries, volume)
+        && get_u64(block, 8) == number
+        && u64::from(get_u32(block, 16)) == index
+        && get_u32(block, 20) as usize == count;
+    if valid {
+        for (slot, entry) in image[start..start + count].iter_mut().enumerate() {
+            *entry = Entry(get_u32(block, HEADER + slot * 4));
+        }
+    }
+    valid
+}
+
+/// The headers of A and B on a device.
+pub(crate) fn headers(
+    storage: &mut dyn Storage,
+    device: DeviceId,
+    layout: &MetadataLayout,
+    volume: VolumeId,
+) -> [Option<Header>; 2] {
+    [0, 1].map(|which| {
+        let mut block = [0; BLOCK_LEN];
+        storage.read(device, layout.checkpoint_at(which), &mut block).ok()?;
+        Header::decode(&block, volume).filter(|header| header.which() == which)
+    })
+}
+
+/// Reads a checkpoint's entries, each block from the first device that has it whole. None if one is on no device.
+pub(crate) fn load(
+    storage: &mut dyn Storage,
+    devices: &[DeviceId],
+    layout: &MetadataLayout,
+    header: &Header,
+    volume: VolumeId,
+) -> Option<Vec<Entry>> {
+    let mut image = vec![Entry::default(); header.entries as usize];
+    let blocks = u64::from(header.entries).div_ceil(ENTRIES_PER_BLOCK);
+    let mut missing: Vec<u64> = Vec::new();
+    let mut todo: Vec<(u64, u64)> = vec![(0, blocks)];
+    for device in devices {
+        for (from, to) in std::mem::take(&mut todo) {
+            let mut index = from;
+            while index < to {
+                let count = (to - index).min(PIECE / BLOCK);
+                let mut piece = vec![0; (count * BLOCK) as usize];
+                let at = |index: u64| layout.checkpoint_at(header.which()) + Bytes(BLOCK + index * BLOCK);
+                let whole = storage.read(*device, at(index), &mut piece).is_ok();
+                for (block, index) in piece.chunks_exact_mut(BLOCK_LEN).zip(index..) {
+                    let read = whole || storage.read(*device, at(index), block).is_ok();
+                    if !read || !decode_entries(block, header.number, index, volume, &mut image) {
+                        missing.push(index);
+                    }
+                }
+                index += count;
+            }
+        }
+        if missing.is_empty() {
+            return Some(image);
+        }
+        todo = missing.drain(..).map(|index| (index, index + 1)).collect();
+    }
+    None
+}
+
+/// Writes a whole checkpoint to each device: entries, then the header that makes it count.
+pub(crate) fn store(
+    storage: &mut dyn Storage,
+    devices: &[DeviceId],
+    layout: &MetadataLayout,
+    header: &Header,
+    image: &[Entry],
+    volume: VolumeId,
+) -> Result<(), DeviceId> {
+    let blocks = (image.len() as u64).div_ceil(ENTRIES_PER_BLOCK);
+    let at = layout.checkpoint_at(header.which());
+    for device in devices {
+        let mut index = 0;
+        while index < blocks {
+            let count = (blocks - index).min(PIECE / BLOCK);
+            let mut piece = vec![0; (count * BLOCK) as usize];
+            encode_entries(image, header.number, index, volume, &mut piece);
+            storage.write(*device, at + Bytes(BLOCK + index * BLOCK), &piece).map_err(|_| *device)?;
+            index += count;
+        }
+        storage.flush(*device).map_err(|_| *device)?;
+    }
+    let mut block = [0; BLOCK_LEN];
+    header.encode(volume, &mut block);
+    for device in devices {
+        storage.write(*device, at, &block).map_err(|_| *device)?;
+        storage.flush(*device).map_err(|_| *device)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,526 @@
+//! A volume on real devices: formatting, opening after whatever happened, closing.
+//!
+//! A generation begins when a volume is opened: first each device is told that one is about to begin, then that it has
+//! begun, and only then is a request served. So a device that was left out of a generation, or is a copy from before
+//! it, is told from one that a crash left a step behind.
+
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    command::{DeviceId, IoId},
+    config::{Config, Placement},
+    engine::{Engine, Placed},
+    error::{ConfigError, DeviceError, FormatError, OpenError},
+    metadata::{
+        VolumeId,
+        block::{BLOCK, BLOCK_LEN},
+        checkpoint,
+        image::Entry,
+        journal::{self, Ring},
+        layout::MetadataLayout,
+        superblock::{Fixed, MOST_DEVICES, MOST_NOTES, State, Superblock, Unreadable},
+    },
+    storage::Storage,
+};
+
+/// What a new volume is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Formatting {
+    /// A random name.
+    pub volume: VolumeId,
+    /// Now, in seconds since 1970.
+    pub unix_s: u64,
+    /// All devices read as zeros where data goes. Otherwise places are zeroed before they are first used.
+    pub zeroed: bool,
+    /// A text kept for the driver, at most 3,584 bytes.
+    pub notes: String,
+}
+
+/// What was found when a volume was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// The volume's name.
+    pub volume: VolumeId,
+    /// How often it was opened, this time included.
+    pub generation: u64,
+    /// It was closed in good order; otherwise it was recovered.
+    pub clean: bool,
+    /// Commits that were replayed from the journal.
+    pub commits: u64,
+    /// Extents with a place (tiering) or a copy in the cache.
+    pub mapped: u64,
+    /// Those of the cache that have to be written back.
+    pub dirty: u64,
+    /// Those whose only copy was lost.
+    pub lost: u64,
+    /// Metadata that was found damaged and was made good from its copy.
+    pub repaired: u64,
+    /// The driver's text.
+    pub notes: String,
+}
+
+/// What an open volume remembers of its superblocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    volume: VolumeId,
+    generation: u64,
+    formatted_unix_s: u64,
+    gone: u32,
+    fixed: Fixed,
+    notes: String,
+}
+
+impl Identity {
+    fn superblock(&self, device: DeviceId, state: State) -> Superblock {
+        Superblock {
+            volume: self.volume,
+            device,
+            generation: self.generation,
+            state,
+            formatted_unix_s: self.formatted_unix_s,
+            touched: [0, 0],
+            gone: self.gone,
+            fingerprint: 0,
+            fixed: self.fixed.clone(),
+            notes: self.notes.clone(),
+        }
+    }
+}
+
+fn devices(count: usize) -> impl Iterator<Item = DeviceId> {
+    (0..count as u8).map(DeviceId)
+}
+
+/// Writes both copies of a superblock, one after the other, so that one is always whole.
+fn write_superblock(storage: &mut dyn Storage, block: &Superblock, used: Bytes) -> Result<(), DeviceError> {
+    let bytes = block.encode();
+    for at in [Bytes::ZERO, used - Bytes(BLOCK)] {
+        storage.write(block.device, at, &bytes)?;
+        storage.flush(block.device)?;
+    }
+    Ok(())
+}
+
+/// Samples for the digest of what a device holds.
+const SAMPLES: u64 = 64;
+/// So much of the beginning and of the end of the data is always sampled: there file systems keep what a mount changes.
+const EDGE: u64 = 64 << 10;
+
+/// A digest of samples of a device's data, to notice that someone else has written to it.
+fn fingerprint(storage: &mut dyn Storage, device: DeviceId, (from, to): (Bytes, Bytes), volume: VolumeId) -> u64 {
+    let blocks = (to - from).0 / BLOCK;
+    let mut digest = [crc32c::crc32c(b"a"), crc32c::crc32c(b"b")];
+    let mut block = [0; BLOCK_LEN];
+    let edge = (EDGE / BLOCK).min(blocks);
+    let seed = volume.0 as u64 ^ (volume.0 >> 64) as u64;
+    let samples = (0..SAMPLES).map(|index| {
+        let hash = (seed ^ index).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((u128::from(hash ^ (hash >> 29)) * u128::from(blocks)) >> 64) as u64
+    });
+    for index in (0..edge).chain(blocks - edge..blocks).chain(samples.filter(|_| blocks > 0)) {
+        if storage.read(device, from + Bytes(index * BLOCK), &mut block).is_err() {
+            block.fill(0xee);
+        }
+        digest[0] = crc32c::crc32c_append(digest[0], &block);
+        digest[1] = crc32c::crc32c_append(digest[1].rotate_left(7) ^ 0x5bd1_e995, &block);
+    }
+    u64::from(digest[0]) << 32 | u64::from(digest[1])
+}
+
+/// What one device says of itself.
+enum Said {
+    Superblock { block: Box<Superblock>, copies: u32 },
+    Missing,
+}
+
+fn read_superblock(storage: &mut dyn Storage, device: DeviceId, used: Bytes) -> Result<Said, OpenError> {
+    let index = device.index();
+    let Some(size) = storage.size(device) else { return Ok(Said::Missing) };
+    let mut found: Option<Superblock> = None;
+    let (mut copies, mut worst) = (0, None);
+    let mut block = [0; BLOCK_LEN];
+    let mut look = |at: Bytes, storage: &mut dyn Storage| -> Option<Bytes> {
+        if at + Bytes(BLOCK) > size {
+            return None;
+        }
+        let read = storage.read(device, at, &mut block);
+        match read.map_err(|_| Unreadable::Damaged).and_then(|()| Superblock::decode(&block)) {
+            Ok(other) => {
+                copies += 1;
+                let newer = found
+                    .as_ref()
+                    .is_none_or(|found| (found.generation, found.state) < (other.generation, other.state));
+                let said = other.used();
+                if newer {
+                    found = Some(other);
+                }
+                return said;
+            }
+            Err(Unreadable::Absent) => {}
+            Err(other) => worst = Some(other),
+        }
+        None
+    };
+    // The first says where the last is, in case the design is wrong about it.
+    let end = look(Bytes::ZERO, storage).unwrap_or(used);
+    look(end - Bytes(BLOCK).min(end), storage);
+    match (found, worst) {
+        (Some(block), _) => Ok(Said::Superblock { block: Box::new(block), copies }),
+        (None, Some(Unreadable::Version(version))) => Err(OpenError::Version { device: index, version }),
+        (None, Some(_)) => Err(OpenError::Damaged { device: index, what: "neither superblock can be read" }),
+        (None, None) => Err(OpenError::NotFormatted { device: index }),
+    }
+}
+
+impl Superblock {
+    /// How much of its device the volume uses, if the format's own sizes say so.
+    fn used(&self) -> Option<Bytes> {
+        let config = Config {
+            devices: self.fixed.devices.clone(),
+            placement: self.fixed.placement.clone(),
+            tuning: Default::default(),
+        };
+        let engine = Engine::sized(config, Some(self.fixed.spare)).ok()?;
+        engine.device_bytes().get(self.device.index()).copied()
+    }
+}
+
+impl Engine {
+    /// Makes a new, empty volume on devices whose content is given up.
+    pub fn format(config: &Config, new: Formatting, storage: &mut dyn Storage) -> Result<(), FormatError> {
+        if new.notes.len() > MOST_NOTES {
+            return Err(FormatError::Notes { most: MOST_NOTES });
+        }
+        if config.devices.len() > MOST_DEVICES {
+            return Err(FormatError::TooManyDevices { most: MOST_DEVICES });
+        }
+        let engine = Engine::new(config.clone())?;
+        let all = || devices(config.devices.len());
+        for device in all() {
+            let need = engine.device_bytes()[device.index()];
+            let size = storage.size(device).ok_or(FormatError::Device { device: device.index() })?;
+            if size < need {
+                return Err(FormatError::TooSmall { device: device.index(), size, need });
+            }
+        }
+        let failed = |device: DeviceId| FormatError::Device { device: device.index() };
+        // What was there must not come to light again if this is interrupted.
+        let blank = [0; BLOCK_LEN];
+        for device in all() {
+            let used = engine.device_bytes()[device.index()];
+            for at in [Bytes::ZERO, used - Bytes(BLOCK)] {
+                storage.write(device, at, &blank).map_err(|_| failed(device))?;
+            }
+            storage.flush(device).map_err(|_| failed(device))?;
+        }
+        let volume = new.volume;
+        let identity = Identity {
+            volume,
+            generation: 0,
+            formatted_unix_s: new.unix_s,
+            gone: 0,
+            fixed: engine.fixed(),
+            notes: new.notes,
+        };
+        engine.write_map(storage, volume, &engine.map_image(), 0).map_err(failed)?;
+        for device in all() {
+            let touched = if new.zeroed { [0, 0] } else { [u32::MAX, u32::MAX] };
+            let mut block = Superblock { touched, ..identity.superblock(device, State::Clean) };
+            block.fingerprint = engine.fingerprint(storage, device, volume);
+            write_superblock(storage, &block, engine.device_bytes()[device.index()]).map_err(|_| failed(device))?;
+        }
+        Ok(())
+    }
+
+    /// Opens a volume as it was left, whether by [`Engine::close`] or by a crash, and begins a new generation. A crash
+    /// meanwhile changes nothing: opening begins again.
+    pub fn open(config: Config, storage: &mut dyn Storage) -> Result<(Engine, Opened), OpenError> {
+        let count = config.devices.len();
+        let planned = Engine::sized(config.clone(), None)?;
+        let mut blocks = Vec::new();
+        let mut repaired = 0;
+        for device in devices(count) {
+            match read_superblock(storage, device, planned.device_bytes()[device.index()])? {
+                Said::Superblock { block, copies } => {
+                    repaired += u64::from(copies < 2);
+                    blocks.push(*block);
+                }
+                Said::Missing => return Err(OpenError::Missing { device: device.index() }),
+            }
+        }
+        let newest = Self::agree(&blocks, &planned)?;
+        let clean = blocks.iter().all(|block| block.state == State::Clean && block.generation == newest.generation);
+        let mut engine = Engine::sized(config, Some(newest.fixed.spare))?;
+        for device in devices(count) {
+            let (size, need) = (storage.size(device).unwrap_or_default(), engine.device_bytes()[device.index()]);
+            if size < need {
+                return Err(OpenError::TooSmall { device: device.index(), size, need });
+            }
+        }
+        if clean {
+            for block in &blocks {
+                if engine.fingerprint(storage, block.device, block.volume) != block.fingerprint {
+                    return Err(OpenError::Changed { device: block.device.index() });
+                }
+            }
+        }
+        let volume = newest.volume;
+        let touched = clean.then_some(newest.touched);
+        let mut opened = Opened {
+            volume,
+            generation: newest.generation + 1,
+            clean,
+            notes: newest.notes.clone(),
+            ..Opened::default()
+        };
+        engine.recover(storage, volume, touched, &mut opened)?;
+        opened.repaired += repaired;
+        let identity = Identity {
+            volume,
+            generation: newest.generation + 1,
+            formatted_unix_s: newest.formatted_unix_s,
+            gone: newest.gone,
+            fixed: newest.fixed,
+            notes: newest.notes,
+        };
+        for state in [State::Opening, State::Open] {
+            for device in devices(count) {
+                let used = engine.device_bytes()[device.index()];
+                write_superblock(storage, &identity.superblock(device, state), used)
+                    .map_err(|_| OpenError::Device { device: device.index() })?;
+            }
+        }
+        engine.identity = Some(identity);
+        Ok((engine, opened))
+    }
+
+    /// Whether the devices are all there is of one volume, and all of the same age. Returns the newest superblock.
+    fn agree(blocks: &[Superblock], planned: &Engine) -> Result<Superblock, OpenError> {
+        let newest = blocks
+            .iter()
+            .max_by_key(|block| (block.generation, block.state))
+            .ok_or(OpenError::Config(ConfigError::Device { device: 0, devices: 0 }))?;
+        for (index, block) in blocks.iter().enumerate() {
+            if block.volume != newest.volume {
+                return Err(OpenError::Foreign { device: index, volume: block.volume, expected: newest.volume });
+            }
+            if block.device.index() != index {
+                return Err(OpenError::Swapped { device: index, is: block.device.index() });
+            }
+        }
+        // The number of spare extents follows from a setting that may change; the format has the last word.
+        let design = Fixed { spare: newest.fixed.spare, ..planned.fixed() };
+        let differences = design.differences(&newest.fixed);
+        if !differences.is_empty() {
+            return Err(OpenError::Mismatch { differences: differences.join("; ") });
+        }
+        for (index, block) in blocks.iter().enumerate() {
+            let behind = block.generation < newest.generation
+                && !(newest.state == State::Opening && block.generation + 1 == newest.generation);
+            if behind || newest.gone >> index & 1 == 1 {
+                return Err(OpenError::Stale {
+                    device: index,
+                    generation: block.generation,
+                    newest: newest.generation,
+                });
+            }
+            if block.state == State::Detached {
+                return Err(OpenError::Detached { device: index });
+            }
+        }
+        Ok(newest.clone())
+    }
+
+    /// Brings the map back and makes it durable in a new checkpoint.
+    fn recover(
+        &mut self,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        touched: Option<[u32; 2]>,
+        opened: &mut Opened,
+    ) -> Result<(), OpenError> {
+        let core = &mut self.core;
+        let hybrid = match &mut self.placed {
+            Placed::Linear(_) => return Ok(()),
+            Placed::Hybrid(hybrid) => hybrid,
+            Placed::Logging(_) => return Err(OpenError::Unsupported),
+        };
+        let pair = [hybrid.layout.fast, hybrid.layout.slow];
+        let found = read_map(storage, &pair, &hybrid.layout.metadata, volume, opened)?;
+        let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
+        let restored = hybrid.restore(core, Nanos::ZERO, &found.image, touched).map_err(damaged)?;
+        (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
+        let image = hybrid.image();
+        // A torn commit may be left with the next number: that number is not used again.
+        let header = checkpoint::Header {
+            number: found.number + 1,
+            last_commit: found.last_commit,
+            first_commit: found.next_commit + 1,
+            journal_at: found.next,
+            entries: image.len() as u32,
+        };
+        checkpoint::store(storage, &pair, &hybrid.layout.metadata, &header, &image, volume)
+            .map_err(|device| OpenError::Device { device: device.index() })?;
+        hybrid.begin_generation(volume, image, &header);
+        Ok(())
+    }
+
+    /// Closes a volume on which nothing is in flight, so that opening it needs no recovery.
+    ///
+    /// # Panics
+    ///
+    /// If the engine is not idle, or was not opened from devices.
+    pub fn close(&mut self, storage: &mut dyn Storage) -> Result<(), DeviceError> {
+        assert!(self.is_idle(), "a drive is closed only when nothing is in flight");
+        let identity = self.identity.clone().expect("only a volume that was opened is closed");
+        let all = || devices(self.device_bytes.len());
+        for device in all() {
+            storage.flush(device)?;
+        }
+        self.write_map(storage, identity.volume, &self.map_image(), 1).map_err(|_| DeviceError)?;
+        let touched = match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.touched(),
+            _ => [0, 0],
+        };
+        for device in all() {
+            let mut block = Superblock { touched, ..identity.superblock(device, State::Clean) };
+            block.fingerprint = self.fingerprint(storage, device, identity.volume);
+            write_superblock(storage, &block, self.device_bytes[device.index()])?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a text for the driver, at most 3,584 bytes, which [`Opened`] hands back.
+    pub fn store_notes(&mut self, notes: &str, storage: &mut dyn Storage) -> Result<(), FormatError> {
+        if notes.len() > MOST_NOTES {
+            return Err(FormatError::Notes { most: MOST_NOTES });
+        }
+        let identity = self.identity.as_mut().expect("only a volume that was opened keeps notes");
+        identity.notes = notes.to_string();
+        for (device, used) in devices(self.device_bytes.len()).zip(&self.device_bytes) {
+            write_superblock(storage, &identity.superblock(device, State::Open), *used)
+                .map_err(|_| FormatError::Device { device: device.index() })?;
+        }
+        Ok(())
+    }
+
+    /// Encodes the metadata that a write command with [`Buffer::Metadata`](crate::Buffer::Metadata) writes; `into` is as
+    /// long as the command says. To be called before the engine is called again.
+    pub fn encode_metadata(&self, io: IoId, into: &mut [u8]) {
+        let command = self.core.in_flight(io);
+        match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.encode(command, into),
+            _ => unreachable!("a drive without a map writes no metadata"),
+        }
+    }
+
+    fn fixed(&self) -> Fixed {
+        let spare = match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.layout.spare(),
+            _ => 0,
+        };
+        Fixed { devices: self.data_bytes.clone(), placement: self.placement.clone(), spare }
+    }
+
+    fn map_image(&self) -> Vec<Entry> {
+        match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.image(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Writes the map out, `ahead` checkpoints after the last.
+    fn write_map(
+        &self,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        image: &[Entry],
+        ahead: u64,
+    ) -> Result<(), DeviceId> {
+        let Placed::Hybrid(hybrid) = &self.placed else { return Ok(()) };
+        let next = hybrid.next_header();
+        let header = checkpoint::Header { number: next.number - 1 + ahead, ..next };
+        let pair = [hybrid.layout.fast, hybrid.layout.slow];
+        checkpoint::store(storage, &pair, &hybrid.layout.metadata, &header, image, volume)
+    }
+
+    fn fingerprint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> u64 {
+        let from = match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.layout.metadata.data_at,
+            _ => MetadataLayout::bare().data_at,
+        };
+        fingerprint(storage, device, (from, self.device_bytes[device.index()] - Bytes(BLOCK)), volume)
+    }
+}
+
+/// The map as the devices have it.
+struct FoundMap {
+    image: Vec<Entry>,
+    number: u64,
+    last_commit: u64,
+    next_commit: u64,
+    next: u64,
+}
+
+fn read_map(
+    storage: &mut dyn Storage,
+    pair: &[DeviceId; 2],
+    layout: &MetadataLayout,
+    volume: VolumeId,
+    opened: &mut Opened,
+) -> Result<FoundMap, OpenError> {
+    let headers = pair.map(|device| checkpoint::headers(storage, device, layout, volume));
+    let rings = pair.map(|device| Ring::read(storage, device, layout, volume).ok());
+    let mut candidates: Vec<checkpoint::Header> = headers.iter().flatten().flatten().copied().collect();
+    candidates.sort_by_key(|header| std::cmp::Reverse(header.number));
+    candidates.dedup();
+    let newest = candidates.first().map_or(0, |header| header.number);
+    let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
+    let mut problem = "no checkpoint can be read";
+    for header in candidates {
+        let Some(image) = checkpoint::load(storage, pair, layout, &header, volume) else {
+            problem = "part of the map can be read from neither device";
+            continue;
+        };
+        let mut image = image;
+        let replayed = journal::replay(&rings, header.first_commit, header.journal_at);
+        if replayed.broken {
+            problem = "part of the journal can be read from neither device";
+            continue;
+        }
+        for (extent, entry) in &replayed.records {
+            *image.get_mut(*extent as usize).ok_or(damaged("the journal names an extent that is not there"))? = *entry;
+        }
+        opened.commits = replayed.next_commit - header.first_commit;
+        // Each device has all commits but the one that was in flight; without damage, one that has not is a copy from
+        // earlier.
+        // (One that was not mirrored is on the fast device only.)
+        let has = if opened.commits >= 2 { replayed.next_commit - 2 } else { header.last_commit };
+        let mirrored = rings.iter().flatten().any(|ring| ring.was_mirrored(has));
+        for (device, ring) in pair.iter().zip(&rings) {
+            if let Some(ring) = ring {
+                opened.repaired += ring.damaged;
+                let must_have = mirrored || *device == pair[0];
+                if must_have && ring.damaged == 0 && ring.newest() < has {
+                    let generation = opened.generation - 1;
+                    return Err(OpenError::Stale { device: device.index(), generation, newest: generation });
+                }
+            }
+        }
+        let last_commit = if opened.commits > 0 { replayed.next_commit - 1 } else { header.last_commit };
+        let (next_commit, next) = (replayed.next_commit, replayed.next);
+        return Ok(FoundMap { image, number: newest, last_commit, next_commit, next });
+    }
+    Err(damaged(problem))
+}
+
+impl Engine {
+    /// Where data begins on a device: what a file system's offset is once the volume is detached.
+    pub fn data_at(&self, device: DeviceId) -> Bytes {
+        match (&self.placed, &self.placement) {
+            (Placed::Hybrid(hybrid), _) => hybrid.layout.metadata.data_at,
+            (_, Placement::Logging(_)) if device.index() < self.device_bytes.len() => Bytes(BLOCK),
+            _ => MetadataLayout::bare().data_at,
+        }
+    }
+}
