@@ -1,5 +1,7 @@
 //! A volume on devices that keep what they are given: format, open, use, close or crash, open again.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashMap;
 
 use peryton_engine::{
