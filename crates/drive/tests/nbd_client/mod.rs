@@ -3,4 +3,5 @@
 #![allow(dead_code, missing_docs)] // no user uses all of it
 
 pub mod client;
+pub mod hostile;
 pub mod server;

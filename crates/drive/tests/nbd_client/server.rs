@@ -116,6 +116,11 @@ impl Server {
         }
     }
 
+    /// Whether the client owes the rest of a write.
+    pub fn waits_for_payload(&self) -> bool {
+        self.write.is_some()
+    }
+
     /// What a loop relies on.
     fn check(&self, request: &Request) {
         let export = self.connection.export();
