@@ -1,4 +1,5 @@
 //! Options, one by one: what a client is told, what it is refused, and that a refusal does not end the conversation.
+#![allow(clippy::unwrap_used)]
 
 mod nbd_client;
 

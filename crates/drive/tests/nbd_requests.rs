@@ -1,4 +1,5 @@
 //! Commands, one by one: what reaches the loop, what is refused, and that the stream stays in step whatever is.
+#![allow(clippy::unwrap_used)]
 
 mod nbd_client;
 

@@ -118,7 +118,7 @@ pub fn options(choices: &mut Choices) -> Vec<u8> {
 /// A handshake by the book, then a session of requests.
 pub fn requests(choices: &mut Choices) -> Vec<u8> {
     let mut bytes = 3_u32.to_be_bytes().to_vec();
-    if choices.byte() % 4 > 0 {
+    if !choices.byte().is_multiple_of(4) {
         bytes.extend(option_bytes(8, &[]));
         bytes.extend(option_bytes(10, &context_data("", &["base:allocation", "x-peryton:place"])));
     }
