@@ -7,7 +7,7 @@
 //! commits, and the part of the ring that it covers is free after that.
 
 use peryton_units::{Bytes, Nanos};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
@@ -71,6 +71,14 @@ struct Batch {
 }
 
 impl Batch {
+    /// Drops updates that a later one of the same extent overtook.
+    fn keep_the_latest(&mut self) {
+        let mut seen = FxHashSet::default();
+        self.updates.reverse();
+        self.updates.retain(|update| seen.insert(update.extent));
+        self.updates.reverse();
+    }
+
     /// Adds what came later.
     fn append(&mut self, other: &mut Batch) {
         self.updates.append(&mut other.updates);
@@ -287,6 +295,9 @@ impl Journal {
             self.latest.clear();
             self.committing.append(&mut self.homebound);
             self.wanted_all = false;
+        }
+        if commit_bytes(self.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
+            self.committing.keep_the_latest();
         }
         let mut left = u32::from(core.flush_if_needed(self.fast, Purpose::Commit, out));
         left += u32::from(flushes_slow && core.flush_if_needed(self.slow, Purpose::Commit, out));

@@ -27,6 +27,21 @@ pub(crate) enum Placed {
 /// A placement, the size of its volume, and what it occupies of its devices.
 type Sized = (Placed, Bytes, Vec<(DeviceId, Bytes)>);
 
+/// Where part of a volume is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// For so many bytes.
+    pub len: Bytes,
+    /// The device that has the newest copy; `None` where nothing was ever written, or where parts are on either device.
+    pub device: Option<DeviceId>,
+    /// Something was written here, or may have been.
+    pub mapped: bool,
+    /// Newer than its home on the slow device.
+    pub dirty: bool,
+    /// Its only copy was lost.
+    pub lost: bool,
+}
+
 /// A hybrid drive.
 #[derive(Debug)]
 pub struct Engine {
@@ -262,6 +277,36 @@ impl Engine {
         if let Placed::Hybrid(hybrid) = &mut self.placed {
             hybrid.fill(&self.core.tuning);
         }
+    }
+
+    /// Extents of the cache that are newer than their homes (caching, write-back).
+    pub fn dirty_extents(&self) -> u32 {
+        match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.dirty,
+            _ => 0,
+        }
+    }
+
+    /// Writes everything that only the fast device has home, without delay. To be called again, as completions come,
+    /// until [`Engine::dirty_extents`] is zero; what the host writes meanwhile counts as well.
+    pub fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
+        self.core.now = now;
+        if let Placed::Hybrid(hybrid) = &mut self.placed {
+            hybrid.write_all_back(&mut self.core, now, out);
+        }
+    }
+
+    /// Where the volume's byte at `offset` is, and for how many bytes from there that holds; `None` past the end.
+    pub fn whereabouts(&self, offset: Bytes) -> Option<Whereabouts> {
+        if offset >= self.volume_size {
+            return None;
+        }
+        let rest = self.volume_size - offset;
+        Some(match &self.placed {
+            Placed::Linear(linear) => linear.whereabouts(offset),
+            Placed::Hybrid(hybrid) => hybrid.whereabouts(offset),
+            Placed::Logging(_) => Whereabouts { len: rest, device: None, mapped: true, dirty: false, lost: false },
+        })
     }
 
     /// Whether nothing is in flight and nothing waits: no request, no move, no commit.

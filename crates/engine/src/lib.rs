@@ -15,6 +15,7 @@ mod error;
 mod extent_map;
 mod free_map;
 mod hybrid;
+mod inspect;
 mod ledger;
 mod linear;
 mod logging;
@@ -33,8 +34,11 @@ pub use config::{
     AccessEnergy, Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
     Threshold, Tuning, WriteHits, WritePolicy,
 };
-pub use engine::Engine;
+pub use engine::{Engine, Whereabouts};
 pub use error::{ConfigError, DeviceError, FormatError, OpenError, RequestError, TuningError};
+pub use inspect::{
+    CheckpointReport, CommitReport, DeviceReport, Inspection, MapRow, Overlay, SuperblockReport, Verdict,
+};
 pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 pub use metadata::VolumeId;

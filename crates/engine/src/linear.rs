@@ -5,6 +5,7 @@ use peryton_units::{Bytes, Op};
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId, Request},
     core::{Core, Purpose, RequestIndex},
+    engine::Whereabouts,
     error::{ConfigError, RequestError},
     metadata::layout::MetadataLayout,
 };
@@ -52,6 +53,13 @@ impl Linear {
 
     pub(crate) fn size(&self) -> Bytes {
         self.size
+    }
+
+    pub(crate) fn whereabouts(&self, offset: Bytes) -> Whereabouts {
+        let index = self.segments.partition_point(|(start, _)| *start <= offset) - 1;
+        let next = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
+        let device = Some(self.segments[index].1);
+        Whereabouts { len: next - offset, device, mapped: true, dirty: false, lost: false }
     }
 
     /// What a device with `data` bytes of data has to hold: superblocks come on top.

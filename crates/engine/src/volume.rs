@@ -499,7 +499,6 @@ fn read_map(
         let mirrored = rings.iter().flatten().any(|ring| ring.was_mirrored(has));
         for (device, ring) in pair.iter().zip(&rings) {
             if let Some(ring) = ring {
-                opened.repaired += ring.damaged;
                 let must_have = mirrored || *device == pair[0];
                 if must_have && ring.damaged == 0 && ring.newest() < has {
                     let generation = opened.generation - 1;

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use peryton_engine::{
-    Buffer, Command, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, OpenError, Placement, Request,
-    RequestId, Storage, Tuning, VolumeId,
+    Buffer, Command, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection, OpenError, Placement,
+    Request, RequestId, Storage, Tuning, Verdict, VolumeId,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -304,4 +304,71 @@ fn metadata_that_one_device_lost_is_made_good_from_the_other() {
             check(&mut again, &model);
         }
     }
+}
+
+fn inspected(config: &Config, storage: &mut Memory) -> Inspection {
+    let before = storage.clone();
+    let inspection = Engine::inspect(config.clone(), storage, true).unwrap();
+    assert!(before.0 == storage.0, "a look changed something");
+    inspection
+}
+
+#[test]
+fn a_look_says_how_bad_it_is_and_changes_nothing() {
+    for caching in [false, true] {
+        let config = config(caching);
+        let mut storage = formatted(&config);
+        assert_eq!(inspected(&config, &mut storage).verdict, Verdict::Clean);
+
+        let mut machine = Machine::open(&config, storage).unwrap();
+        use_it(&mut machine, 300);
+        machine.request(Op::Flush, 0, Vec::new());
+        let mut crashed = machine.storage.clone();
+        let inspection = inspected(&config, &mut crashed);
+        assert_eq!(inspection.verdict, Verdict::Repairable);
+        assert!(!inspection.map.is_empty());
+        for row in &inspection.map {
+            let now = machine.engine.whereabouts(Bytes(row.offset)).unwrap();
+            // A flush leaves what waits for a flush of the slow device to a later commit.
+            if !caching && now.device.is_some_and(|device| device.index() == 0) {
+                assert_eq!(now.device.map(DeviceId::index), row.device, "{row:?} {now:?}");
+            }
+        }
+
+        machine.settle();
+        machine.engine.close(&mut machine.storage).unwrap();
+        let mut closed = machine.storage.clone();
+        let inspection = inspected(&config, &mut closed);
+        assert_eq!(inspection.verdict, Verdict::Clean, "{:?}", inspection.findings);
+        for row in &inspection.map {
+            let now = machine.engine.whereabouts(Bytes(row.offset)).unwrap();
+            assert_eq!((now.device.map(DeviceId::index), now.dirty), (row.device, row.dirty));
+        }
+
+        let mut hurt = closed.clone();
+        hurt.0[1].as_mut().unwrap()[100] ^= 1;
+        assert_eq!(inspected(&config, &mut hurt).verdict, Verdict::Repairable);
+        let mut gone = closed.clone();
+        gone.0[1] = None;
+        assert_eq!(inspected(&config, &mut gone).verdict, Verdict::Damaged);
+    }
+}
+
+#[test]
+fn everything_can_be_written_home_whatever_the_queue_holds() {
+    let mut config = config(true);
+    config.tuning.writeback_queue = 2;
+    config.tuning.writeback_delay = Nanos::from_s(3600);
+    let mut machine = Machine::open(&config, formatted(&config)).unwrap();
+    let model = use_it(&mut machine, 60);
+    assert!(machine.engine.dirty_extents() > 2);
+    for _ in 0..100 {
+        machine.now += Nanos::from_ms(100);
+        let mut out = Vec::new();
+        machine.engine.write_all_back(machine.now, &mut out);
+        machine.obey(out);
+    }
+    assert_eq!(machine.engine.dirty_extents(), 0);
+    let at = machine.engine.data_at(DeviceId(1)).0 as usize;
+    assert!(machine.storage.0[1].as_ref().unwrap()[at..at + model.len()] == model[..], "the slow device stands alone");
 }

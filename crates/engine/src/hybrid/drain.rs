@@ -110,9 +110,8 @@ impl Hybrid {
         let extent = row.extent;
         let fragment = row.trigger.take().expect("a superseding write is answered when it is done");
         if !failed {
-            let entry = &mut self.extents[extent as usize];
-            entry.dirty = false;
-            entry.lost = false;
+            self.set_dirty(extent, false);
+            self.extents[extent as usize].lost = false;
             self.drop_copy(core, now, extent, Release::Detached, false);
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
@@ -129,8 +128,8 @@ impl Hybrid {
         // After a failure the home may be gone in part. A dirty copy stays the truth; a clean one no longer agrees with
         // its home and goes all the same.
         if !failed || !entry.dirty {
-            entry.dirty = false;
-            entry.lost = false;
+            self.set_dirty(extent, false);
+            self.extents[extent as usize].lost = false;
             self.drop_clean(core, now, extent, Release::Discarded);
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };

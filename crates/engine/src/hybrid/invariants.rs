@@ -8,6 +8,8 @@ impl Hybrid {
     /// Panics with what is wrong. `quiet`: no command is in flight.
     pub(crate) fn check_invariants(&self, quiet: bool) {
         let mut resident = 0;
+        let dirty = self.extents.iter().filter(|extent| extent.dirty).count();
+        assert_eq!(dirty, self.dirty as usize, "the count of dirty extents is off");
         let mut owner: HashMap<u32, u32> = HashMap::new();
         for (index, extent) in self.extents.iter().enumerate() {
             let index = index as u32;

@@ -132,6 +132,14 @@ impl Layout {
         self.spare
     }
 
+    pub(crate) fn extent_bytes(&self) -> u64 {
+        self.extent_bytes
+    }
+
+    pub(crate) fn has_place(&self, place: Place) -> bool {
+        place.0 < self.fast_slots + self.slow_slots
+    }
+
     /// `spare`: how many extents are spare, if the format has settled it.
     pub(crate) fn new(
         mode: Mode,
@@ -191,7 +199,7 @@ impl Layout {
             slow_slots,
             extents,
             spare,
-            metadata: MetadataLayout::new(u64::from(extents)),
+            metadata: MetadataLayout::new(u64::from(extents), extent * u64::from(fast_slots.min(slow_slots))),
         })
     }
 
@@ -228,7 +236,7 @@ impl Layout {
 
     /// Where a place begins.
     #[inline]
-    fn at(&self, place: Place) -> (DeviceId, Bytes) {
+    pub(crate) fn at(&self, place: Place) -> (DeviceId, Bytes) {
         let (device, slot) =
             if place.0 < self.fast_slots { (self.fast, place.0) } else { (self.slow, place.0 - self.fast_slots) };
         (device, self.metadata.data_at + Bytes(u64::from(slot) * self.extent_bytes))
@@ -265,6 +273,8 @@ pub(crate) struct Hybrid {
     buffer_count: u32,
     /// Slots of the fast device that the map uses or a move has reserved.
     resident: u32,
+    /// Extents of the cache that are newer than their homes.
+    pub(crate) dirty: u32,
     /// Between LT and HT: extents are being taken off the fast device.
     making_room: bool,
     writebacks: VecDeque<(u32, Nanos)>,
@@ -300,6 +310,7 @@ impl Hybrid {
             buffers: Vec::new(),
             buffer_count: 0,
             resident: 0,
+            dirty: 0,
             making_room: false,
             writebacks: VecDeque::new(),
             writing_back: 0,

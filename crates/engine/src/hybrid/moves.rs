@@ -500,7 +500,7 @@ impl Hybrid {
         let copied = !failed && !rewritten;
         if copied {
             core.ledger.moves.writebacks += 1;
-            self.extents[extent as usize].dirty = false;
+            self.set_dirty(extent, false);
             self.note(core, now, extent, true);
         } else if !failed {
             core.ledger.moves.cancelled.accessed += 1;

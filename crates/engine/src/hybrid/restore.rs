@@ -1,12 +1,13 @@
 //! From the durable map to a running drive, and back.
 
-use peryton_units::Nanos;
+use peryton_units::{Bytes, Nanos};
 
 use super::{Hybrid, Mode};
 use crate::{
     commit::Durable,
     config::WritePolicy,
     core::{Core, InFlight},
+    engine::Whereabouts,
     extent_map::Place,
     metadata::{VolumeId, checkpoint, image::Entry},
     replacement::SlotIndex,
@@ -57,6 +58,7 @@ impl Hybrid {
             let extent = &mut self.extents[index as usize];
             extent.lost = entry.is_lost();
             extent.dirty = dirty;
+            self.dirty += u32::from(dirty);
             restored.lost += u64::from(extent.lost);
             let Some(place) = place else { continue };
             restored.mapped += 1;
@@ -113,6 +115,18 @@ impl Hybrid {
                 .rfind(|slot| used(self.slow_free.contains(*slot), self.layout.slow_place(*slot))),
         };
         [fast, slow].map(|last| last.map_or(0, |last| last + 1))
+    }
+
+    pub(crate) fn whereabouts(&self, offset: Bytes) -> Whereabouts {
+        let (extent, within) = self.layout.split(offset);
+        let entry = &self.extents[extent as usize];
+        let device = match (entry.place(), self.mode) {
+            (Some(place), _) => Some(self.layout.at(place).0),
+            (None, Mode::Caching) => Some(self.layout.slow),
+            (None, Mode::Tiering) => None,
+        };
+        let len = Bytes(self.layout.extent_bytes - u64::from(within));
+        Whereabouts { len, device, mapped: device.is_some(), dirty: entry.dirty, lost: entry.lost }
     }
 
     /// The map as it is now.

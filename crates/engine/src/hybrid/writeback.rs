@@ -14,13 +14,49 @@ impl Hybrid {
     /// The cached copy is, or is about to be, newer than its home.
     pub(super) fn became_dirty(&mut self, core: &mut Core, now: Nanos, extent: u32) {
         if !self.extents[extent as usize].dirty {
-            self.extents[extent as usize].dirty = true;
+            self.set_dirty(extent, true);
             self.note(core, now, extent, false);
         }
         if !self.extents[extent as usize].queued {
             let delay = core.tuning.writeback_delay;
             self.enqueue(core, extent, now.saturating_add(delay));
         }
+    }
+
+    pub(super) fn set_dirty(&mut self, extent: u32, dirty: bool) {
+        let entry = &mut self.extents[extent as usize];
+        match (entry.dirty, dirty) {
+            (false, true) => self.dirty += 1,
+            (true, false) => self.dirty -= 1,
+            _ => {}
+        }
+        entry.dirty = dirty;
+    }
+
+    /// Dirty extents that did not fit the queue have their turn when it is empty, where all have to leave.
+    fn queue_all_dirty(&mut self, core: &mut Core, now: Nanos) {
+        for slot in 0..self.layout.fast_slots {
+            if self.writebacks.len() >= core.tuning.writeback_queue as usize {
+                return;
+            }
+            if let Some(extent) = self.slots[slot as usize].checked_sub(1) {
+                let entry = &self.extents[extent as usize];
+                if entry.dirty && !entry.queued && entry.moving().is_none() {
+                    self.enqueue(core, extent, now);
+                }
+            }
+        }
+    }
+
+    /// Writes everything home, from now on without delay, until [`Hybrid::dirty`] is zero.
+    pub(crate) fn write_all_back(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        for (_, due) in &mut self.writebacks {
+            *due = now.min(*due);
+        }
+        if self.writebacks.is_empty() {
+            self.queue_all_dirty(core, now);
+        }
+        self.pump_writebacks(core, now, out);
     }
 
     pub(super) fn queue_writeback(&mut self, core: &mut Core, now: Nanos, extent: u32, failed: bool) {

@@ -139,6 +139,24 @@ pub(crate) fn load(
     None
 }
 
+/// How many blocks of entries a device does not have whole.
+pub(crate) fn damaged(
+    storage: &mut dyn Storage,
+    device: DeviceId,
+    layout: &MetadataLayout,
+    header: &Header,
+    volume: VolumeId,
+) -> u64 {
+    let mut image = vec![Entry::default(); header.entries as usize];
+    let mut block = [0; BLOCK_LEN];
+    let mut bad = |index: u64| {
+        let at = layout.checkpoint_at(header.which()) + Bytes(BLOCK + index * BLOCK);
+        let read = storage.read(device, at, &mut block).is_ok();
+        !read || !decode_entries(&block, header.number, index, volume, &mut image)
+    };
+    (0..u64::from(header.entries).div_ceil(ENTRIES_PER_BLOCK)).filter(|index| bad(*index)).count() as u64
+}
+
 /// Writes a whole checkpoint to each device: entries, then the header that makes it count.
 pub(crate) fn store(
     storage: &mut dyn Storage,

@@ -8,6 +8,9 @@ use super::{block::BLOCK, checkpoint::ENTRIES_PER_BLOCK};
 /// that led to it.
 const SMALLEST_JOURNAL: u64 = 8 << 20;
 const LARGEST_JOURNAL: u64 = 64 << 20;
+/// A small volume is not mostly journal: at most this share of a device's data, but never less than a few commits.
+const SHARE_OF_DATA: u64 = 64;
+const LEAST_JOURNAL: u64 = 4 * BLOCK;
 /// Data begins at a multiple of this, so that extents are aligned with flash blocks and stripes.
 const DATA_ALIGNMENT: u64 = 1 << 20;
 
@@ -21,11 +24,12 @@ pub(crate) struct MetadataLayout {
 }
 
 impl MetadataLayout {
-    /// For a map of `entries` entries.
-    pub(crate) fn new(entries: u64) -> MetadataLayout {
+    /// For a map of `entries` entries on devices with at least `data` bytes of data each.
+    pub(crate) fn new(entries: u64, data: Bytes) -> MetadataLayout {
         // A header and the entries.
         let checkpoint_bytes = BLOCK + entries.div_ceil(ENTRIES_PER_BLOCK) * BLOCK;
-        let journal_bytes = checkpoint_bytes.clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL);
+        let small = (data.0 / SHARE_OF_DATA).next_multiple_of(BLOCK).max(LEAST_JOURNAL);
+        let journal_bytes = checkpoint_bytes.clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL).min(small);
         let end = BLOCK + journal_bytes + 2 * checkpoint_bytes;
         MetadataLayout { journal_bytes, checkpoint_bytes, data_at: Bytes(end.next_multiple_of(DATA_ALIGNMENT)) }
     }

@@ -1,0 +1,382 @@
+//! A look at a volume that is not open: what is on its devices, what is wrong, and what would be done about it. Nothing
+//! is written.
+
+use std::collections::HashMap;
+
+use peryton_units::Bytes;
+use serde::Serialize;
+
+use crate::{
+    command::DeviceId,
+    config::Config,
+    engine::{Engine, Placed},
+    error::{ConfigError, DeviceError, OpenError},
+    metadata::{
+        VolumeId,
+        block::{BLOCK, BLOCK_LEN},
+        checkpoint,
+        journal::Ring,
+        layout::MetadataLayout,
+        superblock::{State, Superblock, Unreadable},
+    },
+    storage::Storage,
+    volume::Opened,
+};
+
+/// A copy of the devices to write to: what is read is what was written, or else what is there.
+pub struct Overlay<'a> {
+    beneath: &'a mut dyn Storage,
+    blocks: HashMap<(DeviceId, u64), Box<[u8; BLOCK_LEN]>>,
+}
+
+impl<'a> Overlay<'a> {
+    /// Over these devices, which stay as they are.
+    pub fn new(beneath: &'a mut dyn Storage) -> Overlay<'a> {
+        Overlay { beneath, blocks: HashMap::new() }
+    }
+}
+
+impl Storage for Overlay<'_> {
+    fn size(&self, device: DeviceId) -> Option<Bytes> {
+        self.beneath.size(device)
+    }
+
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        let first = at.0 / BLOCK;
+        let covered =
+            (first..).zip(into.chunks(BLOCK_LEN)).all(|(block, _)| self.blocks.contains_key(&(device, block)));
+        if !covered {
+            self.beneath.read(device, at, into)?;
+        }
+        for (block, into) in (first..).zip(into.chunks_mut(BLOCK_LEN)) {
+            if let Some(ours) = self.blocks.get(&(device, block)) {
+                into.copy_from_slice(&ours[..into.len()]);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        for (block, from) in (at.0 / BLOCK..).zip(from.chunks_exact(BLOCK_LEN)) {
+            let mut ours = Box::new([0; BLOCK_LEN]);
+            ours.copy_from_slice(from);
+            self.blocks.insert((device, block), ours);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Closed in good order, and every copy is whole.
+    Clean,
+    /// Opening the volume, or `repair`, puts it right, with nothing lost that a flush made durable.
+    Repairable,
+    /// It cannot be opened as it is.
+    Damaged,
+}
+
+/// One of the two superblocks of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum SuperblockReport {
+    /// Whole.
+    Whole {
+        /// The volume's name, in hexadecimal.
+        volume: String,
+        /// Which device of the volume.
+        device: usize,
+        /// How often the volume had been opened.
+        generation: u64,
+        /// How it was left: opening, open, clean or detached.
+        state: &'static str,
+    },
+    /// Ours, but not whole, or it cannot be read.
+    Damaged,
+    /// Written by a later version.
+    Version {
+        /// Which.
+        version: u32,
+    },
+    /// Nothing of ours.
+    Absent,
+}
+
+/// A checkpoint on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckpointReport {
+    /// Its number; the highest counts.
+    pub number: u64,
+    /// The first commit that is not in it.
+    pub first_commit: u64,
+    /// Extents in its map.
+    pub extents: u32,
+    /// Blocks that are not whole on this device.
+    pub damaged_blocks: u64,
+}
+
+/// A device of the volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceReport {
+    /// Its index in the design.
+    pub device: usize,
+    /// Its size; absent where it is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// How much of it the volume uses.
+    pub used: u64,
+    /// Where data begins: the offset to mount a detached device at.
+    pub data_at: u64,
+    /// At its start and at its end.
+    pub superblocks: Vec<SuperblockReport>,
+    /// A and B, where the placement has a map.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<Option<CheckpointReport>>,
+    /// The highest number of a commit in its journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest_commit: Option<u64>,
+    /// Blocks of its journal that are not whole; the last commit before a crash may leave some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged_journal_blocks: Option<u64>,
+}
+
+/// A commit that follows the newest checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CommitReport {
+    /// Its number.
+    pub number: u64,
+    /// What it changed.
+    pub updates: Vec<MapRow>,
+}
+
+/// What the map says of one extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MapRow {
+    /// Where it begins on the volume.
+    pub offset: u64,
+    /// The device that has it; absent where nothing is mapped, or the copy is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<usize>,
+    /// Where on that device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
+    /// Newer than its home on the slow device.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dirty: bool,
+    /// Its only copy was lost.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
+}
+
+/// What is on the devices of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Inspection {
+    /// Device by device.
+    pub devices: Vec<DeviceReport>,
+    /// What would be found on opening, or why it cannot be opened.
+    #[serde(skip)]
+    pub opened: Result<Opened, OpenError>,
+    /// What is wrong, a line each.
+    pub findings: Vec<String>,
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// Commits after the newest checkpoint, if asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<CommitReport>,
+    /// Every extent that the map says something of, after all commits, if asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub map: Vec<MapRow>,
+}
+
+impl State {
+    fn text(self) -> &'static str {
+        match self {
+            State::Opening => "opening",
+            State::Open => "open",
+            State::Clean => "clean",
+            State::Detached => "detached",
+        }
+    }
+}
+
+fn superblock_at(storage: &mut dyn Storage, device: DeviceId, at: Bytes) -> (SuperblockReport, Option<Superblock>) {
+    let mut block = [0; BLOCK_LEN];
+    if storage.read(device, at, &mut block).is_err() {
+        return (SuperblockReport::Damaged, None);
+    }
+    match Superblock::decode(&block) {
+        Ok(found) => {
+            let report = SuperblockReport::Whole {
+                volume: format!("{:032x}", found.volume.0),
+                device: found.device.index(),
+                generation: found.generation,
+                state: found.state.text(),
+            };
+            (report, Some(found))
+        }
+        Err(Unreadable::Absent) => (SuperblockReport::Absent, None),
+        Err(Unreadable::Damaged) => (SuperblockReport::Damaged, None),
+        Err(Unreadable::Version(version)) => (SuperblockReport::Version { version }, None),
+    }
+}
+
+impl Engine {
+    /// Looks at everything that the volume keeps on its devices. `whole`: also lists the journal and the map.
+    pub fn inspect(config: Config, storage: &mut dyn Storage, whole: bool) -> Result<Inspection, ConfigError> {
+        let planned = Engine::sized(config.clone(), None)?;
+        let mut newest: Option<Superblock> = None;
+        let mut devices = Vec::new();
+        for (index, used) in planned.device_bytes().iter().enumerate() {
+            let device = DeviceId(index as u8);
+            let size = storage.size(device);
+            let mut superblocks = Vec::new();
+            for at in [Bytes::ZERO, *used - Bytes(BLOCK)] {
+                if size.is_some_and(|size| at + Bytes(BLOCK) <= size) {
+                    let (report, found) = superblock_at(storage, device, at);
+                    superblocks.push(report);
+                    newest = [newest, found].into_iter().flatten().max_by_key(|found| (found.generation, found.state));
+                }
+            }
+            devices.push(DeviceReport {
+                device: index,
+                size: size.map(|size| size.0),
+                used: used.0,
+                data_at: planned.data_at(device).0,
+                superblocks,
+                checkpoints: Vec::new(),
+                newest_commit: None,
+                damaged_journal_blocks: None,
+            });
+        }
+        let mut commits = Vec::new();
+        let mut map = Vec::new();
+        if let (Placed::Hybrid(_), Some(newest)) = (&planned.placed, &newest) {
+            let engine = Engine::sized(config.clone(), Some(newest.fixed.spare))?;
+            engine.inspect_map(storage, newest.volume, &mut devices, whole.then_some((&mut commits, &mut map)));
+        }
+        let opened = Engine::open(config, &mut Overlay::new(storage)).map(|(_, opened)| opened);
+        let (findings, verdict) = judge(&devices, &opened);
+        Ok(Inspection { devices, opened, findings, verdict, commits, map })
+    }
+
+    fn inspect_map(
+        &self,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        devices: &mut [DeviceReport],
+        lists: Option<(&mut Vec<CommitReport>, &mut Vec<MapRow>)>,
+    ) {
+        let Placed::Hybrid(hybrid) = &self.placed else { return };
+        let pair = [hybrid.layout.fast, hybrid.layout.slow];
+        let layout: &MetadataLayout = &hybrid.layout.metadata;
+        let mut newest: Option<checkpoint::Header> = None;
+        let mut rings = Vec::new();
+        for device in pair {
+            let report = &mut devices[device.index()];
+            if report.size.is_none_or(|size| size < report.used) {
+                rings.push(None);
+                continue;
+            }
+            for header in checkpoint::headers(storage, device, layout, volume) {
+                report.checkpoints.push(header.map(|header| CheckpointReport {
+                    number: header.number,
+                    first_commit: header.first_commit,
+                    extents: header.entries,
+                    damaged_blocks: checkpoint::damaged(storage, device, layout, &header, volume),
+                }));
+                newest = [newest, header].into_iter().flatten().max_by_key(|header| header.number);
+            }
+            let ring = Ring::read(storage, device, layout, volume).ok();
+            report.newest_commit = ring.as_ref().map(Ring::newest);
+            report.damaged_journal_blocks = ring.as_ref().map(|ring| ring.damaged);
+            rings.push(ring);
+        }
+        let (Some((commits, map)), Some(header)) = (lists, newest) else { return };
+        let Some(mut image) = checkpoint::load(storage, &pair, layout, &header, volume) else { return };
+        let row = |extent: u32, entry: crate::metadata::image::Entry| {
+            let place =
+                entry.place().filter(|place| hybrid.layout.has_place(*place)).map(|place| hybrid.layout.at(place));
+            MapRow {
+                offset: u64::from(extent) * hybrid.layout.extent_bytes(),
+                device: place.map(|(device, _)| device.index()),
+                at: place.map(|(_, at)| at.0),
+                dirty: entry.is_dirty(),
+                lost: entry.is_lost(),
+            }
+        };
+        let (mut number, mut at) = (header.first_commit, header.journal_at);
+        while let Some(found) = rings.iter().flatten().find_map(|ring: &Ring| ring.find(number, at)) {
+            for (extent, entry) in &found.records {
+                if let Some(ours) = image.get_mut(*extent as usize) {
+                    *ours = *entry;
+                }
+            }
+            let updates = found.records.iter().map(|(extent, entry)| row(*extent, *entry)).collect();
+            commits.push(CommitReport { number, updates });
+            (number, at) = (number + 1, found.next);
+        }
+        let said = (0..).zip(&image).filter(|(_, entry)| entry.0 != 0);
+        map.extend(said.map(|(extent, entry)| row(extent, *entry)));
+    }
+}
+
+fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>) -> (Vec<String>, Verdict) {
+    let mut findings = Vec::new();
+    let mut verdict = Verdict::Clean;
+    let mut find = |text: String, how_bad: Verdict| {
+        findings.push(text);
+        verdict = verdict.max(how_bad);
+    };
+    match opened {
+        Err(error) => find(error.to_string(), Verdict::Damaged),
+        Ok(opened) if !opened.clean => {
+            let Opened { commits, .. } = opened;
+            find(
+                format!("not closed in good order: opening it replays {commits} commits from the journal"),
+                Verdict::Repairable,
+            );
+        }
+        Ok(_) => {}
+    }
+    // Of an older checkpoint a newer one may have been about to take the place.
+    let newest = devices.iter().flat_map(|report| report.checkpoints.iter().flatten()).map(|found| found.number).max();
+    for report in devices {
+        let device = report.device;
+        for (superblock, which) in report.superblocks.iter().zip(["first", "last"]) {
+            if !matches!(superblock, SuperblockReport::Whole { .. }) {
+                find(format!("device {device}: its {which} superblock is not whole"), Verdict::Repairable);
+            }
+        }
+        for checkpoint in report.checkpoints.iter().flatten().filter(|found| found.damaged_blocks > 0) {
+            if Some(checkpoint.number) != newest {
+                continue;
+            }
+            let CheckpointReport { number, damaged_blocks, .. } = checkpoint;
+            find(
+                format!("device {device}: {damaged_blocks} blocks of checkpoint {number} are not whole"),
+                Verdict::Repairable,
+            );
+        }
+        if let Some(newest) = newest
+            && !report.checkpoints.is_empty()
+            && !report.checkpoints.iter().flatten().any(|found| found.number == newest)
+        {
+            find(format!("device {device}: it has no copy of checkpoint {newest}"), Verdict::Repairable);
+        }
+    }
+    if let Ok(Opened { lost, .. }) = opened
+        && *lost > 0
+    {
+        find(
+            format!("{lost} extents were lost in earlier failures, and are until they are overwritten"),
+            Verdict::Clean,
+        );
+    }
+    (findings, verdict)
+}
