@@ -63,6 +63,11 @@ impl Memory {
         Memory(NonNull::from(slice).cast())
     }
 
+    /// The start of a slice that outlives its use and is only read.
+    pub(crate) fn of_const(slice: &[u8]) -> Memory {
+        Memory(NonNull::from(slice).cast())
+    }
+
     /// For the kernel.
     pub(crate) fn as_ptr(self) -> *mut u8 {
         self.0.as_ptr()

@@ -5,10 +5,22 @@
 mod arena;
 mod backend;
 mod disks;
+mod kernel;
+mod listen;
+pub mod nbd;
+mod open;
 mod pool;
+mod serve;
+mod server;
+mod status;
+mod storage;
+mod volume;
 
 pub use arena::Memory;
 pub use backend::{Action, Backend, Operation};
 pub use disks::fault::{Effect, Fault, Only};
-
-pub mod nbd;
+pub use listen::{Endpoint, ListenError};
+pub use open::{Device, DeviceOpenError, DevicePath, Opening};
+pub use serve::{Handle, ServeError, Service, Settings, Summary, TlsFiles, VolumeSpec};
+pub use status::{Kind, Traffic};
+pub use volume::{Data, Reply, RetuneError, TooMuchMemory, Volume};

@@ -49,7 +49,12 @@ impl Chunk {
             Action::Discard => {
                 let (from, to) = (at.next_multiple_of(block), down(end));
                 let some = ability.punch && from < to;
-                return some.then(|| Chunk::Direct { ask: Ask::Punch, at: from, len: to - from, advances: operation.len });
+                return some.then(|| Chunk::Direct {
+                    ask: Ask::Punch,
+                    at: from,
+                    len: to - from,
+                    advances: operation.len,
+                });
             }
             Action::Read => Ask::Read,
             Action::Write | Action::Zero => Ask::Write,

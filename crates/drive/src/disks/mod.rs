@@ -171,6 +171,11 @@ impl Disks {
         self.faults.next_due()
     }
 
+    /// When something that a fault holds back is due.
+    pub(crate) fn next_due(&self) -> Option<Nanos> {
+        self.faults.next_due()
+    }
+
     /// The kernel's answer: bytes transferred, or an error number below zero.
     pub(crate) fn answered(&mut self, slot: u32, result: i32) {
         let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
@@ -325,7 +330,8 @@ impl Disks {
 
     /// Whether a chunk in flight stands in the way of this one.
     fn conflicts(&self, slot: u32) -> bool {
-        (0..self.jobs.len() as u32).any(|other| other != slot && !self.waiting.contains(&other) && self.meets(slot, other))
+        (0..self.jobs.len() as u32)
+            .any(|other| other != slot && !self.waiting.contains(&other) && self.meets(slot, other))
     }
 
     /// Begins those of the waiting chunks that can begin now, none before an earlier one that it would meet.
@@ -402,15 +408,7 @@ impl Job {
 impl Backend for Disks {
     #[inline]
     fn start(&mut self, operation: Operation) {
-        let job = Job {
-            operation,
-            done: 0,
-            chunk: Chunk::None,
-            moved: 0,
-            attempts: 0,
-            interruptions: 0,
-            bounce: None,
-        };
+        let job = Job { operation, done: 0, chunk: Chunk::None, moved: 0, attempts: 0, interruptions: 0, bounce: None };
         self.in_flight += 1;
         let slot = match self.free.pop() {
             Some(slot) => {

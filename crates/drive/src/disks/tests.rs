@@ -92,7 +92,13 @@ fn run(steps: Vec<Step>, ability: Ability) {
             let done = running.swap_remove(index);
             assert_eq!(result, Ok(()));
             if done.action == Action::Read {
-                assert_eq!(&done.memory[done.skew..done.skew + done.len], done.expected, "read of {} at {}", done.len, done.at);
+                assert_eq!(
+                    &done.memory[done.skew..done.skew + done.len],
+                    done.expected,
+                    "read of {} at {}",
+                    done.len,
+                    done.at
+                );
             }
         }
     };
@@ -126,8 +132,7 @@ fn run(steps: Vec<Step>, ability: Ability) {
             let (at64, len64) = if action == Action::Flush { (0, 0) } else { (at as u64, len as u64) };
             let place = Memory::of(&mut memory[skew..]);
             let io = IoId(number as u32);
-            let operation =
-                Operation { io, device: DeviceId(0), action, at: at64, len: len64, memory: place };
+            let operation = Operation { io, device: DeviceId(0), action, at: at64, len: len64, memory: place };
             let flush = action == Action::Flush;
             let (at, len) = if flush { (0, 0) } else { (at, len) };
             running.push(Running { io: io.0, action, at, len, memory, skew, expected });
@@ -208,7 +213,8 @@ fn a_device_that_is_interrupted_for_ever_fails_in_the_end() {
 fn faults_befall_whom_they_should() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
     let memory = disks.zeros();
-    let fail = Fault { device: 0, only: Some(Only::Writes), from: 4096, to: 8192, times: Some(1), effect: Effect::Fail };
+    let fail =
+        Fault { device: 0, only: Some(Only::Writes), from: 4096, to: 8192, times: Some(1), effect: Effect::Fail };
     disks.faults().add(fail);
     disks.start(operation(1, Action::Write, 0, 4096, memory));
     disks.start(operation(2, Action::Read, 4096, 4096, memory));

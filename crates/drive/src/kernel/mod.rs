@@ -1,0 +1,147 @@
+//! The kernel's side: device commands and socket calls, all in flight at once, and their answers. By io_uring, or by
+//! threads and `poll` where io_uring is refused.
+
+mod message;
+mod threads;
+mod uring;
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    sync::Arc,
+    time::Duration,
+};
+
+pub(crate) use message::Message;
+
+use self::{threads::Threads, uring::Uring};
+use crate::{arena::Memory, disks::Raw};
+
+/// What has been answered: bytes transferred (or a file descriptor), or an error number below zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A device command.
+    Device { slot: u32, result: i32 },
+    /// Somebody has connected.
+    Accepted { listener: u32, result: i32 },
+    /// A message has been filled.
+    Received { connection: u32, result: i32 },
+    /// A message has been sent, or a part of it.
+    Sent { connection: u32, result: i32 },
+    /// Another thread has called.
+    Woken,
+}
+
+/// How long to wait for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Not at all.
+    No,
+    /// At most so long.
+    For(Duration),
+    /// Until there is one.
+    Forever,
+}
+
+/// A way to reach the kernel. Memory and messages stay untouched until they are answered; that is the caller's to keep.
+#[derive(Debug)]
+pub(crate) enum Kernel {
+    Uring(Box<Uring>),
+    Threads(Threads),
+}
+
+/// What the thread of a volume is woken with.
+#[derive(Clone, Debug)]
+pub(crate) struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    pub(crate) fn new() -> io::Result<Waker> {
+        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+        Ok(Waker(Arc::new(rustix::event::eventfd(0, flags)?)))
+    }
+
+    /// Wakes it; once is enough however often it is called before it looks.
+    pub(crate) fn wake(&self) {
+        // The only failure is a counter that is full, and then it is awake.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+
+    fn clear(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0; 8]);
+    }
+
+    fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// The files of the devices, in the engine's order. Absent ones are never asked for anything.
+pub(crate) type Files = Vec<Option<Arc<OwnedFd>>>;
+
+impl Kernel {
+    /// By io_uring if the system lets us. `depth` is about how many commands will be in flight.
+    pub(crate) fn new(files: Files, waker: Waker, depth: u32, io_uring: bool) -> io::Result<Kernel> {
+        if io_uring {
+            match Uring::new(&files, waker.clone(), depth) {
+                Ok(ring) => return Ok(Kernel::Uring(Box::new(ring))),
+                Err(error) => tracing::warn!(%error, "io_uring is not available; threads do its work, more slowly"),
+            }
+        }
+        Ok(Kernel::Threads(Threads::new(files, waker)?))
+    }
+
+    /// Memory that commands will often use: start and length.
+    pub(crate) fn register(&mut self, memory: &[(Memory, usize)]) {
+        if let Kernel::Uring(ring) = self {
+            ring.register(memory);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn device(&mut self, raw: &Raw) {
+        match self {
+            Kernel::Uring(ring) => ring.device(raw),
+            Kernel::Threads(threads) => threads.device(raw),
+        }
+    }
+
+    pub(crate) fn accept(&mut self, listener: u32, fd: RawFd) {
+        match self {
+            Kernel::Uring(ring) => ring.accept(listener, fd),
+            Kernel::Threads(threads) => threads.accept(listener, fd),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn receive(&mut self, connection: u32, fd: RawFd, message: &mut Message) {
+        match self {
+            Kernel::Uring(ring) => ring.receive(connection, fd, message),
+            Kernel::Threads(threads) => threads.receive(connection, fd, message),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn send(&mut self, connection: u32, fd: RawFd, message: &mut Message) {
+        match self {
+            Kernel::Uring(ring) => ring.send(connection, fd, message),
+            Kernel::Threads(threads) => threads.send(connection, fd, message),
+        }
+    }
+
+    /// Hands over what has been asked for, and gathers what has been answered.
+    #[inline]
+    pub(crate) fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
+        match self {
+            Kernel::Uring(ring) => ring.turn(wait, events),
+            Kernel::Threads(threads) => threads.turn(wait, events),
+        }
+    }
+
+    /// For the log and for `status`.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Kernel::Uring(_) => "io_uring",
+            Kernel::Threads(_) => "threads",
+        }
+    }
+}

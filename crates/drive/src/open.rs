@@ -1,0 +1,227 @@
+//! Opening the devices of a volume: files and block devices, for us alone, past the page cache where that can be.
+
+use std::{
+    fs, io,
+    mem::MaybeUninit,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::{FileTypeExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use peryton_units::Bytes;
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags, SeekFrom},
+    io::Errno,
+};
+use thiserror::Error;
+
+use crate::disks::Ability;
+
+/// What a device must be aligned to where the system does not say.
+const CAUTIOUS_BLOCK: u64 = 4096;
+
+/// Where a device of a design is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePath {
+    /// Its name in the design.
+    pub name: String,
+    /// A regular file or a block device.
+    pub path: PathBuf,
+}
+
+/// Why a device cannot be opened. One line: which, what is wrong, what to do.
+#[derive(Debug, Error)]
+pub enum DeviceOpenError {
+    /// It is neither a file nor a block device.
+    #[error("{}: device '{name}' is {what}: give a regular file or a block device", path.display())]
+    Kind {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Somebody else uses it.
+    #[error("{}: device '{name}' is in use by {by}", path.display())]
+    InUse {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// Who, and what to do.
+        by: &'static str,
+    },
+    /// Two devices of the design are one.
+    #[error("{}: devices '{first}' and '{second}' are the same: give each its own file or block device", path.display())]
+    Same {
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+        /// Where.
+        path: PathBuf,
+    },
+    /// The system says no.
+    #[error("{}: device '{name}': {source}{remedy}", path.display())]
+    System {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// What it says.
+        source: io::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
+}
+
+/// An open device.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Its name in the design.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    pub(crate) file: Arc<OwnedFd>,
+    /// How large it is.
+    pub size: Bytes,
+    /// Whether it is a block device.
+    pub is_block: bool,
+    /// Whether the page cache is bypassed.
+    pub is_direct: bool,
+    pub(crate) ability: Ability,
+    /// Which file it is: two paths may lead to one.
+    identity: (u64, u64),
+}
+
+/// How devices are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// Bypass the page cache where the file system can.
+    pub direct: bool,
+    /// Make a regular file where there is nothing.
+    pub create: bool,
+}
+
+impl Device {
+    /// Opens a device and locks it. `None` if there is nothing (and none is to be made).
+    pub fn open(at: &DevicePath, opening: Opening) -> Result<Option<Device>, DeviceOpenError> {
+        let DevicePath { name, path } = at;
+        let failed = |source: io::Error, remedy| DeviceOpenError::System {
+            name: name.clone(),
+            path: path.clone(),
+            source,
+            remedy,
+        };
+        let is_block = match fs::metadata(path) {
+            Ok(about) if about.file_type().is_block_device() => true,
+            Ok(about) if about.is_file() => false,
+            Ok(about) => {
+                let what = if about.is_dir() { "a directory" } else { "neither" };
+                return Err(DeviceOpenError::Kind { name: name.clone(), path: path.clone(), what });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && opening.create => false,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error, "")),
+        };
+        let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+        if is_block {
+            // The kernel refuses a second opener of this kind, and mounts.
+            flags |= OFlags::EXCL;
+        } else if opening.create {
+            flags |= OFlags::CREATE;
+        }
+        let in_use = |by| DeviceOpenError::InUse { name: name.clone(), path: path.clone(), by };
+        let open = |flags| match rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)) {
+            Err(Errno::BUSY) => Err(in_use("a mounted file system, or another program: unmount it or stop that first")),
+            Err(Errno::ACCESS | Errno::PERM) => {
+                Err(failed(Errno::ACCESS.into(), ": it must be readable and writable for you"))
+            }
+            other => Ok(other),
+        };
+        let mut is_direct = opening.direct;
+        let file = match open(if opening.direct { flags | OFlags::DIRECT } else { flags })? {
+            Err(Errno::INVAL) if opening.direct => {
+                tracing::warn!(path = %path.display(), "the file system refuses O_DIRECT; the page cache is used");
+                is_direct = false;
+                open(flags)?
+            }
+            other => other,
+        }
+        .map_err(|error| failed(error.into(), ""))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(in_use("another peryton: only one at a time may have it")),
+            Err(error) => return Err(failed(error.into(), ": it cannot be locked")),
+        }
+        let about = rustix::fs::fstat(&file).map_err(|error| failed(error.into(), ""))?;
+        let size = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|error| failed(error.into(), ""))?;
+        let ability = ability(&file, is_direct, is_block);
+        let identity = if is_block { (u64::MAX, about.st_rdev) } else { (about.st_dev, about.st_ino) };
+        let (name, path) = (name.clone(), path.clone());
+        let file = Arc::new(file);
+        Ok(Some(Device { name, path, file, size: Bytes(size), is_block, is_direct, ability, identity }))
+    }
+
+    /// Opens all devices of a volume; those that are not there are `None`.
+    pub fn open_all(devices: &[DevicePath], opening: Opening) -> Result<Vec<Option<Device>>, DeviceOpenError> {
+        let mut open: Vec<Option<Device>> = Vec::new();
+        for at in devices {
+            // A file that two devices share would be locked by the first.
+            if let Some(other) = open.iter().flatten().find(|other| same_file(&other.path, &at.path)) {
+                let (first, second) = (other.name.clone(), at.name.clone());
+                return Err(DeviceOpenError::Same { first, second, path: at.path.clone() });
+            }
+            open.push(Device::open(at, opening)?);
+        }
+        let mut seen: Vec<(u64, u64)> = open.iter().flatten().map(|device| device.identity).collect();
+        seen.sort_unstable();
+        debug_assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "one device, open twice");
+        Ok(open)
+    }
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) if one.file_type().is_block_device() && other.file_type().is_block_device() => {
+            one.rdev() == other.rdev()
+        }
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        _ => one == other,
+    }
+}
+
+/// What the device wants of offsets, lengths and memory.
+fn ability(file: &OwnedFd, is_direct: bool, is_block: bool) -> Ability {
+    let (mut block, mut memory) = (1, 1);
+    if is_direct {
+        (block, memory) = direct_alignment(file).unwrap_or_else(|| {
+            let block = is_block.then(|| rustix::fs::ioctl_blksszget(file).ok().map(u64::from)).flatten();
+            let block = block.unwrap_or(CAUTIOUS_BLOCK);
+            (block, block)
+        });
+    }
+    Ability { block, memory, punch: true, zero_range: true }
+}
+
+/// What direct I/O on the file must be aligned to: offsets and lengths, and memory (`STATX_DIOALIGN`, Linux 6.1).
+fn direct_alignment(file: &OwnedFd) -> Option<(u64, u64)> {
+    let mut about = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the path is an empty C string, and the structure is there to be filled.
+    let about = unsafe {
+        let flags = libc::AT_EMPTY_PATH;
+        let result = libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, libc::STATX_DIOALIGN, about.as_mut_ptr());
+        if result != 0 {
+            return None;
+        }
+        about.assume_init()
+    };
+    let (block, memory) = (u64::from(about.stx_dio_offset_align), u64::from(about.stx_dio_mem_align));
+    let known = about.stx_mask & libc::STATX_DIOALIGN != 0 && block.is_power_of_two() && memory.is_power_of_two();
+    // A larger block than a page is nothing that the buffers provide for.
+    (known && block <= CAUTIOUS_BLOCK && memory <= CAUTIOUS_BLOCK).then_some((block, memory))
+}

@@ -1,0 +1,297 @@
+//! Serving a volume: from a design and its devices to a server that runs until it is told to stop.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use peryton_engine::{Config, ConfigError, Engine};
+use peryton_units::Bytes;
+use thiserror::Error;
+
+use crate::{
+    arena::Memory,
+    disks::Disks,
+    kernel::{Kernel, Waker},
+    listen::{Endpoint, ListenError, Listener},
+    nbd::{Export, ExportError, TlsError, TlsServer},
+    open::{Device, DeviceOpenError, DevicePath, Opening},
+    pool::Pool,
+    server::{Call, Parts, Server},
+    status::Traffic,
+    volume::{RetuneError, Volume},
+};
+
+/// A volume on paper: what the design says, and where the devices are.
+#[derive(Clone, Debug)]
+pub struct VolumeSpec {
+    /// The name of the design, and of the NBD export.
+    pub name: String,
+    /// What the engine is told.
+    pub config: Config,
+    /// In the order of the engine.
+    pub devices: Vec<DevicePath>,
+    /// Whether seeks cost, on any of them.
+    pub rotational: bool,
+}
+
+/// Certificates for TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Whoever signs clients' certificates.
+    pub authority: PathBuf,
+}
+
+/// How a volume is served; nothing of it changes what is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Memory for the data of host requests. When it is used up, clients wait.
+    pub pool: Bytes,
+    /// The most memory for the buffers of moves.
+    pub move_memory: Bytes,
+    /// Use io_uring where the system lets us.
+    pub io_uring: bool,
+    /// Bypass the page cache where the file system can.
+    pub direct: bool,
+    /// How long to look for the next event before sleeping. Saves the time of waking up, costs processor time.
+    pub spin: Duration,
+    /// TLS; without it only unix sockets are served.
+    pub tls: Option<TlsFiles>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            pool: Bytes::mib(64),
+            move_memory: Bytes::gib(1),
+            io_uring: true,
+            direct: true,
+            spin: Duration::from_micros(50),
+            tls: None,
+        }
+    }
+}
+
+/// The smallest pool: a client may send requests of 32 MiB.
+const SMALLEST_POOL: Bytes = Bytes::mib(8);
+
+/// Why a volume cannot be served. One line each.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// A device.
+    #[error(transparent)]
+    Open(#[from] DeviceOpenError),
+    /// A device is not there.
+    #[error("{}: device '{name}' is not there: check the path, or make it with peryton format", path.display())]
+    Missing {
+        /// The device.
+        name: String,
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// A device is too small.
+    #[error("{}: device '{name}' has {size}, the design needs {need} of it: format it, or give a larger one", path.display())]
+    TooSmall {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// What it has.
+        size: Bytes,
+        /// What is needed.
+        need: Bytes,
+    },
+    /// The engine refuses the design.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// TCP without TLS.
+    #[error("{0}: TCP is served with TLS only: give --tls-cert, --tls-key and --tls-ca, or the path of a unix socket")]
+    Clear(String),
+    /// An address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The volume is nothing that NBD can express.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// Memory for moves.
+    #[error(transparent)]
+    Memory(#[from] RetuneError),
+    /// The pool is too small.
+    #[error("a pool of {0} is too small: give at least {SMALLEST_POOL}")]
+    Pool(Bytes),
+    /// The system says no.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it says.
+        source: io::Error,
+    },
+}
+
+/// A way to reach a server from other threads.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    calls: mpsc::Sender<Call>,
+    waker: Waker,
+}
+
+impl Handle {
+    /// Tells it to stop: what is in flight is answered, and the volume closed.
+    pub fn stop(&self) {
+        self.send(Box::new(Server::begin_to_stop));
+    }
+
+    fn send(&self, call: Call) {
+        // A server that has ended hears nothing.
+        let _ = self.calls.send(call);
+        self.waker.wake();
+    }
+
+    /// Runs something on the server's thread, and waits for what it returns; `None` if the server has ended.
+    pub(crate) fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Server) -> T + Send + 'static) -> Option<T> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.send(Box::new(move |server| {
+            // Whoever asked may have gone.
+            let _ = sender.send(what(server));
+        }));
+        receiver.recv().ok()
+    }
+}
+
+/// A volume whose devices are open and locked, with an address for clients.
+#[derive(Debug)]
+pub struct Service {
+    engine: Engine,
+    devices: Vec<Option<Device>>,
+    export: Export,
+    listeners: Vec<Listener>,
+    tls: Option<TlsServer>,
+    settings: Settings,
+    handle: Handle,
+    calls: mpsc::Receiver<Call>,
+}
+
+/// What was served.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Summary {
+    /// Requests of clients.
+    pub traffic: Traffic,
+    /// What the engine did.
+    pub ledger: peryton_engine::Ledger,
+}
+
+impl Service {
+    /// Opens the devices, recovers the volume, and listens. Clients that connect from now on wait until it runs.
+    pub fn open(spec: &VolumeSpec, endpoint: &Endpoint, settings: Settings) -> Result<Service, ServeError> {
+        if settings.pool < SMALLEST_POOL {
+            return Err(ServeError::Pool(settings.pool));
+        }
+        let tls = match (&settings.tls, endpoint) {
+            (None, Endpoint::Tcp(address)) => return Err(ServeError::Clear(address.clone())),
+            (Some(files), Endpoint::Tcp(_)) => {
+                Some(TlsServer::from_files(&files.authority, &files.certificate, &files.key, None)?)
+            }
+            (_, Endpoint::Unix(_)) => None,
+        };
+        let opening = Opening { direct: settings.direct, create: false };
+        let devices = Device::open_all(&spec.devices, opening)?;
+        let engine = open_engine(spec, &devices)?;
+        let mut export = Export::new(&spec.name, engine.volume_size());
+        export.rotational = spec.rotational;
+        // A request and its place in a block must fit into half of the pool, so that two clients never starve each other.
+        let most = (settings.pool.0 / 2).min(32 << 20);
+        export.block.maximum = Bytes(1 << most.ilog2());
+        export.check()?;
+        let listener = Listener::bind(endpoint)?;
+        let (sender, calls) = mpsc::channel();
+        let waker = Waker::new().map_err(|source| ServeError::System { what: "an eventfd", source })?;
+        let handle = Handle { calls: sender, waker };
+        Ok(Service { engine, devices, export, listeners: vec![listener], tls, settings, handle, calls })
+    }
+
+    /// A way to reach it while it runs.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Where clients find it.
+    pub fn endpoint(&self) -> Endpoint {
+        self.listeners[0].endpoint()
+    }
+
+    /// The size of the volume.
+    pub fn size(&self) -> Bytes {
+        self.export.size
+    }
+
+    /// Serves on this thread until told to stop.
+    pub fn run(self) -> Result<Summary, ServeError> {
+        let system = |what| move |source| ServeError::System { what, source };
+        let abilities = self.devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
+        let disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
+        let volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
+        let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"))?;
+        let files: Vec<_> =
+            self.devices.iter().map(|device| device.as_ref().map(|device| device.file.clone())).collect();
+        let waker = self.handle.waker.clone();
+        let mut kernel =
+            Kernel::new(files, waker, DEPTH, self.settings.io_uring).map_err(system("threads for the devices"))?;
+        let mut memory: Vec<(Memory, usize)> = vec![(pool.arena().at(0), pool.arena().len())];
+        memory.extend(volume.backend.arenas().iter().map(|arena| (arena.at(0), arena.len())));
+        memory.extend(volume.memory());
+        // Registered memory is pinned: moves that are allowed a lot need not have all of it at once.
+        memory.retain(|(_, len)| *len <= PINNED_AT_MOST);
+        kernel.register(&memory);
+        if matches!(kernel, Kernel::Threads(_)) {
+            for listener in &self.listeners {
+                listener.set_nonblocking().map_err(system("the listening socket"))?;
+            }
+        }
+        let mut server = Server::new(Parts {
+            kernel,
+            volume,
+            pool,
+            export: self.export,
+            listeners: self.listeners,
+            tls: self.tls,
+            calls: self.calls,
+            spin: self.settings.spin,
+            started: Instant::now(),
+        });
+        server.run().map_err(system("waiting for events"))?;
+        let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().ledger().clone() };
+        Ok(summary)
+    }
+}
+
+/// About how many commands are in flight at most.
+const DEPTH: u32 = 512;
+/// The longest stretch of memory that is registered with io_uring as one: its limit, and a bound on what is pinned.
+const PINNED_AT_MOST: usize = 1 << 30;
+/// Nothing is asked of a device that is not there.
+const ABSENT: crate::disks::Ability = crate::disks::Ability { block: 1, memory: 1, punch: false, zero_range: false };
+
+fn open_engine(spec: &VolumeSpec, devices: &[Option<Device>]) -> Result<Engine, ServeError> {
+    let engine = Engine::new(spec.config.clone())?;
+    for ((device, at), need) in devices.iter().zip(&spec.devices).zip(engine.device_bytes()) {
+        let DevicePath { name, path } = at.clone();
+        match device {
+            None => return Err(ServeError::Missing { name, path }),
+            Some(device) if device.size < *need => {
+                return Err(ServeError::TooSmall { name, path, size: device.size, need: *need });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(engine)
+}

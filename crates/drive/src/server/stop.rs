@@ -1,0 +1,101 @@
+//! The end of a server: what was taken in is answered, and the volume comes to rest.
+
+use peryton_engine::{Request, RequestError, RequestId};
+use peryton_units::{Bytes, Nanos, Op};
+
+use super::{Server, client::State};
+use crate::volume::Data;
+
+/// Clients have so long to take their last answers.
+const FAREWELL: Nanos = Nanos::from_s(5);
+
+/// The name of the flush at the end, which no client asked for.
+const LAST_FLUSH: RequestId = RequestId(0);
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Serving,
+    /// Requests in flight are answered.
+    Draining { until: Nanos },
+    /// Everything is being made durable.
+    Flushing,
+    /// Moves and commits come to their end.
+    Resting,
+}
+
+/// Whether and how far a server has stopped.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    phase: Phase,
+}
+
+impl Stop {
+    pub(crate) fn is_asked(&self) -> bool {
+        self.phase != Phase::Serving
+    }
+
+    /// Whether the reply that comes next is that to the last flush.
+    pub(super) fn is_flushing(&self) -> bool {
+        self.phase == Phase::Flushing
+    }
+}
+
+impl Server {
+    /// Takes nothing in any more.
+    pub(crate) fn begin_to_stop(&mut self) {
+        if self.stop.is_asked() {
+            return;
+        }
+        tracing::info!("stopping: answering what is in flight");
+        self.stop.phase = Phase::Draining { until: self.now.saturating_add(FAREWELL) };
+        for index in 0..self.clients.len() {
+            let Some(client) = &mut self.clients[index] else { continue };
+            client.nbd.shut_down();
+            if client.incoming.is_none() {
+                self.finish_client(index as u32);
+            }
+        }
+    }
+
+    /// Whether nothing is left to be done; goes on to the next phase where one has ended.
+    pub(super) fn is_finished(&mut self) -> bool {
+        match self.stop.phase {
+            Phase::Serving => false,
+            Phase::Draining { until } => {
+                for index in 0..self.clients.len() as u32 {
+                    let Some(client) = &self.clients[index as usize] else { continue };
+                    if client.state == State::Open && client.incoming.is_none() {
+                        self.finish_client(index);
+                    }
+                    if self.now > until && self.clients[index as usize].as_ref().is_some_and(|c| c.state != State::Cut)
+                    {
+                        self.cut(index);
+                    }
+                    self.end_if_over(index);
+                }
+                self.settle();
+                if self.clients.iter().all(Option::is_none) {
+                    self.stop.phase = Phase::Flushing;
+                    // Nobody is left to ask for anything: every row is free, and this request has none.
+                    debug_assert!(self.pending.iter().all(Option::is_none));
+                    let flush = Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
+                    self.volume.submit(self.now, LAST_FLUSH, flush, Data::None);
+                    self.settle();
+                }
+                false
+            }
+            Phase::Flushing => false,
+            Phase::Resting => self.volume.engine().is_idle() && self.volume.backend.in_flight() == 0,
+        }
+    }
+
+    /// The reply to the last flush.
+    pub(super) fn flushed(&mut self, result: Result<(), RequestError>) {
+        if let Err(error) = result {
+            tracing::error!(%error, "the last flush failed: what was not flushed before may be lost");
+        }
+        self.stop.phase = Phase::Resting;
+    }
+}

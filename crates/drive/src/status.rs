@@ -1,0 +1,114 @@
+//! What a volume says of itself.
+
+use hdrhistogram::Histogram;
+use peryton_units::{Bytes, Nanos};
+use serde::Serialize;
+
+use crate::nbd::Command;
+
+/// The longest time that is told apart from longer ones.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// How long requests took, from their arrival (a write's payload included) to their answer.
+#[derive(Debug)]
+pub(crate) struct Latencies {
+    reads: Histogram<u64>,
+    writes: Histogram<u64>,
+    flushes: Histogram<u64>,
+    others: Histogram<u64>,
+    bytes_read: u64,
+    bytes_written: u64,
+    failed: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        let histogram = || Histogram::new_with_bounds(100, LONGEST_NS, 2).expect("the bounds are constants in order");
+        let (reads, writes, flushes, others) = (histogram(), histogram(), histogram(), histogram());
+        Latencies { reads, writes, flushes, others, bytes_read: 0, bytes_written: 0, failed: 0 }
+    }
+}
+
+/// Requests of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Kind {
+    /// How many were answered.
+    pub requests: u64,
+    /// Mean latency in microseconds.
+    pub mean_us: f64,
+    /// Median.
+    pub p50_us: f64,
+    /// 90th percentile.
+    pub p90_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+/// All requests since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Traffic {
+    /// Reads.
+    pub read: Kind,
+    /// Writes, zeroes included.
+    pub write: Kind,
+    /// Flushes.
+    pub flush: Kind,
+    /// Trims and hints.
+    pub other: Kind,
+    /// Bytes read.
+    pub bytes_read: Bytes,
+    /// Bytes written.
+    pub bytes_written: Bytes,
+    /// Requests that were answered with an error.
+    pub failed: u64,
+}
+
+impl Latencies {
+    #[inline]
+    pub(crate) fn record(&mut self, command: Command, took: Nanos, len: Bytes, well: bool) {
+        let histogram = match command {
+            Command::Read { .. } => {
+                self.bytes_read += len.0;
+                &mut self.reads
+            }
+            Command::Write { .. } | Command::WriteZeroes { .. } => {
+                self.bytes_written += len.0;
+                &mut self.writes
+            }
+            Command::Flush => &mut self.flushes,
+            Command::Trim { .. } | Command::Cache | Command::Status { .. } => &mut self.others,
+        };
+        histogram.saturating_record(took.0);
+        self.failed += u64::from(!well);
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic {
+            read: kind(&self.reads),
+            write: kind(&self.writes),
+            flush: kind(&self.flushes),
+            other: kind(&self.others),
+            bytes_read: Bytes(self.bytes_read),
+            bytes_written: Bytes(self.bytes_written),
+            failed: self.failed,
+        }
+    }
+}
+
+fn kind(histogram: &Histogram<u64>) -> Kind {
+    let us = |ns: u64| ns as f64 / 1e3;
+    let at = |quantile| us(histogram.value_at_quantile(quantile));
+    Kind {
+        requests: histogram.len(),
+        mean_us: histogram.mean() / 1e3,
+        p50_us: at(0.5),
+        p90_us: at(0.9),
+        p99_us: at(0.99),
+        p999_us: at(0.999),
+        max_us: us(histogram.max()),
+    }
+}

@@ -1,0 +1,85 @@
+//! The devices one call at a time, for opening, formatting and closing a volume.
+
+use std::io;
+
+use peryton_engine::{DeviceError, DeviceId, Storage};
+use peryton_units::Bytes;
+
+use crate::{arena::Arena, open::Device};
+
+/// What is read or written at once.
+const AT_ONCE: usize = 1 << 20;
+
+/// Open devices in the order of the design; absent ones are `None`.
+#[derive(Debug)]
+pub(crate) struct Files<'a> {
+    devices: &'a [Option<Device>],
+    /// Aligned as direct I/O wants it.
+    buffer: Arena,
+}
+
+impl Files<'_> {
+    pub(crate) fn new(devices: &[Option<Device>]) -> io::Result<Files<'_>> {
+        Ok(Files { devices, buffer: Arena::new(AT_ONCE)? })
+    }
+
+    fn device(&self, device: DeviceId) -> Result<&Device, DeviceError> {
+        self.devices.get(device.index()).and_then(Option::as_ref).ok_or(DeviceError)
+    }
+}
+
+fn failed(device: &Device, what: &str, error: io::Error) -> DeviceError {
+    tracing::warn!(device = device.name, %error, "{what} failed");
+    DeviceError
+}
+
+/// Repeats a call that moves bytes until all have moved.
+fn whole(len: usize, mut call: impl FnMut(usize) -> rustix::io::Result<usize>) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        match call(done) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(moved) => done += moved,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+impl Storage for Files<'_> {
+    fn size(&self, device: DeviceId) -> Option<Bytes> {
+        self.device(device).ok().map(|device| device.size)
+    }
+
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        let device = self.device(device)?;
+        for (index, part) in into.chunks_mut(AT_ONCE).enumerate() {
+            let at = at.0 + (index * AT_ONCE) as u64;
+            // SAFETY: nobody else knows the buffer.
+            let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
+            whole(part.len(), |done| rustix::io::pread(&device.file, &mut buffer[done..], at + done as u64))
+                .map_err(|error| failed(device, "a read", error))?;
+            part.copy_from_slice(buffer);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        let device = self.device(device)?;
+        for (index, part) in from.chunks(AT_ONCE).enumerate() {
+            let at = at.0 + (index * AT_ONCE) as u64;
+            // SAFETY: nobody else knows the buffer.
+            let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
+            buffer.copy_from_slice(part);
+            whole(part.len(), |done| rustix::io::pwrite(&device.file, &buffer[done..], at + done as u64))
+                .map_err(|error| failed(device, "a write", error))?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+        let device = self.device(device)?;
+        rustix::fs::fdatasync(&device.file).map_err(|error| failed(device, "a flush", error.into()))
+    }
+}

@@ -1,0 +1,321 @@
+//! An engine, the buffers that it names, and a back end: requests in, replies out. No thread, no clock, no socket.
+
+use std::{fmt, io, mem};
+
+use peryton_engine::{
+    Buffer, Command, Commands, DeviceError, Engine, IoId, Power, Request, RequestError, RequestId, Tuning, TuningError,
+};
+use peryton_units::Nanos;
+use thiserror::Error;
+
+use crate::{
+    arena::{Arena, Memory},
+    backend::{Action, Backend, Operation},
+};
+
+/// The data of a host request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// None: flushes and discards.
+    None,
+    /// As long as the request. The volume's until the reply.
+    At(Memory),
+    /// A write of zeros, no longer than [`Volume::longest_zeros`].
+    Zeros,
+}
+
+/// The answer to a host request.
+pub type Reply = (RequestId, Result<(), RequestError>);
+
+/// The buffers of moves would take too much memory.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error(
+    "moves would need {need_mib} MiB of buffers, more than the {most_mib} MiB that they may have: lower \
+     placement.max_moves, or raise --move-memory"
+)]
+pub struct TooMuchMemory {
+    need_mib: u64,
+    most_mib: u64,
+}
+
+/// Why a volume cannot be re-tuned. It stays as it was.
+#[derive(Debug, Error)]
+pub enum RetuneError {
+    /// The engine refuses.
+    #[error(transparent)]
+    Tuning(#[from] TuningError),
+    /// Memory.
+    #[error(transparent)]
+    Memory(#[from] TooMuchMemory),
+    /// The system has none.
+    #[error("buffers for moves: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A volume that runs on some back end. Whoever drives it hands requests and completions in, with the time, and takes
+/// replies out; everything that the engine says is carried out before a call returns.
+#[derive(Debug)]
+pub struct Volume<B> {
+    engine: Engine,
+    /// Where operations go.
+    pub backend: B,
+    commands: Commands,
+    replies: Vec<Reply>,
+    /// By request id.
+    requests: Vec<Data>,
+    moves: Moves,
+    metadata: Metadata,
+    zeros: Memory,
+    longest_zeros: u64,
+    observer: Observer,
+}
+
+type Observe = Box<dyn FnMut(Nanos, &Command) + Send>;
+
+/// Sees every command before it is carried out.
+#[derive(Default)]
+struct Observer(Option<Observe>);
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Observer" } else { "-" })
+    }
+}
+
+/// The longest request of zeros on a volume.
+const LONGEST_ZEROS: usize = 1 << 20;
+
+impl<B: Backend> Volume<B> {
+    /// `most_move_memory` bounds the buffers of moves, in bytes.
+    ///
+    /// # Errors
+    /// The buffers of moves are larger than that, or the system has no memory.
+    pub fn new(engine: Engine, backend: B, most_move_memory: u64) -> Result<Volume<B>, RetuneError> {
+        let mut moves = Moves::new(&engine, most_move_memory);
+        moves.grow(engine.move_buffers())?;
+        let metadata = Metadata::new()?;
+        let zeros = metadata.zeros.at(0);
+        Ok(Volume {
+            engine,
+            backend,
+            commands: Commands::new(),
+            replies: Vec::new(),
+            requests: Vec::new(),
+            moves,
+            metadata,
+            zeros,
+            longest_zeros: LONGEST_ZEROS as u64,
+            observer: Observer::default(),
+        })
+    }
+
+    /// The engine, to look at.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The longest write of zeros; longer ones are to be divided.
+    pub fn longest_zeros(&self) -> u64 {
+        self.longest_zeros
+    }
+
+    /// Calls `observer` with every command of the engine, in order.
+    pub fn observe(&mut self, observer: impl FnMut(Nanos, &Command) + Send + 'static) {
+        self.observer.0 = Some(Box::new(observer));
+    }
+
+    /// A request from the host. Its id indexes a table: small numbers, free for reuse after the reply.
+    #[inline]
+    pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, data: Data) {
+        let index = id.0 as usize;
+        if index >= self.requests.len() {
+            self.requests.resize(index + 1, Data::None);
+        }
+        debug_assert!(data != Data::Zeros || request.len.0 <= self.longest_zeros, "zeros are divided by the caller");
+        self.requests[index] = data;
+        self.engine.submit(now, id, request, &mut self.commands);
+        self.carry_out(now);
+    }
+
+    /// The back end has carried an operation out, or failed to.
+    #[inline]
+    pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>) {
+        self.metadata.done(io);
+        self.engine.complete(now, io, result, &mut self.commands);
+        self.carry_out(now);
+    }
+
+    /// Timers. Returns when the next one is due.
+    pub fn tick(&mut self, now: Nanos) -> Option<Nanos> {
+        let next = self.engine.tick(now, &mut self.commands);
+        self.carry_out(now);
+        next
+    }
+
+    /// Changes the tuning while it runs.
+    ///
+    /// # Errors
+    /// The engine refuses it, or it needs too much memory; everything stays as it was.
+    pub fn retune(&mut self, now: Nanos, tuning: Tuning) -> Result<(), RetuneError> {
+        let before = self.engine.tuning().clone();
+        self.engine.retune(now, tuning, &mut self.commands)?;
+        if let Err(error) = self.moves.grow(self.engine.move_buffers()) {
+            self.engine.retune(now, before, &mut self.commands).expect("what was in force is in order");
+            self.carry_out(now);
+            return Err(error);
+        }
+        self.carry_out(now);
+        Ok(())
+    }
+
+    /// Takes the answers so far.
+    pub fn replies(&mut self) -> &mut Vec<Reply> {
+        &mut self.replies
+    }
+
+    /// Memory that operations will often use: start and length.
+    pub(crate) fn memory(&self) -> Vec<(Memory, usize)> {
+        let arenas = self.moves.arenas.iter().chain([&self.metadata.zeros]);
+        arenas.map(|arena| (arena.at(0), arena.len())).collect()
+    }
+
+    /// Hands the parts back.
+    pub(crate) fn into_parts(self) -> (Engine, B) {
+        (self.engine, self.backend)
+    }
+
+    #[inline]
+    fn carry_out(&mut self, now: Nanos) {
+        let mut commands = mem::take(&mut self.commands);
+        for command in commands.drain(..) {
+            if let Some(observer) = &mut self.observer.0 {
+                observer(now, &command);
+            }
+            let (io, device, action, at, len, memory) = match command {
+                Command::Read { io, device, at, len, buffer, cause: _ } => {
+                    (io, device, Action::Read, at.0, len.0, self.memory_of(buffer))
+                }
+                Command::Write { io, device, at, len, buffer: Buffer::Metadata, cause: _ } => {
+                    let memory = self.metadata.take(io, len.0 as usize);
+                    // SAFETY: the buffer has this length and is this command's alone.
+                    let bytes = unsafe { memory.slice_mut(len.0 as usize) };
+                    encode(&mut self.engine, io, bytes);
+                    (io, device, Action::Write, at.0, len.0, memory)
+                }
+                Command::Write { io, device, at, len, buffer, cause: _ } => {
+                    (io, device, Action::Write, at.0, len.0, self.memory_of(buffer))
+                }
+                Command::Flush { io, device } => (io, device, Action::Flush, 0, 0, Memory::NONE),
+                Command::Discard { io, device, at, len } => (io, device, Action::Discard, at.0, len.0, Memory::NONE),
+                Command::Zero { io, device, at, len } => (io, device, Action::Zero, at.0, len.0, Memory::NONE),
+                Command::Copy { from, to, len } => {
+                    let (from, to) = (self.memory_of(from), self.memory_of(to));
+                    let len = len.0 as usize;
+                    // SAFETY: the engine names two buffers with so many bytes, neither of which a device is using.
+                    unsafe { to.slice_mut(len).copy_from_slice(from.slice(len)) };
+                    continue;
+                }
+                Command::Power { device, state: Power::Standby } => {
+                    self.backend.standby(device);
+                    continue;
+                }
+                Command::Reply { id, result } => {
+                    self.replies.push((id, result));
+                    continue;
+                }
+            };
+            self.backend.start(Operation { io, device, action, at, len, memory });
+        }
+        // The back end may not call back: what it makes of the operations it keeps.
+        debug_assert!(self.commands.is_empty());
+        self.commands = commands;
+    }
+
+    #[inline]
+    fn memory_of(&self, buffer: Buffer) -> Memory {
+        match buffer {
+            Buffer::Request { id, offset } => match self.requests[id.0 as usize] {
+                Data::At(memory) => memory.add(offset.0 as usize),
+                Data::Zeros => self.zeros,
+                Data::None => unreachable!("a request without data has a buffer asked of it"),
+            },
+            Buffer::Move { index, offset } => self.moves.at(index).add(offset.0 as usize),
+            Buffer::Metadata => unreachable!("metadata is written only, and only while the engine runs"),
+        }
+    }
+}
+
+/// The bytes of a metadata block.
+fn encode(_engine: &mut Engine, _io: IoId, bytes: &mut [u8]) {
+    bytes.fill(0);
+}
+
+/// The buffers of moves: one arena for each time that they became more.
+#[derive(Debug)]
+struct Moves {
+    arenas: Vec<Arena>,
+    buffers: Vec<Memory>,
+    bytes: u64,
+    most: u64,
+}
+
+impl Moves {
+    fn new(engine: &Engine, most: u64) -> Moves {
+        Moves { arenas: Vec::new(), buffers: Vec::new(), bytes: engine.move_buffer_bytes().0, most }
+    }
+
+    /// So many there must be. Pages that no move has used take no memory.
+    fn grow(&mut self, count: u32) -> Result<(), RetuneError> {
+        let more = (count as usize).saturating_sub(self.buffers.len());
+        if more == 0 || self.bytes == 0 {
+            return Ok(());
+        }
+        let need = self.bytes.saturating_mul(u64::from(count));
+        if need > self.most {
+            return Err(TooMuchMemory { need_mib: need.div_ceil(1 << 20), most_mib: self.most >> 20 }.into());
+        }
+        let each = self.bytes as usize;
+        let arena = Arena::new(more * each)?;
+        self.buffers.extend((0..more).map(|index| arena.at(index * each)));
+        self.arenas.push(arena);
+        Ok(())
+    }
+
+    #[inline]
+    fn at(&self, index: u32) -> Memory {
+        self.buffers[index as usize]
+    }
+}
+
+/// The buffers of metadata writes. The engine has few of them in flight.
+#[derive(Debug)]
+struct Metadata {
+    zeros: Arena,
+    free: Vec<Arena>,
+    used: Vec<(IoId, Arena)>,
+}
+
+impl Metadata {
+    fn new() -> io::Result<Metadata> {
+        Ok(Metadata { zeros: Arena::new(LONGEST_ZEROS)?, free: Vec::new(), used: Vec::new() })
+    }
+
+    fn take(&mut self, io: IoId, len: usize) -> Memory {
+        let found = self.free.iter().position(|arena| arena.len() >= len);
+        let arena = match found {
+            Some(index) => self.free.swap_remove(index),
+            // A machine without memory for a journal block cannot keep its promises any more.
+            None => Arena::new(len.next_power_of_two()).expect("memory for a metadata write"),
+        };
+        let memory = arena.at(0);
+        self.used.push((io, arena));
+        memory
+    }
+
+    #[inline]
+    fn done(&mut self, io: IoId) {
+        if let Some(index) = self.used.iter().position(|(used, _)| *used == io) {
+            self.free.push(self.used.swap_remove(index).1);
+        }
+    }
+}
