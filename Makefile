@@ -1,9 +1,11 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test bench findings setup clean
+.PHONY: demo test bench findings fuzz setup clean
 
 CARGO ?= cargo
 PERYTON = $(CARGO) run --quiet --release --package peryton --
 DESIGNS = ssd-only hdd-only linear tiering caching-back caching-through
+FUZZ_TARGETS = $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ_CASES ?= 1000000
 DEMO_TRACE = examples/traces/pgbench-ext4.parquet
 
 setup:
@@ -32,6 +34,13 @@ bench: setup
 findings: setup
 	@$(CARGO) build --release --package peryton
 	python3 scripts/findings/greendm.py
+
+# Hostile bytes, made from seeds, for every parser that strangers' bytes reach; needs no nightly compiler. With one,
+# `cargo +nightly fuzz run NAME` lets a fuzzer choose the bytes.
+fuzz: setup
+	@for target in $(FUZZ_TARGETS); do echo "$$target:"; \
+		$(CARGO) run --quiet --release --locked --manifest-path fuzz/Cargo.toml --bin $$target -- $(FUZZ_CASES) || exit 1; \
+	done
 
 clean:
 	$(CARGO) clean

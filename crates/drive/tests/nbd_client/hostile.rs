@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Small, so that a range has a good chance to fall inside.
-const SIZE: Bytes = Bytes::kib(256);
+const SIZE: Bytes = Bytes::kib(64);
 
 /// Choices drawn from bytes; zeros when they are used up.
 pub struct Choices<'a>(pub &'a [u8]);
@@ -71,13 +71,13 @@ fn a_request(choices: &mut Choices) -> Vec<u8> {
         1 => u64::MAX - u64::from(choices.byte()),
         2 => SIZE.0 - u64::from(choices.byte()),
         3 => u64::from(choices.number()) % SIZE.0,
-        _ => u64::from(choices.byte()) % 64 * 4096,
+        _ => u64::from(choices.byte()) % 16 * 4096,
     };
     let length = match choices.byte() % 8 {
         0 => choices.number() >> (choices.byte() % 32),
         1 => u32::from(choices.byte()),
         2 => u32::from(choices.byte()) * 512,
-        3 => (1 << 20) + u32::from(choices.byte()),
+        3 => SIZE.0 as u32 + u32::from(choices.byte()),
         _ => 4096,
     };
     let mut request = request_bytes(flags, kind, u64::from(choices.byte()), offset, length);

@@ -1,0 +1,70 @@
+//! A fuzz target is a function of bytes that panics when something is wrong. `cargo +nightly fuzz run NAME` lets a
+//! fuzzer choose the bytes; `cargo run --release --bin NAME -- [CASES [FIRST]]` needs no nightly compiler and takes
+//! them from a seed, a case after the other.
+
+use std::{
+    env, panic, process,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Instant,
+};
+
+use rand::Rng as _;
+use rand_pcg::Pcg64Mcg;
+
+/// The longest input of a case.
+const MAX_BYTES: u64 = 400;
+
+/// Makes a binary of a target: a fuzzer's under cargo-fuzz, a plain program otherwise.
+#[macro_export]
+macro_rules! target {
+    ($check:path) => {
+        #[cfg(fuzzing)]
+        libfuzzer_sys::fuzz_target!(|bytes: &[u8]| $check(bytes));
+
+        #[cfg(not(fuzzing))]
+        fn main() {
+            $crate::run($check);
+        }
+    };
+}
+
+/// The bytes of a case.
+fn input(case: u64) -> Vec<u8> {
+    let mut random = Pcg64Mcg::new(u128::from(case) << 1 | 1);
+    let mut bytes = vec![0; (random.next_u64() % MAX_BYTES) as usize];
+    random.fill_bytes(&mut bytes);
+    bytes
+}
+
+/// Runs a million cases, or as many as the command line says, on all processors. A case that fails is named, and the
+/// exit status is 1.
+pub fn run(check: fn(&[u8])) {
+    let mut arguments = env::args().skip(1).map(|argument| {
+        argument.parse::<u64>().unwrap_or_else(|_| {
+            eprintln!("{argument}: expected a number of cases, then possibly the first case");
+            process::exit(2)
+        })
+    });
+    let cases = arguments.next().unwrap_or(1_000_000);
+    let first = arguments.next().unwrap_or(0);
+    let next = AtomicU64::new(first);
+    let begin = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let case = next.fetch_add(1, Ordering::Relaxed);
+                    if case >= first + cases {
+                        return;
+                    }
+                    if panic::catch_unwind(|| check(&input(case))).is_err() {
+                        eprintln!("case {case} failed; try it alone with the arguments 1 {case}");
+                        process::exit(1);
+                    }
+                }
+            });
+        }
+    });
+    println!("{cases} cases in {:.0} s, nothing found", begin.elapsed().as_secs_f64());
+}
