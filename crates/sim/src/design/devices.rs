@@ -1,5 +1,7 @@
 //! `[devices.NAME]`, and what else a design says of each device: power and endurance.
 
+use std::path::PathBuf;
+
 use peryton_device::{Class, Model, Profile};
 use peryton_engine::{Tuning, endurance::limits};
 use peryton_units::{Bytes, Nanos};
@@ -29,6 +31,7 @@ pub(super) struct Spec<'a> {
     pub(super) count: u32,
     stripe: Bytes,
     price_usd: Option<f64>,
+    path: Option<PathBuf>,
     precondition_given: bool,
 }
 
@@ -50,6 +53,7 @@ impl Spec<'_> {
             data,
             used,
             price_usd: self.price_usd,
+            path: self.path,
             written_limit: limits.written,
             start_stop_limit: limits.start_stops,
             precondition_given: self.precondition_given,
@@ -140,10 +144,10 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
         }
     }
     // For the live drive; a simulation has no use for it.
-    keys.get::<String>("path")?;
+    let path = keys.get::<String>("path")?.map(|path| PathBuf::from(path.into_inner()));
     let price_usd = keys.get::<f64>("price_usd")?.map(|price| *price).or(profile.price_usd);
     keys.finish()?;
-    Ok(Spec { name, profile, size, capacity, count, stripe, price_usd, precondition_given })
+    Ok(Spec { name, profile, size, capacity, count, stripe, price_usd, path, precondition_given })
 }
 
 /// A time, or `"never"`.

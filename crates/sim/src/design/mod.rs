@@ -6,7 +6,7 @@ mod logging;
 mod placement;
 mod sizes;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use peryton_device::{Class, Model, Profile, ProfileError, flash::Precondition};
 use peryton_engine::{Config, Placement, Tuning};
@@ -65,6 +65,8 @@ pub struct DeviceDesign {
     pub used: Bytes,
     /// Purchase price of each, in US dollars.
     pub price_usd: Option<f64>,
+    /// Where it is, for the live drive: a block device or a file, relative to the design file.
+    pub path: Option<PathBuf>,
     /// What each can be written in its life.
     pub written_limit: Option<Bytes>,
     /// How often each can be started and stopped.
