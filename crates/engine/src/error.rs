@@ -124,6 +124,35 @@ pub enum FormatError {
     },
 }
 
+/// Why a volume could not be taken apart. It can still be opened.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum DetachError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// No device can have everything.
+    #[error("the data of this placement is divided between its devices, so that none can stand alone: copy the volume")]
+    Divided,
+    /// The placement cannot be detached yet.
+    #[error("this placement cannot be detached: copy the volume")]
+    Unsupported,
+    /// Some of it is gone.
+    #[error("{extents} extents were lost in earlier failures: overwrite or discard them first")]
+    Lost {
+        /// How many.
+        extents: u64,
+    },
+    /// Not everything could be written home.
+    #[error("{extents} extents could not be written back to the slow device: check it and try again")]
+    Dirty {
+        /// How many.
+        extents: u32,
+    },
+    /// A device could not be written.
+    #[error("a device could not be written: check it and try again")]
+    Device,
+}
+
 /// Why a volume could not be opened. Nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OpenError {

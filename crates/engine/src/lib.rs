@@ -20,6 +20,7 @@ mod ledger;
 mod linear;
 mod logging;
 mod metadata;
+mod offline;
 mod prefetch;
 mod queues;
 mod recent;
@@ -35,13 +36,14 @@ pub use config::{
     Threshold, Tuning, WriteHits, WritePolicy,
 };
 pub use engine::{Engine, Whereabouts};
-pub use error::{ConfigError, DeviceError, FormatError, OpenError, RequestError, TuningError};
+pub use error::{ConfigError, DetachError, DeviceError, FormatError, OpenError, RequestError, TuningError};
 pub use inspect::{
     CheckpointReport, CommitReport, DeviceReport, Inspection, MapRow, Overlay, SuperblockReport, Verdict,
 };
 pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 pub use metadata::VolumeId;
+pub use offline::Detached;
 pub use replacement::BareCache;
 pub use storage::{METADATA_BLOCK, Storage};
-pub use volume::{Formatting, Opened};
+pub use volume::{Formatting, Opened, Trust};

@@ -36,6 +36,18 @@ pub struct Formatting {
     pub notes: String,
 }
 
+/// Who is right where somebody else wrote to a device after the volume was closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Nobody knows: the volume is not opened.
+    #[default]
+    Nobody,
+    /// The slow device: copies in the cache are given up, those that had not been written back as well (caching).
+    Slow,
+    /// The volume as it is on its devices, copies in the cache first.
+    AsItIs,
+}
+
 /// What was found when a volume was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
@@ -235,6 +247,15 @@ impl Engine {
     /// Opens a volume as it was left, whether by [`Engine::close`] or by a crash, and begins a new generation. A crash
     /// meanwhile changes nothing: opening begins again.
     pub fn open(config: Config, storage: &mut dyn Storage) -> Result<(Engine, Opened), OpenError> {
+        Engine::open_trusting(config, storage, Trust::Nobody)
+    }
+
+    /// The same, where somebody has written to a device and it is known which one is right.
+    pub(crate) fn open_trusting(
+        config: Config,
+        storage: &mut dyn Storage,
+        trust: Trust,
+    ) -> Result<(Engine, Opened), OpenError> {
         let count = config.devices.len();
         let planned = Engine::sized(config.clone(), None)?;
         let mut blocks = Vec::new();
@@ -259,13 +280,15 @@ impl Engine {
         }
         if clean {
             for block in &blocks {
-                if engine.fingerprint(storage, block.device, block.volume) != block.fingerprint {
+                let changed = engine.fingerprint(storage, block.device, block.volume) != block.fingerprint;
+                if changed && trust == Trust::Nobody {
                     return Err(OpenError::Changed { device: block.device.index() });
                 }
             }
         }
         let volume = newest.volume;
-        let touched = clean.then_some(newest.touched);
+        // What somebody else wrote may be anywhere.
+        let touched = (clean && trust == Trust::Nobody).then_some(newest.touched);
         let mut opened = Opened {
             volume,
             generation: newest.generation + 1,
@@ -273,7 +296,7 @@ impl Engine {
             notes: newest.notes.clone(),
             ..Opened::default()
         };
-        engine.recover(storage, volume, touched, &mut opened)?;
+        engine.recover(storage, volume, (touched, trust), &mut opened)?;
         opened.repaired += repaired;
         let identity = Identity {
             volume,
@@ -336,7 +359,7 @@ impl Engine {
         &mut self,
         storage: &mut dyn Storage,
         volume: VolumeId,
-        touched: Option<[u32; 2]>,
+        (touched, trust): (Option<[u32; 2]>, Trust),
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
         let core = &mut self.core;
@@ -348,7 +371,7 @@ impl Engine {
         let pair = [hybrid.layout.fast, hybrid.layout.slow];
         let found = read_map(storage, &pair, &hybrid.layout.metadata, volume, opened)?;
         let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
-        let restored = hybrid.restore(core, Nanos::ZERO, &found.image, touched).map_err(damaged)?;
+        let restored = hybrid.restore(core, Nanos::ZERO, &found.image, touched, trust).map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let image = hybrid.image();
         // A torn commit may be left with the next number: that number is not used again.
@@ -371,6 +394,10 @@ impl Engine {
     ///
     /// If the engine is not idle, or was not opened from devices.
     pub fn close(&mut self, storage: &mut dyn Storage) -> Result<(), DeviceError> {
+        self.close_as(State::Clean, storage)
+    }
+
+    pub(crate) fn close_as(&mut self, state: State, storage: &mut dyn Storage) -> Result<(), DeviceError> {
         assert!(self.is_idle(), "a drive is closed only when nothing is in flight");
         let identity = self.identity.clone().expect("only a volume that was opened is closed");
         let all = || devices(self.device_bytes.len());
@@ -383,7 +410,7 @@ impl Engine {
             _ => [0, 0],
         };
         for device in all() {
-            let mut block = Superblock { touched, ..identity.superblock(device, State::Clean) };
+            let mut block = Superblock { touched, ..identity.superblock(device, state) };
             block.fingerprint = self.fingerprint(storage, device, identity.volume);
             write_superblock(storage, &block, self.device_bytes[device.index()])?;
         }

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use peryton_engine::{
-    Buffer, Command, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection, OpenError, Placement,
-    Request, RequestId, Storage, Tuning, Verdict, VolumeId,
+    Buffer, Command, Config, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection, OpenError,
+    Placement, Request, RequestId, Storage, Trust, Tuning, Verdict, VolumeId,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -371,4 +371,40 @@ fn everything_can_be_written_home_whatever_the_queue_holds() {
     assert_eq!(machine.engine.dirty_extents(), 0);
     let at = machine.engine.data_at(DeviceId(1)).0 as usize;
     assert!(machine.storage.0[1].as_ref().unwrap()[at..at + model.len()] == model[..], "the slow device stands alone");
+}
+
+#[test]
+fn a_detached_device_stands_alone_and_the_volume_is_gone() {
+    let config = config(true);
+    let mut machine = Machine::open(&config, formatted(&config)).unwrap();
+    let model = use_it(&mut machine, 500);
+    machine.request(Op::Flush, 0, Vec::new());
+    // Not even closed in good order.
+    let mut storage = machine.storage;
+    let detached = Engine::detach(config.clone(), &mut storage).unwrap();
+    assert!(detached.written_back > 0);
+    let from = detached.at.0 as usize;
+    assert!(storage.0[detached.device.index()].as_ref().unwrap()[from..from + detached.len.0 as usize] == model[..]);
+    assert!(matches!(opened_with(&config, &storage), Err(OpenError::Detached { .. })));
+    let mut tiering = formatted(&self::config(false));
+    assert_eq!(Engine::detach(self::config(false), &mut tiering), Err(DetachError::Divided));
+}
+
+#[test]
+fn who_is_right_after_somebody_else_wrote_is_for_the_user_to_say() {
+    let config = config(true);
+    let mut machine = Machine::open(&config, formatted(&config)).unwrap();
+    let mut model = use_it(&mut machine, 500);
+    machine.settle();
+    machine.engine.close(&mut machine.storage).unwrap();
+    let at = machine.engine.data_at(DeviceId(1)).0 as usize;
+    let mut changed = machine.storage;
+    changed.0[1].as_mut().unwrap()[at..at + 4096].fill(0x77);
+    assert_eq!(opened_with(&config, &changed), Err(OpenError::Changed { device: 1 }));
+    assert_eq!(inspected(&config, &mut changed).verdict, Verdict::Damaged);
+
+    Engine::repair(config.clone(), &mut changed, Trust::Slow).unwrap();
+    assert_eq!(inspected(&config, &mut changed).verdict, Verdict::Clean);
+    model[..4096].fill(0x77);
+    check(&mut Machine::open(&config, changed).unwrap(), &model);
 }

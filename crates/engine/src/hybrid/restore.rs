@@ -11,6 +11,7 @@ use crate::{
     extent_map::Place,
     metadata::{VolumeId, checkpoint, image::Entry},
     replacement::SlotIndex,
+    volume::Trust,
 };
 
 /// What a volume looked like when it was opened.
@@ -31,6 +32,7 @@ impl Hybrid {
         now: Nanos,
         image: &[Entry],
         touched: Option<[u32; 2]>,
+        trust: Trust,
     ) -> Result<Restored, &'static str> {
         let mut restored = Restored::default();
         if image.len() != self.extents.len() {
@@ -54,6 +56,9 @@ impl Hybrid {
                 } else if !dirty {
                     place = None;
                 }
+            }
+            if self.mode == Mode::Caching && trust == Trust::Slow {
+                (place, dirty) = (None, false);
             }
             let extent = &mut self.extents[index as usize];
             extent.lost = entry.is_lost();
