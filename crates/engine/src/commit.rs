@@ -147,6 +147,9 @@ pub(crate) struct Journal {
     failed: bool,
     /// The commit under way goes to both devices.
     mirrors: bool,
+    /// A flush of a journal block made something of the host's durable on the slow device: for the map to find it, the
+    /// homebound updates are due as if the host's flush had flushed that device.
+    slow_was_flushed: bool,
     /// Another commit has to follow the one under way, or the next has to take the homebound updates along.
     wanted: bool,
     wanted_all: bool,
@@ -179,6 +182,7 @@ impl Journal {
             committing: Batch::default(),
             failed: false,
             mirrors: true,
+            slow_was_flushed: false,
             wanted: false,
             wanted_all: false,
             sequence: 0,
@@ -281,6 +285,8 @@ impl Journal {
         self.wanted_all |= all;
         if self.phase != Phase::Idle || self.ring_is_full() {
             self.wanted = true;
+            // One that failed is tried again when somebody needs the room.
+            self.checkpoint_if_needed(core, out);
             return None;
         }
         debug_assert!(self.committing.freed.is_empty() && self.committing.waiters.is_empty());
@@ -288,7 +294,7 @@ impl Journal {
         self.failed = false;
         self.committing = std::mem::take(&mut self.gathering);
         // Data before map: what the updates point to must be durable before they are.
-        let flushes_slow = self.wanted_all || core.is_unflushed_by_host(self.slow);
+        let flushes_slow = self.wanted_all || self.slow_was_flushed || core.is_unflushed_by_host(self.slow);
         if flushes_slow {
             let latest = &self.latest;
             self.homebound.updates.retain(|update| latest.get(&update.extent) == Some(&update.sequence));
@@ -320,10 +326,13 @@ impl Journal {
             _ if self.failed => Some(self.end(core)),
             Phase::FlushingData { .. } => self.write_journal(core, out),
             Phase::WritingJournal { .. } => {
-                let mut left = u32::from(core.flush_if_needed(self.fast, Purpose::Commit, out));
-                left += u32::from(self.mirrors && core.flush_if_needed(self.slow, Purpose::Commit, out));
-                self.phase = Phase::FlushingJournal { left };
-                if left > 0 { None } else { Some(self.end(core)) }
+                core.flush(self.fast, Purpose::Commit, out);
+                if self.mirrors {
+                    self.slow_was_flushed |= core.is_unflushed_by_host(self.slow);
+                    core.flush(self.slow, Purpose::Commit, out);
+                }
+                self.phase = Phase::FlushingJournal { left: 1 + u32::from(self.mirrors) };
+                None
             }
             _ => Some(self.end(core)),
         }

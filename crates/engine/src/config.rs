@@ -4,7 +4,7 @@ use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::logging::Devices as Logging;
-use crate::{command::DeviceId, error::TuningError, logging::LoggingTuning};
+use crate::{command::DeviceId, error::TuningError, logging::LoggingTuning, partition::Partition};
 
 /// A design as the engine sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +35,9 @@ pub enum Placement {
     Tiering(Hybrid),
     /// The fast device caches the slow one; the volume is as large as the slow one (GreenDM, section 2.3).
     Caching(Hybrid),
+    /// Each write goes to the device that is predicted to answer sooner; the volume is as large as the slow one
+    /// (MixedStore, section 5).
+    Partitioned(Hybrid),
     /// Writes are appended to a log and migrate to the primary later; the volume is as large as the primary (Griffin).
     Logging(Logging),
 }
@@ -285,6 +288,8 @@ pub struct Tuning {
     pub read_effect: Option<u32>,
     /// The log and its migration (logging).
     pub logging: LoggingTuning,
+    /// Where writes go, and what is tidied up when the host is idle (partitioned).
+    pub partition: Partition,
 }
 
 impl Default for Tuning {
@@ -307,6 +312,7 @@ impl Default for Tuning {
             spin_down_after: Vec::new(),
             read_effect: Some(100),
             logging: LoggingTuning::default(),
+            partition: Partition::default(),
         }
     }
 }
@@ -328,6 +334,7 @@ impl Tuning {
             return range("endurance.read_effect", 0, "use 1 or more, or leave it out if reads do not wear");
         }
         self.logging.check()?;
+        self.partition.check()?;
         self.admission.check()
     }
 }

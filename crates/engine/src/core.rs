@@ -24,11 +24,20 @@ struct HostRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestIndex(u32);
 
+impl RequestIndex {
+    /// For tables with a row per request in flight.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// What it means that a command has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Part of a host request, over `count` extents from `first` (none for placements without extents).
     Host { request: RequestIndex, first: u32, count: u32 },
+    /// The same, of a write that passes the copies that the fast device has of these extents (partitioned).
+    HostPast { request: RequestIndex, first: u32, count: u32 },
     /// One half of a write to both devices.
     Through { write: u32 },
     /// A step of a move.
@@ -59,6 +68,13 @@ pub(crate) struct InFlight {
     leaving: bool,
 }
 
+impl InFlight {
+    /// How long it has been under way.
+    pub(crate) fn took(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.began)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct DeviceState {
     in_flight: u32,
@@ -83,6 +99,9 @@ pub(crate) struct Core {
     requests: Slab<HostRequest>,
     in_flight: Slab<InFlight>,
     devices: Vec<DeviceState>,
+    /// Requests answered since [`Core::next_answered`] was asked, where somebody wants to know.
+    answered: Vec<RequestIndex>,
+    pub(crate) tells_answers: bool,
     /// The time of the call that is being served.
     pub(crate) now: Nanos,
     /// Never later than the next moment at which a timer is due.
@@ -105,6 +124,8 @@ impl Core {
             requests: Slab::new(),
             in_flight: Slab::new(),
             devices: vec![state; devices],
+            answered: Vec::new(),
+            tells_answers: false,
             now: Nanos::ZERO,
             deadline: Nanos::ZERO,
         }
@@ -142,7 +163,19 @@ impl Core {
             out.push(Command::Reply { id: row.id, result });
             self.ledger.failed_requests += u64::from(result.is_err());
             self.requests.remove(request.0);
+            if self.tells_answers {
+                self.answered.push(request);
+            }
         }
+    }
+
+    pub(crate) fn next_answered(&mut self) -> Option<RequestIndex> {
+        self.answered.pop()
+    }
+
+    /// Whether no host request is in flight.
+    pub(crate) fn is_idle_for_host(&self) -> bool {
+        self.requests.len() == 0
     }
 
     // Commands.
@@ -215,17 +248,20 @@ impl Core {
     /// Flushes the device if anything completed on it since its last flush began; says whether it did. What a flush in
     /// flight covers is the caller's to wait for.
     pub(crate) fn flush_if_needed(&mut self, device: DeviceId, purpose: Purpose, out: &mut Commands) -> bool {
-        let state = &mut self.devices[device.index()];
-        if !state.unflushed && !state.unflushed_moves {
-            return false;
+        let state = &self.devices[device.index()];
+        let needed = state.unflushed || state.unflushed_moves;
+        if needed {
+            self.flush(device, purpose, out);
         }
+        needed
+    }
+
+    /// Flushes the device, with everything that completed on it before.
+    pub(crate) fn flush(&mut self, device: DeviceId, purpose: Purpose, out: &mut Commands) {
         // What completes from now on is not covered by this flush.
+        let state = &mut self.devices[device.index()];
         (state.unflushed, state.unflushed_moves) = (false, false);
-        self.ledger.devices[device.index()].flushes += 1;
-        let none = Bytes::ZERO;
-        let io = self.start(purpose, Op::Flush, (device, none), none, Buffer::Metadata, false);
-        out.push(Command::Flush { io, device });
-        true
+        self.flush_besides(device, purpose, out);
     }
 
     /// Flushes the device without counting on it for what else is unflushed.
@@ -261,6 +297,8 @@ impl Core {
         }
         match command.op {
             Op::Read => {}
+            // Commits and checkpoints flush what they write themselves.
+            Op::Write if matches!(command.purpose, Purpose::Commit | Purpose::Checkpoint) => {}
             Op::Write | Op::Discard if command.leaving => state.unflushed_moves = true,
             Op::Write | Op::Discard => state.unflushed = true,
             // A failed flush covers nothing.

@@ -71,7 +71,7 @@ impl Engine {
         let mut device_bytes = devices.clone();
         let move_buffer_bytes = match &placement {
             Placement::Single { .. } | Placement::Linear { .. } => Bytes::ZERO,
-            Placement::Tiering(pair) | Placement::Caching(pair) => pair.extent,
+            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
             Placement::Logging(_) => Bytes(crate::logging::BUFFER),
         };
         let hybrid = |mode, pair| -> Result<Sized, ConfigError> {
@@ -80,6 +80,11 @@ impl Engine {
             let hybrid = Hybrid::new(mode, layout, &tuning);
             hybrid.check(&tuning)?;
             Ok((Placed::Hybrid(Box::new(hybrid)), layout.volume_size(), used))
+        };
+        let partitioned = |pair| -> Result<Sized, ConfigError> {
+            let (_, size, used) = hybrid(Mode::Caching, pair)?;
+            let layout = Layout::new(Mode::Caching, pair, &devices, &tuning, spare)?;
+            Ok((Placed::Hybrid(Box::new(Hybrid::partitioned(layout, &tuning))), size, used))
         };
         let linear = |order: &[DeviceId]| -> Result<Sized, ConfigError> {
             let linear = Linear::new(order, &devices)?;
@@ -92,6 +97,7 @@ impl Engine {
             Placement::Linear { devices: order } => linear(&order)?,
             Placement::Tiering(pair) => hybrid(Mode::Tiering, pair)?,
             Placement::Caching(pair) => hybrid(Mode::Caching, pair)?,
+            Placement::Partitioned(pair) => partitioned(pair)?,
             Placement::Logging(placement) => {
                 let logging = Logging::new(placement, &devices)?;
                 let size = logging.volume_size();
@@ -103,7 +109,8 @@ impl Engine {
         for (device, used) in used {
             device_bytes[device.index()] = used;
         }
-        let core = Core::new(devices.len(), tuning);
+        let mut core = Core::new(devices.len(), tuning);
+        core.tells_answers = matches!(placement, Placement::Partitioned(_));
         let mut engine = Engine {
             core,
             placed,
@@ -182,6 +189,17 @@ impl Engine {
             }
         }
         core.part_done(index, result, out);
+        self.tell_answers(now);
+    }
+
+    /// Lets the dynamic controller know what was answered.
+    #[inline]
+    fn tell_answers(&mut self, now: Nanos) {
+        if self.core.tells_answers
+            && let Placed::Hybrid(hybrid) = &mut self.placed
+        {
+            hybrid.partition_answered(&mut self.core, now);
+        }
     }
 
     /// A command that the driver has carried out, or failed to.
@@ -191,9 +209,19 @@ impl Engine {
         let core = &mut self.core;
         core.now = now;
         let command = core.finish(now, io, failed);
+        if let Placed::Hybrid(hybrid) = &mut self.placed {
+            hybrid.partition_served(now, &command);
+        }
         match (command.purpose, &mut self.placed) {
             (Purpose::Host { request, first, count }, Placed::Hybrid(hybrid)) => {
                 hybrid.host_done(core, now, &command, (request, first, count), failed, out);
+            }
+            (Purpose::HostPast { request, first, count }, Placed::Hybrid(hybrid)) => {
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                for extent in first..first + count {
+                    hybrid.past_done(core, now, extent, failed, out);
+                }
+                core.part_done(request, result, out);
             }
             (Purpose::HostFlush, Placed::Linear(linear)) => linear.flushed(core, command.device, failed, out),
             (Purpose::Host { request, .. }, _) => {
@@ -208,10 +236,11 @@ impl Engine {
             (Purpose::Checkpoint, Placed::Hybrid(hybrid)) => {
                 hybrid.checkpoint_step(core, now, command.device, failed, out);
             }
-            (Purpose::Discarded { place }, Placed::Hybrid(hybrid)) => hybrid.free_now(place),
+            (Purpose::Discarded { place }, Placed::Hybrid(hybrid)) => hybrid.place_discarded(core, now, place, out),
             (Purpose::Log(step), Placed::Logging(logging)) => logging.step(core, now, step, failed, out),
             (purpose, _) => unreachable!("{purpose:?} on a drive of another placement"),
         }
+        self.tell_answers(now);
     }
 
     /// Timers: spin-down, write-back delay, commit interval. Cheap when nothing is due. Returns the next deadline.
@@ -268,6 +297,9 @@ impl Engine {
         self.core.ledger = Ledger::new(self.device_bytes.len());
         if let Placed::Logging(_) = self.placed {
             self.core.ledger.logging = Some(Default::default());
+        }
+        if self.core.tells_answers {
+            self.core.ledger.partition = Some(Default::default());
         }
     }
 

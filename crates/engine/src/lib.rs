@@ -21,6 +21,7 @@ mod linear;
 mod logging;
 mod metadata;
 mod offline;
+mod partition;
 mod prefetch;
 mod queues;
 mod recent;
@@ -40,10 +41,11 @@ pub use error::{ConfigError, DetachError, DeviceError, FormatError, OpenError, R
 pub use inspect::{
     CheckpointReport, CommitReport, DeviceReport, Inspection, MapRow, Overlay, SuperblockReport, Verdict,
 };
-pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves};
+pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves, PartitionLedger};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 pub use metadata::VolumeId;
 pub use offline::Detached;
+pub use partition::{Partition, Predict, Regulation};
 pub use replacement::BareCache;
 pub use storage::{METADATA_BLOCK, Storage};
 pub use volume::{Formatting, Opened, Trust};

@@ -48,7 +48,7 @@ impl Engine {
     pub fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
         let device = match &config.placement {
             Placement::Single { device } => *device,
-            Placement::Caching(pair) => pair.slow,
+            Placement::Caching(pair) | Placement::Partitioned(pair) => pair.slow,
             Placement::Tiering(_) | Placement::Linear { .. } => return Err(DetachError::Divided),
             Placement::Logging(_) => return Err(DetachError::Unsupported),
         };

@@ -287,20 +287,17 @@ impl Engine {
             }
         }
         let volume = newest.volume;
+        // A generation that came no further than to be announced is announced again: if every attempt took a number of
+        // its own, a device that was not reached by two of them would look as if it had been left out.
+        let generation = newest.generation + u64::from(newest.state != State::Opening);
         // What somebody else wrote may be anywhere.
         let touched = (clean && trust == Trust::Nobody).then_some(newest.touched);
-        let mut opened = Opened {
-            volume,
-            generation: newest.generation + 1,
-            clean,
-            notes: newest.notes.clone(),
-            ..Opened::default()
-        };
+        let mut opened = Opened { volume, generation, clean, notes: newest.notes.clone(), ..Opened::default() };
         engine.recover(storage, volume, (touched, trust), &mut opened)?;
         opened.repaired += repaired;
         let identity = Identity {
             volume,
-            generation: newest.generation + 1,
+            generation,
             formatted_unix_s: newest.formatted_unix_s,
             gone: newest.gone,
             fixed: newest.fixed,
@@ -533,9 +530,8 @@ fn read_map(
                 }
             }
         }
-        let last_commit = if opened.commits > 0 { replayed.next_commit - 1 } else { header.last_commit };
         let (next_commit, next) = (replayed.next_commit, replayed.next);
-        return Ok(FoundMap { image, number: newest, last_commit, next_commit, next });
+        return Ok(FoundMap { image, number: newest, last_commit: has, next_commit, next });
     }
     Err(damaged(problem))
 }

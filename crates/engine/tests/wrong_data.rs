@@ -13,6 +13,7 @@ use rand_pcg::Pcg64Mcg;
 enum Kind {
     Tiering,
     Caching,
+    Partitioned,
     Linear,
     Single,
 }
@@ -25,6 +26,7 @@ fn run(kind: Kind, seed: u64, steps: u32, failures: bool) -> World {
     let placement = match kind {
         Kind::Tiering => Placement::Tiering(hybrid),
         Kind::Caching => Placement::Caching(hybrid),
+        Kind::Partitioned => Placement::Partitioned(hybrid),
         Kind::Linear => Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] },
         Kind::Single => Placement::Single { device: DeviceId(1) },
     };
@@ -75,7 +77,7 @@ fn runs(kind: Kind, seeds: std::ops::Range<u64>, failures: bool) {
         checked += world.reads_checked;
     }
     assert!(checked > 5_000, "only {checked} reads were checked");
-    if matches!(kind, Kind::Tiering | Kind::Caching) {
+    if matches!(kind, Kind::Tiering | Kind::Caching | Kind::Partitioned) {
         assert!(moved > 1_000, "only {moved} moves: the test tests nothing");
     }
 }
@@ -98,6 +100,16 @@ fn tiering_reads_what_was_written_while_devices_fail() {
 #[test]
 fn caching_reads_what_was_written_while_devices_fail() {
     runs(Kind::Caching, 1000..1800, true);
+}
+
+#[test]
+fn partitioned_reads_what_was_written() {
+    runs(Kind::Partitioned, 0..500, false);
+}
+
+#[test]
+fn partitioned_reads_what_was_written_while_devices_fail() {
+    runs(Kind::Partitioned, 1000..1800, true);
 }
 
 #[test]

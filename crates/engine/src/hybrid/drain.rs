@@ -24,6 +24,8 @@ pub(super) enum Drained {
     Invalidate,
     /// Caching: a write past the cache covers the extent of a dirty copy. Until it is home the copy is the truth.
     Supersede,
+    /// Partitioned: a write has passed the copy.
+    Stale,
     /// Caching: copy and home may differ after a failure; the copy goes, and the write is answered with this.
     Drop(Result<(), RequestError>),
 }
@@ -93,6 +95,10 @@ impl Hybrid {
                 let buffer = Buffer::Request { id: core.id_of(fragment.request), offset: fragment.offset };
                 let (at, len) = (self.layout.at(self.home(extent)), Bytes(u64::from(fragment.len)));
                 core.write(at, len, buffer, Purpose::Move { index }, Cause::Host, out);
+            }
+            Drained::Stale => {
+                self.drop_stale(core, now, extent);
+                self.end(core, now, index, out);
             }
             Drained::Drop(result) => {
                 let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");

@@ -22,6 +22,9 @@ impl Hybrid {
         asked: Request,
         out: &mut Commands,
     ) {
+        if self.controller.is_some() {
+            self.partition_arrived(core, now, request, asked);
+        }
         let (mut extent, mut within) = self.layout.split(asked.offset);
         let mut offset = 0;
         let mut run: Option<Run> = None;
@@ -38,8 +41,10 @@ impl Hybrid {
                 first: true,
             };
             core.add_part(request);
-            if let Route::Direct(device, at) = self.route(core, now, fragment, out) {
-                run = self.extend(core, run, fragment, device, at, out);
+            match self.route(core, now, fragment, out) {
+                Route::Direct(device, at) => run = self.extend(core, run, fragment, (device, at, false), out),
+                Route::Past(at) => run = self.extend(core, run, fragment, (self.layout.slow, at, true), out),
+                Route::Taken => {}
             }
             offset += u64::from(len);
             extent += 1;
@@ -65,10 +70,13 @@ impl Hybrid {
     /// Routes a fragment that has waited.
     pub(super) fn resume(&mut self, core: &mut Core, now: Nanos, fragment: Fragment, out: &mut Commands) {
         let fragment = Fragment { first: false, ..fragment };
-        if let Route::Direct(device, at) = self.route(core, now, fragment, out) {
-            let run = Run { fragment, device, at, len: Bytes(u64::from(fragment.len)), extents: 1 };
-            self.issue(core, run, out);
-        }
+        let (device, at, past) = match self.route(core, now, fragment, out) {
+            Route::Direct(device, at) => (device, at, false),
+            Route::Past(at) => (self.layout.slow, at, true),
+            Route::Taken => return,
+        };
+        let run = Run { fragment, device, at, len: Bytes(u64::from(fragment.len)), extents: 1, past };
+        self.issue(core, run, out);
     }
 
     #[inline]
@@ -84,6 +92,7 @@ impl Hybrid {
         }
         match self.mode {
             Mode::Tiering => self.route_tiering(core, now, fragment, out),
+            Mode::Caching if self.controller.is_some() => self.route_partitioned(core, now, fragment, out),
             Mode::Caching => self.route_caching(core, now, fragment, out),
         }
     }
@@ -114,14 +123,14 @@ impl Hybrid {
         core: &mut Core,
         run: Option<Run>,
         fragment: Fragment,
-        device: DeviceId,
-        at: Bytes,
+        (device, at, past): (DeviceId, Bytes, bool),
         out: &mut Commands,
     ) -> Option<Run> {
         let len = Bytes(u64::from(fragment.len));
         match run {
             Some(mut run)
                 if run.device == device
+                    && run.past == past
                     && run.at + run.len == at
                     && run.fragment.extent + run.extents == fragment.extent =>
             {
@@ -135,16 +144,19 @@ impl Hybrid {
                 if let Some(run) = before {
                     self.issue(core, run, out);
                 }
-                Some(Run { fragment, device, at, len, extents: 1 })
+                Some(Run { fragment, device, at, len, extents: 1, past })
             }
         }
     }
 
     #[inline]
     fn issue(&mut self, core: &mut Core, run: Run, out: &mut Commands) {
-        let Run { fragment, device, at, len, extents } = run;
-        let request = fragment.request;
-        let purpose = Purpose::Host { request, first: fragment.extent, count: extents };
+        let Run { fragment, device, at, len, extents, past } = run;
+        let (request, first, count) = (fragment.request, fragment.extent, extents);
+        let purpose = match past {
+            false => Purpose::Host { request, first, count },
+            true => Purpose::HostPast { request, first, count },
+        };
         let buffer = Buffer::Request { id: core.id_of(request), offset: fragment.offset };
         match fragment.op {
             Op::Read => core.read((device, at), len, buffer, purpose, Cause::Host, out),

@@ -8,6 +8,7 @@ mod drain;
 mod host;
 mod invariants;
 mod moves;
+mod partitioned;
 mod restore;
 mod room;
 mod through;
@@ -28,6 +29,7 @@ use crate::{
     extent_map::{Extent, Place},
     free_map::FreeMap,
     metadata::layout::MetadataLayout,
+    partition::Controller,
     replacement::{Policy, SlotIndex, View},
     slab::Slab,
 };
@@ -82,6 +84,8 @@ impl Fragment {
 enum Route {
     /// To this place on this device, as a plain command.
     Direct(DeviceId, Bytes),
+    /// The same, to its home past the copy that the fast device has.
+    Past(Bytes),
     /// It waits, is under way by other means, or has been answered.
     Taken,
 }
@@ -107,6 +111,8 @@ struct Run {
     at: Bytes,
     len: Bytes,
     extents: u32,
+    /// It passes copies on the fast device.
+    past: bool,
 }
 
 /// Sizes and offsets, fixed by the format.
@@ -277,11 +283,19 @@ pub(crate) struct Hybrid {
     pub(crate) dirty: u32,
     /// Between LT and HT: extents are being taken off the fast device.
     making_room: bool,
+    /// Places that the device is being told about before they are free.
+    discarding: u32,
+    /// Allocations that wait for a place to become free.
+    starving: Vec<u32>,
     writebacks: VecDeque<(u32, Nanos)>,
     writing_back: u32,
     through: Slab<ThroughWrite>,
     through_in_flight: Vec<u32>,
     journal: Journal,
+    /// Decides where writes go (partitioned).
+    controller: Option<Controller>,
+    /// Extents that reads want on the fast device (partitioned).
+    candidates: VecDeque<u32>,
     /// Host flushes that wait for moves whose writes were acknowledged from RAM: with the sequence up to which they
     /// wait.
     flushes: Vec<(RequestIndex, u64)>,
@@ -312,14 +326,24 @@ impl Hybrid {
             resident: 0,
             dirty: 0,
             making_room: false,
+            discarding: 0,
+            starving: Vec::new(),
             writebacks: VecDeque::new(),
             writing_back: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
             journal: Journal::new(layout.metadata, layout.fast, layout.slow, layout.extents),
+            controller: None,
+            candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,
         }
+    }
+
+    /// The same, for a partitioned drive.
+    pub(crate) fn partitioned(layout: Layout, tuning: &Tuning) -> Hybrid {
+        let controller = Some(Controller::new(layout.fast, &tuning.partition));
+        Hybrid { controller, ..Hybrid::new(Mode::Caching, layout, tuning) }
     }
 
     pub(crate) fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
@@ -358,6 +382,9 @@ impl Hybrid {
         }
         if self.gate.differs(&core.tuning.admission) {
             self.gate = new_gate(&self.layout, &core.tuning);
+        }
+        if core.tuning.partition != before.partition {
+            self.retune_partition(core);
         }
         core.due(now);
         self.make_room(core, now, out);
@@ -428,12 +455,21 @@ impl Hybrid {
                 // A cache's copy may only go once its home is durable, and what is demoted once its new place is. A place
                 // on the slow device that is given up for one on the fast device needs neither.
                 let homebound = self.mode == Mode::Caching || why == Release::Evicted;
-                self.journal.free(Freed { place, discarded: why == Release::Discarded }, homebound);
+                // MixedStore tells the flash what it need not keep (section 5.3).
+                let discarded = why == Release::Discarded || self.controller.is_some();
+                self.journal.free(Freed { place, discarded }, homebound);
             }
         }
     }
 
-    pub(crate) fn free_now(&mut self, place: Place) {
+    /// The device has been told that nothing is left in a place.
+    pub(crate) fn place_discarded(&mut self, core: &mut Core, now: Nanos, place: Place, out: &mut Commands) {
+        self.discarding -= 1;
+        self.free_now(place);
+        self.feed_starving(core, now, out);
+    }
+
+    fn free_now(&mut self, place: Place) {
         match self.layout.fast_slot(place) {
             Some(slot) => self.fast_free.put(slot.0),
             None => self.slow_free.put(self.layout.slow_slot(place)),
@@ -471,6 +507,7 @@ impl Hybrid {
                 // The device is told, and the place is not reused before it has answered: the order of a discard and a
                 // later write is not the device's to choose.
                 let len = Bytes(self.layout.extent_bytes);
+                self.discarding += 1;
                 core.discard(self.layout.at(*place), len, Purpose::Discarded { place: *place }, out);
             } else {
                 self.free_now(*place);
@@ -550,6 +587,7 @@ impl Hybrid {
             self.make_room(core, now, out);
         }
         self.pump_writebacks(core, now, out);
+        self.tick_partition(core, now, out);
     }
 
     pub(crate) fn is_idle(&self) -> bool {

@@ -121,9 +121,8 @@ impl Hybrid {
         if buffer != NO_BUFFER {
             self.buffers.push(buffer);
         }
-        if matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack) {
-            self.copying -= 1;
-        }
+        let copied = matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
+        self.copying -= u32::from(copied);
         self.leaving -= u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
         self.writing_back -= u32::from(kind == Kind::WriteBack);
         for fragment in waiters {
@@ -132,6 +131,9 @@ impl Hybrid {
         if was_volatile {
             self.volatile.retain(|volatile| *volatile != index);
             self.flushes_may_go(core, now, out);
+        }
+        if copied && !self.starving.is_empty() {
+            self.feed_starving(core, now, out);
         }
         if self.making_room {
             self.make_room(core, now, out);
@@ -211,6 +213,12 @@ impl Hybrid {
         true
     }
 
+    /// Brings an extent in that nobody waits for.
+    pub(super) fn start_idle_promotion(&mut self, core: &mut Core, extent: u32, to: Place, out: &mut Commands) {
+        let index = self.start(Kind::Promotion, Phase::Reading, extent, Some(to), None);
+        self.move_read(core, index, self.current_place(extent), Cause::Promotion, out);
+    }
+
     /// The accesses that a promotion waited for have ended.
     pub(super) fn promotion_drained(&mut self, core: &mut Core, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
@@ -262,6 +270,24 @@ impl Hybrid {
         self.moves[index].waiters.push(fragment);
         self.journal.wait(Waiter::Move(index));
         self.commit(core, now, true, out);
+    }
+
+    pub(super) fn wait_for_place(&mut self, fragment: Fragment) {
+        let index = self.start(Kind::Allocation, Phase::Committing, fragment.extent, None, None);
+        self.moves[index].waiters.push(fragment);
+        self.starving.push(index);
+    }
+
+    /// A place is free, or will be after the next commit.
+    pub(super) fn feed_starving(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        for index in std::mem::take(&mut self.starving) {
+            if self.journal.has_limbo() {
+                self.journal.wait(Waiter::Move(index));
+                self.commit(core, now, true, out);
+            } else {
+                self.move_committed(core, now, index, out);
+            }
+        }
     }
 
     pub(super) fn wait_behind(&mut self, index: u32, fragment: Fragment) {

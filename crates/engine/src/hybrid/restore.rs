@@ -51,7 +51,8 @@ impl Hybrid {
             if self.mode == Mode::Caching && touched.is_none() && place.is_some() {
                 // Writes that no flush made durable may have reached the copy, the home, or both. One of them has to be
                 // the truth from now on: with write-back the copy, which newer writes go to; otherwise the home.
-                if core.tuning.write == WritePolicy::Back {
+                // In a partitioned drive it is the copy, whatever the policy says.
+                if core.tuning.write == WritePolicy::Back || self.controller.is_some() {
                     dirty = true;
                 } else if !dirty {
                     place = None;

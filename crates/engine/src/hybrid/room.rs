@@ -105,7 +105,7 @@ impl Hybrid {
         }
     }
 
-    fn evict(&mut self, core: &mut Core, now: Nanos, victim: u32, out: &mut Commands) {
+    pub(super) fn evict(&mut self, core: &mut Core, now: Nanos, victim: u32, out: &mut Commands) {
         if self.extents[victim as usize].dirty {
             self.start_writeback(core, victim, true, out);
         } else {

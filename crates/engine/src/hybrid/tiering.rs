@@ -66,6 +66,10 @@ impl Hybrid {
             // Everything that is free still waits for the commit that freed it.
             if self.journal.has_limbo() {
                 self.wait_for_commit(core, now, fragment, out);
+            } else if self.copying > 0 || self.discarding > 0 {
+                // The last places are where extents are being moved to, and each such move gives one back when it ends;
+                // or a device is being told that they are empty.
+                self.wait_for_place(fragment);
             } else {
                 core.part_done(fragment.request, Err(RequestError::NoSpace), out);
             }

@@ -17,7 +17,8 @@ impl Hybrid {
             self.set_dirty(extent, true);
             self.note(core, now, extent, false);
         }
-        if !self.extents[extent as usize].queued {
+        // A partitioned drive leaves what is on the fast device there until it is cold.
+        if !self.extents[extent as usize].queued && self.controller.is_none() {
             let delay = core.tuning.writeback_delay;
             self.enqueue(core, extent, now.saturating_add(delay));
         }

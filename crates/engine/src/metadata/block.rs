@@ -14,6 +14,9 @@ pub(crate) enum Kind {
     Journal,
     CheckpointHeader,
     CheckpointEntries,
+    LogAppend,
+    LogIndex,
+    LogCommit,
 }
 
 impl Kind {
@@ -23,6 +26,9 @@ impl Kind {
             Kind::Journal => b"PYjl",
             Kind::CheckpointHeader => b"PYch",
             Kind::CheckpointEntries => b"PYce",
+            Kind::LogAppend => b"PYla",
+            Kind::LogIndex => b"PYli",
+            Kind::LogCommit => b"PYlc",
         }
     }
 }

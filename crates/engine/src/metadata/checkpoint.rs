@@ -21,7 +21,7 @@ pub(crate) const PIECE: u64 = 256 << 10;
 pub(crate) struct Header {
     /// Counts checkpoints; odd ones are in B, even ones in A.
     pub(crate) number: u64,
-    /// The last commit before it.
+    /// The last commit before it that is known to be in all journals that it was meant for.
     pub(crate) last_commit: u64,
     /// The first commit that is not in it, and where in the ring that begins unless the ring wraps.
     pub(crate) first_commit: u64,

@@ -97,6 +97,7 @@ fn put_placement(block: &mut [u8], placement: &Placement) {
         }
         Placement::Tiering(Hybrid { fast, slow, extent }) => pair(block, 3, (*fast, *slow), *extent),
         Placement::Caching(Hybrid { fast, slow, extent }) => pair(block, 4, (*fast, *slow), *extent),
+        Placement::Partitioned(Hybrid { fast, slow, extent }) => pair(block, 6, (*fast, *slow), *extent),
         Placement::Logging(Logging { primary, log, block: unit }) => pair(block, 5, (*primary, *log), *unit),
     }
 }
@@ -112,6 +113,7 @@ fn get_placement(block: &[u8]) -> Option<Placement> {
         }
         3 => Placement::Tiering(Hybrid { fast: a, slow: b, extent: unit }),
         4 => Placement::Caching(Hybrid { fast: a, slow: b, extent: unit }),
+        6 => Placement::Partitioned(Hybrid { fast: a, slow: b, extent: unit }),
         5 => Placement::Logging(Logging { primary: a, log: b, block: unit }),
         _ => return None,
     })
@@ -229,6 +231,7 @@ fn describe(placement: &Placement) -> Vec<(&'static str, String)> {
         }
         Placement::Tiering(Hybrid { fast, slow, extent }) => pair("tiering", *fast, *slow, *extent),
         Placement::Caching(Hybrid { fast, slow, extent }) => pair("caching", *fast, *slow, *extent),
+        Placement::Partitioned(Hybrid { fast, slow, extent }) => pair("partitioned", *fast, *slow, *extent),
         Placement::Logging(Logging { primary, log, block }) => pair("logging", *primary, *log, *block),
     }
 }
@@ -262,6 +265,7 @@ mod tests {
             Placement::Linear { devices: vec![DeviceId(1), DeviceId(0)] },
             Placement::Tiering(pair),
             Placement::Caching(pair),
+            Placement::Partitioned(pair),
             Placement::Logging(Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) }),
         ] {
             let before = sample(placement, "placement.max_moves=3\n");

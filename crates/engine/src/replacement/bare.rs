@@ -1,5 +1,6 @@
 //! A replacement policy on its own: who would be in a cache, without devices, data or time spent. It decides as
-//! `caching` does that promotes on every miss and evicts on demand, on devices that take no time.
+//! `caching` does that promotes on every miss and evicts on demand, on devices that take no time. (But where WSClock's
+//! hand meets nothing but empty slots the drive may do without the promotion, and this looks on.)
 
 use peryton_units::Nanos;
 use rustc_hash::FxHashMap;
@@ -73,7 +74,12 @@ impl BareCache {
     fn evict(&mut self, now: Nanos) {
         let (slots, extents) = (&self.occupied[..], &mut self.entries[..]);
         let mut view = View { now, window: self.window, slots, extents, clean_only: false };
-        let SlotIndex(slot) = self.policy.victim(&mut view).expect("nothing is in use, so that any extent may leave");
+        // The clock looks at a few slots at a time, which may all be empty.
+        let SlotIndex(slot) = loop {
+            if let Some(slot) = self.policy.victim(&mut view) {
+                break slot;
+            }
+        };
         let extent = self.extents[slot as usize];
         self.policy.removed(SlotIndex(slot), extent, true);
         self.occupied[slot as usize] = 0;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use peryton_engine::{Buffer, Command, Commands, Config, DeviceError, Engine, IoId, Request, RequestId, Tuning};
-use peryton_engine::{LogCaching, LoggingTuning, Triggers};
+use peryton_engine::{LogCaching, LoggingTuning, Partition, Predict, Regulation, Triggers};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -402,6 +402,7 @@ impl World {
             spin_down_after: vec![None, Some(Nanos::from_ms(rng.random_range(0..100)))],
             read_effect: Some(10),
             logging: random_logging(rng),
+            partition: random_partition(rng),
         }
     }
 
@@ -425,6 +426,27 @@ impl World {
 
     pub fn any(&mut self) -> u64 {
         self.rng.next_u64()
+    }
+}
+
+fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
+    Partition {
+        predict: match rng.random_range(0..4) {
+            0 => Predict::Off,
+            1 => Predict::LastValue,
+            2 => Predict::Linear { window: rng.random_range(1..20), training: rng.random_range(0..50) },
+            _ => Predict::Linear { window: 16, training: 0 },
+        },
+        regulation: match rng.random_range(0..3) {
+            0 => Regulation::Off,
+            1 => Regulation::Share(rng.random_range(0..1_000_000)),
+            _ => Regulation::Lifetime { endurance: Bytes::mib(rng.random_range(1..10)), lifetime: Nanos::from_s(60) },
+        },
+        idle_after: Nanos::from_ms(rng.random_range(0..50)),
+        bust_after: rng.random_bool(0.6).then(|| Nanos::from_ms(rng.random_range(0..200))),
+        promote_reads: rng.random_range(0..3),
+        small: Bytes::kib(rng.random_range(1..32)),
+        seed: rng.random_range(0..9),
     }
 }
 
