@@ -18,6 +18,7 @@ enum Mode {
     Linear,
     Tiering,
     Caching,
+    Partitioned,
     Logging,
 }
 
@@ -26,18 +27,20 @@ const MODES: &[(&str, Mode)] = &[
     ("linear", Mode::Linear),
     ("tiering", Mode::Tiering),
     ("caching", Mode::Caching),
+    ("partitioned", Mode::Partitioned),
     ("logging", Mode::Logging),
 ];
 
 /// Which placements have each key.
-const HYBRID: &[Mode] = &[Mode::Tiering, Mode::Caching];
+const HYBRID: &[Mode] = &[Mode::Tiering, Mode::Caching, Mode::Partitioned];
+const PROMOTING: &[Mode] = &[Mode::Tiering, Mode::Caching];
 const KEYS: &[(&str, &[Mode])] = &[
     ("device", &[Mode::Single]),
     ("devices", &[Mode::Linear]),
     ("fast", HYBRID),
     ("slow", HYBRID),
     ("extent", HYBRID),
-    ("promotion", HYBRID),
+    ("promotion", PROMOTING),
     ("demotion", HYBRID),
     ("max_moves", HYBRID),
     ("commit_interval", HYBRID),
@@ -96,7 +99,7 @@ pub(super) fn read<'a>(
         return Err(root.wrong_at("placement", "missing: a design has a table [placement] with a mode"));
     };
     let mode = keys.require::<String>("mode")?;
-    let mode = word(&mode, MODES, &["partitioned"])?;
+    let mode = word(&mode, MODES, &[])?;
     let name = words(&MODES.iter().filter(|(_, m)| *m == mode).copied().collect::<Vec<_>>());
     for (key, modes) in KEYS {
         let Some(value) = keys.get::<toml::Value>(key)? else { continue };
@@ -116,8 +119,9 @@ pub(super) fn read<'a>(
     let placement = match mode {
         Mode::Single => single(&mut keys, devices)?,
         Mode::Linear => linear(&mut keys, devices)?,
-        Mode::Tiering => Placement::Tiering(hybrid(&mut keys, devices)?),
-        Mode::Caching => Placement::Caching(hybrid(&mut keys, devices)?),
+        Mode::Tiering => Placement::Tiering(hybrid(&mut keys, devices, false)?),
+        Mode::Caching => Placement::Caching(hybrid(&mut keys, devices, false)?),
+        Mode::Partitioned => Placement::Partitioned(hybrid(&mut keys, devices, true)?),
         Mode::Logging => Placement::Logging(logging::placement(&mut keys, devices)?),
     };
     if mode == Mode::Logging {
@@ -165,7 +169,7 @@ fn linear(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Placement, Design
     Ok(Placement::Linear { devices: order })
 }
 
-fn hybrid(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Hybrid, DesignError> {
+fn hybrid(keys: &mut Keys<'_>, devices: &[Spec<'_>], partitioned: bool) -> Result<Hybrid, DesignError> {
     let fast_name = keys.require::<String>("fast")?;
     let slow_name = keys.require::<String>("slow")?;
     let (fast, slow) = (find(&fast_name, devices)?, find(&slow_name, devices)?);
@@ -173,6 +177,8 @@ fn hybrid(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Hybrid, DesignErr
         return Err(slow_name.wrong(format!("'{}' is the fast device already: name another", *slow_name)));
     }
     let extent = match keys.get::<Bytes>("extent")? {
+        // A page of a file system, or what goes well to a disk at once.
+        None if partitioned => Bytes::kib(4),
         None => Bytes::mib(1),
         Some(extent) if extent.is_multiple_of(Bytes::kib(4)) && (Bytes::kib(4)..=Bytes::gib(1)).contains(&*extent) => {
             *extent
@@ -242,7 +248,7 @@ fn unused(placement: &Placement, devices: &[Spec<'_>]) -> Result<(), DesignError
     let used = match placement {
         Placement::Single { device } => vec![*device],
         Placement::Linear { devices } => devices.clone(),
-        Placement::Tiering(pair) | Placement::Caching(pair) => vec![pair.fast, pair.slow],
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => vec![pair.fast, pair.slow],
         Placement::Logging(pair) => vec![pair.primary, pair.log],
     };
     match (0..devices.len()).find(|index| !used.contains(&id(*index))) {

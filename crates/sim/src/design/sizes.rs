@@ -29,7 +29,7 @@ pub(super) fn solve(
     tuning: &Tuning,
 ) -> Result<Sized, DesignError> {
     let extent = match placement {
-        Placement::Tiering(pair) | Placement::Caching(pair) => pair.extent,
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
         Placement::Logging(pair) => pair.block,
         Placement::Single { .. } | Placement::Linear { .. } => Bytes(4096),
     };
@@ -97,7 +97,7 @@ fn from_volume(
     let order: Vec<usize> = match placement {
         Placement::Single { device } => vec![device.index()],
         // The fast device of a cache adds nothing to the volume.
-        Placement::Caching(pair) => vec![pair.slow.index()],
+        Placement::Caching(pair) | Placement::Partitioned(pair) => vec![pair.slow.index()],
         // Nor does a log.
         Placement::Logging(pair) => vec![pair.primary.index()],
         Placement::Tiering(pair) => vec![pair.fast.index(), pair.slow.index()],

@@ -1,0 +1,74 @@
+//! `[partition]`: where a partitioned drive sends writes, and what it does when the host is idle (MixedStore, section 5).
+
+use peryton_engine::{Partition, Predict, Regulation};
+use peryton_units::{Bytes, Nanos};
+
+use super::{
+    devices::OrNever,
+    placement::{set, word},
+};
+use crate::{
+    DesignError,
+    document::Keys,
+};
+
+const YEAR_S: f64 = 365.25 * 86_400.0;
+
+/// Reads the table; `endurance` is what may be written to the fast device in its life, over all its members.
+pub(super) fn read(
+    root: &mut Keys<'_>,
+    partitioned: bool,
+    endurance: Option<Bytes>,
+    seed: u64,
+    tuning: &mut Partition,
+) -> Result<(), DesignError> {
+    tuning.seed = seed;
+    let Some(mut keys) = root.table("partition")? else { return Ok(()) };
+    if !partitioned {
+        return Err(root.wrong_at("partition", "applies to placement.mode = \"partitioned\" only: remove it"));
+    }
+    let window = keys.get::<u32>("window")?;
+    let training = keys.get::<u32>("training")?;
+    if let Some(predict) = keys.get::<String>("predict")? {
+        let known = [("linear", tuning.predict), ("last_value", Predict::LastValue), ("off", Predict::Off)];
+        tuning.predict = word(&predict, &known, &[])?;
+    }
+    if let Predict::Linear { window: w, training: t } = &mut tuning.predict {
+        *w = window.as_deref().copied().unwrap_or(*w);
+        *t = training.as_deref().copied().unwrap_or(*t);
+    }
+    let share = keys.get::<f64>("regulate")?;
+    let lifetime = keys.get::<f64>("lifetime_years")?;
+    let amplification = keys.get::<f64>("write_amplification")?;
+    match (share, lifetime) {
+        (Some(share), Some(_)) => {
+            return Err(share.wrong("a fixed share and lifetime_years cannot both regulate writes: remove one"));
+        }
+        (Some(share), None) if *share > 1.0 => {
+            return Err(share.wrong(format!("is {}: use a share from 0 to 1", *share)));
+        }
+        (Some(share), None) => tuning.regulation = Regulation::Share((*share * 1e6).round() as u32),
+        (None, Some(years)) => {
+            let Some(endurance) = endurance else {
+                return Err(years.wrong(
+                    "the fast device's profile does not say what may be written to it: give it endurance, or remove this",
+                ));
+            };
+            let amplification = amplification.as_deref().copied().unwrap_or(1.0);
+            let writable = Bytes((endurance.0 as f64 / amplification.max(1.0)) as u64);
+            let lifetime = Nanos((*years * YEAR_S * 1e9).min(1e19) as u64);
+            if lifetime == Nanos::ZERO || writable == Bytes::ZERO {
+                return Err(years.wrong("give it more than zero years"));
+            }
+            tuning.regulation = Regulation::Lifetime { endurance: writable, lifetime };
+        }
+        (None, None) => {}
+    }
+    set::<Nanos>(&mut tuning.idle_after, &mut keys, "idle_after")?;
+    if let Some(after) = keys.get::<OrNever>("bust_after")? {
+        tuning.bust_after = after.into_inner().0;
+    }
+    set::<u32>(&mut tuning.promote_reads, &mut keys, "promote_reads")?;
+    set::<Bytes>(&mut tuning.small, &mut keys, "small")?;
+    keys.finish()
+}
