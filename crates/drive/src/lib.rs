@@ -4,12 +4,16 @@
 
 mod arena;
 mod backend;
+pub mod control;
 mod disks;
+mod events;
+mod format;
 mod kernel;
 mod listen;
 pub mod nbd;
 mod open;
 mod pool;
+mod probe;
 mod serve;
 mod server;
 mod status;
@@ -19,8 +23,10 @@ mod volume;
 pub use arena::Memory;
 pub use backend::{Action, Backend, Operation};
 pub use disks::fault::{Effect, Fault, Only};
+pub use events::{Event, What};
+pub use format::{Made, MadeDevice, MakeError, format};
 pub use listen::{Endpoint, ListenError};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening};
-pub use serve::{Handle, ServeError, Service, Settings, Summary, TlsFiles, VolumeSpec};
+pub use serve::{Handle, ServeError, Service, Settings, Summary, TlsFiles, Tuner, VolumeSpec};
 pub use status::{Kind, Traffic};
 pub use volume::{Data, Reply, RetuneError, TooMuchMemory, Volume};

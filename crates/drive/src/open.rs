@@ -9,6 +9,8 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use peryton_units::Bytes;
@@ -19,6 +21,9 @@ use rustix::{
 use thiserror::Error;
 
 use crate::disks::Ability;
+
+/// How long to wait for the lock of a server that has just ended.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a device must be aligned to where the system does not say.
 const CAUTIOUS_BLOCK: u64 = 4096;
@@ -153,7 +158,7 @@ impl Device {
             other => other,
         }
         .map_err(|error| failed(error.into(), ""))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match lock(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(in_use("another peryton: only one at a time may have it")),
             Err(error) => return Err(failed(error.into(), ": it cannot be locked")),
@@ -165,6 +170,13 @@ impl Device {
         let (name, path) = (name.clone(), path.clone());
         let file = Arc::new(file);
         Ok(Some(Device { name, path, file, size: Bytes(size), is_block, is_direct, ability, identity }))
+    }
+
+    /// Lets others have it, at once: closing a file that io_uring has used takes the kernel a moment. Nothing may be in
+    /// flight.
+    pub(crate) fn unlock(&self) {
+        // What is not locked any more is what we want.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 
     /// Opens all devices of a volume; those that are not there are `None`.
@@ -182,6 +194,18 @@ impl Device {
         seen.sort_unstable();
         debug_assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "one device, open twice");
         Ok(open)
+    }
+}
+
+/// The lock of a server that was killed goes only when the kernel has finished the writes that were in flight, and that is
+/// what one wants to wait for: such a write must not land on what we do.
+fn lock(file: &OwnedFd) -> rustix::io::Result<()> {
+    let began = Instant::now();
+    loop {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PATIENCE / 100),
+            other => return other,
+        }
     }
 }
 

@@ -58,6 +58,7 @@ impl Pool {
     }
 
     /// The longest buffer that can ever be had.
+    #[cfg(test)]
     pub(crate) fn longest(&self) -> usize {
         PAGE << (self.free.len() - 1)
     }

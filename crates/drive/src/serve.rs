@@ -2,27 +2,53 @@
 
 use std::{
     io,
-    path::PathBuf,
-    sync::mpsc,
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
-use peryton_engine::{Config, ConfigError, Engine};
+use peryton_engine::{Config, ConfigError, DeviceError, Engine, OpenError, Opened, Tuning};
 use peryton_units::Bytes;
 use thiserror::Error;
 
 use crate::{
-    arena::Memory,
+    control::Control,
     disks::Disks,
+    events::{Events, What},
     kernel::{Kernel, Waker},
     listen::{Endpoint, ListenError, Listener},
     nbd::{Export, ExportError, TlsError, TlsServer},
     open::{Device, DeviceOpenError, DevicePath, Opening},
     pool::Pool,
-    server::{Call, Parts, Server},
+    server::{About, Call, Parts, Server},
     status::Traffic,
+    storage::Files,
     volume::{RetuneError, Volume},
 };
+
+/// Reads settings as the design file has them (`placement.max_moves=4`), on top of those of the design.
+#[derive(Clone)]
+pub struct Tuner(Arc<Tune>);
+
+type Tune = dyn Fn(&[String]) -> Result<Tuning, String> + Send + Sync;
+
+impl Tuner {
+    /// `tune` gets all settings that are in force, in the order in which they came, and answers with what they come to,
+    /// or with one line that says what is wrong with them.
+    pub fn new(tune: impl Fn(&[String]) -> Result<Tuning, String> + Send + Sync + 'static) -> Tuner {
+        Tuner(Arc::new(tune))
+    }
+
+    pub(crate) fn tune(&self, settings: &[String]) -> Result<Tuning, String> {
+        (self.0)(settings)
+    }
+}
+
+impl std::fmt::Debug for Tuner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tuner")
+    }
+}
 
 /// A volume on paper: what the design says, and where the devices are.
 #[derive(Clone, Debug)]
@@ -35,6 +61,8 @@ pub struct VolumeSpec {
     pub devices: Vec<DevicePath>,
     /// Whether seeks cost, on any of them.
     pub rotational: bool,
+    /// Reads settings that are changed while the volume is served; without it they cannot be.
+    pub tuner: Option<Tuner>,
 }
 
 /// Certificates for TLS.
@@ -110,6 +138,17 @@ pub enum ServeError {
     /// The engine refuses the design.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The volume cannot be opened.
+    #[error("{devices}: {source}")]
+    Volume {
+        /// Which device is which.
+        devices: String,
+        /// Why.
+        source: OpenError,
+    },
+    /// The volume was not closed in good order.
+    #[error("the volume could not be closed in good order ({0}): it will be recovered when it is opened next")]
+    Close(#[from] DeviceError),
     /// TCP without TLS.
     #[error("{0}: TCP is served with TLS only: give --tls-cert, --tls-key and --tls-ca, or the path of a unix socket")]
     Clear(String),
@@ -172,6 +211,8 @@ impl Handle {
 #[derive(Debug)]
 pub struct Service {
     engine: Engine,
+    opened: Opened,
+    tuner: Option<Tuner>,
     devices: Vec<Option<Device>>,
     export: Export,
     listeners: Vec<Listener>,
@@ -179,6 +220,7 @@ pub struct Service {
     settings: Settings,
     handle: Handle,
     calls: mpsc::Receiver<Call>,
+    events: Events,
 }
 
 /// What was served.
@@ -205,7 +247,7 @@ impl Service {
         };
         let opening = Opening { direct: settings.direct, create: false };
         let devices = Device::open_all(&spec.devices, opening)?;
-        let engine = open_engine(spec, &devices)?;
+        let (engine, opened) = open_engine(spec, &devices)?;
         let mut export = Export::new(&spec.name, engine.volume_size());
         export.rotational = spec.rotational;
         // A request and its place in a block must fit into half of the pool, so that two clients never starve each other.
@@ -216,7 +258,20 @@ impl Service {
         let (sender, calls) = mpsc::channel();
         let waker = Waker::new().map_err(|source| ServeError::System { what: "an eventfd", source })?;
         let handle = Handle { calls: sender, waker };
-        Ok(Service { engine, devices, export, listeners: vec![listener], tls, settings, handle, calls })
+        let (tuner, events) = (spec.tuner.clone(), Events::default());
+        Ok(Service {
+            engine,
+            opened,
+            tuner,
+            devices,
+            export,
+            listeners: vec![listener],
+            tls,
+            settings,
+            handle,
+            calls,
+            events,
+        })
     }
 
     /// A way to reach it while it runs.
@@ -234,29 +289,39 @@ impl Service {
         self.export.size
     }
 
-    /// Serves on this thread until told to stop.
+    /// Listens on a control socket, as long as what is returned lives.
+    pub fn control(&self, path: &Path) -> Result<Control, ServeError> {
+        Ok(Control::listen(path, &self.handle, &self.events)?)
+    }
+
+    /// In what state the volume was found.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// Serves on this thread until told to stop, and closes the volume.
     pub fn run(self) -> Result<Summary, ServeError> {
         let system = |what| move |source| ServeError::System { what, source };
-        let abilities = self.devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
+        let devices = self.devices;
+        let abilities = devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
         let disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
         let volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"))?;
-        let files: Vec<_> =
-            self.devices.iter().map(|device| device.as_ref().map(|device| device.file.clone())).collect();
+        let files: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.file.clone())).collect();
         let waker = self.handle.waker.clone();
-        let mut kernel =
+        let kernel =
             Kernel::new(files, waker, DEPTH, self.settings.io_uring).map_err(system("threads for the devices"))?;
-        let mut memory: Vec<(Memory, usize)> = vec![(pool.arena().at(0), pool.arena().len())];
-        memory.extend(volume.backend.arenas().iter().map(|arena| (arena.at(0), arena.len())));
-        memory.extend(volume.memory());
-        // Registered memory is pinned: moves that are allowed a lot need not have all of it at once.
-        memory.retain(|(_, len)| *len <= PINNED_AT_MOST);
-        kernel.register(&memory);
         if matches!(kernel, Kernel::Threads(_)) {
             for listener in &self.listeners {
                 listener.set_nonblocking().map_err(system("the listening socket"))?;
             }
         }
+        let Opened { clean, generation, ref notes, .. } = self.opened;
+        let kept = About::kept(notes);
+        self.events.tell(What::Opened { clean, generation });
+        let events = self.events.clone();
+        let (name, tuner, opened) = (self.export.name.clone(), self.tuner, self.opened);
+        let about = About { name, opened, devices, tuner, settings: Vec::new(), events };
         let mut server = Server::new(Parts {
             kernel,
             volume,
@@ -267,23 +332,32 @@ impl Service {
             calls: self.calls,
             spin: self.settings.spin,
             started: Instant::now(),
+            about,
         });
+        server.register();
+        server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().ledger().clone() };
+        let (mut engine, about) = server.into_parts();
+        let mut files = Files::new(&about.devices).map_err(system("memory"))?;
+        let closed = engine.close(&mut files);
+        about.events.end();
+        about.devices.iter().flatten().for_each(Device::unlock);
+        closed?;
+        tracing::info!("closed in good order");
         Ok(summary)
     }
 }
 
 /// About how many commands are in flight at most.
 const DEPTH: u32 = 512;
-/// The longest stretch of memory that is registered with io_uring as one: its limit, and a bound on what is pinned.
-const PINNED_AT_MOST: usize = 1 << 30;
 /// Nothing is asked of a device that is not there.
 const ABSENT: crate::disks::Ability = crate::disks::Ability { block: 1, memory: 1, punch: false, zero_range: false };
 
-fn open_engine(spec: &VolumeSpec, devices: &[Option<Device>]) -> Result<Engine, ServeError> {
-    let engine = Engine::new(spec.config.clone())?;
-    for ((device, at), need) in devices.iter().zip(&spec.devices).zip(engine.device_bytes()) {
+/// Opens the volume on its devices.
+fn open_engine(spec: &VolumeSpec, devices: &[Option<Device>]) -> Result<(Engine, Opened), ServeError> {
+    let planned = Engine::new(spec.config.clone())?;
+    for ((device, at), need) in devices.iter().zip(&spec.devices).zip(planned.device_bytes()) {
         let DevicePath { name, path } = at.clone();
         match device {
             None => return Err(ServeError::Missing { name, path }),
@@ -293,5 +367,11 @@ fn open_engine(spec: &VolumeSpec, devices: &[Option<Device>]) -> Result<Engine, 
             Some(_) => {}
         }
     }
-    Ok(engine)
+    drop(planned);
+    let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
+    Engine::open(spec.config.clone(), &mut files).map_err(|source| {
+        let name = |(index, at): (usize, &DevicePath)| format!("{index}: {} ({})", at.name, at.path.display());
+        let devices = spec.devices.iter().enumerate().map(name).collect::<Vec<_>>().join(", ");
+        ServeError::Volume { devices, source }
+    })
 }

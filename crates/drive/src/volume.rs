@@ -114,6 +114,11 @@ impl<B: Backend> Volume<B> {
         &self.engine
     }
 
+    /// The engine, to keep notes. Commands are not carried out.
+    pub(crate) fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
     /// The longest write of zeros; longer ones are to be divided.
     pub fn longest_zeros(&self) -> u64 {
         self.longest_zeros
@@ -199,7 +204,7 @@ impl<B: Backend> Volume<B> {
                     let memory = self.metadata.take(io, len.0 as usize);
                     // SAFETY: the buffer has this length and is this command's alone.
                     let bytes = unsafe { memory.slice_mut(len.0 as usize) };
-                    encode(&mut self.engine, io, bytes);
+                    self.engine.encode_metadata(io, bytes);
                     (io, device, Action::Write, at.0, len.0, memory)
                 }
                 Command::Write { io, device, at, len, buffer, cause: _ } => {
@@ -243,11 +248,6 @@ impl<B: Backend> Volume<B> {
             Buffer::Metadata => unreachable!("metadata is written only, and only while the engine runs"),
         }
     }
-}
-
-/// The bytes of a metadata block.
-fn encode(_engine: &mut Engine, _io: IoId, bytes: &mut [u8]) {
-    bytes.fill(0);
 }
 
 /// The buffers of moves: one arena for each time that they became more.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use peryton_engine::DeviceId;
 use peryton_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -51,12 +50,15 @@ pub enum Only {
 
 /// What happens to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "effect", content = "lag_ns")]
+#[serde(rename_all = "snake_case", tag = "effect")]
 pub enum Effect {
     /// It fails, and nothing of it is done.
     Fail,
-    /// It begins so much later.
-    Lag(Nanos),
+    /// It begins later.
+    Lag {
+        /// By so many microseconds.
+        lag_us: u64,
+    },
 }
 
 /// The faults in force, and the commands that they hold back.
@@ -77,9 +79,9 @@ impl Faults {
         room
     }
 
-    /// Ends all of a device, or all.
-    pub(crate) fn clear(&mut self, device: Option<DeviceId>) {
-        self.rules.retain(|rule| device.is_some_and(|device| device.index() != usize::from(rule.device)));
+    /// Ends all. What they hold back goes on when its time comes.
+    pub(crate) fn clear(&mut self) {
+        self.rules.clear();
     }
 
     pub(crate) fn rules(&self) -> &[Fault] {

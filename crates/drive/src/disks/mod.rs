@@ -84,6 +84,17 @@ pub(crate) struct Health {
     pub(crate) last_error: Option<String>,
 }
 
+/// Failures that nobody has looked at yet are not kept beyond this many.
+const MOST_FAILURES: usize = 64;
+
+/// An operation that failed for good.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) operation: Operation,
+    /// In the system's words.
+    pub(crate) error: String,
+}
+
 #[derive(Debug)]
 struct Job {
     operation: Operation,
@@ -118,6 +129,8 @@ pub(crate) struct Disks {
     pub(crate) raw: Vec<Raw>,
     /// For the engine.
     pub(crate) finished: Vec<(IoId, Result<(), DeviceError>)>,
+    /// For people.
+    pub(crate) failures: Vec<Failure>,
 }
 
 impl Disks {
@@ -137,12 +150,8 @@ impl Disks {
             now: Nanos::ZERO,
             raw: Vec::new(),
             finished: Vec::new(),
+            failures: Vec::new(),
         })
-    }
-
-    /// [`ZEROS`] bytes that are and stay zero.
-    pub(crate) fn zeros(&self) -> Memory {
-        self.zeros.at(0)
     }
 
     /// Memory that the kernel will often see.
@@ -158,7 +167,11 @@ impl Disks {
         self.in_flight
     }
 
-    pub(crate) fn faults(&mut self) -> &mut Faults {
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(crate) fn faults_mut(&mut self) -> &mut Faults {
         &mut self.faults
     }
 
@@ -233,9 +246,18 @@ impl Disks {
             tracing::debug!(device, at, len, %error, "a discard failed; it is only a hint");
             return self.finish(slot, Ok(()));
         }
-        tracing::warn!(device, ?action, at, len, %error, "device error");
+        let operation = job.operation;
+        self.give_up(slot, operation, error.to_string());
+    }
+
+    /// Tells the engine and whoever watches.
+    fn give_up(&mut self, slot: u32, operation: Operation, error: String) {
+        let health = &mut self.health[operation.device.index()];
         health.errors += 1;
-        health.last_error = Some(error.to_string());
+        health.last_error = Some(error.clone());
+        if self.failures.len() < MOST_FAILURES {
+            self.failures.push(Failure { operation, error });
+        }
         self.finish(slot, Err(DeviceError));
     }
 
@@ -423,12 +445,12 @@ impl Backend for Disks {
         match self.faults.effect(&operation) {
             None => self.next_chunk(slot),
             Some(Effect::Fail) => {
-                let health = &mut self.health[operation.device.index()];
-                health.errors += 1;
-                health.last_error = Some("a failure that was asked for".to_owned());
-                self.finish(slot, Err(DeviceError));
+                self.give_up(slot, operation, "a failure that was asked for".to_owned());
             }
-            Some(Effect::Lag(lag)) => self.faults.hold(slot, self.now.saturating_add(lag)),
+            Some(Effect::Lag { lag_us }) => {
+                let lag = Nanos(lag_us.saturating_mul(1000));
+                self.faults.hold(slot, self.now.saturating_add(lag));
+            }
         }
     }
 

@@ -185,7 +185,7 @@ fn operation(io: u32, action: Action, at: u64, len: u64, memory: Memory) -> Oper
 #[test]
 fn a_failing_device_is_asked_again_but_not_for_ever() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
-    let memory = disks.zeros();
+    let memory = disks.zeros.at(0);
     disks.start(operation(7, Action::Read, 0, 4096, memory));
     let mut asked = 0;
     while let Some(raw) = disks.raw.pop() {
@@ -200,7 +200,7 @@ fn a_failing_device_is_asked_again_but_not_for_ever() {
 #[test]
 fn a_device_that_is_interrupted_for_ever_fails_in_the_end() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
-    let memory = disks.zeros();
+    let memory = disks.zeros.at(0);
     disks.start(operation(7, Action::Write, 0, 4096, memory));
     for _ in 0..1000 {
         let Some(raw) = disks.raw.pop() else { break };
@@ -212,10 +212,10 @@ fn a_device_that_is_interrupted_for_ever_fails_in_the_end() {
 #[test]
 fn faults_befall_whom_they_should() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
-    let memory = disks.zeros();
+    let memory = disks.zeros.at(0);
     let fail =
         Fault { device: 0, only: Some(Only::Writes), from: 4096, to: 8192, times: Some(1), effect: Effect::Fail };
-    disks.faults().add(fail);
+    disks.faults_mut().add(fail);
     disks.start(operation(1, Action::Write, 0, 4096, memory));
     disks.start(operation(2, Action::Read, 4096, 4096, memory));
     assert_eq!((disks.raw.len(), disks.finished.len()), (2, 0));
@@ -223,12 +223,12 @@ fn faults_befall_whom_they_should() {
     assert_eq!(disks.finished, [(IoId(3), Err(DeviceError))]);
     disks.start(operation(4, Action::Write, 4096, 4096, memory));
     assert_eq!(disks.raw.len(), 3, "it was for one command");
-    let lag = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Lag(Nanos(500)) };
-    disks.faults().add(lag);
+    let lag = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Lag { lag_us: 2 } };
+    disks.faults_mut().add(lag);
     assert_eq!(disks.tick(Nanos(1000)), None);
     disks.start(operation(5, Action::Read, 0, 512, memory));
     assert_eq!(disks.raw.len(), 3);
-    assert_eq!(disks.tick(Nanos(1499)), Some(Nanos(1500)));
-    assert_eq!(disks.tick(Nanos(1500)), None);
+    assert_eq!(disks.tick(Nanos(2999)), Some(Nanos(3000)));
+    assert_eq!(disks.tick(Nanos(3000)), None);
     assert_eq!(disks.raw.len(), 4);
 }

@@ -62,6 +62,10 @@ impl Uring {
     }
 
     pub(super) fn register(&mut self, memory: &[(Memory, usize)]) {
+        let wanted: Vec<_> = memory.iter().map(|(at, len)| (at.address(), at.address() + len)).collect();
+        if self.registered == wanted {
+            return;
+        }
         if !self.registered.is_empty() {
             // Commands in flight keep what they use.
             let _ = self.ring.submitter().unregister_buffers();
@@ -73,9 +77,7 @@ impl Uring {
             .collect();
         // SAFETY: the arenas live as long as the ring's owner keeps them, which is longer than the ring.
         match unsafe { self.ring.submitter().register_buffers(&buffers) } {
-            Ok(()) => {
-                self.registered = memory.iter().map(|(at, len)| (at.address(), at.address() + len)).collect();
-            }
+            Ok(()) => self.registered = wanted,
             Err(error) => tracing::info!(
                 %error,
                 "buffers are not registered with io_uring: a few percent slower; raise RLIMIT_MEMLOCK (ulimit -l)"

@@ -87,6 +87,8 @@ pub(super) struct Client {
     pub(super) listed: bool,
     /// Requests of it that the volume has.
     pub(super) in_flight: u32,
+    /// Bytes of buffers that they have.
+    pub(super) held: usize,
     /// The last time that bytes went either way.
     pub(super) active: Nanos,
 }
@@ -122,6 +124,7 @@ impl Client {
             sending: false,
             listed: false,
             in_flight: 0,
+            held: 0,
             active: now,
         }
     }

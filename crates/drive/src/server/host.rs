@@ -1,6 +1,6 @@
 //! Host requests between NBD and the volume: buffers for them, their steps, their answers.
 
-use peryton_engine::{Request as HostRequest, RequestError, RequestId};
+use peryton_engine::{Request as HostRequest, RequestError, RequestId, Whereabouts};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Server, client::Payload};
@@ -29,17 +29,38 @@ pub(super) struct Pending {
     flushing: bool,
 }
 
+/// A client may have one part in so many of the pool, and one request in any case: one that never takes its answers
+/// should not make the others wait.
+const SHARES: usize = 4;
+
+/// How long the buffer of a request has to be: the data lies in it as it lies in the blocks of the volume, so that most
+/// of it needs no copying to suit a device.
+fn buffer_len(request: &Request) -> usize {
+    match request.command {
+        Command::Read { .. } | Command::Write { .. } => skew(request) + request.length.0 as usize,
+        _ => 0,
+    }
+}
+
+fn skew(request: &Request) -> usize {
+    (request.offset.0 % PAGE as u64) as usize
+}
+
 impl Server {
+    /// Whether a client has to wait for itself.
+    #[inline]
+    pub(super) fn has_its_share(&self, client: u32, request: &Request) -> bool {
+        let held = self.clients[client as usize].as_ref().map_or(0, |client| client.held);
+        held > 0 && held + buffer_len(request) > self.pool.arena().len() / SHARES
+    }
+
     /// Takes a request in; `false` if there is no buffer for it now.
     #[inline]
     pub(super) fn take_in(&mut self, client: u32, request: Request) -> bool {
         let (mut block, mut memory) = (None, Memory::NONE);
         if matches!(request.command, Command::Read { .. } | Command::Write { .. }) {
-            // The data lies in its buffer as it lies in the blocks of the volume, so that most of it needs no copying
-            // to suit a device.
-            let skew = (request.offset.0 % PAGE as u64) as usize;
-            let Some(taken) = self.pool.take(skew + request.length.0 as usize) else { return false };
-            memory = self.pool.memory(&taken).add(skew);
+            let Some(taken) = self.pool.take(buffer_len(&request)) else { return false };
+            memory = self.pool.memory(&taken).add(skew(&request));
             block = Some(taken);
         }
         let pending = Pending { client, request, block, memory, arrived: self.now, handed: 0, flushing: false };
@@ -55,6 +76,7 @@ impl Server {
         };
         let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");
         owner.in_flight += 1;
+        owner.held += buffer_len(&request);
         match request.command {
             Command::Write { .. } => {
                 let len = request.length.0 as usize;
@@ -67,9 +89,16 @@ impl Server {
                 self.release(slot);
             }
             Command::Status { .. } => {
-                // Where nothing else is known, everything is there.
-                let run = Run { length: request.length, allocated: true, zero: false, devices: 0 };
-                owner.nbd.reply_status(&request, [run]);
+                let engine = self.volume.engine();
+                let end = request.offset + request.length;
+                let runs = std::iter::successors(
+                    engine.whereabouts(request.offset).map(|at| (request.offset, at)),
+                    |(from, at)| {
+                        let next = *from + at.len;
+                        engine.whereabouts(next).filter(|_| next < end).map(|at| (next, at))
+                    },
+                );
+                owner.nbd.reply_status(&request, runs.map(|(_, at)| run(&at)));
                 self.release(slot);
             }
             Command::Read { .. } | Command::Flush | Command::Trim { .. } | Command::WriteZeroes { .. } => {
@@ -163,6 +192,16 @@ impl Server {
         }
         let client = self.clients[pending.client as usize].as_mut().expect("a client waits for its requests");
         client.in_flight -= 1;
+        client.held -= buffer_len(&pending.request);
+        if client.starved.is_some() && !self.starved.contains(&pending.client) {
+            self.starved.push_back(pending.client);
+        }
         self.released = true;
     }
+}
+
+fn run(at: &Whereabouts) -> Run {
+    // What was never written reads as zeros; a hint that was never obeyed may leave it so or not.
+    let devices = at.device.map_or(0, |device| 1 << device.index().min(31));
+    Run { length: at.len, allocated: at.mapped, zero: !at.mapped, devices }
 }

@@ -1,6 +1,7 @@
 //! The thread that owns a volume: sockets, engine and devices in one loop. Nothing in it blocks but the wait for the next
 //! event, and nothing in it grows with what clients do.
 
+mod admin;
 mod client;
 mod host;
 mod stop;
@@ -13,15 +14,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use peryton_engine::RequestId;
+use peryton_engine::{Engine, RequestId};
 use peryton_units::Nanos;
 
+pub(crate) use self::admin::About;
 use self::{
+    admin::Complaints,
     client::{Client, State},
     host::Pending,
 };
 use crate::{
     disks::Disks,
+    events::What,
     kernel::{Event, Kernel, Wait},
     listen::Listener,
     nbd::{self, Export, TlsServer},
@@ -37,8 +41,13 @@ const HANDSHAKE_TIME: Nanos = Nanos::from_s(10);
 /// A client that neither sends the rest of a write nor takes its answers holds buffers that others may need. It has so
 /// long.
 const STALL_TIME: Nanos = Nanos::from_s(30);
+/// The same while others do wait for buffers.
+const STALL_TIME_OF_NEED: Nanos = Nanos::from_s(3);
 /// How often clients are looked at for that.
 const SWEEP: Nanos = Nanos::from_s(1);
+
+/// The longest stretch of memory that is registered with io_uring as one: its limit, and a bound on what is pinned.
+const PINNED_AT_MOST: usize = 1 << 30;
 
 /// What another thread asks of the one that owns the volume.
 pub(crate) type Call = Box<dyn FnOnce(&mut Server) + Send>;
@@ -70,6 +79,8 @@ pub(crate) struct Server {
     spin: Nanos,
     pub(crate) stop: stop::Stop,
     pub(crate) clients_served: u64,
+    about: About,
+    complaints: Complaints,
 }
 
 /// What a server is made of.
@@ -83,6 +94,7 @@ pub(crate) struct Parts {
     pub(crate) calls: mpsc::Receiver<Call>,
     pub(crate) spin: Duration,
     pub(crate) started: Instant,
+    pub(crate) about: About,
 }
 
 impl Server {
@@ -108,7 +120,18 @@ impl Server {
             spin: Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX)),
             stop: stop::Stop::default(),
             clients_served: 0,
+            about: parts.about,
+            complaints: Complaints::default(),
         }
+    }
+
+    /// Tells the kernel what memory will often be used: a bounded part of it, because it is pinned.
+    pub(crate) fn register(&mut self) {
+        let mut memory = vec![(self.pool.arena().at(0), self.pool.arena().len())];
+        memory.extend(self.volume.backend.arenas().iter().map(|arena| (arena.at(0), arena.len())));
+        memory.extend(self.volume.memory());
+        memory.retain(|(_, len)| *len <= PINNED_AT_MOST);
+        self.kernel.register(&memory);
     }
 
     /// Serves until told to stop, and until everything that was taken in is done.
@@ -223,6 +246,9 @@ impl Server {
             self.kernel.device(&raw);
         }
         self.volume.backend.raw = raw;
+        if !self.volume.backend.failures.is_empty() {
+            self.complain();
+        }
         self.send();
     }
 
@@ -259,6 +285,7 @@ impl Server {
         };
         tracing::info!(%peer, client = index, "connected");
         self.clients_served += 1;
+        self.about.events.tell(What::Connected { client: index as u32, peer: peer.clone() });
         let tls = self.tls.clone().filter(|_| source.is_tcp());
         self.clients[index] = Some(Client::new(socket, peer, Arc::clone(&self.export), tls, self.now));
         self.list(index as u32);
@@ -314,6 +341,11 @@ impl Server {
             match client.next_event() {
                 Ok(Some(nbd::Event::Request(request))) => {
                     self.list(index);
+                    if self.has_its_share(index, &request) {
+                        // It goes on when one of its own requests has ended.
+                        self.clients[index as usize].as_mut().expect("it was there").starved = Some(request);
+                        return;
+                    }
                     if !self.starved.is_empty() || !self.take_in(index, request) {
                         self.clients[index as usize].as_mut().expect("it was there").starved = Some(request);
                         self.starved.push_back(index);
@@ -361,15 +393,22 @@ impl Server {
     fn feed_starved(&mut self) {
         while let Some(index) = self.starved.front().copied() {
             let request = self.clients[index as usize].as_mut().and_then(|client| client.starved.take());
-            if let Some(request) = request
-                && !self.take_in(index, request)
-            {
-                self.clients[index as usize].as_mut().expect("it was there").starved = Some(request);
-                return;
+            if let Some(request) = request {
+                let for_itself = self.has_its_share(index, &request);
+                if for_itself || !self.take_in(index, request) {
+                    self.clients[index as usize].as_mut().expect("it was there").starved = Some(request);
+                    if !for_itself {
+                        return;
+                    }
+                    // The end of one of its own requests brings it back here.
+                    self.starved.pop_front();
+                    continue;
+                }
             }
             self.starved.pop_front();
-            self.list(index);
+            // One that has gone meanwhile has left its place in the list behind.
             if request.is_some() {
+                self.list(index);
                 self.advance(index);
             }
         }
@@ -470,6 +509,7 @@ impl Server {
         let client = self.clients[index as usize].as_mut().expect("it was there");
         if client.is_over() {
             tracing::info!(client = index, peer = %client.peer, "disconnected");
+            self.about.events.tell(What::Disconnected { client: index, peer: client.peer.clone() });
             self.clients[index as usize] = None;
         } else if client.state == State::Finishing && client.receiving && client.in_flight == 0 && !client.sending {
             // It said goodbye and keeps the line open.
@@ -483,7 +523,8 @@ impl Server {
             let Some(client) = &self.clients[index] else { continue };
             let idle = self.now.saturating_sub(client.active);
             let late = !client.nbd.is_ready() && idle > HANDSHAKE_TIME;
-            let stalled = (client.incoming.is_some() || client.sending) && idle > STALL_TIME;
+            let patience = if self.starved.is_empty() { STALL_TIME } else { STALL_TIME_OF_NEED };
+            let stalled = (client.incoming.is_some() || client.sending) && idle > patience;
             if client.state != State::Cut && (late || stalled) {
                 tracing::warn!(client = index, peer = %client.peer, "cut off: it has not moved for {idle}");
                 self.cut(index as u32);
@@ -496,6 +537,20 @@ impl Server {
         for index in 0..self.clients.len() {
             self.end_if_over(index as u32);
         }
+    }
+
+    /// Takes the engine and its devices out, at the end. Clients are gone; so are, with the ring, calls of the kernel that
+    /// are left.
+    pub(crate) fn into_parts(self) -> (Engine, About) {
+        let Server { kernel, volume, pool, about, .. } = self;
+        drop(kernel);
+        drop(pool);
+        (volume.into_parts().0, about)
+    }
+
+    /// Host requests that are not answered yet.
+    fn requests_in_flight(&self) -> usize {
+        self.pending.len() - self.free.len()
     }
 
     /// How many clients are connected.

@@ -4,7 +4,7 @@ use peryton_engine::{Request, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Server, client::State};
-use crate::volume::Data;
+use crate::{events::What, volume::Data};
 
 /// Clients have so long to take their last answers.
 const FAREWELL: Nanos = Nanos::from_s(5);
@@ -49,6 +49,7 @@ impl Server {
             return;
         }
         tracing::info!("stopping: answering what is in flight");
+        self.about.events.tell(What::Stopping);
         self.stop.phase = Phase::Draining { until: self.now.saturating_add(FAREWELL) };
         for index in 0..self.clients.len() {
             let Some(client) = &mut self.clients[index] else { continue };

@@ -1,0 +1,216 @@
+//! The control socket: status, settings, events and drills for whoever may open it, which is its owner.
+
+mod protocol;
+
+use std::{
+    io::{self, BufReader, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use thiserror::Error;
+
+pub use self::protocol::{Ask, LONGEST_LINE};
+use self::protocol::{Misunderstood, read_line, well, wrong};
+use crate::{
+    events::Events,
+    listen::{ListenError, bind_unix},
+    serve::Handle,
+};
+
+/// The most clients at once.
+const MOST_CLIENTS: usize = 16;
+/// A client that asks nothing for so long is hung up on; one that takes no answer, too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The open control socket of a volume. Closes when it is dropped.
+#[derive(Debug)]
+pub struct Control {
+    path: PathBuf,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Control {
+    pub(crate) fn listen(path: &Path, handle: &Handle, events: &Events) -> Result<Control, ListenError> {
+        let listener = bind_unix(path)?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (stop, handle, events) = (Arc::clone(&stopping), handle.clone(), events.clone());
+        thread::spawn(move || accept(&listener, &stop, &handle, &events));
+        Ok(Control { path: path.to_owned(), stopping })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        // Lets the listener look.
+        drop(UnixStream::connect(&self.path));
+        // Somebody may have taken it away already.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn accept(listener: &UnixListener, stopping: &AtomicBool, handle: &Handle, events: &Events) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        if stopping.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(mut stream) = stream else {
+            // Out of file descriptors: better later than in a busy loop.
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        let set = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        if set.is_err() {
+            continue;
+        }
+        if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
+            clients.fetch_sub(1, Ordering::Relaxed);
+            // It may not even listen.
+            let _ = say(&mut stream, &wrong("too many control clients: try again later"));
+            continue;
+        }
+        let (clients, handle, events) = (Arc::clone(&clients), handle.clone(), events.clone());
+        thread::spawn(move || {
+            // A client that goes away is no concern of ours.
+            let _ = serve(stream, &handle, &events);
+            clients.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+fn say(stream: &mut UnixStream, answer: &Value) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+fn serve(mut stream: UnixStream, handle: &Handle, events: &Events) -> io::Result<()> {
+    let mut reader = BufReader::with_capacity(4096, stream.try_clone()?);
+    while let Some(asked) = read_line(&mut reader)? {
+        let answer = match asked {
+            Err(Misunderstood::TooLong) => {
+                return say(&mut stream, &wrong(&format!("a line has at most {LONGEST_LINE} bytes")));
+            }
+            Err(Misunderstood::NotARequest(why)) => wrong(&why),
+            Ok(Ask::Events { after, follow }) => {
+                tell_events(&mut stream, events, after, follow)?;
+                continue;
+            }
+            Ok(ask) => answer(handle, ask),
+        };
+        say(&mut stream, &answer)?;
+    }
+    Ok(())
+}
+
+fn answer(handle: &Handle, ask: Ask) -> Value {
+    let ended = || wrong("the volume is closed");
+    let result = match ask {
+        Ask::Status => return handle.status().map_or_else(ended, |status| well(&json!({ "status": status }))),
+        Ask::Set { settings, unset } => handle.set(settings, unset).map(|done| json!({ "settings": done })),
+        Ask::Fault { fault } => handle.fault(fault).map(|faults| json!({ "faults": faults })),
+        Ask::Heal => handle.heal().map(|()| json!({ "faults": [] })),
+        Ask::Stop => {
+            handle.stop();
+            Ok(json!({}))
+        }
+        Ask::Events { .. } => unreachable!("events are told as they come"),
+    };
+    result.map_or_else(|error| wrong(&error), |more| well(&more))
+}
+
+/// One line an event, and a last one that says how many there were.
+fn tell_events(stream: &mut UnixStream, events: &Events, mut after: u64, follow: bool) -> io::Result<()> {
+    let wait = if follow { Duration::from_secs(1) } else { Duration::ZERO };
+    let mut told = 0_u64;
+    while let Some(new) = events.since(after, wait) {
+        for event in &new {
+            after = event.number;
+            told += 1;
+            say(stream, &serde_json::to_value(event)?)?;
+        }
+        if !follow {
+            break;
+        }
+        if new.is_empty() && has_gone(stream) {
+            return Ok(());
+        }
+    }
+    say(stream, &well(&json!({ "events": told, "last": after })))
+}
+
+/// Whether the other end has hung up.
+fn has_gone(stream: &UnixStream) -> bool {
+    let mut byte = [0; 1];
+    let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+    matches!(rustix::net::recv(stream, &mut byte, flags), Ok((0, _)))
+}
+
+/// Why a control socket gave no good answer. One line.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// It cannot be reached.
+    #[error("{}: {source}: give the control socket of a volume that is being served", path.display())]
+    Connect {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The line broke, or what came is no answer.
+    #[error("{}: {problem}", path.display())]
+    Answer {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The volume says no.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Asks a control socket, and hands each line of the answer to `line`, until it returns `false` or the last line has
+/// come: that with `ok` in it.
+pub fn ask(path: &Path, ask: &Ask, mut line: impl FnMut(Value) -> bool) -> Result<(), ControlError> {
+    let failed = |source| ControlError::Connect { path: path.to_owned(), source };
+    let wrong = |problem: String| ControlError::Answer { path: path.to_owned(), problem };
+    let mut stream = UnixStream::connect(path).map_err(failed)?;
+    let request = serde_json::to_value(ask).map_err(|error| wrong(error.to_string()))?;
+    say(&mut stream, &request).map_err(failed)?;
+    let mut lines = io::BufRead::lines(BufReader::new(stream));
+    loop {
+        let text = match lines.next() {
+            None => return Err(wrong("it hung up: the volume may have been closed".to_owned())),
+            Some(text) => text.map_err(|error| wrong(error.to_string()))?,
+        };
+        let value: Value =
+            serde_json::from_str(&text).map_err(|_| wrong("no answer of a Peryton volume".to_owned()))?;
+        match value.get("ok").and_then(Value::as_bool) {
+            Some(false) => {
+                let why = value.get("error").and_then(Value::as_str).unwrap_or("refused");
+                return Err(ControlError::Refused(why.to_owned()));
+            }
+            Some(true) => {
+                line(value);
+                return Ok(());
+            }
+            None if !line(value) => return Ok(()),
+            None => {}
+        }
+    }
+}

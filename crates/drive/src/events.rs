@@ -1,0 +1,146 @@
+//! What happens to a volume and is worth telling: a bounded memory of it, and waiting for more.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::Serialize;
+
+/// How many are remembered; older ones are forgotten, which followers notice by the numbers.
+pub(crate) const REMEMBERED: usize = 1024;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// Counts from 1.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// What.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum What {
+    /// The volume is open.
+    Opened {
+        /// It had been closed in good order.
+        clean: bool,
+        /// How often it has been opened.
+        generation: u64,
+    },
+    /// A client has connected.
+    Connected {
+        /// Which.
+        client: u32,
+        /// Who.
+        peer: String,
+    },
+    /// A client has gone.
+    Disconnected {
+        /// Which.
+        client: u32,
+        /// Who.
+        peer: String,
+    },
+    /// A command failed for good.
+    DeviceError {
+        /// The device.
+        device: String,
+        /// read, write, flush, ...
+        action: String,
+        /// Offset on the device.
+        at: u64,
+        /// Length.
+        len: u64,
+        /// In the system's words.
+        error: String,
+    },
+    /// Settings were changed.
+    Set {
+        /// Those in force on top of the design.
+        settings: Vec<String>,
+    },
+    /// A fault was asked for, or all were ended.
+    Faults {
+        /// Those in force.
+        faults: usize,
+    },
+    /// The volume is about to be closed.
+    Stopping,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    events: VecDeque<Event>,
+    last: u64,
+    ended: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    memory: Mutex<Memory>,
+    more: Condvar,
+}
+
+/// The events of a volume.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Events(Arc<Shared>);
+
+impl Events {
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        self.0.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tell(&self, what: What) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut memory = self.lock();
+        memory.last += 1;
+        let event = Event { number: memory.last, unix_ms: since.as_millis() as u64, what };
+        if memory.events.len() == REMEMBERED {
+            memory.events.pop_front();
+        }
+        memory.events.push_back(event);
+        drop(memory);
+        self.0.more.notify_all();
+    }
+
+    /// Nothing more will happen.
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+        self.0.more.notify_all();
+    }
+
+    /// What happened after number `after`; waits for something at most so long if there is nothing. `None` at the end.
+    pub(crate) fn since(&self, after: u64, wait: Duration) -> Option<Vec<Event>> {
+        let mut memory = self.lock();
+        if memory.last <= after && !memory.ended && wait > Duration::ZERO {
+            memory = self.0.more.wait_timeout(memory, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let new: Vec<Event> = memory.events.iter().filter(|event| event.number > after).cloned().collect();
+        (!new.is_empty() || !memory.ended).then_some(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_follower_that_sleeps_costs_no_memory_and_notices_what_it_missed() {
+        let events = Events::default();
+        for _ in 0..REMEMBERED + 10 {
+            events.tell(What::Stopping);
+        }
+        let seen = events.since(3, Duration::ZERO).unwrap();
+        assert_eq!((seen.len(), seen[0].number), (REMEMBERED, 11));
+        assert_eq!(events.since(REMEMBERED as u64 + 10, Duration::ZERO), Some(vec![]));
+        events.end();
+        assert_eq!(events.since(REMEMBERED as u64 + 10, Duration::from_secs(60)), None);
+    }
+}

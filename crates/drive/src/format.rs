@@ -1,0 +1,150 @@
+//! Making a volume: devices are looked at, emptied, and given their superblocks.
+
+use std::{
+    io,
+    path::PathBuf,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use peryton_engine::{ConfigError, Engine, FormatError, Formatting, VolumeId};
+use peryton_units::Bytes;
+use rustix::fs::FallocateFlags;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::{
+    open::{Device, DeviceOpenError, Opening},
+    probe,
+    serve::VolumeSpec,
+    storage::Files,
+};
+
+/// Why a volume cannot be made. One line each.
+#[derive(Debug, Error)]
+pub enum MakeError {
+    /// A device.
+    #[error(transparent)]
+    Open(#[from] DeviceOpenError),
+    /// The design.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A device holds something.
+    #[error("{}: device '{name}' holds {what}: give --force to destroy it, or another path", path.display())]
+    Holds {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// What was found.
+        what: &'static str,
+    },
+    /// A block device is too small.
+    #[error("{}: device '{name}' has {size}, the design needs {need} of it: give a larger one, or make the design smaller", path.display())]
+    TooSmall {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// What it has.
+        size: Bytes,
+        /// What is needed.
+        need: Bytes,
+    },
+    /// The system says no.
+    #[error("{}: device '{name}': {what}: {source}", path.display())]
+    System {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What it says.
+        source: io::Error,
+    },
+    /// The engine could not write its metadata.
+    #[error("{0}")]
+    Format(#[from] FormatError),
+    /// No randomness or memory.
+    #[error("{0}")]
+    Other(#[from] io::Error),
+}
+
+/// A volume that was made.
+#[derive(Clone, Debug, Serialize)]
+pub struct Made {
+    /// Its name, 32 hexadecimal digits.
+    pub volume: String,
+    /// Its size.
+    pub size: Bytes,
+    /// What it occupies of each device.
+    pub devices: Vec<MadeDevice>,
+}
+
+/// A device of a volume that was made.
+#[derive(Clone, Debug, Serialize)]
+pub struct MadeDevice {
+    /// Its name in the design.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// How much of it the volume occupies.
+    pub used: Bytes,
+}
+
+/// Makes a volume. What its devices held is lost; that they hold something is an error unless `force` says otherwise.
+/// Regular files are made where there are none, and are sparse.
+pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
+    let engine = Engine::new(spec.config.clone())?;
+    let needs = engine.device_bytes().to_vec();
+    let mut devices = Device::open_all(&spec.devices, Opening { direct: true, create: true })?;
+    let all = || devices.iter().flatten().zip(&needs);
+    // Nothing is written until all of them are known to be good.
+    for (device, need) in all() {
+        let (name, path) = (device.name.clone(), device.path.clone());
+        if device.is_block && device.size < *need {
+            return Err(MakeError::TooSmall { name, path, size: device.size, need: *need });
+        }
+        let system = |source| MakeError::System { name: name.clone(), path: path.clone(), what: "reading", source };
+        if !force && let Some(what) = probe::content(device).map_err(system)? {
+            return Err(MakeError::Holds { name, path, what });
+        }
+    }
+    let mut zeroed = true;
+    for (device, need) in devices.iter_mut().flatten().zip(&needs) {
+        let (name, path) = (device.name.clone(), device.path.clone());
+        zeroed &= empty(device, *need).map_err(|(what, source)| MakeError::System { name, path, what, source })?;
+    }
+    let mut volume = [0; 16];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut volume)?;
+    let volume = VolumeId(u128::from_le_bytes(volume));
+    let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let new = Formatting { volume, unix_s, zeroed, notes: String::new() };
+    Engine::format(&spec.config, new, &mut Files::new(&devices)?)?;
+    let made = devices.iter().flatten().zip(&needs);
+    Ok(Made {
+        volume: format!("{:032x}", volume.0),
+        size: engine.volume_size(),
+        devices: made
+            .map(|(device, used)| MadeDevice { name: device.name.clone(), path: device.path.clone(), used: *used })
+            .collect(),
+    })
+}
+
+type Failed = (&'static str, io::Error);
+
+/// Makes what the volume will use read as zeros; says whether that could be done without writing it all.
+fn empty(device: &mut Device, need: Bytes) -> Result<bool, Failed> {
+    let file = &device.file;
+    if device.is_block {
+        // Deallocates, and promises zeros, or refuses.
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        return Ok(rustix::fs::fallocate(file, flags, 0, need.0).is_ok());
+    }
+    let size = device.size.max(need);
+    let resize = |to| rustix::fs::ftruncate(file, to).map_err(|error| ("changing its size", error.into()));
+    resize(0)?;
+    resize(size.0)?;
+    device.size = size;
+    Ok(true)
+}

@@ -1,0 +1,146 @@
+//! What a device holds already, by the marks that file systems, partition tables and volume managers leave.
+
+use std::io;
+
+use crate::{arena::Arena, open::Device};
+
+/// A mark: bytes at an offset from the start.
+struct Mark {
+    what: &'static str,
+    at: usize,
+    bytes: &'static [u8],
+}
+
+const fn mark(what: &'static str, at: usize, bytes: &'static [u8]) -> Mark {
+    Mark { what, at, bytes }
+}
+
+/// From the headers of the Linux kernel, of util-linux (libblkid) and of qemu. What is more likely to be meant stands
+/// first: a partition table beside a file system is a file system's boot sector.
+const MARKS: &[Mark] = &[
+    mark("a Peryton volume", 8, b"PERYTON\n"),
+    mark("an ext2, ext3 or ext4 file system", 1080, &[0x53, 0xef]),
+    mark("an XFS file system", 0, b"XFSB"),
+    mark("a Btrfs file system", 0x10040, b"_BHRfS_M"),
+    mark("an F2FS file system", 1024, &[0x10, 0x20, 0xf5, 0xf2]),
+    mark("a bcachefs or bcache device", 4096 + 24, &BCACHE),
+    mark("a bcachefs file system", 4096 + 24, &BCACHEFS),
+    mark("a ReiserFS file system", 0x10034, b"ReIsEr"),
+    mark("a JFS file system", 0x8000, b"JFS1"),
+    mark("an NTFS file system", 3, b"NTFS    "),
+    mark("an exFAT file system", 3, b"EXFAT   "),
+    mark("a FAT file system", 54, b"FAT1"),
+    mark("a FAT file system", 82, b"FAT32"),
+    mark("an ISO 9660 file system", 0x8001, b"CD001"),
+    mark("a UDF file system", 0x8001, b"BEA01"),
+    mark("a SquashFS file system", 0, b"hsqs"),
+    mark("an EROFS file system", 1024, &[0xe2, 0xe1, 0xf5, 0xe0]),
+    mark("a NILFS2 file system", 1030, &[0x34, 0x34]),
+    mark("a HFS+ file system", 1024, b"H+\x00\x04"),
+    mark("an APFS container", 32, b"NXSB"),
+    mark("a GFS2 file system", 0x10000, &[0x01, 0x16, 0x19, 0x70]),
+    mark("swap space", 4086, b"SWAPSPACE2"),
+    mark("an encrypted volume (LUKS)", 0, b"LUKS\xba\xbe"),
+    mark("an encrypted volume (BitLocker)", 3, b"-FVE-FS-"),
+    mark("an LVM physical volume", 512, b"LABELONE"),
+    mark("an LVM physical volume", 0, b"LABELONE"),
+    mark("an LVM physical volume", 1024, b"LABELONE"),
+    mark("an LVM physical volume", 1536, b"LABELONE"),
+    mark("a member of a RAID array (md)", 0, &MD),
+    mark("a member of a RAID array (md)", 4096, &MD),
+    mark("a dm-thin pool", 32, &[0x9a, 0x41, 0x9b, 0x01]),
+    mark("a disk image (qcow2)", 0, b"QFI\xfb"),
+    mark("a disk image (VMDK)", 0, b"KDMV"),
+    mark("a disk image (VDI)", 64, &[0x7f, 0x10, 0xda, 0xbe]),
+    mark("a partition table (GPT)", 512, b"EFI PART"),
+    mark("a partition table (GPT)", 4096, b"EFI PART"),
+    mark("a partition table (Apple)", 512, b"PM\x00\x00"),
+    mark("a partition table or boot sector", 510, &[0x55, 0xaa]),
+];
+
+const MD: [u8; 4] = 0xa92b_4efc_u32.to_le_bytes();
+const BCACHE: [u8; 16] =
+    [0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81];
+const BCACHEFS: [u8; 16] =
+    [0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef];
+
+/// So much of the start is looked at.
+const START: usize = 256 << 10;
+/// And so much of the end: backup partition tables, RAID of version 0.9 and 1.0, ZFS labels.
+const END: usize = 256 << 10;
+
+/// What the device holds; `None` if its start and its end are empty.
+pub(crate) fn content(device: &Device) -> io::Result<Option<&'static str>> {
+    let size = device.size.0 as usize;
+    let arena = Arena::new(START + END)?;
+    // SAFETY: nobody else knows the arena.
+    let bytes = unsafe { arena.at(0).slice_mut(START + END) };
+    let (start, end) = bytes.split_at_mut(START);
+    let start = read(device, 0, &mut start[..START.min(size)])?;
+    // Direct I/O wants whole blocks.
+    let at = size.saturating_sub(END).next_multiple_of(4096);
+    let end = read(device, at as u64, &mut end[..size.saturating_sub(at).min(END)])?;
+    Ok(judge(start, end))
+}
+
+/// Reads what there is.
+fn read<'a>(device: &Device, at: u64, into: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let mut done = 0;
+    // A file that ends within a block is read past its end, which direct I/O allows.
+    let whole = into.len();
+    while done < whole {
+        match rustix::io::pread(&device.file, &mut into[done..], at + done as u64) {
+            Ok(0) => break,
+            Ok(moved) => done += moved,
+            Err(rustix::io::Errno::INTR) => {}
+            // The rest of a last, incomplete block.
+            Err(rustix::io::Errno::INVAL) if done > 0 || whole % 512 != 0 => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(&into[..done])
+}
+
+fn judge(start: &[u8], end: &[u8]) -> Option<&'static str> {
+    let has = |mark: &&Mark| start.get(mark.at..mark.at + mark.bytes.len()) == Some(mark.bytes);
+    if let Some(mark) = MARKS.iter().find(has) {
+        return Some(mark.what);
+    }
+    if end.windows(8).step_by(512).any(|window| window == b"EFI PART") {
+        return Some("a partition table (GPT, its backup)");
+    }
+    if end.chunks(4096).any(|block| block.starts_with(&MD)) {
+        return Some("a member of a RAID array (md)");
+    }
+    let holds = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
+    (holds(start) || holds(end)).then_some("data of an unknown kind")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_recognised_and_nothing_is_nothing() {
+        assert_eq!(judge(&[0; START], &[0; END]), None);
+        for mark in MARKS {
+            let mut start = vec![0; START];
+            start[mark.at..mark.at + mark.bytes.len()].copy_from_slice(mark.bytes);
+            assert!(judge(&start, &[]).is_some(), "{}", mark.what);
+        }
+        let mut end = vec![0; END];
+        end[END - 512..END - 504].copy_from_slice(b"EFI PART");
+        assert_eq!(judge(&[0; START], &end), Some("a partition table (GPT, its backup)"));
+        assert_eq!(judge(&[0; 100], &[1]), Some("data of an unknown kind"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_content_is_too_short_or_too_strange(start in prop::collection::vec(any::<u8>(), 0..5000), end in prop::collection::vec(any::<u8>(), 0..5000)) {
+            let empty = start.iter().chain(&end).all(|byte| *byte == 0);
+            prop_assert_eq!(judge(&start, &end).is_none(), empty);
+        }
+    }
+}

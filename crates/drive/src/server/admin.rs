@@ -1,0 +1,241 @@
+//! What whoever owns the volume asks of it: its state, other settings, drills.
+
+use peryton_engine::Opened;
+use peryton_units::Nanos;
+use serde_json::{Value, json};
+
+use super::Server;
+use crate::{
+    disks::fault::Fault,
+    events::{Events, What},
+    open::Device,
+    serve::{Handle, Tuner},
+    storage::Files,
+};
+
+/// The longest text of settings that the superblocks keep.
+const MOST_NOTES: usize = 3584;
+
+/// What a volume knows of itself besides its engine.
+#[derive(Debug)]
+pub(crate) struct About {
+    pub(crate) name: String,
+    pub(crate) opened: Opened,
+    /// In the engine's order.
+    pub(crate) devices: Vec<Option<Device>>,
+    pub(crate) tuner: Option<Tuner>,
+    /// On top of the design, `key=value` each.
+    pub(crate) settings: Vec<String>,
+    pub(crate) events: Events,
+}
+
+impl About {
+    /// The settings that were kept when the volume was last served.
+    pub(crate) fn kept(notes: &str) -> Vec<String> {
+        if notes.is_empty() {
+            return Vec::new();
+        }
+        serde_json::from_str(notes).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the settings that were kept cannot be read; the design's are in force");
+            Vec::new()
+        })
+    }
+}
+
+fn key(setting: &str) -> &str {
+    setting.split_once('=').map_or(setting, |(key, _)| key).trim()
+}
+
+impl Server {
+    /// Puts the kept settings in force again. Those that the design no longer allows are dropped, and that is said.
+    pub(crate) fn restore_settings(&mut self, kept: Vec<String>) {
+        if kept.is_empty() || self.set(kept.clone(), vec![], false).is_ok() {
+            return;
+        }
+        for setting in kept {
+            if let Err(error) = self.set(vec![setting.clone()], vec![], false) {
+                tracing::warn!(setting, error, "a kept setting is dropped");
+            }
+        }
+    }
+
+    /// Changes settings: all of them, or none.
+    fn set(&mut self, settings: Vec<String>, unset: Vec<String>, keep: bool) -> Result<Vec<String>, String> {
+        let tuner = self.about.tuner.clone().ok_or("this volume has no settings that can be changed")?;
+        let mut all = self.about.settings.clone();
+        for gone in &unset {
+            let before = all.len();
+            all.retain(|setting| key(setting) != gone.trim());
+            if all.len() == before {
+                return Err(format!("{gone}: was not set, so it cannot be unset"));
+            }
+        }
+        for setting in settings {
+            if !setting.contains('=') {
+                return Err(format!("{setting}: give KEY=VALUE, such as placement.max_moves=4"));
+            }
+            all.retain(|other| key(other) != key(&setting));
+            all.push(setting);
+        }
+        let notes = serde_json::to_string(&all).map_err(|error| error.to_string())?;
+        if notes.len() > MOST_NOTES {
+            return Err(format!("the settings together are longer than the {MOST_NOTES} bytes that are kept"));
+        }
+        let tuning = tuner.tune(&all)?;
+        self.volume.retune(self.now, tuning).map_err(|error| error.to_string())?;
+        self.register();
+        self.about.settings.clone_from(&all);
+        self.about.events.tell(What::Set { settings: all.clone() });
+        if keep {
+            tracing::info!(settings = ?all, "settings changed");
+            let mut files = Files::new(&self.about.devices).map_err(|error| error.to_string())?;
+            let stored = self.volume.engine_mut().store_notes(&notes, &mut files);
+            stored.map_err(|error| format!("in force, but not kept for the next time: {error}"))?;
+        }
+        Ok(all)
+    }
+
+    fn status(&self) -> Value {
+        let engine = self.volume.engine();
+        let ledger = engine.ledger();
+        let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
+            let health = &self.volume.backend.health()[index];
+            match device {
+                None => (format!("device {index}"), json!({ "state": "missing" })),
+                Some(device) => {
+                    let state = if health.errors > 0 { "errors" } else { "ok" };
+                    let about = json!({
+                        "state": state,
+                        "path": device.path,
+                        "size": device.size,
+                        "used": engine.device_bytes()[index],
+                        "direct": device.is_direct,
+                        "errors": health.errors,
+                        "retries": health.retries,
+                        "last_error": health.last_error,
+                    });
+                    (device.name.clone(), about)
+                }
+            }
+        };
+        let devices: serde_json::Map<String, Value> = self.about.devices.iter().enumerate().map(device).collect();
+        let opened = &self.about.opened;
+        json!({
+            "name": self.about.name,
+            "size": engine.volume_size(),
+            "volume": format!("{:032x}", opened.volume.0),
+            "generation": opened.generation,
+            "uptime_s": self.now.0 as f64 / 1e9,
+            "opened": {
+                "clean": opened.clean,
+                "commits": opened.commits,
+                "mapped": opened.mapped,
+                "dirty": opened.dirty,
+                "lost": opened.lost,
+                "repaired": opened.repaired,
+            },
+            "stopping": self.stop.is_asked(),
+            "kernel": self.kernel.name(),
+            "clients": self.connected(),
+            "clients_served": self.clients_served,
+            "requests_in_flight": self.requests_in_flight(),
+            "device_commands_in_flight": self.volume.backend.in_flight(),
+            "pool": {
+                "bytes": self.pool.arena().len(),
+                "free_bytes": self.pool.free_bytes(),
+                "clients_waiting": self.starved.len(),
+            },
+            "settings": self.about.settings,
+            "devices": devices,
+            "faults": self.volume.backend.faults().rules(),
+            "dirty_extents": engine.dirty_extents(),
+            "lost_extents": ledger.lost_extents + opened.lost,
+            "fast_hit_ratio": ledger.fast_hit_ratio(),
+            "traffic": self.latencies.traffic(),
+            "ledger": ledger,
+        })
+    }
+}
+
+const ENDED: &str = "the volume is closed";
+
+impl Handle {
+    /// Everything that is known of the volume; `None` if it is closed.
+    pub fn status(&self) -> Option<Value> {
+        self.ask(|server| server.status())
+    }
+
+    /// Changes settings under the keys of the design file (`placement.max_moves=4`), keeps them for the next time, and
+    /// returns all that are in force on top of the design. Keys in `unset` go back to the design.
+    ///
+    /// # Errors
+    /// One line; nothing has changed then, but for a device that could not keep them.
+    pub fn set(&self, settings: Vec<String>, unset: Vec<String>) -> Result<Vec<String>, String> {
+        self.ask(move |server| server.set(settings, unset, true)).unwrap_or_else(|| Err(ENDED.to_owned()))
+    }
+
+    /// Lets a device fail or lag from now on; returns how many faults are in force.
+    ///
+    /// # Errors
+    /// One line: there is no such device, or there are too many faults.
+    pub fn fault(&self, fault: Fault) -> Result<usize, String> {
+        let add = move |server: &mut Server| {
+            let devices = server.about.devices.len();
+            if usize::from(fault.device) >= devices {
+                return Err(format!("there is no device {}: give 0 to {}", fault.device, devices - 1));
+            }
+            let faults = server.volume.backend.faults_mut();
+            if !faults.add(fault) {
+                return Err("too many faults are in force: end them first (heal)".to_owned());
+            }
+            let faults = faults.rules().len();
+            server.about.events.tell(What::Faults { faults });
+            Ok(faults)
+        };
+        self.ask(add).unwrap_or_else(|| Err(ENDED.to_owned()))
+    }
+
+    /// Ends all faults.
+    ///
+    /// # Errors
+    /// The volume is closed.
+    pub fn heal(&self) -> Result<(), String> {
+        let heal = |server: &mut Server| {
+            server.volume.backend.faults_mut().clear();
+            server.about.events.tell(What::Faults { faults: 0 });
+        };
+        self.ask(heal).ok_or_else(|| ENDED.to_owned())
+    }
+}
+
+/// At most so many failures of a device are told in a second; the others are counted.
+const TOLD_A_SECOND: u32 = 10;
+
+/// Keeps a device that fails all the time from drowning everything else in its complaints.
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    since: Nanos,
+    told: u32,
+}
+
+impl Server {
+    /// Failures of devices become events.
+    pub(super) fn complain(&mut self) {
+        for failure in self.volume.backend.failures.drain(..) {
+            let complaints = &mut self.complaints;
+            if self.now.saturating_sub(complaints.since) > Nanos::from_s(1) {
+                *complaints = Complaints { since: self.now, told: 0 };
+            }
+            complaints.told += 1;
+            if complaints.told > TOLD_A_SECOND {
+                continue;
+            }
+            let device = self.about.devices.get(failure.operation.device.index()).and_then(Option::as_ref);
+            let device = device.map_or_else(|| "?".to_owned(), |device| device.name.clone());
+            let crate::backend::Operation { action, at, len, .. } = failure.operation;
+            let (action, error) = (format!("{action:?}").to_lowercase(), failure.error);
+            tracing::warn!(device, action, at, len, error, "device error");
+            self.about.events.tell(What::DeviceError { device, action, at, len, error });
+        }
+    }
+}

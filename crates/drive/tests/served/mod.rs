@@ -1,0 +1,208 @@
+//! Volumes in a directory of their own, served in this process, and a client that knows just enough of NBD.
+#![allow(dead_code, missing_docs, clippy::unwrap_used)] // no user uses all of it
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use peryton_drive::{DevicePath, Endpoint, Handle, ServeError, Service, Settings, Summary, Tuner, VolumeSpec, format};
+use peryton_engine::{Config, DeviceId, Hybrid, Placement, Tuning, WritePolicy};
+use peryton_units::{Bytes, Nanos};
+
+pub const READ: u16 = 0;
+pub const WRITE: u16 = 1;
+pub const FLUSH: u16 = 3;
+pub const TRIM: u16 = 4;
+pub const ZEROES: u16 = 6;
+pub const FUA: u16 = 1;
+pub const EIO: u32 = 5;
+
+/// A client with one request at a time, or many.
+pub struct Client {
+    stream: UnixStream,
+    pub size: u64,
+    cookie: u64,
+}
+
+impl Client {
+    pub fn connect(path: &Path) -> Client {
+        let mut stream = (0..200)
+            .find_map(|_| {
+                UnixStream::connect(path).ok().or_else(|| {
+                    thread::sleep(Duration::from_millis(20));
+                    None
+                })
+            })
+            .expect("a server that listens");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).unwrap();
+        assert_eq!(&greeting[..8], b"NBDMAGIC");
+        let mut hello = 3_u32.to_be_bytes().to_vec();
+        hello.extend_from_slice(b"IHAVEOPT");
+        hello.extend_from_slice(&1_u32.to_be_bytes());
+        hello.extend_from_slice(&0_u32.to_be_bytes());
+        stream.write_all(&hello).unwrap();
+        let mut export = [0; 10];
+        stream.read_exact(&mut export).unwrap();
+        let size = u64::from_be_bytes(export[..8].try_into().unwrap());
+        Client { stream, size, cookie: 0 }
+    }
+
+    /// Sends a request without waiting for its answer.
+    pub fn send(&mut self, command: u16, flags: u16, offset: u64, len: u32, data: &[u8]) -> u64 {
+        self.cookie += 1;
+        let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
+        request.extend_from_slice(&flags.to_be_bytes());
+        request.extend_from_slice(&command.to_be_bytes());
+        request.extend_from_slice(&self.cookie.to_be_bytes());
+        request.extend_from_slice(&offset.to_be_bytes());
+        request.extend_from_slice(&len.to_be_bytes());
+        request.extend_from_slice(data);
+        self.stream.write_all(&request).unwrap();
+        self.cookie
+    }
+
+    /// The next answer: cookie and error.
+    pub fn answer(&mut self) -> std::io::Result<(u64, u32)> {
+        let mut reply = [0; 16];
+        self.stream.read_exact(&mut reply)?;
+        assert_eq!(reply[..4], 0x6744_6698_u32.to_be_bytes());
+        Ok((u64::from_be_bytes(reply[8..].try_into().unwrap()), u32::from_be_bytes(reply[4..8].try_into().unwrap())))
+    }
+
+    /// The data behind the answer to a read.
+    pub fn data(&mut self, len: usize) -> Vec<u8> {
+        let mut data = vec![0; len];
+        self.stream.read_exact(&mut data).unwrap();
+        data
+    }
+
+    fn ask(&mut self, command: u16, flags: u16, offset: u64, len: u32, data: &[u8]) -> Result<(), u32> {
+        let cookie = self.send(command, flags, offset, len, data);
+        let (answered, error) = self.answer().unwrap();
+        assert_eq!(answered, cookie);
+        if error == 0 { Ok(()) } else { Err(error) }
+    }
+
+    pub fn write(&mut self, offset: u64, data: &[u8], fua: bool) -> Result<(), u32> {
+        self.ask(WRITE, u16::from(fua) * FUA, offset, data.len() as u32, data)
+    }
+
+    pub fn read(&mut self, offset: u64, len: usize) -> Result<Vec<u8>, u32> {
+        self.ask(READ, 0, offset, len as u32, &[])?;
+        Ok(self.data(len))
+    }
+
+    pub fn flush(&mut self) -> Result<(), u32> {
+        self.ask(FLUSH, 0, 0, 0, &[])
+    }
+
+    pub fn zeroes(&mut self, offset: u64, len: u32) -> Result<(), u32> {
+        self.ask(ZEROES, 0, offset, len, &[])
+    }
+
+    pub fn trim(&mut self, offset: u64, len: u32) -> Result<(), u32> {
+        self.ask(TRIM, 0, offset, len, &[])
+    }
+}
+
+pub const FAST: DeviceId = DeviceId(0);
+pub const SLOW: DeviceId = DeviceId(1);
+
+/// Small devices, small extents, and moves all the time.
+pub fn config(placement: &str) -> Config {
+    let pair = Hybrid { fast: FAST, slow: SLOW, extent: Bytes::kib(16) };
+    let mut tuning = Tuning {
+        promotion_threshold: 0,
+        demotion_low: 4,
+        demotion_high: 8,
+        max_moves: 4,
+        writeback_delay: Nanos::from_ms(20),
+        commit_interval: Nanos::from_ms(50),
+        ..Tuning::default()
+    };
+    let placement = match placement {
+        "single" => Placement::Single { device: FAST },
+        "linear" => Placement::Linear { devices: vec![FAST, SLOW] },
+        "tiering" => Placement::Tiering(pair),
+        "back" | "through" | "around" => {
+            tuning.write = match placement {
+                "back" => WritePolicy::Back,
+                "through" => WritePolicy::Through,
+                _ => WritePolicy::Around,
+            };
+            Placement::Caching(pair)
+        }
+        _ => unreachable!("no such placement"),
+    };
+    Config { devices: vec![Bytes::mib(2), Bytes::mib(6)], placement, tuning }
+}
+
+pub const PLACEMENTS: [&str; 6] = ["single", "linear", "tiering", "back", "through", "around"];
+
+/// A volume in a directory, with a tuner that knows one key.
+pub fn spec(directory: &Path, config: Config) -> VolumeSpec {
+    let tuning = config.tuning.clone();
+    let tuner = Tuner::new(move |settings: &[String]| {
+        let mut tuning = tuning.clone();
+        for setting in settings {
+            let (key, value) = setting.split_once('=').ok_or("no =")?;
+            let number: u32 = value.parse().map_err(|_| format!("{key}: {value} is no number"))?;
+            match key {
+                "placement.max_moves" => tuning.max_moves = number,
+                "placement.promotion.threshold" => tuning.promotion_threshold = number,
+                _ => return Err(format!("{key}: unknown")),
+            }
+        }
+        Ok(tuning)
+    });
+    let device = |name: &str| DevicePath { name: name.to_owned(), path: directory.join(name) };
+    let devices = vec![device("fast"), device("slow")];
+    VolumeSpec { name: "test".to_owned(), config, devices, rotational: false, tuner: Some(tuner) }
+}
+
+/// A volume that is being served by a thread of this process.
+pub struct Served {
+    pub nbd: PathBuf,
+    pub handle: Handle,
+    thread: thread::JoinHandle<Result<Summary, ServeError>>,
+}
+
+impl Served {
+    pub fn start(directory: &Path, config: Config, settings: Settings) -> Served {
+        let spec = spec(directory, config);
+        let nbd = directory.join("nbd");
+        let service = Service::open(&spec, &Endpoint::Unix(nbd.clone()), settings).unwrap();
+        let handle = service.handle();
+        Served { nbd, handle, thread: thread::spawn(move || service.run()) }
+    }
+
+    pub fn new(directory: &Path, config: Config, settings: Settings) -> Served {
+        format(&spec(directory, config.clone()), false).unwrap();
+        Served::start(directory, config, settings)
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.nbd)
+    }
+
+    pub fn stop(self) -> Summary {
+        self.handle.stop();
+        self.thread.join().unwrap().unwrap()
+    }
+}
+
+/// Kernels and caches: every way to reach a device.
+pub fn ways() -> [Settings; 3] {
+    let usual = Settings { pool: Bytes::mib(8), ..Settings::default() };
+    [
+        usual.clone(),
+        Settings { direct: false, ..usual.clone() },
+        Settings { io_uring: false, spin: Duration::ZERO, ..usual },
+    ]
+}
