@@ -32,9 +32,9 @@ pub use formats::{
     oracle_general::OBJECT_UNIT,
 };
 pub use info::{
-    Characteristics, CurvePoint, DEFAULT_MAX_BLOCKS, DEFAULT_MAX_PAGES, Distribution, Footprint, IntervalShare,
-    Intervals, MissRatioCurve, MissRatios, Overwrites, PAGE, RewriteIntervals, STREAMS, Sequentiality, SizeBucket,
-    SizeDistribution, Sizes, VolumeRow, WorkingSet,
+    BlockAccess, Characteristics, CurvePoint, DEFAULT_MAX_BLOCKS, DEFAULT_MAX_PAGES, Distribution, Footprint,
+    IntervalShare, Intervals, MissRatioCurve, MissRatios, Overwrites, PAGE, Ratios, RewriteIntervals, STREAMS,
+    Sequentiality, SizeBucket, SizeDistribution, Sizes, Tally, VolumeRow, WorkingSet, block_accesses, block_hash,
 };
 pub use join::Join;
 pub use open::{MAX_FILES, OpenOptions, Reader, TimeUnit, open, open_all, read};

@@ -110,8 +110,8 @@ proptest! {
         let all = plain_lru(&requests, 0);
         for (blocks, row) in curve.at(&sizes).iter().enumerate() {
             let misses = plain_lru(&requests, blocks);
-            prop_assert!((row.all - (misses[0] + misses[1]) as f64 / (all[0] + all[1]) as f64).abs() < 1e-12);
-            for (op, ratio) in [row.read, row.write].into_iter().enumerate() {
+            prop_assert!((row.blocks.all - (misses[0] + misses[1]) as f64 / (all[0] + all[1]) as f64).abs() < 1e-12);
+            for (op, ratio) in [row.blocks.read, row.blocks.write].into_iter().enumerate() {
                 let expected = (all[op] > 0).then(|| misses[op] as f64 / all[op] as f64);
                 prop_assert!((ratio.unwrap_or(-1.0) - expected.unwrap_or(-1.0)).abs() < 1e-12);
             }
@@ -155,6 +155,6 @@ fn long_traces_renumber_and_samples_stay_near() {
     let sampled = MissRatioCurve::of(&mut synth(spec), Bytes::kib(4), 10_000).unwrap();
     assert!(exact.sampled_share() == 1.0 && sampled.sampled_share() < 0.5);
     for (a, b) in exact.at(&sizes).iter().zip(sampled.at(&sizes)) {
-        assert!((a.all - b.all).abs() < 0.03, "{a:?} {b:?}");
+        assert!((a.blocks.all - b.blocks.all).abs() < 0.03 && (a.bytes.all - b.bytes.all).abs() < 0.03, "{a:?} {b:?}");
     }
 }

@@ -11,7 +11,8 @@ mod sequential;
 
 pub use characteristics::{Characteristics, Footprint, Intervals, Sizes, VolumeRow};
 pub use distribution::{Distribution, SizeBucket, SizeDistribution};
-pub use mrc::{MissRatioCurve, MissRatios};
+pub use mrc::{BlockAccess, MissRatioCurve, MissRatios, Ratios, Tally, block_accesses};
 pub use overwrites::{CurvePoint, DEFAULT_MAX_BLOCKS, IntervalShare, Overwrites, RewriteIntervals};
 pub use pages::{DEFAULT_MAX_PAGES, PAGE, WorkingSet};
+pub use sample::block_hash;
 pub use sequential::{STREAMS, Sequentiality};

@@ -10,19 +10,88 @@ use crate::{Request, Source, TraceError};
 #[derive(Clone, Debug)]
 pub struct MissRatioCurve {
     block: Bytes,
-    /// Hits by stack distance: how many reads and writes a cache of `index + 1` followed blocks has more than one of `index`.
-    hits: Vec<[u64; 2]>,
-    /// All reads and writes of blocks, and those that the followed blocks stand for.
-    accesses: [u64; 2],
-    followed: [u64; 2],
+    /// Hits by stack distance: what a cache of `index + 1` followed blocks serves and one of `index` does not.
+    hits: Vec<Tally>,
+    /// All accesses of blocks, and those that the followed blocks stand for.
+    all: Tally,
+    followed: Tally,
+    blocks: u64,
     sample: Sample,
 }
 
-/// Miss ratios of block accesses at one cache size.
+/// Accesses of blocks, and the bytes that they asked for; reads first, then writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many blocks.
+    pub blocks: [u64; 2],
+    /// How many bytes in them.
+    pub bytes: [u64; 2],
+}
+
+impl Tally {
+    /// Counts an access `weight` times.
+    #[inline]
+    pub fn add(&mut self, access: BlockAccess, weight: u64) {
+        self.blocks[access.op as usize] += weight;
+        self.bytes[access.op as usize] += weight * u64::from(access.bytes);
+    }
+
+    fn add_all(&mut self, other: &Tally) {
+        for op in 0..2 {
+            self.blocks[op] += other.blocks[op];
+            self.bytes[op] += other.bytes[op];
+        }
+    }
+}
+
+/// A request's access to one block.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockAccess {
+    /// The volume's number.
+    pub volume: u32,
+    /// The block's number on it.
+    pub block: u64,
+    /// [`Op::Read`] or [`Op::Write`].
+    pub op: Op,
+    /// How much of the block was asked for.
+    pub bytes: u32,
+}
+
+/// The most blocks that can be followed: times are 32-bit numbers.
+const MAX_BLOCKS: usize = 1 << 30;
+/// Of a longer request only the first blocks are followed.
+const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
+
+/// The accesses of blocks of this size that a request makes: none for what is neither read nor write, or empty.
+pub fn block_accesses(request: &Request, block: Bytes) -> impl Iterator<Item = BlockAccess> {
+    let Request { volume, op, .. } = *request;
+    let counts = matches!(op, Op::Read | Op::Write) && request.len > Bytes::ZERO;
+    let start = request.offset.0;
+    let end = start.saturating_add(if counts { request.len.0 } else { 0 });
+    let first = start / block.0;
+    let last = if counts { end.saturating_sub(1) / block.0 + 1 } else { first };
+    (first..last.min(first.saturating_add(MAX_REQUEST_BLOCKS))).map(move |number| {
+        let begin = start.max(number.saturating_mul(block.0));
+        let bytes = end.min(number.saturating_add(1).saturating_mul(block.0)) - begin;
+        BlockAccess { volume, block: number, op, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+    })
+}
+
+/// Miss ratios at one cache size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MissRatios {
     /// Size of the cache.
     pub cache_bytes: u64,
+    /// Of the accesses of blocks.
+    #[serde(flatten)]
+    pub blocks: Ratios,
+    /// Of the bytes asked for.
+    pub bytes: Ratios,
+}
+
+/// Miss ratios by operation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ratios {
     /// Of reads and writes.
     pub all: f64,
     /// Of reads; absent without any.
@@ -33,10 +102,24 @@ pub struct MissRatios {
     pub write: Option<f64>,
 }
 
-/// The most blocks that can be followed: times are 32-bit numbers.
-const MAX_BLOCKS: usize = 1 << 30;
-/// Of a longer request only the first blocks are followed.
-const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
+impl MissRatios {
+    /// From estimates of what missed, and counts of everything.
+    pub fn new(cache: Bytes, missed_blocks: [f64; 2], missed_bytes: [f64; 2], all: &Tally) -> MissRatios {
+        MissRatios {
+            cache_bytes: cache.0,
+            blocks: Ratios::new(missed_blocks, all.blocks),
+            bytes: Ratios::new(missed_bytes, all.bytes),
+        }
+    }
+}
+
+impl Ratios {
+    fn new(missed: [f64; 2], of: [u64; 2]) -> Ratios {
+        let ratio = |missed: f64, of: u64| (of > 0).then(|| (missed / of as f64).clamp(0.0, 1.0));
+        let [read, write] = [0, 1].map(|op| ratio(missed[op], of[op]));
+        Ratios { all: ratio(missed[0] + missed[1], of[0] + of[1]).unwrap_or(1.0), read, write }
+    }
+}
 
 impl MissRatioCurve {
     /// Reads `source` to its end. A request counts once for every `block` that it touches. At most `max_blocks` are
@@ -44,43 +127,48 @@ impl MissRatioCurve {
     pub fn of(source: &mut dyn Source, block: Bytes, max_blocks: usize) -> Result<MissRatioCurve, TraceError> {
         assert!(block > Bytes::ZERO, "a cache of blocks of no size has none");
         let mut stack = Stack::new(max_blocks.clamp(1, MAX_BLOCKS));
-        let mut curve =
-            MissRatioCurve { block, hits: Vec::new(), accesses: [0; 2], followed: [0; 2], sample: Sample::default() };
+        let mut curve = MissRatioCurve {
+            block,
+            hits: Vec::new(),
+            all: Tally::default(),
+            followed: Tally::default(),
+            blocks: 0,
+            sample: Sample::default(),
+        };
         let mut batch: Vec<Request> = Vec::new();
         loop {
             source.next_batch(&mut batch)?;
             if batch.is_empty() {
                 curve.sample = stack.sample;
+                curve.blocks = stack.last.len() as u64 * stack.sample.weight();
                 return Ok(curve);
             }
-            for request in batch.iter().filter(|r| matches!(r.op, Op::Read | Op::Write) && r.len > Bytes::ZERO) {
-                let first = request.offset.0 / block.0;
-                let last = request.offset.0.saturating_add(request.len.0 - 1) / block.0;
-                for number in first..=last.min(first.saturating_add(MAX_REQUEST_BLOCKS - 1)) {
-                    curve.access(&mut stack, (request.volume, number), request.op as usize);
+            for request in &batch {
+                for access in block_accesses(request, block) {
+                    curve.access(&mut stack, access);
                 }
             }
         }
     }
 
-    fn access(&mut self, stack: &mut Stack, key: (u32, u64), op: usize) {
-        self.accesses[op] += 1;
-        if !stack.sample.contains(key.0, key.1) {
+    fn access(&mut self, stack: &mut Stack, access: BlockAccess) {
+        self.all.add(access, 1);
+        if !stack.sample.contains(access.volume, access.block) {
             return;
         }
         let before = stack.sample.weight();
-        let distance = stack.distance(key);
+        let distance = stack.distance((access.volume, access.block));
         if stack.sample.weight() != before {
             self.rescale();
         }
         // What a block stood for when it was accessed, so that halving the sample later does not change its part.
         let weight = stack.sample.weight();
-        self.followed[op] += weight;
+        self.followed.add(access, weight);
         if let Some(distance) = distance {
             if self.hits.len() <= distance {
-                self.hits.resize(distance + 1, [0; 2]);
+                self.hits.resize(distance + 1, Tally::default());
             }
-            self.hits[distance][op] += weight;
+            self.hits[distance].add(access, weight);
         }
     }
 
@@ -88,9 +176,7 @@ impl MissRatioCurve {
     fn rescale(&mut self) {
         for index in 0..self.hits.len() {
             let hits = std::mem::take(&mut self.hits[index]);
-            for (sum, hits) in self.hits[index / 2].iter_mut().zip(hits) {
-                *sum += hits;
-            }
+            self.hits[index / 2].add_all(&hits);
         }
         self.hits.truncate(self.hits.len().div_ceil(2));
     }
@@ -98,6 +184,11 @@ impl MissRatioCurve {
     /// The share of blocks that was followed; below one, ratios are estimates.
     pub fn sampled_share(&self) -> f64 {
         self.sample.share()
+    }
+
+    /// How many different blocks were accessed.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     /// The smallest cache that only misses the first access of each block.
@@ -111,24 +202,20 @@ impl MissRatioCurve {
     /// difference counts as hits at the shortest distance (SHARDS-adj, Waldspurger et al. 2015, section 5).
     pub fn at(&self, sizes: &[Bytes]) -> Vec<MissRatios> {
         assert!(sizes.is_sorted(), "sizes are given in rising order");
-        let missing = |op: usize| self.accesses[op] as f64 - self.followed[op] as f64;
-        let (mut hits, mut next) = ([missing(0), missing(1)], 0);
-        let ratio = |hits: f64, of: u64| (of > 0).then(|| (1.0 - hits / of as f64).clamp(0.0, 1.0));
-        let [reads, writes] = self.accesses;
+        // What all followed accesses stand for, less the hits, has missed: so the difference counts as hits.
+        let (mut hits, mut next) = (Tally::default(), 0);
         let row = |size: &Bytes| {
             let blocks = (size.0 / self.block.0 / self.sample.weight()).min(self.hits.len() as u64) as usize;
-            for [read, write] in &self.hits[next..blocks.max(next)] {
-                hits[0] += *read as f64;
-                hits[1] += *write as f64;
+            for tally in &self.hits[next..blocks.max(next)] {
+                hits.add_all(tally);
             }
             next = blocks.max(next);
-            let [read, write] = if blocks == 0 { [0.0; 2] } else { hits };
-            MissRatios {
-                cache_bytes: size.0,
-                all: ratio(read + write, reads + writes).unwrap_or(1.0),
-                read: ratio(read, reads),
-                write: ratio(write, writes),
+            if blocks == 0 {
+                let every = |count: [u64; 2]| count.map(|count| count as f64);
+                return MissRatios::new(*size, every(self.all.blocks), every(self.all.bytes), &self.all);
             }
+            let missed = |of: fn(&Tally) -> [u64; 2]| [0, 1].map(|op| (of(&self.followed)[op] - of(&hits)[op]) as f64);
+            MissRatios::new(*size, missed(|t| t.blocks), missed(|t| t.bytes), &self.all)
         };
         sizes.iter().map(row).collect()
     }

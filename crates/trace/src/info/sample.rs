@@ -7,7 +7,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn contains(self, volume: u32, block: u64) -> bool {
-        mixed(block ^ mixed(u64::from(volume))).leading_zeros() >= self.bits
+        block_hash(volume, block).leading_zeros() >= self.bits
     }
 
     /// Halves the sample.
@@ -25,6 +25,12 @@ impl Sample {
     pub(crate) fn weight(self) -> u64 {
         1 << self.bits
     }
+}
+
+/// A number for each block that looks drawn evenly from all 64-bit numbers. Blocks below a threshold are a sample by
+/// address, and of two such samples the one with the lower threshold is part of the other.
+pub fn block_hash(volume: u32, block: u64) -> u64 {
+    mixed(block ^ mixed(u64::from(volume)))
 }
 
 /// The finalizer of SplitMix64: a sample by address must not follow any pattern of addresses.
