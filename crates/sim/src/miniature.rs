@@ -1,0 +1,155 @@
+//! Miss-ratio curves of any replacement policy, by miniature simulation (Waldspurger et al., USENIX ATC 2017): of the
+//! blocks only a sample by a hash of their address is followed (SHARDS), through caches that are smaller by as much.
+
+use peryton_engine::{BareCache, Replacement};
+use peryton_trace::{BlockAccess, MissRatios, Request, Source, Tally, TraceError, block_accesses, block_hash};
+use peryton_units::{Bytes, Nanos};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct Miniature {
+    /// The unit of caching.
+    pub block: Bytes,
+    /// The share of blocks that is followed, above 0 and at most 1. At 1 the curve is that of the full simulation.
+    pub rate: f64,
+    /// WSClock's working-set window (TW).
+    pub window: Nanos,
+    /// Policy and size of each cache.
+    pub caches: Vec<(Replacement, Bytes)>,
+}
+
+/// Why there is no curve.
+#[derive(Debug, Error)]
+pub enum MiniatureError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The rate is no share.
+    #[error("a sampling rate of {rate} is no share of the blocks: use one above 0 and up to 1, such as 0.01")]
+    Rate {
+        /// What was given.
+        rate: f64,
+    },
+    /// The caches would not fit in memory.
+    #[error(
+        "the caches have room for {slots} blocks in all, {MOST_SLOTS} fit in memory: use a lower rate, smaller sizes or larger blocks"
+    )]
+    TooLarge {
+        /// The sum over all caches.
+        slots: u64,
+    },
+    /// The sample would not fit in memory.
+    #[error(
+        "the sample has more than {MOST_BLOCKS} blocks, which would not fit in memory: use a lower rate than {rate}"
+    )]
+    TooManyBlocks {
+        /// What was given.
+        rate: f64,
+    },
+}
+
+/// The most slots of all caches together: some 5 GB.
+pub const MOST_SLOTS: u64 = 1 << 26;
+/// The most blocks that are followed: some 2 GB.
+pub const MOST_BLOCKS: usize = 1 << 26;
+/// So many accesses are gathered and then shown to each cache, as many caches at a time as there are cores.
+const GATHERED: usize = 1 << 18;
+
+impl Miniature {
+    /// How many blocks the miniature of a cache of this size holds: the nearest number, at least one.
+    pub fn slots(&self, size: Bytes) -> u64 {
+        ((size.0 / self.block.0) as f64 * self.rate).round().max(1.0) as u64
+    }
+
+    /// Reads the trace to its end; the miss ratios of each cache, in their order. `progress` is told how many requests
+    /// have been read.
+    ///
+    /// What missed in the sample, over the rate, is compared with *all* accesses, not with the sampled ones: how many of
+    /// these there are depends most on whether the hottest blocks are among them, which are hits either way (SHARDS-adj).
+    ///
+    /// # Errors
+    /// A rate that is no share, more than fits in memory, or a trace that cannot be read.
+    pub fn run(&self, source: &mut dyn Source, progress: &dyn Fn(u64)) -> Result<Vec<MissRatios>, MiniatureError> {
+        assert!(self.block > Bytes::ZERO, "a cache of blocks of no size has none");
+        if !(self.rate > 0.0 && self.rate <= 1.0) {
+            return Err(MiniatureError::Rate { rate: self.rate });
+        }
+        let slots = self.caches.iter().fold(0u64, |sum, (_, size)| sum.saturating_add(self.slots(*size)));
+        if slots > MOST_SLOTS {
+            return Err(MiniatureError::TooLarge { slots });
+        }
+        let cache = |(replacement, size): &(Replacement, Bytes)| Cache {
+            // A cache that holds not even one block misses everything.
+            bare: (size.0 >= self.block.0).then(|| BareCache::new(*replacement, self.slots(*size) as u32, self.window)),
+            missed: Tally::default(),
+        };
+        let mut caches: Vec<Cache> = self.caches.iter().map(cache).collect();
+        let mut sampler = Sampler { numbers: FxHashMap::default(), rate: self.rate, gathered: Vec::new() };
+        let (mut all, mut batch, mut read) = (Tally::default(), Vec::<Request>::new(), 0);
+        loop {
+            source.next_batch(&mut batch)?;
+            read += batch.len() as u64;
+            for request in &batch {
+                for access in block_accesses(request, self.block) {
+                    all.add(access, 1);
+                    sampler.take(request.at, access)?;
+                }
+            }
+            if batch.is_empty() || sampler.gathered.len() >= GATHERED {
+                caches.par_iter_mut().for_each(|cache| cache.replay(&sampler.gathered));
+                sampler.gathered.clear();
+                progress(read);
+            }
+            if batch.is_empty() {
+                break;
+            }
+        }
+        let scaled = |missed: [u64; 2]| missed.map(|missed| missed as f64 / self.rate);
+        let ratios = |((_, size), cache): (&(Replacement, Bytes), &Cache)| {
+            MissRatios::new(*size, scaled(cache.missed.blocks), scaled(cache.missed.bytes), &all)
+        };
+        Ok(self.caches.iter().zip(&caches).map(ratios).collect())
+    }
+}
+
+/// Numbers the sampled blocks in the order of their first access.
+struct Sampler {
+    numbers: FxHashMap<(u32, u64), u32>,
+    rate: f64,
+    gathered: Vec<(Nanos, u32, BlockAccess)>,
+}
+
+impl Sampler {
+    fn take(&mut self, at: Nanos, access: BlockAccess) -> Result<(), MiniatureError> {
+        let hash = block_hash(access.volume, access.block) as f64 / (u64::MAX as f64 + 1.0);
+        if self.rate < 1.0 && hash >= self.rate {
+            return Ok(());
+        }
+        let next = self.numbers.len();
+        let number = *self.numbers.entry((access.volume, access.block)).or_insert(next as u32);
+        if next == MOST_BLOCKS && number as usize == next {
+            return Err(MiniatureError::TooManyBlocks { rate: self.rate });
+        }
+        self.gathered.push((at, number, access));
+        Ok(())
+    }
+}
+
+struct Cache {
+    bare: Option<BareCache>,
+    missed: Tally,
+}
+
+impl Cache {
+    fn replay(&mut self, accesses: &[(Nanos, u32, BlockAccess)]) {
+        for (at, number, access) in accesses {
+            let hit = self.bare.as_mut().is_some_and(|bare| bare.access(*at, *number));
+            if !hit {
+                self.missed.add(*access, 1);
+            }
+        }
+    }
+}
