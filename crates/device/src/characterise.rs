@@ -171,6 +171,52 @@ fn slice(profile: &Profile) -> Bytes {
     }
 }
 
+/// A model under one workload, and at rest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AtWork {
+    /// Under the workload.
+    pub busy: Throughput,
+    /// Watts when idle.
+    pub idle_w: f64,
+    /// Watts in standby, once reached.
+    pub standby_w: f64,
+}
+
+/// Measures the model of a profile under a workload on all of it (`from` and `span` are set here): from its start where
+/// requests follow each other. Of flash a slice is used, half of it given back where requests write, as on a drive that
+/// is not full.
+///
+/// # Errors
+/// Parameters that the model refuses.
+pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileError> {
+    let mut device = profile.build(Some(slice(profile)), 1)?;
+    let mut span = device.capacity();
+    let mut now = Nanos::from_s(1);
+    if workload.read_share < 1.0 && workload.random {
+        let half = Bytes((span.0 / 2).max(workload.size.0).min(span.0));
+        device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(span.0 - half.0) });
+        span = half;
+    }
+    let whole = Workload { from: Bytes::ZERO, span, ..workload };
+    // The buffer is full and the dies are busy before the count begins.
+    (_, now) = run(&mut device, &Workload { requests: whole.requests / 4, ..whole }, now, 5);
+    let (busy, end) = run(&mut device, &whole, now, 7);
+    now = end + Nanos::from_s(10);
+    let mut at_rest = |device: &mut Device| {
+        device.advance(now, &mut Vec::new());
+        device.reset_stats(now);
+        now += Nanos::from_s(10);
+        device.advance(now, &mut Vec::new());
+        device.stats(now).energy_j / 10.0
+    };
+    let idle_w = at_rest(&mut device);
+    device.set_power(end + Nanos::from_s(20), PowerState::Standby);
+    at_rest(&mut device);
+    at_rest(&mut device);
+    let standby_w = at_rest(&mut device);
+    Ok(AtWork { busy, idle_w, standby_w })
+}
+
 /// Measures the model of a profile with short, seeded workloads.
 ///
 /// # Errors
