@@ -12,3 +12,6 @@ pub use bytes::Bytes;
 pub use duration::Nanos;
 pub use op::Op;
 pub use parse::ParseUnitError;
+
+/// A Julian year.
+pub const SECONDS_PER_YEAR: f64 = 31_557_600.0;
