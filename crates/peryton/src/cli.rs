@@ -23,6 +23,10 @@ pub enum Verb {
     Trace(verbs::trace::Verb),
     /// List the device profiles, or show one beside its data sheet
     Devices(verbs::devices::Args),
+    /// Say which devices need the least energy, and which the least money
+    Greenest(verbs::greenest::Args),
+    /// Say how long a mixed SSD array lives, by arithmetic
+    Lifetime(verbs::lifetime::Args),
     /// Print completions for a shell
     Completions(verbs::completions::Args),
 }

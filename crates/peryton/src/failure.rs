@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, io, process::ExitCode};
 
-use peryton_sim::{DesignError, SimError};
+use peryton_sim::{DesignError, MiniatureError, SimError};
 use peryton_trace::{SynthError, TraceError};
 
 /// Exit code for bad input: a command line, design, trace or profile.
@@ -69,4 +69,12 @@ macro_rules! bad_input {
     };
 }
 
-bad_input!(DesignError, TraceError, SynthError, peryton_device::ProfileError);
+bad_input!(
+    DesignError,
+    MiniatureError,
+    TraceError,
+    SynthError,
+    peryton_device::ProfileError,
+    peryton_plan::greenest::DemandError,
+    peryton_plan::lifetime::LifetimeError
+);

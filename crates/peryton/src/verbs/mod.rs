@@ -2,6 +2,8 @@
 
 pub mod completions;
 pub mod devices;
+pub mod greenest;
+pub mod lifetime;
 pub mod sim;
 pub mod trace;
 
@@ -16,6 +18,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Sim(args) => sim::run(args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Devices(args) => devices::run(args),
+        Verb::Greenest(args) => greenest::run(args),
+        Verb::Lifetime(args) => lifetime::run(args),
         Verb::Completions(args) => completions::run(&args),
     }
 }

@@ -22,7 +22,7 @@ pub enum Verb {
     Synth(synth::Args),
     /// Say which blocks are written again, how soon, and what a write cache could save
     Overwrites(info::Args),
-    /// Say how often an LRU cache of each size would miss
+    /// Say how often a cache of each size would miss, under each replacement policy
     Mrc(mrc::Args),
 }
 

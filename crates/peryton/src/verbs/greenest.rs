@@ -1,0 +1,436 @@
+//! `peryton greenest`: which devices need the least energy, and which the least money.
+
+use std::path::PathBuf;
+
+use peryton_device::{Class, Profile};
+use peryton_plan::greenest::{
+    self, BreakEven, Demand, Figures, FiguresError, Fleet, Kind, Measured, Objective, Pattern, Policy, Prices, Ranked,
+    Segment, Source, Span,
+};
+use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::{
+    failure::Failure,
+    output, table,
+    trace_args::{Counted, TraceArgs},
+};
+
+/// Options of `peryton greenest`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The models are those of \"Which Storage Device is the Greenest?\" (Li and Long), equations (2)-(7). MB are 10^6 bytes.
+
+Archive 12 TB, written once at 50 MB/s:
+  peryton greenest --peak 50MB --average 50MB --capacity 12TB --workload seq-write
+A file server that reads 20 MB/s on average and 400 MB/s at most, for five years, and the best mix of devices for it:
+  peryton greenest --peak 400MB --average 20MB --capacity 4TB --workload rand-read --for 5y --mixed")]
+pub struct Args {
+    /// Peak bandwidth, in bytes per second, such as 400MB
+    #[arg(long, value_name = "SIZE", required_unless_present = "trace")]
+    peak: Option<Bytes>,
+    /// Average bandwidth, in bytes per second
+    #[arg(long, value_name = "SIZE", required_unless_present = "trace")]
+    average: Option<Bytes>,
+    /// Data to be stored
+    #[arg(long, value_name = "SIZE", required_unless_present = "trace")]
+    capacity: Option<Bytes>,
+    /// How the data is accessed
+    #[arg(long, value_enum, default_value_t = Workload::SeqRead)]
+    workload: Workload,
+    /// Bytes of a request
+    #[arg(long, value_name = "SIZE")]
+    request: Option<Bytes>,
+    /// Requests that a device is given at a time [default: 1 at random, 8 in sequence, 32 for a trace at random]
+    #[arg(long, value_name = "N")]
+    queue_depth: Option<u32>,
+    /// Measure all of the above on a trace (a specification is drawn from); what is given nevertheless has precedence
+    #[arg(long, value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    #[command(flatten)]
+    trace_args: TraceArgs,
+    /// Devices: profiles' names, or paths of files of your own [default: every profile that says what it draws]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    devices: Vec<String>,
+    /// Purchase price of a device in USD, in place of its profile's
+    #[arg(long, value_name = "NAME=USD")]
+    price: Vec<String>,
+    /// Power management efficiency: how many devices are active for each that is needed
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    alpha: f64,
+    /// What devices do that the average bandwidth does not need
+    #[arg(long, value_enum, default_value_t = PolicyArg::Best)]
+    policy: PolicyArg,
+    /// Run for this long, such as 5y [default: until the data has been moved once, or 1y if speed decides or the access is at random]
+    #[arg(long = "for", value_name = "TIME")]
+    run_for: Option<Nanos>,
+    /// Price of electricity, USD per kWh
+    #[arg(long, value_name = "USD", default_value_t = 0.12)]
+    electricity: f64,
+    /// List by
+    #[arg(long, value_enum, default_value_t = By::Energy)]
+    by: By,
+    /// Find the best mix of devices, too
+    #[arg(long)]
+    mixed: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Workload {
+    SeqRead,
+    SeqWrite,
+    RandRead,
+    RandWrite,
+    /// Reads and writes at random, one for one
+    RandMixed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PolicyArg {
+    /// At random all active, since data is spread; else idle or standby, whatever needs less
+    Best,
+    /// They idle
+    Idle,
+    /// They are in standby
+    Standby,
+    /// They are kept busy like the others
+    AllActive,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// Energy over the run time
+    Energy,
+    /// Purchase and electricity over the run time
+    Cost,
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Found {
+    demand: Demand,
+    pattern: Pattern,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Measured>,
+    run_time_s: f64,
+    alpha: f64,
+    electricity_usd_per_kwh: f64,
+    devices: Vec<Ranked>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fleets: Vec<Fleet>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    segments: Vec<Segment>,
+    /// Devices that take no part, and why.
+    left_out: Vec<String>,
+}
+
+/// Ranks and prints.
+pub fn run(args: Args) -> Result<(), Failure> {
+    if !(args.alpha >= 1.0 && args.alpha.is_finite()) {
+        return Err(Failure::bad_input(format!(
+            "--alpha {}: use 1 (only what is needed is active) or more",
+            args.alpha
+        )));
+    }
+    if !(args.electricity >= 0.0 && args.electricity.is_finite()) {
+        return Err(Failure::bad_input(format!("--electricity {}: use a price such as 0.12", args.electricity)));
+    }
+    let (measured, segments) = measure(&args)?;
+    let (demand, pattern) = asked(&args, measured)?;
+    let (figures, left_out) = catalogue(&args, &pattern)?;
+    let policies = policies(args.policy, &pattern);
+    let prices = Prices { usd_per_kwh: args.electricity };
+    let span = span(&args, &demand, &pattern, &figures);
+    let mut devices = greenest::rank(&figures, &demand, args.alpha, policies, span, prices);
+    let Some(run_time_s) = devices.first().map(|first| first.run_time_s) else {
+        return Err(Failure::bad_input(format!(
+            "no device can take part in this: {}",
+            if left_out.is_empty() { "none has a standby power".to_owned() } else { left_out.join("; ") }
+        )));
+    };
+    if args.by == By::Cost {
+        let cost = |row: &Ranked| row.total_usd.unwrap_or(f64::INFINITY);
+        devices.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    }
+    let mut fleets = Vec::new();
+    if args.mixed {
+        for objective in [Objective::Energy, Objective::Cost] {
+            match best_fleet(&figures, &demand, &segments, args.alpha, policies, run_time_s, prices, objective) {
+                Ok(fleet) => fleets.push(fleet),
+                Err(error) => eprintln!("peryton: --mixed: {error}"),
+            }
+        }
+    }
+    let found = Found {
+        demand,
+        pattern,
+        measured,
+        run_time_s,
+        alpha: args.alpha,
+        electricity_usd_per_kwh: args.electricity,
+        devices,
+        fleets,
+        segments: if args.mixed { segments } else { Vec::new() },
+        left_out,
+    };
+    if args.json { output::print_json(&found) } else { output::print(&shown(&found)) }
+}
+
+fn measure(args: &Args) -> Result<(Option<Measured>, Vec<Segment>), Failure> {
+    if args.trace.is_empty() {
+        return Ok((None, vec![Segment::WHOLE]));
+    }
+    let skipped = Counted::default();
+    let measured = Measured::of(&mut *args.trace_args.source(&args.trace, &skipped)?)?;
+    skipped.report();
+    if !args.mixed {
+        return Ok((Some(measured), vec![Segment::WHOLE]));
+    }
+    if args.trace.iter().any(|path| path.as_os_str() == "-") {
+        return Err(Failure::bad_input("--mixed reads the trace twice, standard input only once: save it in a file"));
+    }
+    let segments = Segment::of(&mut *args.trace_args.source(&args.trace, &skipped)?, measured.demand.capacity_mb)
+        .map_err(Failure::bad_input)?;
+    Ok((Some(measured), segments))
+}
+
+/// What was given, else what was measured.
+fn asked(args: &Args, measured: Option<Measured>) -> Result<(Demand, Pattern), Failure> {
+    let mb = |bytes: Bytes| bytes.0 as f64 / 1e6;
+    let given = |of: Option<Bytes>, measured: Option<f64>| of.map(mb).or(measured).unwrap_or(0.0);
+    let demand = measured.map(|measured| measured.demand);
+    let demand = Demand::new(
+        given(args.peak, demand.map(|d| d.peak_mb_per_s)),
+        given(args.average, demand.map(|d| d.average_mb_per_s)),
+        given(args.capacity, demand.map(|d| d.capacity_mb)),
+    )?;
+    let mut pattern = measured.map_or_else(
+        || match args.workload {
+            Workload::SeqRead => Pattern::large(false, 1.0),
+            Workload::SeqWrite => Pattern::large(false, 0.0),
+            Workload::RandRead => Pattern::large(true, 1.0),
+            Workload::RandWrite => Pattern::large(true, 0.0),
+            Workload::RandMixed => Pattern::large(true, 0.5),
+        },
+        |measured| measured.pattern,
+    );
+    if let Some(request) = args.request {
+        pattern.request = request;
+    }
+    if let Some(depth) = args.queue_depth {
+        pattern.queue_depth = depth;
+    }
+    if pattern.request == Bytes::ZERO || !pattern.request.is_multiple_of(Bytes(512)) {
+        return Err(Failure::bad_input(format!("--request {}: use a multiple of 512B, such as 1MiB", pattern.request)));
+    }
+    if !(1..=1024).contains(&pattern.queue_depth) {
+        return Err(Failure::bad_input(format!("--queue-depth {}: use 1 to 1024", pattern.queue_depth)));
+    }
+    Ok((demand, pattern))
+}
+
+/// The figures of each device, and why some have none.
+fn catalogue(args: &Args, pattern: &Pattern) -> Result<(Vec<Figures>, Vec<String>), Failure> {
+    let chosen = !args.devices.is_empty();
+    let names: Vec<String> =
+        if chosen { args.devices.clone() } else { Profile::shipped().map(str::to_owned).collect() };
+    let mut profiles = names.iter().map(|name| Profile::named(name)).collect::<Result<Vec<_>, _>>()?;
+    // The models of analytic work are no devices that one could buy.
+    profiles.retain(|profile| chosen || profile.class != Class::Fixed);
+    for text in &args.price {
+        let bad = || {
+            Failure::bad_input(format!(
+                "--price {text}: write a device of the list and its price, such as intel-320-300gb=529"
+            ))
+        };
+        let (name, usd) = text.split_once('=').ok_or_else(bad)?;
+        let usd: f64 = usd.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0).ok_or_else(bad)?;
+        let profile = profiles.iter_mut().find(|profile| profile.name == name).ok_or_else(bad)?;
+        profile.price_usd = Some(usd);
+    }
+    let results: Vec<Result<Figures, FiguresError>> =
+        profiles.par_iter().map(|profile| Figures::of(profile, pattern)).collect();
+    let (mut figures, mut left_out) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(found) => figures.push(found),
+            Err(error) if chosen => return Err(Failure::bad_input(error)),
+            Err(error) => left_out.push(error.to_string()),
+        }
+    }
+    Ok((figures, left_out))
+}
+
+fn policies(policy: PolicyArg, pattern: &Pattern) -> &'static [Policy] {
+    match policy {
+        PolicyArg::Best if pattern.random => &[Policy::AllActive],
+        PolicyArg::Best => &[Policy::Idle, Policy::Standby],
+        PolicyArg::Idle => &[Policy::Idle],
+        PolicyArg::Standby => &[Policy::Standby],
+        PolicyArg::AllActive => &[Policy::AllActive],
+    }
+}
+
+fn span(args: &Args, demand: &Demand, pattern: &Pattern, figures: &[Figures]) -> Span {
+    if let Some(time) = args.run_for {
+        return Span::Seconds(time.as_s_f64());
+    }
+    let capacity = figures.iter().all(|one| one.kind(demand) == Kind::Capacity);
+    match demand.time_to_finish_s() {
+        Some(_) if capacity && !pattern.random && args.trace.is_empty() => Span::Once,
+        _ => Span::Seconds(SECONDS_PER_YEAR),
+    }
+}
+
+/// Of the fleets under each policy that may be used, the best.
+#[allow(clippy::too_many_arguments)]
+fn best_fleet(
+    figures: &[Figures],
+    demand: &Demand,
+    segments: &[Segment],
+    alpha: f64,
+    policies: &[Policy],
+    run_time_s: f64,
+    prices: Prices,
+    objective: Objective,
+) -> Result<Fleet, greenest::FleetError> {
+    let mut best: Result<Fleet, _> = Err(greenest::FleetError::NoDevices);
+    for policy in policies {
+        let found = greenest::fleet(figures, demand, segments, alpha, *policy, run_time_s, prices, objective);
+        let value = |fleet: &Fleet| match objective {
+            Objective::Energy => fleet.energy_j,
+            Objective::Cost => fleet.total_usd.unwrap_or(f64::INFINITY),
+        };
+        best = match (best, found) {
+            (Ok(a), Ok(b)) => Ok(if value(&b) < value(&a) { b } else { a }),
+            (Err(_), found) => found,
+            (found, Err(_)) => found,
+        };
+    }
+    best
+}
+
+fn shown(found: &Found) -> String {
+    let Demand { peak_mb_per_s, average_mb_per_s, capacity_mb } = found.demand;
+    let pattern = &found.pattern;
+    let mut text = format!(
+        "{} to store, {} MB/s at the peak, {} MB/s on average; {} {}, {} a request, {} at a time; over {}\n",
+        data(capacity_mb),
+        table::number(peak_mb_per_s),
+        table::number(average_mb_per_s),
+        if pattern.random { "random" } else { "sequential" },
+        match pattern.read_share {
+            1.0 => "reads".to_owned(),
+            0.0 => "writes".to_owned(),
+            share => format!("accesses, {} % of them reads", table::number(share * 100.0)),
+        },
+        pattern.request,
+        pattern.queue_depth,
+        time(found.run_time_s),
+    );
+    let header = [
+        "device",
+        "asks for",
+        "N",
+        "busy",
+        "the others",
+        "D_b MB/s",
+        "P_b W",
+        "P_i W",
+        "mean W",
+        "kWh",
+        "devices USD",
+        "electricity USD",
+        "total USD",
+        "greener than the greenest",
+        "cheaper than the cheapest",
+        "standby pays after",
+    ];
+    let mut rows = table::figures(&header);
+    for row in &found.devices {
+        rows.add_row([
+            format!("{}{}", row.figures.device, if row.figures.source == Source::Model { " *" } else { "" }),
+            match row.kind {
+                Kind::Capability => "speed".to_owned(),
+                Kind::Capacity => "room".to_owned(),
+            },
+            row.devices.to_string(),
+            table::number(row.busy_devices),
+            policy(row.policy).to_owned(),
+            table::number(row.figures.bandwidth_mb_per_s),
+            table::number(row.figures.busy_w),
+            table::number(row.figures.idle_w),
+            table::number(row.mean_power_w),
+            table::number(row.energy_j / 3.6e6),
+            table::optional(row.devices_usd),
+            table::number(row.energy_usd),
+            table::optional(row.total_usd),
+            when(row.greener_when),
+            when(row.cheaper_when),
+            row.standby_pays_after_s.map_or_else(|| table::NONE.to_owned(), time),
+        ]);
+    }
+    text += &table::shown(&rows);
+    if found.devices.iter().any(|row| row.figures.source == Source::Model) {
+        text += "* bandwidth and busy power from our model: nobody has published them for this pattern\n";
+    }
+    for fleet in &found.fleets {
+        let what = match fleet.objective {
+            Objective::Energy => "least energy",
+            Objective::Cost => "least cost",
+        };
+        let members = fleet.members.iter().map(|member| {
+            format!(
+                "{} × {} ({} % of the data, {} % of the accesses)",
+                member.devices,
+                member.device,
+                table::number(member.data_share * 100.0),
+                table::number(member.access_share * 100.0)
+            )
+        });
+        text += &format!(
+            "any mix, {what}: {}; the others {}; {} W, {} kWh, {} USD in all\n",
+            members.collect::<Vec<_>>().join(" + "),
+            policy(fleet.policy),
+            table::number(fleet.mean_power_w),
+            table::number(fleet.energy_j / 3.6e6),
+            table::optional(fleet.total_usd),
+        );
+    }
+    text
+}
+
+fn policy(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Idle => "idle",
+        Policy::Standby => "standby",
+        Policy::AllActive => "active",
+    }
+}
+
+fn when(break_even: Option<BreakEven>) -> String {
+    match break_even {
+        None => table::NONE.to_owned(),
+        Some(BreakEven::Always) => "always".to_owned(),
+        Some(BreakEven::Never) => "never".to_owned(),
+        Some(BreakEven::LongerThan(seconds)) => format!("after {}", time(seconds)),
+        Some(BreakEven::ShorterThan(seconds)) => format!("before {}", time(seconds)),
+    }
+}
+
+/// In the largest unit that leaves one before the point.
+fn time(seconds: f64) -> String {
+    let units = [(SECONDS_PER_YEAR, "y"), (86_400.0, "d"), (3_600.0, "h"), (60.0, "min")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| seconds >= *unit).unwrap_or((1.0, "s"));
+    format!("{} {name}", table::number(seconds / unit))
+}
+
+fn data(mb: f64) -> String {
+    let units = [(1e9, "PB"), (1e6, "TB"), (1e3, "GB")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| mb >= *unit).unwrap_or((1.0, "MB"));
+    format!("{} {name}", table::number(mb / unit))
+}

@@ -1,0 +1,204 @@
+//! `peryton lifetime`: how long a mixed SSD array lives, by the analytic model.
+
+use std::{fmt::Display, path::PathBuf};
+
+use peryton_plan::lifetime::{Array, Lifetime, Wear};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{failure::Failure, output, table};
+
+/// Options of `peryton lifetime`. Each option is also a key of the file, and replaces it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The model (\"Mixed SSD arrays\", section IV, equations (2)-(6)): what misses is written to the cache, whether it was read or \
+written; what leaves the cache dirty is written to the storage; wear is levelled perfectly; nothing waits for anything else.
+
+Case study of the paper:
+  peryton lifetime --read 160MB --write 200MB --read-hit 0.9 --write-hit 0.85 --dirty 0.65 --read-size 16KiB \\
+    --write-size 16KiB --cache mixed-array-high-end-100gb --storage mixed-array-low-end-200gb --storage-count 3
+
+The same as a file:
+  [workload]
+  read = \"160MB\"                  # per second
+  write = \"200MB\"
+  read_hit = 0.9
+  write_hit = 0.85
+  dirty = 0.65
+  read_size = \"16KiB\"
+  write_size = \"16KiB\"
+  [cache]
+  profile = \"mixed-array-high-end-100gb\"
+  [storage]                       # or, for either: capacity, cycles, read, write, write_amplification
+  profile = \"mixed-array-low-end-200gb\"
+  count = 3")]
+pub struct Args {
+    /// The array and its workload: [workload], [cache] and [storage]
+    #[arg(value_name = "ARRAY.toml")]
+    file: Option<PathBuf>,
+    /// Bytes read per second, such as 160MB
+    #[arg(long, value_name = "SIZE")]
+    read: Option<Bytes>,
+    /// Bytes written per second
+    #[arg(long, value_name = "SIZE")]
+    write: Option<Bytes>,
+    /// Share of the reads that the cache has
+    #[arg(long, value_name = "SHARE")]
+    read_hit: Option<f64>,
+    /// Share of the writes whose block the cache has
+    #[arg(long, value_name = "SHARE")]
+    write_hit: Option<f64>,
+    /// Share of what leaves the cache that is dirty
+    #[arg(long, value_name = "SHARE")]
+    dirty: Option<f64>,
+    /// Size of a read
+    #[arg(long, value_name = "SIZE")]
+    read_size: Option<Bytes>,
+    /// Size of a write
+    #[arg(long, value_name = "SIZE")]
+    write_size: Option<Bytes>,
+    /// Share of the misses that may come into the cache; several, with commas between them, give a row each
+    #[arg(long, value_name = "SHARE,...", value_delimiter = ',')]
+    admit: Vec<f64>,
+    #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
+    storage: StorageArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A tier's options: the same for both but for their names.
+macro_rules! tier_args {
+    ($name:ident, $tier:literal) => {
+        #[derive(Debug, clap::Args)]
+        struct $name {
+            #[doc = concat!("Profile of the ", $tier, "'s drives: a name, or the path of a file")]
+            #[arg(long = $tier, id = $tier, value_name = "PROFILE")]
+            profile: Option<String>,
+            #[doc = concat!("How many drives the ", $tier, " has")]
+            #[arg(long = concat!($tier, "-count"), id = concat!($tier, "-count"), value_name = "N")]
+            count: Option<u32>,
+            #[doc = concat!("Capacity of each drive of the ", $tier)]
+            #[arg(long = concat!($tier, "-capacity"), id = concat!($tier, "-capacity"), value_name = "SIZE")]
+            capacity: Option<Bytes>,
+            #[doc = concat!("Writes that a cell of the ", $tier, " endures")]
+            #[arg(long = concat!($tier, "-cycles"), id = concat!($tier, "-cycles"), value_name = "N")]
+            cycles: Option<f64>,
+            #[doc = concat!("Time of a read from the ", $tier)]
+            #[arg(long = concat!($tier, "-read"), id = concat!($tier, "-read"), value_name = "TIME")]
+            read: Option<Nanos>,
+            #[doc = concat!("Time of a write to the ", $tier)]
+            #[arg(long = concat!($tier, "-write"), id = concat!($tier, "-write"), value_name = "TIME")]
+            write: Option<Nanos>,
+            #[doc = concat!("Bytes that the ", $tier, " programs per byte written")]
+            #[arg(long = concat!($tier, "-amplification"), id = concat!($tier, "-amplification"), value_name = "X")]
+            write_amplification: Option<f64>,
+        }
+
+        impl $name {
+            fn table(&self) -> toml::Table {
+                let mut keys = toml::Table::new();
+                set(&mut keys, "profile", &self.profile);
+                set(&mut keys, "count", &self.count.map(i64::from));
+                set_text(&mut keys, "capacity", &self.capacity);
+                set(&mut keys, "cycles", &self.cycles);
+                set_time(&mut keys, "read", self.read);
+                set_time(&mut keys, "write", self.write);
+                set(&mut keys, "write_amplification", &self.write_amplification);
+                keys
+            }
+        }
+    };
+}
+
+tier_args!(CacheArgs, "cache");
+tier_args!(StorageArgs, "storage");
+
+fn set<T: Clone + Into<toml::Value>>(keys: &mut toml::Table, key: &str, value: &Option<T>) {
+    if let Some(value) = value {
+        keys.insert(key.to_owned(), value.clone().into());
+    }
+}
+
+fn set_text(keys: &mut toml::Table, key: &str, value: &Option<Bytes>) {
+    set(keys, key, &value.map(|value| format!("{}B", value.0)));
+}
+
+fn set_time(keys: &mut toml::Table, key: &str, value: Option<Nanos>) {
+    set(keys, key, &value.map(|value| format!("{}ns", value.0)));
+}
+
+impl Args {
+    fn overlay(&self) -> toml::Table {
+        let mut workload = toml::Table::new();
+        for (key, value) in
+            [("read", self.read), ("write", self.write), ("read_size", self.read_size), ("write_size", self.write_size)]
+        {
+            set_text(&mut workload, key, &value);
+        }
+        for (key, value) in [("read_hit", self.read_hit), ("write_hit", self.write_hit), ("dirty", self.dirty)] {
+            set(&mut workload, key, &value);
+        }
+        let tables = [("workload", workload), ("cache", self.cache.table()), ("storage", self.storage.table())];
+        let given = tables.into_iter().filter(|(_, table)| !table.is_empty());
+        given.map(|(key, table)| (key.to_owned(), toml::Value::Table(table))).collect()
+    }
+}
+
+/// Prints the lifetimes.
+pub fn run(args: Args) -> Result<(), Failure> {
+    if args.file.is_none() && args.overlay().is_empty() {
+        return Err(Failure::bad_input(
+            "give the file of an array, or its options: peryton lifetime --help shows both",
+        ));
+    }
+    let array = Array::load(args.file.as_deref(), &args.overlay())?;
+    let mut admits = args.admit.clone();
+    if admits.is_empty() {
+        admits.push(array.workload.admit);
+    }
+    let mut rows = Vec::new();
+    for admit in admits {
+        let mut array = array;
+        array.workload.admit = admit;
+        rows.push(array.lifetime()?);
+    }
+    if args.json {
+        // One row gives one object, as the other verbs do.
+        return match &rows[..] {
+            [one] => output::print_json(one),
+            all => output::print_json(all),
+        };
+    }
+    output::print(&shown(&rows))
+}
+
+fn shown(rows: &[Lifetime]) -> String {
+    let mut header = vec![String::new()];
+    header.extend(rows.iter().map(|row| match rows {
+        [_] => "array".to_owned(),
+        _ => format!("admit {}", row.admit),
+    }));
+    let mut shown = table::figures(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut line = |what: &str, of: &dyn Fn(&Lifetime) -> String| {
+        shown.add_row([what.to_owned()].into_iter().chain(rows.iter().map(of)));
+    };
+    let wear = |tier: fn(&Lifetime) -> Wear, figure: fn(&Wear) -> String| move |row: &Lifetime| figure(&tier(row));
+    let (cache, storage): (fn(&Lifetime) -> Wear, fn(&Lifetime) -> Wear) = (|row| row.cache, |row| row.storage);
+    for (name, tier) in [("cache", cache), ("storage", storage)] {
+        line(&format!("{name}: written, MB/s"), &wear(tier, |wear| table::number(wear.bytes_written_per_s / 1e6)));
+        line(&format!("{name}: writes per cell and second"), &wear(tier, |wear| small(wear.writes_per_cell_per_s)));
+        line(&format!("{name}: share of its life per second"), &wear(tier, |wear| small(wear.wear_per_s)));
+        line(&format!("{name}: lifetime, years"), &wear(tier, |wear| table::optional(wear.lifetime_years)));
+    }
+    line("lifetime, years", &|row| table::optional(row.lifetime_years));
+    line("mean latency, ms", &|row| table::number(row.mean_latency_ms));
+    line("mean latency by bytes, ms", &|row| table::number(row.mean_latency_by_bytes_ms));
+    line("latency over lifetime, ms/year", &|row| table::optional(row.latency_over_lifetime));
+    table::shown(&shown)
+}
+
+fn small(value: impl Display + Into<f64>) -> String {
+    format!("{:.2e}", value.into())
+}

@@ -1,0 +1,163 @@
+//! `peryton lifetime`, `peryton greenest` and the miss ratios of any policy.
+
+mod common;
+
+use common::{folder, peryton};
+use serde_json::Value;
+
+const CASE_STUDY: &[&str] = &[
+    "lifetime",
+    "--read",
+    "160MB",
+    "--write",
+    "200MB",
+    "--read-hit",
+    "0.9",
+    "--write-hit",
+    "0.85",
+    "--dirty",
+    "0.65",
+    "--read-size",
+    "16KiB",
+    "--write-size",
+    "16KiB",
+    "--cache",
+    "mixed-array-high-end-100gb",
+    "--storage",
+    "mixed-array-low-end-200gb",
+    "--storage-count",
+    "3",
+];
+
+fn json(out: &str) -> Value {
+    serde_json::from_str(out).unwrap_or_else(|error| panic!("{error}: {out}"))
+}
+
+#[test]
+fn the_case_study_by_options_and_by_file_is_the_same() {
+    let folder = folder();
+    let file = "[workload]\nread = '160MB'\nwrite = '200MB'\nread_hit = 0.5\nwrite_hit = 0.85\ndirty = 0.65\n\
+                read_size = '16KiB'\nwrite_size = '16KiB'\n[cache]\nprofile = 'mixed-array-high-end-100gb'\n\
+                [storage]\nprofile = 'mixed-array-low-end-200gb'\ncount = 3\n";
+    std::fs::write(folder.path().join("array.toml"), file).expect("the folder is ours");
+    let options = json(&peryton(folder.path(), &[CASE_STUDY, &["--json"]].concat()).ok().out);
+    // What an option says replaces what the file does.
+    let file = json(&peryton(folder.path(), &["lifetime", "array.toml", "--read-hit", "0.9", "--json"]).ok().out);
+    assert_eq!(options, file);
+    assert_eq!(format!("{:.3}", options["mean_latency_ms"].as_f64().unwrap_or_default()), "0.136");
+    let text = peryton(folder.path(), &[CASE_STUDY, &["--admit", "1,0.5,0"]].concat()).ok().out;
+    assert!(text.contains("admit 0.5") && text.contains("2.16e-8") && text.contains("4.98e-5"), "{text}");
+    let rows = json(&peryton(folder.path(), &[CASE_STUDY, &["--admit", "1,0.5", "--json"]].concat()).ok().out);
+    assert_eq!(rows.as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn an_archive_is_greenest_on_disks_that_sleep() {
+    let folder = folder();
+    let args = [
+        "greenest",
+        "--peak",
+        "50MB",
+        "--average",
+        "50MB",
+        "--capacity",
+        "12TB",
+        "--workload",
+        "seq-write",
+        "--devices",
+        "seagate-st4000dm000,greenest-ssd1,samsung-m9t-2tb",
+        "--electricity",
+        "0.4",
+        "--mixed",
+        "--json",
+    ];
+    let found = json(&peryton(folder.path(), &args).ok().out);
+    let rows = found["devices"].as_array().expect("a list");
+    assert_eq!(rows.len(), 3);
+    assert!(rows.iter().all(|row| row["kind"] == "capacity"));
+    assert_eq!(found["run_time_s"], 240_000.0);
+    let disk = rows.iter().find(|row| row["device"] == "seagate-st4000dm000").expect("it was asked for");
+    assert_eq!((&disk["devices"], &disk["policy"]), (&3.into(), &"standby".into()));
+    assert_eq!(found["fleets"].as_array().map(Vec::len), Some(2));
+    let text = peryton(folder.path(), &args[..args.len() - 1]).ok().out;
+    assert!(text.contains("room") && text.contains("any mix, least cost: 3 × seagate-st4000dm000"), "{text}");
+}
+
+#[test]
+fn a_trace_says_what_it_needs() {
+    let folder = folder();
+    let args = ["greenest", "--trace", "trace.csv", "--devices", "greenest-ssd1", "--mixed", "--json"];
+    let found = json(&peryton(folder.path(), &args).ok().out);
+    // Requests of 8 KiB, two thirds reads, one every 700 µs.
+    assert_eq!((&found["pattern"]["random"], &found["pattern"]["request"]), (&true.into(), &8192.into()));
+    let near = |value: &Value, expected: f64| {
+        let value = value.as_f64().unwrap_or(f64::NAN);
+        assert!((value / expected - 1.0).abs() < 0.02, "{value} is not {expected}");
+    };
+    near(&found["demand"]["average_mb_per_s"], 8.192e-3 / 700e-6);
+    near(&found["pattern"]["read_share"], 2.0 / 3.0);
+    near(&found["demand"]["capacity_mb"], 40.96);
+    let segments = found["segments"].as_array().expect("a list");
+    let sum: f64 = segments.iter().filter_map(|segment| segment["accesses"].as_f64()).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{segments:?}");
+}
+
+#[test]
+fn every_policy_has_its_curve() {
+    let folder = folder();
+    let all = "lru,wsclock,two_queue,s3fifo,arc";
+    let args = ["trace", "mrc", "trace.csv", "--replacement", all, "--sizes", "64KiB,1MiB,16MiB"];
+    let rows = json(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out);
+    let rows = rows.as_array().expect("a list");
+    assert_eq!(rows.len(), 15);
+    let at = |policy: &str, size: u64| {
+        rows.iter().find(|row| row["replacement"] == policy && row["cache_bytes"] == size).expect("it was asked for")
+    };
+    // All of the trace fits in 16 MiB: only first accesses miss, whatever the policy.
+    for policy in all.split(',') {
+        assert_eq!(at(policy, 16 << 20)["all"], at("lru", 16 << 20)["all"], "{policy}");
+        assert_eq!(at(policy, 16 << 20)["bytes"], at("lru", 16 << 20)["bytes"], "{policy}");
+    }
+    let text = peryton(folder.path(), &args).ok().out;
+    assert!(text.contains("s3fifo") && text.lines().count() == 5, "{text}");
+    let sampled = ["trace", "mrc", "trace.csv", "--replacement", "arc", "--rate", "0.5"];
+    assert!(peryton(folder.path(), &sampled).ok().out.contains("sampling error"));
+    let points = peryton(folder.path(), &["trace", "mrc", "trace.csv", "--points", "7", "--json"]).ok().out;
+    assert_eq!(json(&points).as_array().map(Vec::len), Some(7));
+}
+
+#[test]
+fn rubbish_gets_one_line() {
+    let folder = folder();
+    std::fs::write(folder.path().join("bad.toml"), "[workload]\nreed = 1\n").expect("the folder is ours");
+    let greenest = |more: &'static [&'static str]| {
+        [&["greenest", "--peak", "50MB", "--average", "50MB", "--capacity", "12TB"], more].concat()
+    };
+    let table: &[(Vec<&str>, &[&str])] = &[
+        (vec!["lifetime"], &["--help"]),
+        (vec!["lifetime", "nothing.toml"], &["nothing.toml"]),
+        (vec!["lifetime", "bad.toml"], &["bad.toml"]),
+        (vec!["lifetime", "trace.csv"], &["trace.csv:1"]),
+        (CASE_STUDY.iter().map(|word| if *word == "0.65" { "2" } else { word }).collect(), &["workload.dirty is 2"]),
+        ([CASE_STUDY, &["--cache-cycles", "0"]].concat(), &["cache.cycles"]),
+        ([CASE_STUDY, &["--admit", "-1"]].concat(), &["-1"]),
+        (vec!["greenest"], &["--peak"]),
+        (vec!["greenest", "--peak", "1MB", "--average", "2MB", "--capacity", "1TB"], &["average"]),
+        (greenest(&["--devices", "nosuchdevice"]), &["nosuchdevice"]),
+        (greenest(&["--devices", "fixed"]), &["fixed", "power"]),
+        (greenest(&["--alpha", "0.5"]), &["--alpha 0.5"]),
+        (greenest(&["--price", "x"]), &["--price x"]),
+        (greenest(&["--request", "0"]), &["--request 0"]),
+        (greenest(&["--queue-depth", "0"]), &["--queue-depth 0"]),
+        (greenest(&["--electricity", "-1"]), &["-1"]),
+        (vec!["greenest", "--trace", "nothing"], &["nothing"]),
+        (vec!["trace", "mrc", "trace.csv", "--rate", "2"], &["--rate 2"]),
+        (vec!["trace", "mrc", "trace.csv", "--points", "0"], &["--points 0"]),
+        (vec!["trace", "mrc", "trace.csv", "--replacement", "arcs"], &["arcs"]),
+        (vec!["trace", "mrc", "trace.csv", "--replacement", "arc", "--sizes", "9PiB", "--rate", "1"], &["rate"]),
+        (vec!["trace", "mrc", "-", "--replacement", "arc"], &["standard input"]),
+    ];
+    for (args, parts) in table {
+        peryton(folder.path(), args).fails(2, parts);
+    }
+}
