@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test bench findings fuzz setup clean
+.PHONY: demo test torture bench findings fuzz setup clean
 
 CARGO ?= cargo
 PERYTON = $(CARGO) run --quiet --release --package peryton --
@@ -25,6 +25,13 @@ test: setup
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# Simulated power losses for SECONDS; one seed (SEEDS=5) is replayed step by step.
+SECONDS ?= 60
+SEEDS ?= 0..1000000000
+torture: setup
+	$(CARGO) run --quiet --profile torture --package peryton-sim --example torture -- \
+		--seconds $(SECONDS) --seeds $(SEEDS) $(if $(findstring ..,$(SEEDS)),,--verbose)
 
 # One benchmark per hot path; requests per second on one core.
 bench: setup

@@ -219,7 +219,7 @@ impl Engine {
             (Purpose::HostPast { request, first, count }, Placed::Hybrid(hybrid)) => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
                 for extent in first..first + count {
-                    hybrid.past_done(core, now, extent, failed, out);
+                    hybrid.past_done(core, now, extent, request, failed, out);
                 }
                 core.part_done(request, result, out);
             }

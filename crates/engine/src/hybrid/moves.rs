@@ -18,7 +18,7 @@ use crate::{
     command::{Buffer, Cause, Command, Commands},
     commit::Waiter,
     config::WritePolicy,
-    core::{Core, Purpose},
+    core::{Core, Purpose, RequestIndex},
     error::RequestError,
     extent_map::Place,
 };
@@ -65,6 +65,8 @@ pub(super) struct Move {
     /// The fragment that began it, where it has to be answered by the move itself.
     pub(super) trigger: Option<Fragment>,
     waiters: Vec<Fragment>,
+    /// Requests of which a part is answered when the move has ended.
+    answers: Vec<RequestIndex>,
 }
 
 const NO_BUFFER: u32 = u32::MAX;
@@ -103,6 +105,7 @@ impl Hybrid {
             sequence: self.sequence,
             trigger,
             waiters: Vec::new(),
+            answers: Vec::new(),
         });
         let entry = &mut self.extents[extent as usize];
         assert!(entry.moving().is_none(), "extent {extent} is moved twice at once");
@@ -114,6 +117,7 @@ impl Hybrid {
     pub(super) fn end(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
         let (kind, extent, buffer, waiters) = (row.kind, row.extent, row.buffer, std::mem::take(&mut row.waiters));
+        let answers = std::mem::take(&mut row.answers);
         debug_assert!(row.pending == 0 && row.trigger.is_none());
         let was_volatile = std::mem::take(&mut row.ram_dirty);
         self.moves.remove(index);
@@ -125,6 +129,9 @@ impl Hybrid {
         self.copying -= u32::from(copied);
         self.leaving -= u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
         self.writing_back -= u32::from(kind == Kind::WriteBack);
+        for request in answers {
+            core.part_done(request, Ok(()), out);
+        }
         for fragment in waiters {
             self.resume(core, now, fragment, out);
         }
@@ -270,6 +277,10 @@ impl Hybrid {
         self.moves[index].waiters.push(fragment);
         self.journal.wait(Waiter::Move(index));
         self.commit(core, now, true, out);
+    }
+
+    pub(super) fn answer_at_end(&mut self, index: u32, request: RequestIndex) {
+        self.moves[index].answers.push(request);
     }
 
     pub(super) fn wait_for_place(&mut self, fragment: Fragment) {

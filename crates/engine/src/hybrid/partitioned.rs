@@ -122,24 +122,36 @@ impl Hybrid {
         }
     }
 
-    /// A write that passed the fast device's copy has completed.
-    pub(crate) fn past_done(&mut self, core: &mut Core, now: Nanos, extent: u32, failed: bool, out: &mut Commands) {
+    /// A write that passed the fast device's copy has completed. It is answered once the copy is given up, or a flush
+    /// that comes then could leave the map pointing to the copy.
+    pub(crate) fn past_done(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        extent: u32,
+        request: RequestIndex,
+        failed: bool,
+        out: &mut Commands,
+    ) {
         self.access_ended(core, now, extent, out);
         let entry = &self.extents[extent as usize];
         if entry.place().is_none() {
             return;
         }
-        if failed {
+        let detaching = if failed {
             // The home may have some of it. The copy is whole, and goes home again.
-            self.became_dirty(core, now, extent);
-        } else if entry.moving().is_some() {
+            return self.became_dirty(core, now, extent);
+        } else if let Some(index) = entry.moving() {
             // It is being detached; it must not outlast that as the truth.
             self.set_dirty(extent, false);
+            index
         } else if entry.in_flight > 0 {
-            self.start(Kind::Drain(Drained::Stale), Phase::Draining, extent, None, None);
+            self.start(Kind::Drain(Drained::Stale), Phase::Draining, extent, None, None)
         } else {
-            self.drop_stale(core, now, extent);
-        }
+            return self.drop_stale(core, now, extent);
+        };
+        core.add_part(request);
+        self.answer_at_end(detaching, request);
     }
 
     /// The copy is older than the home.

@@ -1,0 +1,85 @@
+//! Power losses until a budget of time is spent: `make torture SECONDS=60 SEEDS=0..1000000`.
+
+use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
+
+use clap::Parser;
+use peryton_sim::crash::{Kind, Options, run, torture};
+
+/// Simulates power losses and device failures, and checks every read against what a correct disk could return.
+#[derive(Parser)]
+struct Arguments {
+    /// Stop after this many seconds
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Seeds to run: one (5) or a range (0..1000)
+    #[arg(long, default_value = "0..18446744073709551615", value_parser = seeds)]
+    seeds: Range<u64>,
+    /// Only this placement
+    #[arg(long, value_parser = kind)]
+    placement: Option<Kind>,
+    /// Print each step (best with one seed)
+    #[arg(long)]
+    verbose: bool,
+    /// Stop after this many failures
+    #[arg(long, default_value_t = 3)]
+    failures: usize,
+}
+
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("'{text}' is not a seed"));
+    match text.split_once("..") {
+        None => number(text).map(|seed| seed..seed.saturating_add(1)),
+        Some((from, to)) => Ok(number(from)?..number(to)?),
+    }
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let name = |kind: &Kind| format!("{kind:?}").to_lowercase();
+    Kind::ALL.into_iter().find(|kind| name(kind) == text).ok_or_else(|| {
+        let names: Vec<String> = Kind::ALL.iter().map(name).collect();
+        format!("use one of {}", names.join(", "))
+    })
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let log: Option<fn(&str)> = if arguments.verbose { Some(|line| println!("{line}")) } else { None };
+    let options = Options { kind: arguments.placement, log };
+    // Panics are results here.
+    std::panic::set_hook(Box::new(|_| {}));
+    if arguments.verbose {
+        for seed in arguments.seeds {
+            if let Err(error) = run(seed, &options) {
+                println!("seed {seed} fails: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+        return ExitCode::SUCCESS;
+    }
+    let budget = Duration::from_secs(arguments.seconds);
+    let first = arguments.seeds.start;
+    let mut told = Duration::ZERO;
+    let result = torture(arguments.seeds, &options, Some(budget), arguments.failures, |so_far| {
+        if so_far.elapsed >= told + Duration::from_secs(10) {
+            told = so_far.elapsed;
+            let (points, seconds) = (so_far.outcome.crash_points, so_far.elapsed.as_secs());
+            let _ = writeln!(std::io::stderr(), "{seconds} s: {points} crash points, {} seeds", so_far.seeds);
+        }
+    });
+    let done = &result.outcome;
+    let seconds = result.elapsed.as_secs_f64();
+    println!("seeds {first}..{} in {seconds:.1} s", first + result.seeds);
+    println!("  {:>12} crash points ({:.0} a minute)", done.crash_points, done.crash_points as f64 / seconds * 60.0);
+    println!("  {:>12} of them during recovery or closing", done.recoveries_cut_short);
+    println!("  {:>12} generations", done.generations);
+    println!("  {:>12} commands", done.commands);
+    println!("  {:>12} reads of the host checked", done.reads);
+    println!("  {:>12} sectors checked after crashes", done.sectors);
+    println!("  {:>12} commits, {} checkpoints, {} moves", done.commits, done.checkpoints, done.moves);
+    println!("  {:>12} commits replayed", done.commits_replayed);
+    for (seed, error) in &result.failures {
+        println!("seed {seed} fails: {error}");
+        println!("  step by step: make torture SEEDS={seed}");
+    }
+    if result.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

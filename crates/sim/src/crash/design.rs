@@ -1,0 +1,143 @@
+//! Random designs: small, so that everything is full most of the time.
+
+use peryton_engine::{
+    Adaptive, Admission, AdmitBy, Config, DeviceId, Hybrid, Objective, Partition, Placement, Predict, Regulation,
+    Replacement, Threshold, Tuning, WriteHits, WritePolicy,
+};
+use peryton_units::{Bytes, Nanos};
+use rand::{Rng, RngExt};
+use rand_pcg::Pcg64Mcg;
+
+/// A placement to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One device.
+    Single,
+    /// One after the other.
+    Linear,
+    /// Hot extents on the fast device.
+    Tiering,
+    /// The fast device as a cache.
+    Caching,
+    /// Writes to whichever device is quicker.
+    Partitioned,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 5] = [Kind::Single, Kind::Linear, Kind::Tiering, Kind::Caching, Kind::Partitioned];
+
+    /// For a seed: mostly those with a map.
+    pub(crate) fn of(rng: &mut Pcg64Mcg) -> Kind {
+        match rng.random_range(0..20) {
+            0 => Kind::Single,
+            1 => Kind::Linear,
+            2..8 => Kind::Tiering,
+            8..12 => Kind::Partitioned,
+            _ => Kind::Caching,
+        }
+    }
+}
+
+pub(crate) struct Plan {
+    pub(crate) config: Config,
+    pub(crate) extent: u64,
+    pub(crate) fast_extents: u32,
+}
+
+pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
+    let extent = Bytes::kib(4 * [1, 1, 1, 2, 2, 3, 4, 16][rng.random_range(0..8)]);
+    let (fast, slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
+    let hybrid = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
+    let placement = match kind {
+        Kind::Tiering => Placement::Tiering(hybrid),
+        Kind::Caching => Placement::Caching(hybrid),
+        Kind::Partitioned => Placement::Partitioned(hybrid),
+        Kind::Linear => Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] },
+        Kind::Single => Placement::Single { device: DeviceId(0) },
+    };
+    let devices = match kind {
+        Kind::Single => vec![extent * slow],
+        _ => vec![extent * fast, extent * slow],
+    };
+    // HT of the format settles how many spare extents there are.
+    let spare = rng.random_range(0..fast.min(slow)) as u32;
+    let tuning = Tuning { demotion_low: 0, demotion_high: spare, ..random_tuning(fast as u32, rng) };
+    Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32 }
+}
+
+pub(crate) fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
+    let high = rng.random_range(0..fast_extents.max(2) + 1);
+    Tuning {
+        promotion_threshold: rng.random_range(0..3),
+        promotion_window: Nanos::from_ms(rng.random_range(0..10_000)),
+        demotion_low: rng.random_range(0..=high),
+        demotion_high: high,
+        max_moves: rng.random_range(1..9),
+        write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
+        replacement: {
+            use Replacement::{Arc, Lru, S3fifo, TwoQueue, Wsclock};
+            [Wsclock, Lru, TwoQueue, S3fifo, Arc][rng.random_range(0..5)]
+        },
+        admission: random_admission(rng),
+        writeback_queue: rng.random_range(0..20),
+        writeback_delay: Nanos::from_ms(rng.random_range(0..50)),
+        commit_interval: Nanos::from_ms(rng.random_range(1..3_000)),
+        mirror_journal: rng.random_bool(0.7),
+        spin_down_after: vec![None, Some(Nanos::from_ms(rng.random_range(0..100)))],
+        read_effect: Some(10),
+        partition: random_partition(rng),
+        ..Tuning::default()
+    }
+}
+
+fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
+    if rng.random_bool(0.5) {
+        return Admission::default();
+    }
+    let by = [AdmitBy::All, AdmitBy::Size, AdmitBy::Hotness, AdmitBy::Probability][rng.random_range(0..4)];
+    let adaptive = Adaptive {
+        rate: 0.5,
+        caches: rng.random_range(2..5),
+        target_latency: rng.random_bool(0.5).then_some(Nanos::from_ms(1)),
+        frame: Nanos::from_ms(rng.random_range(1..100)),
+        smoothing: 0.8,
+        objective: Objective::default(),
+    };
+    let threshold = match (by, rng.random_bool(0.5)) {
+        (AdmitBy::All, _) => Threshold::Fixed(1.0),
+        (_, true) => Threshold::Adaptive(adaptive),
+        (AdmitBy::Size, false) => Threshold::Fixed(8192.0),
+        (_, false) => Threshold::Fixed(0.5),
+    };
+    let bypass = matches!(by, AdmitBy::Size | AdmitBy::Probability) && rng.random_bool(0.5);
+    Admission {
+        by,
+        threshold,
+        seed: rng.next_u64() % 9,
+        endurance: vec![Some(Bytes::gib(1)), None],
+        energy: Vec::new(),
+        write_hits: if bypass { WriteHits::Bypass } else { WriteHits::Cache },
+    }
+}
+
+fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
+    Partition {
+        predict: match rng.random_range(0..4) {
+            0 => Predict::Off,
+            1 => Predict::LastValue,
+            2 => Predict::Linear { window: rng.random_range(1..20), training: rng.random_range(0..50) },
+            _ => Predict::Linear { window: 16, training: 0 },
+        },
+        regulation: match rng.random_range(0..3) {
+            0 => Regulation::Off,
+            1 => Regulation::Share(rng.random_range(0..1_000_000)),
+            _ => Regulation::Lifetime { endurance: Bytes::mib(rng.random_range(1..10)), lifetime: Nanos::from_s(60) },
+        },
+        idle_after: Nanos::from_ms(rng.random_range(0..50)),
+        bust_after: rng.random_bool(0.6).then(|| Nanos::from_ms(rng.random_range(0..200))),
+        promote_reads: rng.random_range(0..3),
+        small: Bytes::kib(rng.random_range(1..32)),
+        seed: rng.random_range(0..9),
+    }
+}

@@ -1,0 +1,246 @@
+//! A fake disk with a volatile write cache: what no flush has covered may, when the power goes, be lost, kept, or torn
+//! sector by sector, whatever the order in which it was completed.
+//!
+//! Data is a tag per sector; only metadata has real bytes, because only metadata is decoded.
+
+use std::{collections::BTreeSet, rc::Rc};
+
+use peryton_units::Bytes;
+use rand::{RngExt, seq::SliceRandom};
+use rand_pcg::Pcg64Mcg;
+
+/// What a disk writes as a whole.
+pub(crate) const SECTOR: u64 = 512;
+const SECTOR_LEN: usize = SECTOR as usize;
+/// Metadata is kept in blocks.
+const BLOCK_LEN: usize = 4096;
+const SECTORS_PER_BLOCK: u64 = 8;
+
+/// What a sector of data holds: a number that no other write of any sector has; 0 for zeros.
+pub(crate) type Tag = u32;
+
+/// What a write carries.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    Data(Rc<[Tag]>),
+    Metadata(Rc<[u8]>),
+}
+
+impl Payload {
+    pub(crate) fn sectors(&self) -> u64 {
+        match self {
+            Payload::Data(tags) => tags.len() as u64,
+            Payload::Metadata(bytes) => bytes.len() as u64 / SECTOR,
+        }
+    }
+}
+
+/// A write, or what is left of one.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The sector of the device at which it begins.
+    pub(crate) sector: u64,
+    pub(crate) payload: Payload,
+    /// Which of its sectors have an effect; all, if there is none.
+    pub(crate) mask: Option<Rc<[bool]>>,
+}
+
+impl Entry {
+    pub(crate) fn new(at: Bytes, payload: Payload) -> Entry {
+        assert!(at.0.is_multiple_of(SECTOR), "a command at {} is not aligned with a sector", at.0);
+        Entry { sector: at.0 / SECTOR, payload, mask: None }
+    }
+
+    /// Only some of its sectors, chosen at random, take effect.
+    pub(crate) fn partial(mut self, rng: &mut Pcg64Mcg) -> Entry {
+        self.mask = Some((0..self.payload.sectors()).map(|_| rng.random_bool(0.5)).collect());
+        self
+    }
+}
+
+/// What a disk holds. Metadata lies before and after the data.
+#[derive(Clone, Debug)]
+struct Content {
+    data_from: u64,
+    data: Vec<Tag>,
+    blocks: Vec<Option<Rc<[u8; BLOCK_LEN]>>>,
+}
+
+enum At {
+    Data(usize),
+    Metadata { block: usize, within: usize },
+}
+
+impl Content {
+    fn at(&self, sector: u64) -> At {
+        let data_to = self.data_from + self.data.len() as u64;
+        if (self.data_from..data_to).contains(&sector) {
+            return At::Data((sector - self.data_from) as usize);
+        }
+        let sector = if sector < self.data_from { sector } else { sector - self.data.len() as u64 };
+        let within = (sector % SECTORS_PER_BLOCK) as usize * SECTOR_LEN;
+        At::Metadata { block: (sector / SECTORS_PER_BLOCK) as usize, within }
+    }
+
+    /// Writes those sectors of an entry that `keep` wants.
+    fn apply(&mut self, entry: &Entry, mut keep: impl FnMut() -> bool) {
+        for index in 0..entry.payload.sectors() as usize {
+            if entry.mask.as_ref().is_some_and(|mask| !mask[index]) || !keep() {
+                continue;
+            }
+            match (self.at(entry.sector + index as u64), &entry.payload) {
+                (At::Data(at), Payload::Data(tags)) => self.data[at] = tags[index],
+                (At::Metadata { block, within }, Payload::Metadata(bytes)) => {
+                    let block = self.blocks[block].get_or_insert_with(|| Rc::new([0; BLOCK_LEN]));
+                    let bytes = &bytes[index * SECTOR_LEN..][..SECTOR_LEN];
+                    Rc::make_mut(block)[within..within + SECTOR_LEN].copy_from_slice(bytes);
+                }
+                (At::Data(_), _) => panic!("metadata was written into data at sector {}", entry.sector),
+                (At::Metadata { .. }, _) => panic!("data was written into metadata at sector {}", entry.sector),
+            }
+        }
+    }
+}
+
+/// How much of what was not flushed survives.
+#[derive(Clone, Copy, Debug)]
+enum Survival {
+    All,
+    Nothing,
+    /// Of each write everything, nothing, or some sectors.
+    Some,
+    /// Of each sector.
+    Sectors,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Disk {
+    size: u64,
+    stable: Content,
+    live: Content,
+    /// Completed, but not covered by a flush, oldest first; the first one is number `first`.
+    cache: Vec<Entry>,
+    first: u64,
+    /// Sectors that cannot be read until they are written.
+    pub(crate) bad: BTreeSet<u64>,
+    /// Every command fails.
+    pub(crate) dead: bool,
+}
+
+impl Disk {
+    /// A disk of `size`, with metadata before `data_at` and in the last block. `content` says what data it holds.
+    pub(crate) fn new(size: Bytes, data_at: Bytes, content: impl Fn(u64) -> Tag) -> Disk {
+        assert!(size.0.is_multiple_of(BLOCK_LEN as u64) && data_at.0.is_multiple_of(BLOCK_LEN as u64));
+        let data = (size.0 - data_at.0) / SECTOR - SECTORS_PER_BLOCK;
+        let content = Content {
+            data_from: data_at.0 / SECTOR,
+            data: (0..data).map(content).collect(),
+            blocks: vec![None; data_at.0 as usize / BLOCK_LEN + 1],
+        };
+        Disk {
+            size: size.0,
+            stable: content.clone(),
+            live: content,
+            cache: Vec::new(),
+            first: 0,
+            bad: BTreeSet::new(),
+            dead: false,
+        }
+    }
+
+    pub(crate) fn size(&self) -> Bytes {
+        Bytes(self.size)
+    }
+
+    /// Sectors of data, and where they begin.
+    pub(crate) fn data(&self) -> (u64, usize) {
+        (self.live.data_from, self.live.data.len())
+    }
+
+    /// A write has completed.
+    pub(crate) fn write(&mut self, entry: Entry) {
+        if !self.bad.is_empty() {
+            for (index, sector) in (entry.sector..entry.sector + entry.payload.sectors()).enumerate() {
+                if entry.mask.as_ref().is_none_or(|mask| mask[index]) {
+                    self.bad.remove(&sector);
+                }
+            }
+        }
+        self.live.apply(&entry, || true);
+        self.cache.push(entry);
+    }
+
+    pub(crate) fn is_bad(&self, at: Bytes, len: Bytes) -> bool {
+        self.bad.range(at.0 / SECTOR..(at.0 + len.0).div_ceil(SECTOR)).next().is_some()
+    }
+
+    pub(crate) fn read(&self, at: Bytes, into: &mut [Tag]) {
+        match self.live.at(at.0 / SECTOR) {
+            At::Data(from) => into.copy_from_slice(&self.live.data[from..from + into.len()]),
+            At::Metadata { .. } => panic!("data was read from metadata at {}", at.0),
+        }
+    }
+
+    /// Reads as bytes: metadata as it is, data as its tags over and over.
+    pub(crate) fn read_bytes(&self, at: Bytes, into: &mut [u8]) {
+        for (sector, into) in (at.0 / SECTOR..).zip(into.chunks_mut(SECTOR_LEN)) {
+            match self.live.at(sector) {
+                At::Data(at) => {
+                    let tag = self.live.data[at].to_le_bytes();
+                    into.iter_mut().zip(tag.iter().cycle()).for_each(|(into, byte)| *into = *byte);
+                }
+                At::Metadata { block, within } => match &self.live.blocks[block] {
+                    Some(block) => into.copy_from_slice(&block[within..within + into.len()]),
+                    None => into.fill(0),
+                },
+            }
+        }
+    }
+
+    /// What a flush that begins now will cover.
+    pub(crate) fn mark(&self) -> u64 {
+        self.first + self.cache.len() as u64
+    }
+
+    /// A flush that began at `mark` has completed.
+    pub(crate) fn flushed(&mut self, mark: u64) {
+        let count = mark.saturating_sub(self.first) as usize;
+        for entry in self.cache.drain(..count) {
+            self.stable.apply(&entry, || true);
+        }
+        self.first += count as u64;
+    }
+
+    /// How many writes no flush has covered.
+    pub(crate) fn unflushed(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// The disk as it is after the power has gone, with these writes in flight.
+    pub(crate) fn after_crash(&self, in_flight: impl Iterator<Item = Entry>, rng: &mut Pcg64Mcg) -> Disk {
+        let survival = match rng.random_range(0..10) {
+            0..2 => Survival::All,
+            2..4 => Survival::Nothing,
+            4..8 => Survival::Some,
+            _ => Survival::Sectors,
+        };
+        let mut stable = self.stable.clone();
+        let mut in_flight: Vec<Entry> = in_flight.collect();
+        in_flight.shuffle(rng);
+        // Writes to one sector do not overtake each other, so what survives is a subset.
+        for entry in self.cache.iter().chain(&in_flight) {
+            match survival {
+                Survival::All => stable.apply(entry, || true),
+                Survival::Nothing => {}
+                Survival::Some => match rng.random_range(0..4) {
+                    0 => stable.apply(entry, || true),
+                    1 => stable.apply(entry, || rng.random_bool(0.5)),
+                    _ => {}
+                },
+                Survival::Sectors => stable.apply(entry, || rng.random_bool(0.5)),
+            }
+        }
+        let live = stable.clone();
+        Disk { stable, live, cache: Vec::new(), first: 0, bad: self.bad.clone(), ..*self }
+    }
+}

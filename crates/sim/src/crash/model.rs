@@ -1,0 +1,176 @@
+//! What a correct disk could return.
+//!
+//! Each sector has versions: writes and discards with the time at which they were submitted and the time at which they
+//! were over. A version is *superseded at a time* if some write was over by then that was submitted after the version
+//! was over. A read may return what was not superseded when it was submitted; after a crash, a sector holds what was not
+//! superseded when the last successful flush was submitted.
+
+use std::ops::Range;
+
+use super::disk::Tag;
+
+/// Counts submissions and answers.
+pub(crate) type Time = u32;
+const NEVER: Time = Time::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Version {
+    tag: Tag,
+    from: Time,
+    over: Time,
+    /// It was a write, and it succeeded: it supersedes. Discards and failed writes may have had no effect.
+    counts: bool,
+    /// What was found after a crash: one of several values, but always the same one, and durable.
+    base: bool,
+}
+
+fn superseded(versions: &[Version], version: &Version, at: Time) -> bool {
+    versions.iter().any(|other| other.counts && other.over < at && version.over < other.from)
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    sectors: Vec<Vec<Version>>,
+    now: Time,
+    /// Writes that were over by then are durable.
+    durable: Time,
+    next_tag: Tag,
+    /// First tag and first sector of each write.
+    written: Vec<(Tag, u64)>,
+}
+
+impl Model {
+    pub(crate) fn new(content: impl Iterator<Item = Tag>, first_tag: Tag) -> Model {
+        let base = |tag| vec![Version { tag, from: 0, over: 0, counts: false, base: true }];
+        let sectors: Vec<_> = content.map(base).collect();
+        Model { sectors, now: 1, durable: 0, next_tag: first_tag, written: Vec::new() }
+    }
+
+    pub(crate) fn sectors(&self) -> usize {
+        self.sectors.len()
+    }
+
+    /// Time goes on with every submission and every answer.
+    pub(crate) fn tick(&mut self) -> Time {
+        self.now += 1;
+        self.now
+    }
+
+    /// Tags that were never used, for a write of this range.
+    pub(crate) fn new_tags(&mut self, range: Range<usize>) -> Vec<Tag> {
+        let first = self.next_tag;
+        self.next_tag += range.len() as Tag;
+        self.written.push((first, range.start as u64));
+        (first..self.next_tag).collect()
+    }
+
+    /// A write (or a discard, of zeros) of this range has been submitted. `oldest`: when the oldest read in flight was.
+    pub(crate) fn begin(&mut self, range: Range<usize>, tags: &[Tag], from: Time, oldest: Time) {
+        let horizon = self.durable.min(oldest);
+        for (versions, tag) in self.sectors[range].iter_mut().zip(tags) {
+            if versions.len() > 1 {
+                let all = versions.clone();
+                versions.retain(|version| !superseded(&all, version, horizon));
+            }
+            versions.push(Version { tag: *tag, from, over: NEVER, counts: false, base: false });
+        }
+    }
+
+    /// It has been answered. `counts`: it was a write, and it succeeded.
+    pub(crate) fn end(&mut self, range: Range<usize>, tags: &[Tag], from: Time, counts: bool) {
+        let now = self.now;
+        for (versions, tag) in self.sectors[range].iter_mut().zip(tags) {
+            if let Some(version) = versions.iter_mut().find(|version| version.tag == *tag && version.from == from) {
+                (version.over, version.counts) = (now, counts);
+            }
+        }
+    }
+
+    /// A read that was submitted at `from` has returned this.
+    pub(crate) fn read(&mut self, range: Range<usize>, data: &[Tag], from: Time) -> Result<(), String> {
+        for (sector, tag) in range.zip(data) {
+            let versions = &mut self.sectors[sector];
+            if let [only] = versions[..]
+                && only.tag == *tag
+            {
+                continue;
+            }
+            let allowed = versions.iter().any(|version| version.tag == *tag && !superseded(versions, version, from));
+            if !allowed {
+                return Err(self.complain(sector, *tag, from));
+            }
+            // What was found after a crash is found from now on.
+            let mut same = versions.iter().filter(|version| version.tag == *tag);
+            if same.next().is_some_and(|version| version.base) && same.next().is_none() {
+                versions.retain(|version| !version.base || version.tag == *tag);
+            }
+            // With no write about, what was read is what it is; durably so only once it is flushed.
+            let contended = versions.iter().any(|version| version.over >= from);
+            let settled = versions.iter().all(|version| version.tag == *tag || superseded(versions, version, self.now));
+            if !contended && !settled {
+                versions.push(Version { tag: *tag, from, over: self.now, counts: true, base: false });
+            }
+        }
+        Ok(())
+    }
+
+    /// A flush that was submitted at `from` succeeded.
+    pub(crate) fn flushed(&mut self, from: Time) {
+        self.durable = self.durable.max(from);
+    }
+
+    /// The volume was closed: everything that was answered is durable.
+    pub(crate) fn closed(&mut self) {
+        self.durable = self.tick();
+    }
+
+    /// Whether a sector may hold this after a crash now.
+    pub(crate) fn survives(&self, sector: usize, tag: Tag) -> Result<(), String> {
+        let versions = &self.sectors[sector];
+        let allowed = versions.iter().any(|version| version.tag == tag && !superseded(versions, version, self.durable));
+        if allowed { Ok(()) } else { Err(self.complain(sector, tag, self.durable)) }
+    }
+
+    /// The power went.
+    pub(crate) fn crashed(&mut self) {
+        let durable = self.durable;
+        for versions in &mut self.sectors {
+            if let [only] = &mut versions[..] {
+                *only = Version { tag: only.tag, from: 0, over: 0, counts: false, base: true };
+                continue;
+            }
+            let all = std::mem::take(versions);
+            for version in &all {
+                if !superseded(&all, version, durable) && versions.iter().all(|other| other.tag != version.tag) {
+                    versions.push(Version { tag: version.tag, from: 0, over: 0, counts: false, base: true });
+                }
+            }
+        }
+    }
+
+    /// What a tag is, for the reader.
+    fn name(&self, tag: Tag) -> String {
+        let index = self.written.partition_point(|(first, _)| *first <= tag);
+        match index.checked_sub(1).map(|index| self.written[index]) {
+            _ if tag == 0 => "zeros".to_string(),
+            Some((first, sector)) => format!("{tag} (written to sector {})", sector + u64::from(tag - first)),
+            None => format!("{tag} (on the device before it was formatted)"),
+        }
+    }
+
+    fn complain(&self, sector: usize, found: Tag, at: Time) -> String {
+        let versions = &self.sectors[sector];
+        let mut text = format!("sector {sector} holds {}, but at time {at} could hold only:", self.name(found));
+        for version in versions {
+            let fate = if superseded(versions, version, at) { "superseded" } else { "possible" };
+            let over = if version.over == NEVER { "not over".to_string() } else { format!("over {}", version.over) };
+            let kind = match (version.base, version.counts) {
+                (true, _) => "found after a crash",
+                (false, true) => "written",
+                (false, false) => "discarded, failed or under way",
+            };
+            text += &format!("\n    {} {kind}, from {}, {over}: {fate}", self.name(version.tag), version.from);
+        }
+        text + &format!("\n    (the last flush that succeeded was submitted at {}; now is {})", self.durable, self.now)
+    }
+}

@@ -1,0 +1,37 @@
+//! The fear: after a power loss, a byte that was flushed is gone, or one is there that was never written.
+
+#![allow(clippy::unwrap_used)]
+
+use peryton_sim::crash::{Kind, Options, run, torture};
+
+fn must_pass(seeds: std::ops::Range<u64>, kind: Option<Kind>, least_points: u64) {
+    let result = torture(seeds, &Options { kind, ..Options::default() }, None, 1, |_| {});
+    if let Some((seed, error)) = result.failures.first() {
+        panic!("seed {seed} of {kind:?} fails (make torture SEEDS={seed} shows each step): {error}");
+    }
+    let points = result.outcome.crash_points;
+    assert!(points >= least_points, "only {points} crash points: the test tests nothing");
+}
+
+#[test]
+fn twenty_thousand_power_losses_lose_nothing_that_was_flushed() {
+    must_pass(0..180, None, 20_000);
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in [3, 5] {
+        assert_eq!(run(seed, &Options::default()), run(seed, &Options::default()));
+    }
+}
+
+#[test]
+fn runs_are_not_idle() {
+    for kind in [Kind::Tiering, Kind::Caching, Kind::Partitioned] {
+        let result = torture(1000..1020, &Options { kind: Some(kind), ..Options::default() }, None, 1, |_| {});
+        let done = result.outcome;
+        assert_eq!(result.failures, Vec::new());
+        assert!(done.moves > 50 && done.commits > 50 && done.checkpoints > 5, "{kind:?}: {done:?}");
+        assert!(done.commits_replayed > 100 && done.recoveries_cut_short > 100, "{kind:?}: {done:?}");
+    }
+}
