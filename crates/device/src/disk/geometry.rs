@@ -134,8 +134,11 @@ impl Zone {
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub zones: Vec<Zone>,
-    /// Where each zone's addresses end: what a search walks through.
+    /// Where each zone's addresses end, and for each of equal parts of the address space the zone that it begins in:
+    /// what a search walks through.
     ends: Vec<u64>,
+    zone_index: Vec<u16>,
+    index_shift: u32,
     heads: u64,
     serpentine: bool,
     pub sectors: u64,
@@ -165,6 +168,8 @@ impl Geometry {
         let mut geometry = Geometry {
             zones: Vec::with_capacity(zones.len()),
             ends: Vec::new(),
+            zone_index: Vec::new(),
+            index_shift: 0,
             heads: u64::from(parameters.heads),
             serpentine: parameters.serpentine,
             sectors: 0,
@@ -230,11 +235,27 @@ impl Geometry {
             let found = "no sector".to_owned();
             return Err(BuildError::Range { key: "zones", found, expected: "a geometry that holds data" });
         }
+        geometry.index_zones();
         Ok(geometry)
     }
 
+    fn index_zones(&mut self) {
+        // Four parts to a zone: most of them lie in one zone.
+        let parts = (self.zones.len() * 4) as u64;
+        self.index_shift = (self.sectors / parts).max(1).ilog2();
+        let zone_of = |part: u64| self.ends.partition_point(|&end| end <= part << self.index_shift) as u16;
+        self.zone_index = (0..=(self.sectors - 1) >> self.index_shift).map(zone_of).collect();
+    }
+
+    /// The zone of a sector; one past the last zone for what lies past the end.
+    #[inline]
     pub fn zone_of(&self, sector: u64) -> usize {
-        self.ends.partition_point(|&end| end <= sector)
+        let Some(&first) = self.zone_index.get((sector >> self.index_shift) as usize) else { return self.zones.len() };
+        let mut zone = usize::from(first);
+        while self.ends.get(zone).is_some_and(|&end| end <= sector) {
+            zone += 1;
+        }
+        zone
     }
 
     pub fn locate(&self, sector: u64) -> Place {

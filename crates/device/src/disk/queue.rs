@@ -20,7 +20,8 @@ struct Waiting {
     io: Io,
     arrived: u64,
     sector: u64,
-    place: Place,
+    /// Where that is, once there is a choice.
+    place: Option<Place>,
 }
 
 /// At most `depth` commands are visible to the scheduler; the rest wait outside in their order of arrival.
@@ -81,42 +82,60 @@ impl CommandQueue {
 }
 
 impl Disk {
+    /// Takes a command in. One that finds the disk with nothing else to do is served at once: there is no choice to wait
+    /// for.
     pub(super) fn enqueue(&mut self, now: u64, tag: Tag, io: Io) {
         self.serve_until(now);
         let ready = self.wake(now);
-        let geometry = &self.mechanics.geometry;
-        let sector = (io.at.0 >> self.sector_shift).min(geometry.sectors - 1);
-        let place = geometry.locate(sector);
+        let sector = (io.at.0 >> self.sector_shift).min(self.mechanics.geometry.sectors - 1);
         let Some(queue) = &mut self.queue else { return };
         queue.sleep_wanted = false;
         queue.next = queue.next.max(ready);
-        queue.add(Waiting { tag, io, arrived: now, sector, place });
+        if queue.is_idle() && queue.next <= now {
+            self.serve(now, tag, now, io);
+        } else {
+            queue.add(Waiting { tag, io, arrived: now, sector, place: None });
+        }
+    }
+
+    /// Serves a command from `at` on; when it is answered.
+    fn serve(&mut self, at: u64, tag: Tag, arrived: u64, io: Io) -> u64 {
+        let before = self.free;
+        let answered = self.execute(at, at - arrived, io);
+        self.account.busy(arrived, answered);
+        let mechanical = self.free > before && io.op == Op::Read;
+        let next = if mechanical { self.free.min(answered) } else { answered };
+        if let Some(queue) = &mut self.queue {
+            queue.next = next.max(at);
+            queue.done.push(Reverse((answered, tag.0)));
+        }
+        answered
     }
 
     /// Takes up commands until `now`.
     pub(super) fn serve_until(&mut self, now: u64) {
-        while let Some(queue) = &self.queue
+        while let Some(queue) = &mut self.queue
             && !queue.visible.is_empty()
         {
             let at = queue.next.max(queue.visible[0].arrived);
             if at > now {
                 break;
             }
-            let chosen = self.choose(at);
+            if queue.scheduler == Scheduler::Sptf && queue.visible.len() > 1 {
+                let geometry = &self.mechanics.geometry;
+                for waiting in &mut queue.visible {
+                    waiting.place.get_or_insert_with(|| geometry.locate(waiting.sector));
+                }
+            }
+            let chosen = if queue.visible.len() == 1 { 0 } else { self.choose(at) };
             let Some(queue) = &mut self.queue else { break };
             // Their order of arrival is kept: a flush, and fairness among equals, rely on it.
             let waiting = queue.visible.remove(chosen);
             if let Some(outside) = queue.outside.pop_front() {
                 queue.visible.push(outside);
             }
-            let before = self.free;
-            let answered = self.execute(at, at - waiting.arrived, waiting.io);
-            self.account.busy(waiting.arrived, answered);
-            let mechanical = self.free > before && waiting.io.op == Op::Read;
-            let next = if mechanical { self.free.min(answered) } else { answered };
+            let answered = self.serve(at, waiting.tag, waiting.arrived, waiting.io);
             let Some(queue) = &mut self.queue else { break };
-            queue.next = next.max(at);
-            queue.done.push(Reverse((answered, waiting.tag.0)));
             if queue.sleep_wanted && queue.visible.is_empty() {
                 queue.sleep_wanted = false;
                 self.sleep(answered);
@@ -133,7 +152,10 @@ impl Disk {
         match &self.write_cache {
             Some(cache) if write && cache.fits(count, free) => 0,
             _ if !write && self.is_at_hand(waiting.sector) => 0,
-            _ => self.mechanics.positioning(free, &waiting.place, write),
+            _ => {
+                let place = waiting.place.as_ref().expect("every candidate has been located");
+                self.mechanics.positioning(free, place, write)
+            }
         }
     }
 

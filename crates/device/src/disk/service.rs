@@ -241,7 +241,11 @@ impl Disk {
         let Some(cache) = &mut self.write_cache else { return };
         let next = match key {
             Some(key) => cache.remove(key),
-            None => cache.next(arm, |sector| mechanics.positioning(free, &mechanics.geometry.locate(sector), true)),
+            None => cache.next(
+                arm,
+                |sector| mechanics.geometry.locate(sector),
+                |place| mechanics.positioning(free, place, true),
+            ),
         };
         let Some(dirty) = next else { return };
         let span = Span { first: dirty.first, count: dirty.count, write: true };

@@ -1,8 +1,6 @@
 //! Data that was reported written and waits in the buffer for the mechanics.
 
-use std::collections::BTreeMap;
-
-use super::parameters::Scheduler;
+use super::{geometry::Place, parameters::Scheduler};
 
 /// Candidates that shortest-positioning-time-first looks at in each direction from the arm.
 const CANDIDATES: usize = 8;
@@ -21,6 +19,8 @@ pub(super) struct Dirty {
     pub data: u64,
     /// Order of arrival.
     order: u64,
+    /// Where `first` is, once the scheduler has asked.
+    place: Option<Place>,
 }
 
 impl Dirty {
@@ -29,10 +29,72 @@ impl Dirty {
     }
 }
 
+/// Ranges by first sector; none overlap. A list of a few thousand at most that is searched far more often than it
+/// changes, so what moves when it does is only the order.
+#[derive(Clone, Debug, Default)]
+struct Ranges {
+    /// First sector and row.
+    order: Vec<(u64, u32)>,
+    rows: Vec<Dirty>,
+    free: Vec<u32>,
+}
+
+impl Ranges {
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// How many ranges begin before the sector.
+    fn before(&self, sector: u64) -> usize {
+        self.order.partition_point(|&(first, _)| first < sector)
+    }
+
+    fn get(&self, index: usize) -> Option<&Dirty> {
+        self.order.get(index).map(|&(_, row)| &self.rows[row as usize])
+    }
+
+    /// The last range that begins before the sector.
+    fn last_before(&self, sector: u64) -> Option<&Dirty> {
+        self.get(self.before(sector).checked_sub(1)?)
+    }
+
+    fn insert(&mut self, dirty: Dirty) {
+        let row = match self.free.pop() {
+            Some(row) => {
+                self.rows[row as usize] = dirty;
+                row
+            }
+            None => {
+                self.rows.push(dirty);
+                self.rows.len() as u32 - 1
+            }
+        };
+        self.order.insert(self.before(dirty.first), (dirty.first, row));
+    }
+
+    fn remove(&mut self, first: u64) -> Option<Dirty> {
+        let index = self.before(first);
+        let &(found, row) = self.order.get(index)?;
+        if found != first {
+            return None;
+        }
+        self.order.remove(index);
+        self.free.push(row);
+        Some(self.rows[row as usize])
+    }
+
+    fn oldest(&self) -> Option<&Dirty> {
+        self.order.iter().map(|&(_, row)| &self.rows[row as usize]).min_by_key(|dirty| dirty.order)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct WriteCache {
-    /// By first sector; ranges do not overlap.
-    ranges: BTreeMap<u64, Dirty>,
+    ranges: Ranges,
     sectors: u64,
     /// What the mechanics are writing, and until when it holds its memory.
     leaving: (u64, u64, u64),
@@ -47,7 +109,7 @@ pub(super) struct WriteCache {
 impl WriteCache {
     pub fn new(limit: u64, max_ranges: u32, policy: Scheduler) -> WriteCache {
         WriteCache {
-            ranges: BTreeMap::new(),
+            ranges: Ranges::default(),
             sectors: 0,
             leaving: (0, 0, 0),
             limit,
@@ -72,19 +134,19 @@ impl WriteCache {
 
     /// Whether the sectors are all here.
     pub fn holds(&self, first: u64, count: u64) -> bool {
-        self.ranges.range(..=first).next_back().is_some_and(|(_, dirty)| first + count <= dirty.end())
+        self.ranges.last_before(first + 1).is_some_and(|dirty| first + count <= dirty.end())
     }
 
     /// Whether a range that waits, or the one on its way out, ends where this one begins.
     pub fn continues(&self, first: u64) -> bool {
         self.leaving.0 + self.leaving.1 == first && self.leaving.1 > 0
-            || self.ranges.range(..first).next_back().is_some_and(|(_, dirty)| dirty.end() == first)
+            || self.ranges.last_before(first).is_some_and(|dirty| dirty.end() == first)
     }
 
     /// A range that overlaps the sectors.
     pub fn overlap(&self, first: u64, count: u64) -> Option<u64> {
-        let (&key, dirty) = self.ranges.range(..first + count).next_back()?;
-        (dirty.end() > first).then_some(key)
+        let dirty = self.ranges.last_before(first + count)?;
+        (dirty.end() > first).then_some(dirty.first)
     }
 
     /// Takes the sectors in, over whatever older data of theirs waits here.
@@ -92,23 +154,23 @@ impl WriteCache {
         if self.holds(first, count) {
             return;
         }
-        let mut merged = Dirty { first, count, ready, data, order: self.orders };
+        let mut merged = Dirty { first, count, ready, data, order: self.orders, place: None };
         self.orders += 1;
         while let Some(key) = self.overlap(merged.first, merged.count) {
             self.merge(key, &mut merged);
         }
-        let before = self.ranges.range(..merged.first).next_back().map(|(&key, dirty)| (key, dirty.end()));
+        let before = self.ranges.last_before(merged.first).map(|dirty| (dirty.first, dirty.end()));
         if let Some((key, end)) = before
             && end == merged.first
         {
             self.merge(key, &mut merged);
         }
         self.sectors += merged.count;
-        self.ranges.insert(merged.first, merged);
+        self.ranges.insert(merged);
     }
 
     fn merge(&mut self, key: u64, into: &mut Dirty) {
-        let old = self.ranges.remove(&key).expect("the key was just found");
+        let old = self.ranges.remove(key).expect("the key was just found");
         self.sectors -= old.count;
         let end = into.end().max(old.end());
         // Writing can begin when the first sectors are there; the others arrive while the arm moves.
@@ -123,27 +185,38 @@ impl WriteCache {
     pub fn earliest(&self) -> Option<u64> {
         // Ranges become ready in their order of arrival; all but the last few of them long ago.
         match self.policy {
-            Scheduler::Fcfs => self.oldest().map(|dirty| dirty.ready),
-            _ => self.ranges.values().next().map(|dirty| dirty.ready),
+            Scheduler::Fcfs => self.ranges.oldest().map(|dirty| dirty.ready),
+            _ => self.ranges.get(0).map(|dirty| dirty.ready),
         }
     }
 
-    fn oldest(&self) -> Option<&Dirty> {
-        self.ranges.values().min_by_key(|dirty| dirty.order)
-    }
-
-    /// Takes the next range out, by the policy; `positioning` is asked for shortest-positioning-time-first.
-    pub fn next(&mut self, arm: u64, positioning: impl Fn(u64) -> u64) -> Option<Dirty> {
+    /// Takes the next range out, by the policy; shortest-positioning-time-first asks where a sector is and how long it
+    /// takes to get there.
+    pub fn next(
+        &mut self,
+        arm: u64,
+        locate: impl Fn(u64) -> Place,
+        positioning: impl Fn(&Place) -> u64,
+    ) -> Option<Dirty> {
         let key = match self.policy {
-            Scheduler::Fcfs => self.oldest()?.first,
+            Scheduler::Fcfs => self.ranges.oldest()?.first,
             Scheduler::Elevator => {
-                let above = self.ranges.range(self.sweep..).next();
-                *above.or_else(|| self.ranges.iter().next())?.0
+                let above = self.ranges.get(self.ranges.before(self.sweep));
+                above.or_else(|| self.ranges.get(0))?.first
             }
             Scheduler::Sptf => {
-                let above = self.ranges.range(arm..).take(CANDIDATES);
-                let below = self.ranges.range(..arm).rev().take(CANDIDATES);
-                *above.chain(below).map(|(key, _)| key).min_by_key(|&&key| (positioning(key), key))?
+                let at = self.ranges.before(arm);
+                let near = at.saturating_sub(CANDIDATES)..(at + CANDIDATES).min(self.ranges.len());
+                let (mut best, mut key) = (u64::MAX, None);
+                // Rising addresses: among equals the lowest.
+                for &(first, row) in &self.ranges.order[near] {
+                    let place = self.ranges.rows[row as usize].place.get_or_insert_with(|| locate(first));
+                    let time = positioning(place);
+                    if time < best || key.is_none() {
+                        (best, key) = (time, Some(first));
+                    }
+                }
+                key?
             }
         };
         self.remove(key)
@@ -151,11 +224,11 @@ impl WriteCache {
 
     /// Takes this range out, or its start: memory comes free piece by piece while a long range is being written.
     pub fn remove(&mut self, key: u64) -> Option<Dirty> {
-        let mut dirty = self.ranges.remove(&key)?;
+        let mut dirty = self.ranges.remove(key)?;
         let piece = (self.limit / PIECES).max(1);
         if dirty.count > piece {
-            let rest = Dirty { first: dirty.first + piece, count: dirty.count - piece, ..dirty };
-            self.ranges.insert(rest.first, rest);
+            let rest = Dirty { first: dirty.first + piece, count: dirty.count - piece, place: None, ..dirty };
+            self.ranges.insert(rest);
             dirty.count = piece;
         }
         self.sectors -= dirty.count;
@@ -173,6 +246,10 @@ impl WriteCache {
 mod tests {
     use super::*;
 
+    fn next(cache: &mut WriteCache) -> Option<Dirty> {
+        cache.next(0, |_| unreachable!("only asked for by SPTF"), |_| 0)
+    }
+
     #[test]
     fn overlapping_and_adjoining_writes_become_one_range() {
         let mut cache = WriteCache::new(1000, 10, Scheduler::Elevator);
@@ -181,7 +258,7 @@ mod tests {
         cache.insert(5, 8, 2, 2);
         assert!(cache.holds(5, 20) && !cache.holds(5, 21));
         assert_eq!(cache.sectors, 20);
-        let dirty = cache.next(0, |_| 0).unwrap();
+        let dirty = next(&mut cache).unwrap();
         assert_eq!((dirty.first, dirty.count), (5, 20));
         assert!(cache.is_empty() && cache.sectors == 0);
     }
@@ -192,9 +269,9 @@ mod tests {
         for first in [500, 100, 300] {
             cache.insert(first, 10, 0, 0);
         }
-        let mut order = vec![cache.next(0, |_| 0).unwrap().first];
+        let mut order = vec![next(&mut cache).unwrap().first];
         cache.insert(50, 10, 0, 0);
-        order.extend(std::iter::from_fn(|| cache.next(0, |_| 0).map(|dirty| dirty.first)));
+        order.extend(std::iter::from_fn(|| next(&mut cache).map(|dirty| dirty.first)));
         assert_eq!(order, [100, 300, 500, 50]);
     }
 
@@ -203,11 +280,11 @@ mod tests {
         let mut cache = WriteCache::new(800, 10, Scheduler::Fcfs);
         cache.insert(0, 150, 0, 0);
         assert!(cache.fits(650, 0) && !cache.fits(651, 0));
-        let dirty = cache.next(0, |_| 0).unwrap();
+        let dirty = next(&mut cache).unwrap();
         assert_eq!(dirty.count, 100, "a long range leaves in pieces");
         cache.leaves(&dirty, 50);
         assert!(!cache.fits(651, 49) && cache.fits(651, 50));
-        let rest = cache.next(0, |_| 0).unwrap();
+        let rest = next(&mut cache).unwrap();
         assert_eq!((rest.first, rest.count), (100, 50));
         cache.leaves(&rest, 60);
         assert!(cache.fits(10_000, 60), "a request larger than the cache must not wait for ever");

@@ -30,6 +30,7 @@ impl Operations for Untimed {
 /// What each die is doing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Die {
+    channel: u32,
     /// When the programs, erases and moves that are booked will have ended. Reads of the host go before them.
     free: u64,
     /// When the last read of the host will have left the page register.
@@ -38,12 +39,26 @@ struct Die {
     erase: (u64, u64),
 }
 
+/// What it takes to move so many units of a stripe.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    /// Over the channel, ns.
+    transfer: u64,
+    /// To sense the pages and move them, joules.
+    read_j: f64,
+    /// To move them and program their pages, joules.
+    program_j: f64,
+    /// Units of the pages that they begin.
+    whole_pages: u32,
+}
+
 /// Dies and channels: when is each free, and what did it cost.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
     dies: Vec<Die>,
     channels: Vec<Timeline>,
-    geometry: Geometry,
+    /// By the number of units.
+    costs: Vec<Cost>,
     read: u64,
     program: u64,
     erase: u64,
@@ -53,11 +68,8 @@ pub(super) struct Array {
     codeword: u64,
     ns_per_byte: f64,
     byte_transfer_j: f64,
-    unit_transfer: f64,
     read_j: f64,
-    program_j: f64,
     erase_j: f64,
-    unit_transfer_j: f64,
     /// The device's clock: nothing will be asked for before it.
     pub now: u64,
     /// When the data of the current command are in the controller.
@@ -76,10 +88,21 @@ impl Array {
         let planes = f64::from(p.planes);
         let unit_transfer = geometry.unit as f64 * 1e3 / p.channel_mb_per_s;
         let unit_transfer_j = p.transfer_uj_per_kib * 1e-6 * geometry.unit as f64 / 1024.0;
+        let (read_j, program_j) = (p.read_uj * 1e-6, p.program_uj * 1e-6);
+        let cost = |units: u32| {
+            // Pages of one plane that hold so many units.
+            let pages = (u64::from(units) * geometry.unit).div_ceil(p.page.0) as f64;
+            Cost {
+                transfer: (unit_transfer * f64::from(units)) as u64,
+                read_j: read_j * pages + unit_transfer_j * f64::from(units),
+                program_j: program_j * pages + unit_transfer_j * f64::from(units),
+                whole_pages: units.next_multiple_of(geometry.page_units),
+            }
+        };
         Array {
-            dies: vec![Die::default(); geometry.dies as usize],
+            dies: (0..geometry.dies).map(|die| Die { channel: die % geometry.channels, ..Die::default() }).collect(),
             channels: vec![Timeline::default(); geometry.channels as usize],
-            geometry,
+            costs: (0..=geometry.stripe_units.next_multiple_of(geometry.page_units)).map(cost).collect(),
             read: p.read.0,
             program: p.program.0,
             erase: (p.erase.0 as f64 * geometry.block_scale).round() as u64,
@@ -88,23 +111,14 @@ impl Array {
             codeword: p.page.0.min(CODEWORD),
             ns_per_byte: 1e3 / p.channel_mb_per_s,
             byte_transfer_j: p.transfer_uj_per_kib * 1e-6 / 1024.0,
-            unit_transfer,
-            read_j: p.read_uj * 1e-6,
-            program_j: p.program_uj * 1e-6,
+            read_j,
             erase_j: p.erase_uj * 1e-6 * planes * geometry.block_scale,
-            unit_transfer_j,
             now: 0,
             ready: 0,
             spent_j: 0.0,
             programmed_units: 0,
             erases: 0,
         }
-    }
-
-    #[inline]
-    fn channel(&mut self, die: u32) -> &mut Timeline {
-        let channel = die % self.geometry.channels;
-        &mut self.channels[channel as usize]
     }
 
     /// Reads `bytes` of one stripe for the host from `at` on; returns when they are in the controller.
@@ -117,11 +131,10 @@ impl Array {
         }
         let sensed = start + self.read;
         // Pages are checked in codewords, of which parts are not transferred.
-        let bytes = bytes.next_multiple_of(self.codeword);
+        let bytes = (bytes + self.codeword - 1) & !(self.codeword - 1);
         let transfer = (self.ns_per_byte * bytes as f64) as u64;
-        let now = self.now;
-        let end = self.channel(die).reserve(now, sensed, transfer);
-        let pages = bytes.div_ceil(self.page);
+        let end = self.channels[state.channel as usize].reserve(self.now, sensed, transfer);
+        let pages = (bytes + self.page - 1) >> self.page.trailing_zeros();
         self.spent_j += self.read_j * pages as f64 + self.byte_transfer_j * bytes as f64;
         let die = &mut self.dies[die as usize];
         die.read_free = end;
@@ -131,18 +144,15 @@ impl Array {
         end
     }
 
-    /// Pages of one plane that hold so many units.
-    #[inline]
-    fn pages(&self, units: u32) -> f64 {
-        (u64::from(units) * self.geometry.unit).div_ceil(self.page) as f64
-    }
-
     /// What is left of the operation that the die is busy with: reads go before the ones that have not begun.
     fn residual(&self, die: &Die, at: u64) -> u64 {
         if (die.erase.0..die.erase.1).contains(&at) {
             return die.erase.1 - at;
         }
         let backlog = die.free - at;
+        if backlog < self.program {
+            return backlog;
+        }
         match backlog.checked_rem(self.program) {
             Some(0) => self.program,
             Some(rest) => rest,
@@ -150,19 +160,20 @@ impl Array {
         }
     }
 
+    #[inline]
     fn program_stripe(&mut self, die: u32, units: u32, ready: u64) -> u64 {
-        let units = units.next_multiple_of(self.geometry.page_units);
-        let pages = self.pages(units);
-        let state = self.dies[die as usize];
-        let free = state.free.max(state.read_free);
+        let units = self.costs[units as usize].whole_pages;
+        let cost = self.costs[units as usize];
+        let die = &mut self.dies[die as usize];
+        let free = die.free.max(die.read_free);
         // The page register is double: the next stripe comes in while this one is programmed.
         let register = free.saturating_sub(self.program);
-        let (now, transfer) = (self.now, (self.unit_transfer * f64::from(units)) as u64);
-        let loaded = self.channel(die).reserve(now, ready.max(register).max(now), transfer);
+        let channel = &mut self.channels[die.channel as usize];
+        let loaded = channel.reserve(self.now, ready.max(register).max(self.now), cost.transfer);
         let end = loaded.max(free) + self.program;
-        self.dies[die as usize].free = end;
+        die.free = end;
         self.programmed_units += u64::from(units);
-        self.spent_j += self.program_j * pages + self.unit_transfer_j * f64::from(units);
+        self.spent_j += cost.program_j;
         end
     }
 
@@ -188,14 +199,12 @@ impl Operations for Array {
 
     #[inline]
     fn fetch(&mut self, die: u32, units: u32) {
-        let state = self.dies[die as usize];
-        let sensed = state.free.max(state.read_free).max(self.now) + self.read;
-        let transfer = (self.unit_transfer * f64::from(units)) as u64;
-        let now = self.now;
+        let cost = self.costs[units as usize];
+        let die = &mut self.dies[die as usize];
+        let sensed = die.free.max(die.read_free).max(self.now) + self.read;
         // The controller checks and corrects every page, so moved data cross the channel twice.
-        let end = self.channel(die).reserve(now, sensed, transfer);
-        self.dies[die as usize].free = end;
-        self.spent_j += self.read_j * self.pages(units) + self.unit_transfer_j * f64::from(units);
+        die.free = self.channels[die.channel as usize].reserve(self.now, sensed, cost.transfer);
+        self.spent_j += cost.read_j;
     }
 
     #[inline]

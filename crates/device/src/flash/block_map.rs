@@ -145,7 +145,7 @@ impl BlockMap {
 
     fn invalidate(&mut self, slot: u32) {
         self.valid[slot as usize / 64] &= !(1 << (slot % 64));
-        self.blocks.remove_valid(slot / self.g.block_units);
+        self.blocks.remove_valid(self.g.block_of(slot), 1);
     }
 
     pub fn discard(&mut self, unit: u32) {

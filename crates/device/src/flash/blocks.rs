@@ -47,8 +47,8 @@ impl Blocks {
         self.valid[block as usize] += 1;
     }
     #[inline]
-    pub fn remove_valid(&mut self, block: u32) {
-        self.valid[block as usize] -= 1;
+    pub fn remove_valid(&mut self, block: u32, count: u32) {
+        self.valid[block as usize] -= count;
     }
     pub fn erase_count(&self, block: u32) -> u32 {
         self.erased[block as usize]

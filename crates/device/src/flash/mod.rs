@@ -4,6 +4,7 @@ mod array;
 mod block_map;
 mod blocks;
 mod buffer;
+mod divisor;
 mod ideal;
 mod layer;
 mod open_stripe;
@@ -142,8 +143,8 @@ impl Flash {
         let mut at = from;
         let mut end = begin;
         while at < to {
-            let first = (at / unit) as u32;
-            let (source, units) = self.run_of(first, ((to - 1) / unit) as u32 + 1 - first);
+            let first = self.geometry.unit_of(at) as u32;
+            let (source, units) = self.run_of(first, self.geometry.unit_of(to - 1) as u32 + 1 - first);
             let until = ((u64::from(first) + u64::from(units)) * unit).min(to);
             let ready = match source {
                 Some(die) => self.array.read(die, until - at, begin),
@@ -160,10 +161,10 @@ impl Flash {
     /// How many of the units from `first` on come out of the flash (of which die) with one access, or need none.
     #[inline]
     fn run_of(&self, first: u32, most: u32) -> (Option<u32>, u32) {
-        let stripe = self.layer.locate(first).map(|slot| slot / self.geometry.stripe_units);
+        let stripe = self.layer.locate(first).map(|slot| self.geometry.stripe_of(slot));
         let mut units = 1;
         while units < most
-            && self.layer.locate(first + units).map(|slot| slot / self.geometry.stripe_units) == stripe
+            && self.layer.locate(first + units).map(|slot| self.geometry.stripe_of(slot)) == stripe
             && (stripe.is_some() || units < self.geometry.stripe_units)
         {
             units += 1;
@@ -177,9 +178,9 @@ impl Flash {
         let mut at = from;
         let mut end = begin;
         while at < to {
-            let first = (at / unit) as u32;
+            let first = self.geometry.unit_of(at) as u32;
             let until = ((u64::from(first) + u64::from(self.geometry.stripe_units)) * unit).min(to);
-            let units = ((until - 1) / unit) as u32 + 1 - first;
+            let units = self.geometry.unit_of(until - 1) as u32 + 1 - first;
             let room = self.buffer.as_mut().map_or(begin, |buffer| buffer.take(units, begin));
             let transfer = ((until - at) as f64 * self.write_ns_per_byte) as u64;
             let arrived = self.to_device.reserve(self.array.now, room, transfer);
@@ -203,7 +204,7 @@ impl Flash {
     #[inline]
     fn merge_edges(&mut self, from: u64, to: u64, begin: u64) -> u64 {
         let unit = self.geometry.unit;
-        if from.is_multiple_of(unit) && to.is_multiple_of(unit) {
+        if (from | to) & (unit - 1) == 0 {
             return begin;
         }
         let head = (!from.is_multiple_of(unit)).then_some(from / unit);

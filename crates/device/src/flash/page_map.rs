@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
@@ -33,8 +35,6 @@ struct Victim {
     gain: u64,
     /// Work owed: grows with what the host writes, so that the block is empty before its space is needed.
     debt: u64,
-    /// The stripe that was fetched last, counted from the start of the block.
-    fetched: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ impl PageMap {
     /// The die of a slot.
     #[inline]
     pub fn die_of(&self, slot: u32) -> u32 {
-        slot / (self.g.block_units * self.g.blocks_per_die)
+        self.g.die_of_block(self.g.block_of(slot))
     }
 
     /// Whether the slot is in the stripe that is still being filled in the buffer.
@@ -146,26 +146,27 @@ impl PageMap {
         die.host.next += 1;
         die.host.pending += 1;
         die.valid += 1;
-        let stripe_full = die.host.next.is_multiple_of(self.g.stripe_units);
-        self.place(unit, slot);
+        let stripe_full = self.g.begins_stripe(die.host.next);
+        let block = die.host.block;
+        self.place(unit, slot, block);
         stripe_full.then(|| self.end_stripe(flash))
     }
 
     #[inline]
-    fn place(&mut self, unit: u32, slot: u32) {
+    fn place(&mut self, unit: u32, slot: u32, block: u32) {
         self.slot_of[unit as usize] = slot + 1;
         self.unit_in[slot as usize] = unit;
         self.valid[slot as usize / 64] |= 1 << (slot % 64);
-        self.blocks.add_valid(slot / self.g.block_units);
+        self.blocks.add_valid(block);
     }
 
     #[inline]
     fn invalidate(&mut self, slot: u32) {
         debug_assert!(self.valid[slot as usize / 64] >> (slot % 64) & 1 == 1, "slot {slot} was valid");
         self.valid[slot as usize / 64] &= !(1 << (slot % 64));
-        let block = slot / self.g.block_units;
-        self.blocks.remove_valid(block);
-        self.dies[(block / self.g.blocks_per_die) as usize].valid -= 1;
+        let block = self.g.block_of(slot);
+        self.blocks.remove_valid(block, 1);
+        self.dies[self.g.die_of_block(block) as usize].valid -= 1;
     }
 
     /// The unit is no longer needed.
@@ -200,7 +201,7 @@ impl PageMap {
     fn begin_stripe(&mut self, flash: &mut impl Operations) {
         self.clock = self.clock.wrapping_add(1);
         let begun = &self.dies[self.current as usize].host;
-        if !begun.next.is_multiple_of(self.g.stripe_units) {
+        if !self.g.begins_stripe(begun.next) {
             return; // a flush ended within this stripe: its other pages are next
         }
         let room = (self.g.blocks_per_die - 2) * self.g.block_units - self.g.stripe_units;
@@ -281,7 +282,7 @@ impl PageMap {
         self.blocks.set_state(block, State::Victim);
         let cost = u64::from(self.blocks.valid(block));
         let gain = u64::from(self.g.block_units) - cost;
-        Some(Victim { block, cursor: 0, cost, gain, debt: 0, fetched: NONE })
+        Some(Victim { block, cursor: 0, cost, gain, debt: 0 })
     }
 
     /// Moves up to `moves` valid units of the victim of a die, erases it when none are left, and returns the moves
@@ -289,28 +290,19 @@ impl PageMap {
     fn move_valid(&mut self, at: u32, mut moves: u64, flash: &mut impl Operations) -> u64 {
         let Some(mut victim) = self.dies[at as usize].victim else { return moves };
         let base = victim.block * self.g.block_units;
-        let mut fetched_units = 0;
-        while moves > 0 && self.blocks.valid(victim.block) > 0 {
-            let slot = self.next_valid(base + victim.cursor);
-            let offset = slot - base;
-            debug_assert!(offset < self.g.block_units, "the count of valid slots promised one more");
-            let stripe = offset / self.g.stripe_units;
-            if stripe != victim.fetched {
-                if fetched_units > 0 {
-                    flash.fetch(at, fetched_units);
-                    fetched_units = 0;
-                }
-                victim.fetched = stripe;
-            }
-            fetched_units += 1;
-            self.move_slot(at, slot, flash);
-            victim.cursor = offset + 1;
-            moves -= 1;
+        let mut left = self.blocks.valid(victim.block);
+        while moves > 0 && left > 0 {
+            let first = self.next_valid(base + victim.cursor);
+            debug_assert!(first < base + self.g.block_units, "the count of valid slots promised one more");
+            let end = base + (self.g.stripe_of(first - base) + 1) * self.g.stripe_units;
+            let most = u64::from(left).min(moves) as u32;
+            let (moved, next) = self.move_stripe(at, victim.block, first..end, most, flash);
+            flash.fetch(at, moved);
+            victim.cursor = next - base;
+            moves -= u64::from(moved);
+            left -= moved;
         }
-        if fetched_units > 0 {
-            flash.fetch(at, fetched_units);
-        }
-        if self.blocks.valid(victim.block) > 0 {
+        if left > 0 {
             self.dies[at as usize].victim = Some(victim);
             return 0;
         }
@@ -322,6 +314,7 @@ impl PageMap {
         moves
     }
 
+    /// The first valid slot from this one on; there is one.
     #[inline]
     fn next_valid(&self, from: u32) -> u32 {
         let mut word = from as usize / 64;
@@ -333,27 +326,54 @@ impl PageMap {
         (word * 64) as u32 + bits.trailing_zeros()
     }
 
-    #[inline]
-    fn move_slot(&mut self, at: u32, slot: u32, flash: &mut impl Operations) {
-        if self.dies[at as usize].moved.next == self.g.block_units {
-            let worn = self.wear_gap != u32::MAX && self.blocks.is_cold(slot / self.g.block_units);
-            let block = self.take_free(at, worn);
-            self.dies[at as usize].moved = Stream { block, next: 0, pending: 0 };
-        }
-        let moved = &mut self.dies[at as usize].moved;
-        let target = moved.block * self.g.block_units + moved.next;
-        moved.next += 1;
-        let (next, block) = (moved.next, moved.block);
-        self.valid[slot as usize / 64] &= !(1 << (slot % 64));
-        self.blocks.remove_valid(slot / self.g.block_units);
-        let unit = self.unit_in[slot as usize];
-        self.place(unit, target);
-        if next.is_multiple_of(self.g.stripe_units) {
-            if next == self.g.block_units {
-                self.blocks.close(block, self.clock);
+    /// Moves up to `most` of the valid units in these slots of a stripe; how many, and the slot behind the last.
+    fn move_stripe(
+        &mut self,
+        at: u32,
+        victim: u32,
+        slots: Range<u32>,
+        most: u32,
+        flash: &mut impl Operations,
+    ) -> (u32, u32) {
+        let mut to = self.dies[at as usize].moved;
+        let mut moved = 0;
+        let mut from = slots.start;
+        while from < slots.end && moved < most {
+            let (word, shift) = (from as usize / 64, from % 64);
+            let here = (64 - shift).min(slots.end - from);
+            let mut bits = self.valid[word] & (u64::MAX >> (64 - here) << shift);
+            from += here;
+            let mut gone = 0;
+            while bits != 0 && moved < most {
+                let slot = (word * 64) as u32 + bits.trailing_zeros();
+                gone |= bits & bits.wrapping_neg();
+                bits &= bits - 1;
+                moved += 1;
+                if to.next == self.g.block_units {
+                    let worn = self.wear_gap != u32::MAX && self.blocks.is_cold(victim);
+                    to = Stream { block: self.take_free(at, worn), next: 0, pending: 0 };
+                }
+                let target = to.block * self.g.block_units + to.next;
+                to.next += 1;
+                to.pending += 1;
+                let unit = self.unit_in[slot as usize];
+                self.place(unit, target, to.block);
+                if to.pending == self.g.stripe_units {
+                    to.pending = 0;
+                    if to.next == self.g.block_units {
+                        self.blocks.close(to.block, self.clock);
+                    }
+                    flash.program_moved(at, self.g.stripe_units);
+                }
+                if moved == most {
+                    from = slot + 1;
+                }
             }
-            flash.program_moved(at, self.g.stripe_units);
+            self.valid[word] &= !gone;
         }
+        self.blocks.remove_valid(victim, moved);
+        self.dies[at as usize].moved = to;
+        (moved, from)
     }
 
     /// How many blocks of a die a device in steady state fills with this many live units: all but those that cleaning
@@ -370,7 +390,7 @@ impl PageMap {
         for offset in 0..self.g.block_units {
             if left > 0 && random.random_range(0..self.g.block_units - offset) < left {
                 left -= 1;
-                self.place(unit(), base + offset);
+                self.place(unit(), base + offset, block);
             }
         }
         self.dies[at as usize].valid += valid;

@@ -1,6 +1,7 @@
 use peryton_units::{Bytes, Nanos};
 use serde::Deserialize;
 
+use super::divisor::Divisor;
 use crate::BuildError;
 
 /// How logical addresses find their flash.
@@ -186,6 +187,9 @@ pub(super) struct Geometry {
     /// Units of one block (of all planes of a die).
     pub block_units: u32,
     pub blocks_per_die: u32,
+    per_stripe: Divisor,
+    per_block: Divisor,
+    per_die: Divisor,
     /// Blocks of a slice are this share of a real block.
     pub block_scale: f64,
 }
@@ -196,6 +200,29 @@ impl Geometry {
     }
     pub fn slots(&self) -> u32 {
         self.blocks() * self.block_units
+    }
+    /// The mapping unit that holds this byte.
+    #[inline]
+    pub fn unit_of(&self, at: u64) -> u64 {
+        at >> self.unit.trailing_zeros()
+    }
+    #[inline]
+    pub fn stripe_of(&self, slot: u32) -> u32 {
+        self.per_stripe.quotient(slot)
+    }
+    /// Whether a stripe begins with this slot.
+    #[inline]
+    pub fn begins_stripe(&self, slot: u32) -> bool {
+        self.per_stripe.divides(slot)
+    }
+    #[inline]
+    pub fn block_of(&self, slot: u32) -> u32 {
+        self.per_block.quotient(slot)
+    }
+    /// The die of a block, where blocks are numbered die by die.
+    #[inline]
+    pub fn die_of_block(&self, block: u32) -> u32 {
+        self.per_die.quotient(block)
     }
 }
 
@@ -326,6 +353,9 @@ impl Parameters {
             stripe_units: narrow(stripe_units),
             block_units: narrow(block_units),
             blocks_per_die: narrow(blocks_per_die),
+            per_stripe: Divisor::new(narrow(stripe_units)),
+            per_block: Divisor::new(narrow(block_units)),
+            per_die: Divisor::new(narrow(blocks_per_die)),
             block_scale: block_units as f64 / real_block as f64,
         })
     }
