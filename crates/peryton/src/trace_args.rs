@@ -26,6 +26,9 @@ pub struct TraceArgs {
     /// Lay the volumes of the trace one after the other on one address space
     #[arg(long)]
     pub concatenate: bool,
+    /// Each file is a volume: the first volume 0, the second volume 1, whatever they say themselves
+    #[arg(long)]
+    pub files_as_volumes: bool,
 }
 
 impl TraceArgs {
@@ -35,6 +38,7 @@ impl TraceArgs {
             skip_bad: self.skip_bad,
             volumes: self.volumes.clone(),
             concatenate: self.concatenate,
+            files_as_volumes: self.files_as_volumes,
             ..OpenOptions::default()
         }
     }

@@ -108,6 +108,30 @@ pub enum SimError {
         /// The volume of this one.
         volume: u32,
     },
+    /// The trace has more volumes than the drive.
+    #[error(
+        "request {request} of the trace is of volume {volume}, a further one, but the design has {most}: raise \
+         volume.count, or choose some with --volumes"
+    )]
+    TooManyVolumes {
+        /// Counted from 1.
+        request: u64,
+        /// The volume of this request.
+        volume: u32,
+        /// How many the design has.
+        most: usize,
+    },
+    /// The trace has fewer volumes than the drive.
+    #[error(
+        "the trace has requests of {found} volume(s), the design has {wanted}: lower volume.count, or give every volume \
+         the same requests with volume.requests = \"same\""
+    )]
+    TooFewVolumes {
+        /// Volumes with requests.
+        found: usize,
+        /// How many the design has.
+        wanted: usize,
+    },
     /// There is nothing to report.
     #[error("no request of the trace was replayed ({skipped} were skipped as past the end of the volume)")]
     NoRequests {

@@ -22,6 +22,10 @@ pub(crate) struct Feed<'a> {
     pub(crate) skipped: u64,
     /// Which volume of the trace the requests so far are of.
     of: Option<u32>,
+    /// Volumes in the order of their first requests, where the drive has several; requests carry their index.
+    volumes: Vec<u32>,
+    most_volumes: usize,
+    index: u32,
     latest: Nanos,
     progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -30,6 +34,18 @@ impl<'a> Feed<'a> {
     pub(crate) fn new(
         source: Box<dyn Source>,
         volume: Bytes,
+        fit: Fit,
+        limit: Option<u64>,
+        progress: &'a (dyn Fn(u64) + Sync),
+    ) -> Result<Feed<'a>, SimError> {
+        Feed::of_volumes(source, volume, 1, fit, limit, progress)
+    }
+
+    /// A trace of up to `count` volumes of `volume` bytes each.
+    pub(crate) fn of_volumes(
+        source: Box<dyn Source>,
+        volume: Bytes,
+        count: usize,
         fit: Fit,
         limit: Option<u64>,
         progress: &'a (dyn Fn(u64) + Sync),
@@ -46,6 +62,9 @@ impl<'a> Feed<'a> {
             wrapped: 0,
             skipped: 0,
             of: None,
+            volumes: Vec::new(),
+            most_volumes: count,
+            index: 0,
             latest: Nanos::ZERO,
             progress,
         };
@@ -97,6 +116,7 @@ impl<'a> Feed<'a> {
             if self.of != Some(request.volume) {
                 self.another_volume(request.volume)?;
             }
+            request.volume = self.index;
             let fits = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume.0);
             if fits || request.op == Op::Flush || self.made_to_fit(&mut request)? {
                 self.next = Some(request);
@@ -106,13 +126,28 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// Requests of several volumes would lie on top of each other.
+    /// How many volumes have had a request so far.
+    pub(crate) fn volumes_seen(&self) -> usize {
+        self.volumes.len()
+    }
+
+    /// Requests of more volumes than the drive has would lie on top of each other.
     #[cold]
     fn another_volume(&mut self, volume: u32) -> Result<(), SimError> {
-        match self.of.replace(volume) {
-            None => Ok(()),
-            Some(before) => Err(SimError::SeveralVolumes { request: self.read, before, volume }),
+        let before = self.of.replace(volume);
+        let known = self.volumes.iter().position(|known| *known == volume);
+        if known.is_none() {
+            if self.volumes.len() == self.most_volumes {
+                let before = before.expect("a drive has a volume at least");
+                return Err(match self.most_volumes {
+                    1 => SimError::SeveralVolumes { request: self.read, before, volume },
+                    most => SimError::TooManyVolumes { request: self.read, volume, most },
+                });
+            }
+            self.volumes.push(volume);
         }
+        self.index = known.unwrap_or(self.volumes.len() - 1) as u32;
+        Ok(())
     }
 
     #[cold]

@@ -9,18 +9,24 @@ mod design;
 mod document;
 mod error;
 mod feed;
+mod ftl_bounds;
+mod host_cache;
 mod latency;
 mod miniature;
 mod options;
 mod queue;
 mod report;
 mod run;
+mod shared;
 mod simulator;
 
 pub use design::{Design, DeviceDesign};
 pub use error::{DesignError, SimError};
+pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
 pub use latency::LatencySummary;
 pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
 pub use options::{Fit, Options, ParseReplayError, Replay};
-pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, Report};
+/// What a log did; part of a [`Report`].
+pub use peryton_engine::LoggingLedger;
+pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, Report, VolumeReport};
 pub use run::{Progress, TraceFactory, run, run_one};

@@ -5,7 +5,13 @@ use peryton_engine::{AdmitBy, Ledger, LoggingLedger, Placement, endurance};
 use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::{Design, DeviceDesign, LatencySummary, Options, latency::Latencies, simulator::Outcome};
+use crate::{
+    Design, DeviceDesign, LatencySummary, Options,
+    ftl_bounds::{FtlBounds, FtlReport},
+    latency::Latencies,
+    shared::VolumeOutcome,
+    simulator::Outcome,
+};
 
 const SECONDS_PER_YEAR: f64 = 31_557_600.0;
 const HOURS_PER_YEAR: f64 = 8_766.0;
@@ -48,6 +54,13 @@ pub struct Report {
     /// What the log did (logging).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<LoggingLedger>,
+    /// Each of the volumes that share the log device, where there are several; the figures above are of all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeReport>,
+    /// Between which bounds the log spared the primary its erases, and how sequential its writes became (logging;
+    /// Griffin, sections 6.2 and 6.3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ftl_bounds: Option<FtlReport>,
     /// What admission kept out of the cache (caching with an admission other than `all`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionReport>,
@@ -110,6 +123,26 @@ pub struct Latency {
     /// Writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<LatencySummary>,
+}
+
+/// What one of several volumes before a shared log device did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VolumeReport {
+    /// Requests answered within the measured span.
+    pub requests: u64,
+    /// Response times in µs, from arrival to reply.
+    pub latency_us: Latency,
+    /// As in [`Report`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_savings: Option<f64>,
+    /// As in [`Report`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_penalty: Option<f64>,
+    /// What its part of the log did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logging: Option<LoggingLedger>,
+    /// As in [`Report`], of its own primary.
+    pub ftl_bounds: FtlReport,
 }
 
 /// Moves between the devices.
@@ -232,15 +265,41 @@ fn as_map<S: Serializer>(devices: &[(String, DeviceReport)], serializer: S) -> R
     map.end()
 }
 
+fn latency_of(reads: &Latencies, writes: &Latencies, others: &Latencies) -> Latency {
+    let mut all = Latencies::new();
+    for latencies in [reads, writes, others] {
+        all.add(latencies);
+    }
+    Latency { all: all.summary(), read: reads.summary(), write: writes.summary() }
+}
+
+/// The report of volumes that share a log device: as of one drive, and the part of each.
+pub(crate) fn of_volumes(
+    design: &Design,
+    trace: &str,
+    options: &Options,
+    outcome: &Outcome,
+    volumes: &[VolumeOutcome],
+) -> Report {
+    let each = |volume: &VolumeOutcome| {
+        let books = volume.ledger.logging.clone();
+        VolumeReport {
+            requests: volume.answered,
+            latency_us: latency_of(&volume.reads, &volume.writes, &volume.others),
+            write_savings: books.as_ref().and_then(LoggingLedger::write_savings),
+            read_penalty: books.as_ref().and_then(LoggingLedger::read_penalty),
+            logging: books,
+            ftl_bounds: volume.bounds.report(),
+        }
+    };
+    Report { volumes: volumes.iter().map(each).collect(), ..make(design, trace, options, outcome) }
+}
+
 pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Outcome) -> Report {
     let span_s = outcome.span.as_s_f64();
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
     let ledger = &outcome.ledger;
-    let mut all = Latencies::new();
-    for latencies in [&outcome.reads, &outcome.writes, &outcome.others] {
-        all.add(latencies);
-    }
-    let latency_us = Latency { all: all.summary(), read: outcome.reads.summary(), write: outcome.writes.summary() };
+    let latency_us = latency_of(&outcome.reads, &outcome.writes, &outcome.others);
     let mut devices = Vec::new();
     for (index, (device, members)) in design.devices.iter().zip(&outcome.devices).enumerate() {
         let spins_down = design.tuning.spin_down_after[index].is_some();
@@ -267,6 +326,8 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         write_savings: ledger.logging.as_ref().and_then(LoggingLedger::write_savings),
         read_penalty: ledger.logging.as_ref().and_then(LoggingLedger::read_penalty),
         logging: ledger.logging.clone(),
+        volumes: Vec::new(),
+        ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
         admission: (design.tuning.admission.by != AdmitBy::All)
             .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: outcome.adaptive.clone() }),
         devices,
@@ -275,7 +336,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         lifetime_years,
         latency_over_lifetime: mean_ms.zip(lifetime_years).map(|(latency, lifetime)| latency / lifetime),
         cost: cost(design, mean_power_w),
-        volume_bytes: design.volume.0,
+        volume_bytes: design.volume.0 * u64::from(design.volumes),
         replay: options.replay.to_string(),
         warm_up: options.warm_up,
         warm_up_requests: options.warm_up_requests,
@@ -384,13 +445,13 @@ fn lifetime_years(device: &DeviceDesign, stats: &DeviceStats, is_disk: bool, spa
 }
 
 fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {
-    let price = |device: &DeviceDesign| device.price_usd.map(|price| price * f64::from(device.count));
+    let price = |device: &DeviceDesign| device.price_usd.map(|price| price * f64::from(device.count * device.copies));
     let devices_usd = design.devices.iter().map(price).sum::<Option<f64>>();
     let gb = |volume: Bytes| volume.0 as f64 / 1e9;
     Cost {
         devices_usd,
         energy_usd_per_year: mean_power_w.map(|watts| watts / 1e3 * HOURS_PER_YEAR * design.electricity_usd_per_kwh),
-        usd_per_gb: devices_usd.map(|price| price / gb(design.volume)),
+        usd_per_gb: devices_usd.map(|price| price / gb(design.volume) / f64::from(design.volumes)),
         electricity_usd_per_kwh: design.electricity_usd_per_kwh,
     }
 }

@@ -3,7 +3,7 @@
 use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
 
-use crate::{Design, Options, Report, SimError, feed::Feed, report, simulator::simulate};
+use crate::{Design, Options, Report, SimError, feed::Feed, report, shared, simulator::simulate};
 
 /// Opens the trace anew, from its start.
 pub type TraceFactory<'a> = dyn Fn() -> Result<Box<dyn Source>, TraceError> + Sync + 'a;
@@ -38,6 +38,13 @@ pub fn run_one(
     options: &Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report, SimError> {
+    if design.volumes > 1 {
+        let machine = design.build_shared(options.warm_up)?;
+        let count = if machine.same_requests { 1 } else { machine.volumes.len() };
+        let feed = Feed::of_volumes(trace, design.volume, count, options.fit, options.limit, progress)?;
+        let (outcome, volumes) = shared::simulate(machine, feed, options)?;
+        return Ok(report::of_volumes(design, trace_name, options, &outcome, &volumes));
+    }
     let machine = design.build(options.warm_up)?;
     let feed = Feed::new(trace, design.volume, options.fit, options.limit, progress)?;
     let outcome = simulate(machine, feed, options)?;

@@ -10,18 +10,21 @@ use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
 use peryton_engine::{Command, Commands, Engine, IoId, Ledger, Power, Request, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::{Options, Replay, SimError, array::Array, feed::Feed, latency::Latencies, queue::Completions};
+use crate::{
+    Options, Replay, SimError, array::Array, feed::Feed, ftl_bounds::FtlBounds, host_cache::HostCache,
+    latency::Latencies, queue::Completions,
+};
 
 /// How many requests a timed replay lets into the drive at once; those that arrive while so many are unanswered wait
 /// outside, and their response time counts from their arrival all the same. It bounds memory where a drive cannot keep
 /// up with its trace.
-const MOST_IN_FLIGHT: u32 = 65_536;
+pub(crate) const MOST_IN_FLIGHT: u32 = 65_536;
 /// How many requests ahead the engine is told of what will come: far enough to be there in time, near enough to be there
 /// still.
 const FAR: usize = 10;
 const NEAR: usize = 4;
 /// An engine that has as many timers due in a row at one moment is not getting anywhere.
-const MOST_TICKS: u32 = 1_000;
+pub(crate) const MOST_TICKS: u32 = 1_000;
 
 /// A drive to be simulated.
 #[derive(Debug)]
@@ -30,6 +33,10 @@ pub(crate) struct Machine {
     pub(crate) devices: Vec<Array>,
     /// For each device, whether zeroing a range takes a write (disks) or is a hint to its map (flash).
     pub(crate) zero_by_writing: Vec<bool>,
+    /// Counts what is written to the primary of a log, which has this index.
+    pub(crate) bounds: Option<(usize, FtlBounds)>,
+    /// The host's own cache, where its hints are modelled.
+    pub(crate) host: Option<HostCache>,
 }
 
 /// What was measured, from the first request (or the end of the warm-up) to the last reply.
@@ -47,6 +54,7 @@ pub(crate) struct Outcome {
     pub(crate) skipped: u64,
     /// Where an adaptive admission threshold stood at the end.
     pub(crate) adaptive: Option<peryton_engine::AdaptiveView>,
+    pub(crate) bounds: Option<FtlBounds>,
     /// Most requests in flight at once.
     pub(crate) deepest: u32,
     /// The accounts after the moves that were under way at the last reply had ended.
@@ -56,10 +64,10 @@ pub(crate) struct Outcome {
 
 /// A host request in flight.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
-    arrived: Nanos,
-    op: Op,
-    len: Bytes,
+pub(crate) struct Pending {
+    pub(crate) arrived: Nanos,
+    pub(crate) op: Op,
+    pub(crate) len: Bytes,
 }
 
 struct Simulator<'a> {
@@ -232,7 +240,18 @@ impl Simulator<'_> {
         };
         self.in_flight += 1;
         self.deepest = self.deepest.max(self.in_flight);
+        if let Some((_, bounds)) = &mut self.machine.bounds
+            && request.op == Op::Write
+        {
+            bounds.host_wrote(request.offset, request.len);
+        }
         self.machine.engine.submit(self.now, RequestId(u64::from(id)), request, &mut self.commands);
+        if let Some(host) = &mut self.machine.host {
+            host.touch(request.op, request.offset, request.len);
+            for range in host.hints() {
+                self.machine.engine.evict(self.now, range, &mut self.commands);
+            }
+        }
         self.carry_out();
     }
 
@@ -243,7 +262,14 @@ impl Simulator<'_> {
         for command in commands.drain(..) {
             let (io, device, op, at, len) = match command {
                 Command::Read { io, device, at, len, .. } => (io, device, Op::Read, at, len),
-                Command::Write { io, device, at, len, .. } => (io, device, Op::Write, at, len),
+                Command::Write { io, device, at, len, .. } => {
+                    if let Some((primary, bounds)) = &mut self.machine.bounds
+                        && *primary == device.index()
+                    {
+                        bounds.device_wrote(at, len);
+                    }
+                    (io, device, Op::Write, at, len)
+                }
                 Command::Reply { id, result: _ } => {
                     self.reply(id);
                     continue;
@@ -304,6 +330,9 @@ impl Simulator<'_> {
         for latencies in [&mut self.reads, &mut self.writes, &mut self.others] {
             latencies.clear();
         }
+        if let Some((_, bounds)) = &mut self.machine.bounds {
+            bounds.reset();
+        }
         (self.answered, self.bytes, self.since) = (0, 0, self.now);
     }
 
@@ -315,6 +344,7 @@ impl Simulator<'_> {
     fn outcome(mut self) -> Result<Outcome, SimError> {
         let ledger = self.machine.engine.ledger().clone();
         let devices = self.stats();
+        let bounds = self.machine.bounds.map(|(_, bounds)| bounds);
         // Moves that are under way go on to their end, unmeasured: an engine that cannot finish them is wrong.
         loop {
             let next = self.completions.next().min(self.device_event);
@@ -337,6 +367,7 @@ impl Simulator<'_> {
             wrapped: self.feed.wrapped,
             skipped: self.feed.skipped,
             adaptive: self.machine.engine.adaptive_admission(),
+            bounds,
             deepest: self.deepest,
             drained,
         })

@@ -264,3 +264,61 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn mistakes_about_logs_and_admission_name_their_place_and_a_remedy() {
+    let log = "[devices.ssd]\nprofile = 'fixed'\nsize = '64MiB'\n[devices.log]\nprofile = 'fixed'\n\
+               [placement]\nmode = 'logging'\nprimary = 'ssd'\nlog = 'log'\n";
+    let cache = "[devices.ssd]\nprofile = 'fixed'\nsize = '16MiB'\n[devices.hdd]\nprofile = 'fixed'\nsize = '64MiB'\n\
+                 [placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '4KiB'\ndemotion = { low = 0, high = 0 }\n";
+    let adaptive = |objective: &str| {
+        format!("{cache}[admission]\nby = 'size'\n[admission.adaptive]\nrate = 0.1\nobjective = {objective}\n")
+    };
+    let table: &[(String, &[&str])] = &[
+        (format!("{log}[volume]\ncount = 0\n"), &["d.toml:11", "volume.count", "use 1 to 256"]),
+        (format!("{log}[volume]\nrequests = 'same'\n"), &["d.toml:11", "volume.requests", "volume.count"]),
+        (format!("{log}[volume]\ncount = 2\nrequests = 'sam'\n"), &["d.toml:12", "did you mean 'same'"]),
+        (format!("{cache}[volume]\ncount = 2\n"), &["volume.count", "share a log", "logging"]),
+        (
+            log.replace("[placement]", "size = '60GiB'\n[volume]\ncount = 2\n[placement]"),
+            &["d.toml:6", "devices.log.size", "60GiB for each of 2", "50GiB"],
+        ),
+        (format!("{log}[host]\ncache = '1KiB'\n"), &["d.toml:11", "host.cache", "4KiB"]),
+        (format!("{log}[host]\nsize = '1GiB'\n"), &["host.cache", "missing"]),
+        (format!("{cache}[host]\ncache = '1GiB'\n"), &["host", "logging", "remove"]),
+        (
+            format!("{cache}[admission]\nby = 'hotness'\nthreshold = 1\nwrite_hits = 'bypass'\n"),
+            &["write_hits", "size or probability"],
+        ),
+        (format!("{cache}[admission]\nby = 'size'\nthreshold = 1\nwrite_hits = 'by'\n"), &["write_hits", "cache"]),
+        (adaptive("{ latency = 0, wear = 0 }"), &["objective", "at least one weight above 0"]),
+        (adaptive("{ wear = 1000 }"), &["objective", "from 0 to 100"]),
+        (adaptive("{ wear = -1 }"), &["objective.wear"]),
+        (adaptive("{ energy = 1 }"), &["objective.energy", "'ssd'", "active_w"]),
+        (adaptive("{ power = 1 }"), &["objective.power", "unknown key", "energy"]),
+    ];
+    for (text, parts) in table {
+        let message = error(text, &[]);
+        is_one_line(&message);
+        for part in *parts {
+            assert!(message.contains(part), "{part:?} is not in {message:?}");
+        }
+    }
+}
+
+#[test]
+fn any_weights_make_an_objective() {
+    let text = "[devices.ssd]\nprofile = 'intel-x25-e-32gb'\nsize = '16MiB'\n[devices.hdd]\nprofile = 'griffin-wd-10k'\n\
+                size = '64MiB'\n[placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '4KiB'\n\
+                demotion = { low = 0, high = 0 }\n[admission]\nby = 'probability'\nwrite_hits = 'bypass'\n\
+                [admission.adaptive]\nobjective = { latency = 0.5, wear = 2, energy = 1 }\n";
+    let design = Design::parse(text, "d.toml", &[]).unwrap();
+    let admission = &design.tuning.admission;
+    assert!(
+        admission.energy.iter().all(|energy| energy.is_some_and(|energy| energy.active_w[0] > 0.0)),
+        "{admission:?}"
+    );
+    let peryton_engine::Threshold::Adaptive(adaptive) = &admission.threshold else { panic!("it adapts") };
+    assert_eq!((adaptive.objective.latency, adaptive.objective.wear, adaptive.objective.energy), (0.5, 2.0, 1.0));
+    assert_eq!(admission.write_hits, peryton_engine::WriteHits::Bypass);
+}

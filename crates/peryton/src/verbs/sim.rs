@@ -8,7 +8,9 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use peryton_sim::{Design, DeviceReport, Fit, LatencySummary, Options, Replay, Report, SimError};
+use peryton_sim::{
+    Design, DeviceReport, Fit, FtlReport, LatencySummary, LoggingLedger, Options, Replay, Report, SimError,
+};
 use peryton_trace::TraceError;
 
 use crate::{
@@ -90,7 +92,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Some(path) => output::write_json(path, &reports)?,
         None => {}
     }
-    output::print(&shown(&reports))
+    output::print(&(shown(&reports) + &shown_logs(&reports)))
 }
 
 fn options(args: &Args) -> Result<Options, Failure> {
@@ -198,6 +200,45 @@ fn shown(reports: &[Report]) -> String {
         table.add_row(row);
     }
     table::shown(&table)
+}
+
+const LOG_HEADER: &[&str] = &[
+    "log before a primary",
+    "write\nsavings %",
+    "read\npenalty %",
+    "migra-\ntions",
+    "erases saved %\nideal FTL",
+    "\nblock-mapped",
+    "sequential pages %\nwithout log",
+    "\nwith",
+];
+
+/// What logs spared their primaries; nothing where no design has one.
+fn shown_logs(reports: &[Report]) -> String {
+    let mut table = table::figures(LOG_HEADER);
+    for report in reports {
+        let (Some(books), Some(bounds)) = (&report.logging, &report.ftl_bounds) else { continue };
+        let row = |name: String, savings, penalty, books: &LoggingLedger, bounds: &FtlReport| {
+            let by = &books.migrations;
+            vec![
+                name,
+                table::percent(savings),
+                table::percent(penalty),
+                (by.timeout + by.read_share + by.size + by.log_used + by.hint).to_string(),
+                table::percent(bounds.erase_savings.ideal),
+                table::percent(bounds.erase_savings.block_mapped),
+                table::percent(bounds.without_log.sequential_page_share),
+                table::percent(bounds.with_log.sequential_page_share),
+            ]
+        };
+        table.add_row(row(report.design.clone(), report.write_savings, report.read_penalty, books, bounds));
+        for (number, volume) in report.volumes.iter().enumerate() {
+            let Some(books) = &volume.logging else { continue };
+            let name = format!("  volume {number}");
+            table.add_row(row(name, volume.write_savings, volume.read_penalty, books, &volume.ftl_bounds));
+        }
+    }
+    if table.row_count() == 0 { String::new() } else { format!("\n{}", table::shown(&table)) }
 }
 
 fn latency(summary: Option<&LatencySummary>) -> [String; 4] {

@@ -1,6 +1,7 @@
 //! `[admission]`: which misses may bring their extents into the cache.
 
-use peryton_engine::{Adaptive, Admission, AdmitBy, Objective, Threshold};
+use peryton_device::{Model, Profile};
+use peryton_engine::{AccessEnergy, Adaptive, Admission, AdmitBy, Objective, Threshold, WriteHits};
 use peryton_units::{Bytes, Nanos};
 
 use super::placement::{set, word};
@@ -63,8 +64,59 @@ pub(super) fn read(root: &mut Keys<'_>, caching: bool, seed: u64) -> Result<Opti
             _ => return Err(keys.wrong_at("threshold", "missing: give a threshold, or adaptive = { rate = 0.01 }")),
         },
     };
+    let write_hits = match keys.get::<String>("write_hits")? {
+        Some(given) if !matches!(by, AdmitBy::Size | AdmitBy::Probability) => {
+            return Err(given.wrong("applies to admission by size or probability: remove it"));
+        }
+        Some(given) => word(&given, &[("cache", WriteHits::Cache), ("bypass", WriteHits::Bypass)], &[])?,
+        None => WriteHits::Cache,
+    };
     keys.finish()?;
-    Ok(Some(Admission { by, threshold, seed, endurance: Vec::new() }))
+    Ok(Some(Admission { by, threshold, seed, endurance: Vec::new(), energy: Vec::new(), write_hits }))
+}
+
+/// Where an objective weighs energy, a device that tells nothing of it would have it for free.
+pub(super) fn check_energy(
+    root: &Keys<'_>,
+    admission: &Admission,
+    devices: &[(&str, Option<AccessEnergy>)],
+) -> Result<(), DesignError> {
+    let weighs = matches!(&admission.threshold, Threshold::Adaptive(adaptive) if adaptive.objective.energy > 0.0);
+    match devices.iter().find(|(_, energy)| energy.is_none()) {
+        Some((name, _)) if weighs => Err(root.wrong_at(
+            "admission.adaptive.objective.energy",
+            format!(
+                "needs the power of device '{name}', whose profile has none: give its model active_w above idle_w, or set \
+                 the weight to 0"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What an access takes beyond being idle, by the parameters of the model; `None` where they do not tell. For flash it
+/// is that of the pages and their share of an erase, for a disk the arm's as well as the platter's.
+pub(super) fn access_energy(profile: &Profile) -> Option<AccessEnergy> {
+    const UJ: f64 = 1e-6;
+    let energy = match &profile.model {
+        Model::Fixed(fixed) => AccessEnergy { active_w: [fixed.active_w - fixed.idle_w; 2], ..AccessEnergy::default() },
+        Model::Flash(flash) => {
+            let page = flash.page.0 as f64;
+            let transfer = flash.transfer_uj_per_kib / 1024.0;
+            let erase = flash.erase_uj / (page * f64::from(flash.pages_per_block));
+            AccessEnergy {
+                active_w: [flash.busy_w; 2],
+                per_byte_j: [flash.read_uj / page + transfer, flash.program_uj / page + transfer + erase]
+                    .map(|microjoules| microjoules * UJ),
+            }
+        }
+        Model::Disk(disk) => {
+            let power = &disk.power;
+            // Most of the time of a random access is the arm's and the platter's.
+            AccessEnergy { active_w: [power.seek_w - power.idle_w; 2], ..AccessEnergy::default() }
+        }
+    };
+    energy.active_w.iter().chain(&energy.per_byte_j).any(|value| *value > 0.0).then_some(energy)
 }
 
 fn adapts(by: AdmitBy, mut keys: Keys<'_>) -> Result<Threshold, DesignError> {
@@ -93,6 +145,7 @@ fn adapts(by: AdmitBy, mut keys: Keys<'_>) -> Result<Threshold, DesignError> {
     if let Some(mut weights) = keys.table("objective")? {
         set(&mut objective.latency, &mut weights, "latency")?;
         set(&mut objective.wear, &mut weights, "wear")?;
+        set(&mut objective.energy, &mut weights, "energy")?;
         weights.finish()?;
     }
     keys.finish()?;

@@ -49,6 +49,8 @@ impl Spec<'_> {
             name: self.name.into_inner(),
             profile: self.profile,
             count: self.count,
+            copies: 1,
+            regions: 1,
             stripe: self.stripe,
             data,
             used,

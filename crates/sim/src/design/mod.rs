@@ -5,6 +5,7 @@ mod devices;
 mod logging;
 mod placement;
 mod sizes;
+mod volumes;
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,9 @@ use crate::{
     DesignError,
     array::{Array, member_bytes},
     document::Document,
+    ftl_bounds::FtlBounds,
+    host_cache::HostCache,
+    shared::{SharedMachine, Volume},
     simulator::Machine,
 };
 
@@ -32,8 +36,14 @@ pub struct Design {
     pub file: String,
     /// In the order of the file, which is the order of the engine.
     pub devices: Vec<DeviceDesign>,
-    /// The size of the volume that the host sees.
+    /// The size of the volume that the host sees; of each, where there are several.
     pub volume: Bytes,
+    /// How many volumes there are: several share one log device, each with a primary of its own (logging).
+    pub volumes: u32,
+    /// Every volume gets every request of the trace; otherwise each those of its own.
+    pub same_requests: bool,
+    /// The size of the host's own cache, where its hints are modelled (logging; Griffin, section 7).
+    pub host_cache: Option<Bytes>,
     /// Where data lives.
     pub placement: Placement,
     /// How it moves.
@@ -57,11 +67,15 @@ pub struct DeviceDesign {
     pub profile: Profile,
     /// How many there are, striped.
     pub count: u32,
+    /// How many times it is there: once for each volume, where volumes do not share it.
+    pub copies: u32,
+    /// How many volumes share it, each with a region of its own.
+    pub regions: u32,
     /// How much goes to one before the next.
     pub stripe: Bytes,
-    /// How much of it holds data.
+    /// How much of it holds data of a volume.
     pub data: Bytes,
-    /// How much of it the volume occupies, metadata and spare extents included.
+    /// How much of it a volume occupies, metadata and spare extents included.
     pub used: Bytes,
     /// Purchase price of each, in US dollars.
     pub price_usd: Option<f64>,
@@ -105,12 +119,15 @@ impl Design {
         let name = root.get::<String>("name")?.map_or_else(|| name.to_owned(), |name| name.into_inner());
         let mut keys = root.table("volume")?;
         let volume = keys.as_mut().map(|keys| keys.get::<Bytes>("size")).transpose()?.flatten();
+        let several = keys.as_mut().map(volumes::read).transpose()?.unwrap_or_default();
         keys.map_or(Ok(()), |keys| keys.finish())?;
-        let devices = devices::read(&mut root, &mut ignored)?;
+        let mut devices = devices::read(&mut root, &mut ignored)?;
         let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], ..Tuning::default() };
         let placement = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
         let logs = matches!(placement, Placement::Logging(_));
         logging::triggers(&mut root, logs, &mut tuning.logging)?;
+        let host_cache = volumes::read_host(&mut root, logs)?;
+        several.check(&placement, &mut devices)?;
         devices::read_power(&mut root, &devices, &mut tuning, &mut ignored)?;
         let limits = devices::read_endurance(&mut root, &devices, &mut tuning, &mut ignored)?;
         let seed = match root.table("seed")? {
@@ -137,6 +154,9 @@ impl Design {
                 .zip(&devices)
                 .map(|(limits, device)| Some(limits.written?.saturating_mul(u64::from(device.count))))
                 .collect();
+            tuning.admission.energy = devices.iter().map(|device| admission::access_energy(&device.profile)).collect();
+            let names = devices.iter().map(|device| device.name.as_str()).zip(tuning.admission.energy.iter().copied());
+            admission::check_energy(&root, &tuning.admission, &names.collect::<Vec<_>>())?;
         }
         let sized = sizes::solve(&document, &devices, volume.as_ref(), &placement, &tuning)?;
         root.finish()?;
@@ -146,7 +166,9 @@ impl Design {
         Ok(Design {
             name,
             volume: sized.volume,
-            placement,
+            volumes: several.count(),
+            same_requests: several.same_requests,
+            host_cache,
             tuning,
             seed,
             electricity_usd_per_kwh: electricity,
@@ -156,8 +178,13 @@ impl Design {
                 .into_iter()
                 .zip(limits)
                 .zip(sized.data.into_iter().zip(sized.used))
-                .map(|((device, limits), (data, used))| device.finish(limits, data, used))
+                .enumerate()
+                .map(|(index, ((device, limits), (data, used)))| {
+                    let device = device.finish(limits, data, used);
+                    several.shared(&placement, index, device)
+                })
                 .collect(),
+            placement,
             file: document.file,
         })
     }
@@ -183,7 +210,43 @@ impl Design {
             seed = seed.wrapping_add(u64::from(device.count));
         }
         let zero_by_writing = self.devices.iter().map(|device| device.profile.class == Class::Hdd).collect();
-        Ok(Machine { engine, devices, zero_by_writing })
+        let bounds = match &self.placement {
+            Placement::Logging(pair) => {
+                let primary = pair.primary.index();
+                Some((primary, FtlBounds::new(&self.devices[primary])))
+            }
+            _ => None,
+        };
+        let host = self.host_cache.map(HostCache::new);
+        Ok(Machine { engine, devices, zero_by_writing, bounds, host })
+    }
+
+    /// Makes several volumes before one log device.
+    pub(crate) fn build_shared(&self, warm: bool) -> Result<SharedMachine, DesignError> {
+        let Placement::Logging(pair) = &self.placement else { unreachable!("only a log is shared") };
+        let (log, primary) = (&self.devices[pair.log.index()], &self.devices[pair.primary.index()]);
+        let by_writing = |device: &DeviceDesign| device.profile.class == Class::Hdd;
+        let failed = |source| DesignError::Config { place: self.file.clone(), source };
+        let mut volumes = Vec::new();
+        let mut seed = self.seed;
+        for _ in 0..self.volumes {
+            volumes.push(Volume {
+                engine: peryton_engine::Engine::new(self.config()).map_err(failed)?,
+                primary: primary.build(warm, seed)?,
+                zero_by_writing: by_writing(primary),
+                bounds: FtlBounds::new(primary),
+                host: self.host_cache.map(HostCache::new),
+            });
+            seed = seed.wrapping_add(u64::from(primary.count));
+        }
+        Ok(SharedMachine {
+            volumes,
+            log: log.build(warm, seed)?,
+            log_zero_by_writing: by_writing(log),
+            log_index: pair.log.index(),
+            region: log.used,
+            same_requests: self.same_requests,
+        })
     }
 }
 
@@ -209,12 +272,12 @@ impl DeviceDesign {
 
     /// How much of each member the volume occupies.
     pub(crate) fn member_bytes(&self) -> Bytes {
-        member_bytes(self.used, self.count, self.stripe)
+        member_bytes(self.used * u64::from(self.regions), self.count, self.stripe)
     }
 
     /// The names of its members in a report: its own, or with a number each.
     pub(crate) fn member_names(&self) -> Vec<String> {
-        match self.count {
+        match self.count * self.copies {
             1 => vec![self.name.clone()],
             count => (0..count).map(|index| format!("{}.{index}", self.name)).collect(),
         }

@@ -1,0 +1,87 @@
+//! `volume.count` and `[host]`: several volumes before one log device, and the host's own cache (Griffin, section 7).
+
+use peryton_engine::Placement;
+use peryton_units::Bytes;
+
+use super::{DeviceDesign, devices::Spec, placement::word};
+use crate::{
+    DesignError,
+    document::{At, Keys},
+};
+
+/// Each has an engine of its own, and a name for its commands on the shared device.
+const MOST_VOLUMES: u32 = 256;
+/// Regions of a shared device begin at multiples of this.
+const REGION: u64 = 1 << 20;
+
+/// How many volumes, and what they get.
+#[derive(Default)]
+pub(super) struct Several<'a> {
+    given: Option<At<'a, u32>>,
+    pub(super) same_requests: bool,
+}
+
+pub(super) fn read<'a>(keys: &mut Keys<'a>) -> Result<Several<'a>, DesignError> {
+    let given = keys.get::<u32>("count")?;
+    if let Some(count) = given.as_ref().filter(|count| !(1..=MOST_VOLUMES).contains(&***count)) {
+        return Err(count.wrong(format!("is {}: use 1 to {MOST_VOLUMES}", **count)));
+    }
+    let same_requests = match keys.get::<String>("requests")? {
+        Some(requests) if given.is_none() => {
+            return Err(requests.wrong("belongs to volume.count: give it as well, or remove this"));
+        }
+        Some(requests) => word(&requests, &[("own", false), ("same", true)], &[])?,
+        None => false,
+    };
+    Ok(Several { given, same_requests })
+}
+
+impl Several<'_> {
+    pub(super) fn count(&self) -> u32 {
+        self.given.as_ref().map_or(1, |count| **count)
+    }
+
+    /// Each volume has its part of the log device.
+    pub(super) fn check(&self, placement: &Placement, devices: &mut [Spec<'_>]) -> Result<(), DesignError> {
+        let Some(given) = self.given.as_ref().filter(|count| ***count > 1) else { return Ok(()) };
+        let Placement::Logging(pair) = placement else {
+            return Err(
+                given.wrong("several volumes share a log device: use placement.mode = \"logging\", or remove it")
+            );
+        };
+        let log = &mut devices[pair.log.index()];
+        log.capacity = Bytes(log.capacity.0 / u64::from(**given) / REGION * REGION);
+        match &log.size {
+            Some(size) if **size > log.capacity => Err(size.wrong(format!(
+                "is {} for each of {} volumes, but the device has {} for each: use less, or fewer volumes",
+                **size, **given, log.capacity
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The device as the volumes have it.
+    pub(super) fn shared(&self, placement: &Placement, index: usize, device: DeviceDesign) -> DeviceDesign {
+        match placement {
+            Placement::Logging(pair) if pair.log.index() == index && self.count() > 1 => {
+                let used = Bytes(device.used.0.next_multiple_of(REGION));
+                DeviceDesign { regions: self.count(), used, ..device }
+            }
+            _ => DeviceDesign { copies: self.count(), ..device },
+        }
+    }
+}
+
+/// `[host]`: its cache, whose evictions are hints.
+pub(super) fn read_host(root: &mut Keys<'_>, logging: bool) -> Result<Option<Bytes>, DesignError> {
+    let Some(mut keys) = root.table("host")? else { return Ok(None) };
+    if !logging {
+        return Err(keys.wrong_at("", "gives hints to placement.mode = \"logging\" alone: remove it"));
+    }
+    let cache = keys.require::<Bytes>("cache")?;
+    if *cache < Bytes::kib(4) {
+        return Err(cache.wrong(format!("is {}: a page has 4KiB, use more", *cache)));
+    }
+    keys.finish()?;
+    Ok(Some(cache.into_inner()))
+}

@@ -1,0 +1,155 @@
+//! A log before a primary, as a design has it: what it spares the flash, several volumes before one disk, and the hints
+//! of a host's cache.
+
+mod common;
+
+use common::{design, listed, request, simulate};
+use peryton_sim::{Options, Report, SimError, run_one};
+use peryton_trace::Request;
+use peryton_units::Op;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+const PAGE: u64 = 4096;
+
+fn logging(volume: &str, more: &str) -> String {
+    format!(
+        "[volume]\nsize = '64MiB'\n{volume}\n\
+         [devices.ssd]\nprofile = 'fixed'\nmodel = {{ read = '100us', write = '300us' }}\n\
+         [devices.log]\nprofile = 'griffin-barracuda-7200'\nsize = '512MiB'\n\
+         [placement]\nmode = 'logging'\nprimary = 'ssd'\nlog = 'log'\n{more}\n"
+    )
+}
+
+/// Writes that come back to a few hundred pages again and again, and some reads of others.
+fn overwrites(count: u64, gap_us: u64) -> Vec<Request> {
+    let mut random = StdRng::seed_from_u64(7);
+    (0..count)
+        .map(|n| match random.random_range(0..10) {
+            0 => request(n * gap_us, Op::Read, random.random_range(8000..16000) * PAGE, PAGE),
+            _ => request(n * gap_us, Op::Write, random.random_range(0..500) * 8 * PAGE, PAGE),
+        })
+        .collect()
+}
+
+fn timed(text: &str, requests: &[Request]) -> Report {
+    simulate(text, requests, &Options::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_log_spares_erases_and_makes_writes_sequential_under_either_layer() {
+    let report = timed(&logging("", "[triggers]\ntimeout = '5s'"), &overwrites(20_000, 1_000));
+    let bounds = report.ftl_bounds.expect("a log has bounds");
+    let (with, without) = (&bounds.with_log, &bounds.without_log);
+    assert_eq!((bounds.page_bytes, bounds.block_bytes), (4096, 512 << 10));
+    assert!(without.pages > 17_000 && with.pages > 0 && with.pages * 4 < without.pages, "{bounds:?}");
+    // Write savings and the ideal layer's erase savings are one thing in other words: whole pages here.
+    let ideal = bounds.erase_savings.ideal.unwrap();
+    let superblock = 2.0 / without.pages as f64;
+    assert!((ideal - report.write_savings.unwrap()).abs() <= superblock, "{ideal} {:?}", report.write_savings);
+    assert!(bounds.erase_savings.block_mapped.unwrap() >= ideal, "{bounds:?}");
+    assert!(with.block_mapped_erases >= with.ideal_erases && without.block_mapped_erases >= without.ideal_erases);
+}
+
+#[test]
+fn random_writes_reach_the_primary_in_order() {
+    let mut random = StdRng::seed_from_u64(3);
+    let writes: Vec<Request> =
+        (0..20_000).map(|n| request(n * 500, Op::Write, random.random_range(0..2_000) * PAGE, PAGE)).collect();
+    let bounds = timed(&logging("", "[triggers]\ntimeout = '4s'"), &writes).ftl_bounds.unwrap();
+    let share = |stream: &peryton_sim::WriteStream| stream.sequential_page_share.unwrap();
+    assert!(share(&bounds.without_log) < 0.01 && share(&bounds.with_log) > 0.9, "{bounds:?}");
+    assert!(bounds.erase_savings.block_mapped.unwrap() > 0.95);
+}
+
+#[test]
+fn without_a_log_there_are_no_bounds_to_report() {
+    let report = timed(common::SINGLE, &overwrites(100, 1_000));
+    assert!(report.ftl_bounds.is_none() && report.volumes.is_empty());
+}
+
+/// The appends of two volumes interleave on one disk: it seeks between the regions, and appends take longer than on a
+/// disk of one's own.
+#[test]
+fn volumes_that_share_a_disk_pay_for_its_seeks() {
+    let requests = overwrites(10_000, 2_000);
+    let alone = timed(&logging("", ""), &requests);
+    let shared = timed(&logging("count = 3\nrequests = 'same'", ""), &requests);
+    assert_eq!(shared.volumes.len(), 3);
+    assert_eq!(shared.requests, 3 * alone.requests);
+    for volume in &shared.volumes {
+        assert_eq!(volume.requests, alone.requests);
+        let (slow, quick) = (volume.latency_us.write.as_ref().unwrap(), alone.latency_us.write.as_ref().unwrap());
+        assert!(slow.mean > 2.0 * quick.mean, "{} against {}", slow.mean, quick.mean);
+        assert!(volume.write_savings.unwrap() > 0.5);
+    }
+    let names: Vec<&str> = shared.devices.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["ssd.0", "ssd.1", "ssd.2", "log"]);
+    let (log, own) = (&shared.devices[3].1, &alone.devices[1].1);
+    assert!(log.sequential_write_share < own.sequential_write_share, "{log:?}");
+    let whole: u64 = shared.volumes.iter().map(|volume| volume.ftl_bounds.without_log.pages).sum();
+    assert_eq!(shared.ftl_bounds.unwrap().without_log.pages, whole);
+    assert_eq!(shared.volume_bytes, 3 * alone.volume_bytes);
+}
+
+#[test]
+fn each_volume_of_a_trace_has_a_drive_of_its_own() {
+    let mut requests = overwrites(4_000, 1_000);
+    requests.iter_mut().enumerate().for_each(|(n, request)| request.volume = [7, 3][usize::from(n % 4 == 0)]);
+    let run = |text: &str| run_one(&design(text), "trace", listed(&requests), &Options::default(), &|_| {});
+    let report = run(&logging("count = 2", "")).unwrap();
+    // In the order of their first requests: 3 came first.
+    let counts: Vec<u64> = report.volumes.iter().map(|volume| volume.requests).collect();
+    assert_eq!(counts, [1_000, 3_000]);
+    assert!(matches!(run(&logging("count = 3", "")), Err(SimError::TooFewVolumes { found: 2, wanted: 3 })));
+    assert!(matches!(run(&logging("", "")), Err(SimError::SeveralVolumes { .. })));
+    requests[100].volume = 9;
+    let run = |text: &str| run_one(&design(text), "trace", listed(&requests), &Options::default(), &|_| {});
+    assert!(matches!(run(&logging("count = 2", "")), Err(SimError::TooManyVolumes { volume: 9, most: 2, .. })));
+}
+
+#[test]
+fn a_shared_run_is_the_same_each_time_in_every_replay() {
+    let requests = overwrites(3_000, 500);
+    for replay in ["timed", "sync", "qd=4"] {
+        let options = Options { replay: replay.parse().unwrap(), ..Options::default() };
+        let text = logging("count = 2\nrequests = 'same'", "[power.log]\nspin_down_after = '1s'");
+        let run = || serde_json::to_string(&simulate(&text, &requests, &options).unwrap()).unwrap();
+        assert_eq!(run(), run(), "{replay}");
+    }
+}
+
+/// One of several volumes that is idle must not put the disk to standby under the others.
+#[test]
+fn the_shared_disk_rests_when_all_let_it() {
+    let mut requests = vec![request(0, Op::Write, 0, PAGE)];
+    requests.extend((0..200).map(|n| Request { volume: 1, ..request(n * 200_000, Op::Write, n * PAGE, PAGE) }));
+    requests.push(request(100_000_000, Op::Read, 60 << 20, PAGE));
+    let text = logging("count = 2", "checkpoint_interval = '1h'\n[power.log]\nspin_down_after = '5s'");
+    let report = timed(&text, &requests);
+    let log = &report.devices[2].1;
+    // 40 s of writes every 200 ms, then nothing.
+    assert!((50.0..60.0).contains(&log.standby_s.unwrap()), "{log:?}");
+}
+
+/// Griffin, section 7: data that leaves the host's cache is migrated at once, so that the read that follows finds it on
+/// the primary.
+#[test]
+fn hints_of_the_hosts_cache_save_reads_of_the_log() {
+    // Written once, read a while later: long after a small host cache has dropped it.
+    let mut requests = Vec::new();
+    for n in 0..4_000u64 {
+        requests.push(request(n * 20_000, Op::Write, n * PAGE, PAGE));
+        if n >= 2_000 {
+            requests.push(request(n * 20_000 + 10_000, Op::Read, (n - 2_000) * PAGE, PAGE));
+        }
+    }
+    let triggers = "[triggers]\ntimeout = '1h'";
+    let without = timed(&logging("", triggers), &requests);
+    let with = timed(&logging("", &format!("{triggers}\n[host]\ncache = '4MiB'")), &requests);
+    assert_eq!(without.read_penalty, Some(1.0));
+    assert!(with.read_penalty.unwrap() < 0.1, "{:?}", with.read_penalty);
+    assert!(with.logging.unwrap().migrations.hint > 10);
+    let several =
+        timed(&logging("count = 2\nrequests = 'same'", &format!("{triggers}\n[host]\ncache = '4MiB'")), &requests);
+    assert!(several.read_penalty.unwrap() < 0.1);
+}
