@@ -3,9 +3,10 @@
 use std::{fmt, io, mem};
 
 use peryton_engine::{
-    Buffer, Command, Commands, DeviceError, Engine, IoId, Power, Request, RequestError, RequestId, Tuning, TuningError,
+    Buffer, Buffers, Command, Commands, DeviceError, Engine, IoId, Power, Request, RequestError, RequestId, Tuning,
+    TuningError,
 };
-use peryton_units::Nanos;
+use peryton_units::{Bytes, Nanos};
 use thiserror::Error;
 
 use crate::{
@@ -204,7 +205,7 @@ impl<B: Backend> Volume<B> {
                     let memory = self.metadata.take(io, len.0 as usize);
                     // SAFETY: the buffer has this length and is this command's alone.
                     let bytes = unsafe { memory.slice_mut(len.0 as usize) };
-                    self.engine.encode_metadata(io, bytes);
+                    self.engine.encode_with(io, bytes, &*self);
                     (io, device, Action::Write, at.0, len.0, memory)
                 }
                 Command::Write { io, device, at, len, buffer, cause: _ } => {
@@ -218,6 +219,13 @@ impl<B: Backend> Volume<B> {
                     let len = len.0 as usize;
                     // SAFETY: the engine names two buffers with so many bytes, neither of which a device is using.
                     unsafe { to.slice_mut(len).copy_from_slice(from.slice(len)) };
+                    continue;
+                }
+                Command::Encode { io, into, len } => {
+                    let mut bytes = vec![0; len.0 as usize];
+                    self.engine.encode_with(io, &mut bytes, &*self);
+                    // SAFETY: the engine names a buffer with so many bytes, which no device is using yet.
+                    unsafe { self.memory_of(into).slice_mut(bytes.len()).copy_from_slice(&bytes) };
                     continue;
                 }
                 Command::Power { device, state: Power::Standby } => {
@@ -235,7 +243,9 @@ impl<B: Backend> Volume<B> {
         debug_assert!(self.commands.is_empty());
         self.commands = commands;
     }
+}
 
+impl<B> Volume<B> {
     #[inline]
     fn memory_of(&self, buffer: Buffer) -> Memory {
         match buffer {
@@ -247,6 +257,13 @@ impl<B: Backend> Volume<B> {
             Buffer::Move { index, offset } => self.moves.at(index).add(offset.0 as usize),
             Buffer::Metadata => unreachable!("metadata is written only, and only while the engine runs"),
         }
+    }
+}
+
+impl<B> Buffers for Volume<B> {
+    fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8] {
+        // SAFETY: the engine names a buffer with so many bytes. Devices only read it meanwhile, if they use it at all.
+        unsafe { self.memory_of(buffer).slice(len.0 as usize) }
     }
 }
 

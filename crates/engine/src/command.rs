@@ -57,6 +57,12 @@ pub enum Buffer {
     Metadata,
 }
 
+/// The driver's buffers, where metadata has checksums of the data that it is about.
+pub trait Buffers {
+    /// The `len` bytes from where the buffer's name points.
+    fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8];
+}
+
 /// Why a device is asked to read or write: the columns of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -113,6 +119,16 @@ pub enum Command {
         buffer: Buffer,
         /// Why.
         cause: Cause,
+    },
+    /// Encode metadata into the start of a buffer that is written next, now: with
+    /// [`Engine::encode_with`](crate::Engine::encode_with). A driver without data does nothing.
+    Encode {
+        /// Names the write that follows.
+        io: IoId,
+        /// Where it goes.
+        into: Buffer,
+        /// Length.
+        len: Bytes,
     },
     /// Make everything that the device completed before durable.
     Flush {

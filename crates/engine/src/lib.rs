@@ -31,7 +31,7 @@ mod storage;
 mod volume;
 
 pub use admission::AdaptiveView;
-pub use command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
+pub use command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
 pub use config::{
     AccessEnergy, Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
     Threshold, Tuning, WriteHits, WritePolicy,

@@ -7,7 +7,7 @@
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    command::{DeviceId, IoId},
+    command::{Buffers, DeviceId, IoId},
     config::{Config, Placement},
     engine::{Engine, Placed},
     error::{ConfigError, DeviceError, FormatError, OpenError},
@@ -235,6 +235,9 @@ impl Engine {
             notes: new.notes,
         };
         engine.write_map(storage, volume, &engine.map_image(), 0).map_err(failed)?;
+        if let (Placed::Logging(logging), Placement::Logging(place)) = (&engine.placed, &engine.placement) {
+            logging.format(storage, volume).map_err(|_| failed(place.log))?;
+        }
         for device in all() {
             let touched = if new.zeroed { [0, 0] } else { [u32::MAX, u32::MAX] };
             let mut block = Superblock { touched, ..identity.superblock(device, State::Clean) };
@@ -363,7 +366,7 @@ impl Engine {
         let hybrid = match &mut self.placed {
             Placed::Linear(_) => return Ok(()),
             Placed::Hybrid(hybrid) => hybrid,
-            Placed::Logging(_) => return Err(OpenError::Unsupported),
+            Placed::Logging(logging) => return logging.recover(core, storage, volume, opened),
         };
         let pair = [hybrid.layout.fast, hybrid.layout.slow];
         let found = read_map(storage, &pair, &hybrid.layout.metadata, volume, opened)?;
@@ -402,6 +405,9 @@ impl Engine {
             storage.flush(device)?;
         }
         self.write_map(storage, identity.volume, &self.map_image(), 1).map_err(|_| DeviceError)?;
+        if let Placed::Logging(logging) = &mut self.placed {
+            logging.close(storage, identity.volume)?;
+        }
         let touched = match &self.placed {
             Placed::Hybrid(hybrid) => hybrid.touched(),
             _ => [0, 0],
@@ -428,13 +434,25 @@ impl Engine {
         Ok(())
     }
 
-    /// Encodes the metadata that a write command with [`Buffer::Metadata`](crate::Buffer::Metadata) writes; `into` is as
-    /// long as the command says. To be called before the engine is called again.
+    /// Encodes the metadata that a write command with [`Buffer::Metadata`](crate::Buffer::Metadata) writes, unless that
+    /// needs data (a log's: see [`Engine::encode_with`]); `into` is as long as the command says. To be called before the
+    /// engine is called again.
     pub fn encode_metadata(&self, io: IoId, into: &mut [u8]) {
+        self.encode(io, into, None);
+    }
+
+    /// The same for any command that writes metadata, [`Command::Encode`](crate::Command::Encode) included: where the
+    /// metadata has checksums of data, they are made of what `buffers` holds now.
+    pub fn encode_with(&self, io: IoId, into: &mut [u8], buffers: &dyn Buffers) {
+        self.encode(io, into, Some(buffers));
+    }
+
+    fn encode(&self, io: IoId, into: &mut [u8], buffers: Option<&dyn Buffers>) {
         let command = self.core.in_flight(io);
         match &self.placed {
             Placed::Hybrid(hybrid) => hybrid.encode(command, into),
-            _ => unreachable!("a drive without a map writes no metadata"),
+            Placed::Logging(logging) => logging.encode(&self.core, command, into, buffers),
+            Placed::Linear(_) => unreachable!("a drive without a map writes no metadata"),
         }
     }
 
@@ -469,11 +487,7 @@ impl Engine {
     }
 
     fn fingerprint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> u64 {
-        let from = match &self.placed {
-            Placed::Hybrid(hybrid) => hybrid.layout.metadata.data_at,
-            _ => MetadataLayout::bare().data_at,
-        };
-        fingerprint(storage, device, (from, self.device_bytes[device.index()] - Bytes(BLOCK)), volume)
+        fingerprint(storage, device, (self.data_at(device), self.device_bytes[device.index()] - Bytes(BLOCK)), volume)
     }
 }
 
@@ -539,10 +553,10 @@ fn read_map(
 impl Engine {
     /// Where data begins on a device: what a file system's offset is once the volume is detached.
     pub fn data_at(&self, device: DeviceId) -> Bytes {
-        match (&self.placed, &self.placement) {
-            (Placed::Hybrid(hybrid), _) => hybrid.layout.metadata.data_at,
-            (_, Placement::Logging(_)) if device.index() < self.device_bytes.len() => Bytes(BLOCK),
-            _ => MetadataLayout::bare().data_at,
+        match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.layout.metadata.data_at,
+            Placed::Logging(logging) => logging.data_at(device),
+            Placed::Linear(_) => MetadataLayout::bare().data_at,
         }
     }
 }

@@ -116,6 +116,7 @@ impl Machine {
                     self.buffer(to, len).copy_from_slice(&bytes);
                     continue;
                 }
+                Command::Encode { .. } => unreachable!("no log here"),
                 Command::Power { .. } => continue,
                 Command::Reply { result, .. } => {
                     result.unwrap();

@@ -2,8 +2,8 @@
 //! host's own buffer.
 //!
 //! A group goes `gathering → flying → retired`. Groups retire in the order in which they lie in the log, whatever order
-//! they complete in: only then do their records enter the map and are their requests answered. A record can therefore be
-//! trusted only if all before it are there, and a replay of the log may stop at the first hole.
+//! they complete in: only then do their records enter the map and are their requests answered. So whatever a host flush
+//! covers comes before the first append that a crash has lost, and a replay of the log stops there.
 //!
 //! The first 4 KiB of a gathered group are its header, which the engine encodes like any other metadata; they and the
 //! padding count as part of the append.
@@ -16,11 +16,15 @@ use super::{
     Logging, Step,
     block_map::SECTOR,
     direct::{Piece, Way},
-    log::HEADER,
+    header::{self, Body, Header, Index, MOST_MEMBERS},
+    index::Pending,
+    log::{HEADER, Space},
+    ring::Record,
 };
 use crate::{
-    command::{Buffer, Cause, Command, Commands},
-    core::{Core, Purpose},
+    command::{Buffer, Buffers, Cause, Command, Commands},
+    core::{Core, InFlight, Purpose},
+    metadata::VolumeId,
 };
 
 /// Buffers for groups; a write that finds them all in flight waits for one.
@@ -28,10 +32,6 @@ pub(super) const BUFFERS: u32 = 8;
 /// Without a delay, writes are gathered while so many appends are under way: one that the disk is writing, and one that
 /// it has at hand to go on with, so that it does not lose a revolution between the two.
 const AT_ONCE: usize = 2;
-/// What a header has room for, at 24 bytes each.
-const MOST_MEMBERS: usize = 168;
-/// What an entry of a checkpoint takes: where on the volume, where in the segment, how long.
-const INDEX_BYTES: u64 = 16;
 /// A log device that fails so many appends in a row is left alone for a while.
 const MOST_FAILURES: u32 = 3;
 const PAUSE: Nanos = Nanos::from_s(1);
@@ -48,14 +48,15 @@ struct Group {
     members: Vec<Member>,
     /// Where in the log; known once it flies.
     at: u64,
-    /// How much of it is filled, the header included.
+    sequence: u64,
+    /// How much of it is filled, the header included; once it flies, how much of the log it takes.
     len: u64,
     buffer: Option<u32>,
     /// Commands in flight.
     pending: u8,
     failed: bool,
-    /// It holds the index of so many records rather than data.
-    indexes: u64,
+    /// It holds an index rather than data.
+    index: Option<(Index, Vec<Pending>)>,
     /// When its first member came.
     since: Nanos,
 }
@@ -68,9 +69,6 @@ pub(super) struct Appends {
     /// In the order of the log.
     flying: VecDeque<u32>,
     buffers: Vec<u32>,
-    /// Records that no checkpoint has yet.
-    not_indexed: u64,
-    checkpoint_due: Nanos,
     failures: u32,
     paused_until: Nanos,
 }
@@ -83,8 +81,6 @@ impl Appends {
             gathering: None,
             flying: VecDeque::new(),
             buffers: (0..BUFFERS).rev().collect(),
-            not_indexed: 0,
-            checkpoint_due: Nanos::MAX,
             failures: 0,
             paused_until: Nanos::ZERO,
         }
@@ -131,7 +127,9 @@ impl Logging {
     /// Whether the log takes writes at all.
     #[inline]
     pub(super) fn log_takes_writes(&self, now: Nanos) -> bool {
-        !self.log.is_full() && (self.appends.failures < MOST_FAILURES || now >= self.appends.paused_until)
+        !self.log.is_full()
+            && !self.commit.is_full()
+            && (self.appends.failures < MOST_FAILURES || now >= self.appends.paused_until)
     }
 
     /// Appends a piece, or says that there is no buffer for it.
@@ -186,13 +184,14 @@ impl Logging {
     /// A large piece goes from the host's buffer; only its header is made here.
     fn append_alone(&mut self, core: &mut Core, now: Nanos, piece: Piece, out: &mut Commands) {
         let within = HEADER + piece.offset % SECTOR;
-        let Some(at) = self.log.allocate((within + piece.len).next_multiple_of(HEADER)) else {
+        let len = (within + piece.len).next_multiple_of(HEADER);
+        let Some(Space { at, sequence }) = self.log.allocate(len) else {
             return self.place(core, now, piece, Way::Direct, out);
         };
         let index = self.appends.take(now);
         let group = &mut self.appends.groups[index as usize];
         group.members.push(Member { piece, within: within as u32 });
-        (group.at, group.pending) = (at, 2);
+        (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 2);
         self.appends.flying.push_back(index);
         let purpose = Purpose::Log(Step::Append { group: index });
         core.write(self.log_place(at), Bytes(HEADER), Buffer::Metadata, purpose, Cause::Metadata, out);
@@ -208,16 +207,21 @@ impl Logging {
     fn launch(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
         let Some(index) = self.appends.gathering.take() else { return };
         let len = self.appends.groups[index as usize].len.next_multiple_of(HEADER);
-        let Some(at) = self.log.allocate(len) else {
+        let Some(Space { at, sequence }) = self.log.allocate(len) else {
             return self.write_members_directly(core, now, index, out);
         };
         let group = &mut self.appends.groups[index as usize];
-        (group.at, group.pending) = (at, 1);
+        (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
         let data: u64 = group.members.iter().map(|member| member.piece.len).sum();
         let buffer = Buffer::Move { index: group.buffer.expect("gathered in a buffer"), offset: Bytes::ZERO };
         self.appends.flying.push_back(index);
         let purpose = Purpose::Log(Step::Append { group: index });
         core.write(self.log_place(at), Bytes(len), buffer, purpose, Cause::Host, out);
+        // The header is encoded first.
+        if let Some(write @ Command::Write { io, .. }) = out.pop() {
+            out.push(Command::Encode { io, into: buffer, len: Bytes(HEADER) });
+            out.push(write);
+        }
         let books = core.ledger.logging_mut();
         books.appends += 1;
         books.overhead_bytes += len - data;
@@ -250,6 +254,7 @@ impl Logging {
         if core.tuning.logging.gather_delay == Nanos::ZERO && self.appends.flying.len() < AT_ONCE {
             self.launch(core, now, out);
         }
+        self.index_if_long(core, now, out);
         self.retry_parked(core, now, out);
         self.migrate_if_due(core, now, out);
         self.pump_migration(core, now, out);
@@ -258,35 +263,40 @@ impl Logging {
     #[inline]
     fn retire(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
         let group = &mut self.appends.groups[index as usize];
-        let (at, failed, indexes) = (group.at, group.failed, group.indexes);
+        let (at, sequence, len, failed) = (group.at, group.sequence, group.len, group.failed);
+        let of_index = group.index.take();
         let segment = self.log.segment_of(at);
         self.log.segments[segment as usize].appends -= 1;
         if failed {
             self.appends.failures += 1;
             self.appends.paused_until = now.saturating_add(PAUSE);
-            self.appends.not_indexed += indexes;
             core.ledger.logging_mut().failed_appends += 1;
+            let absent = Record::Absent { from: sequence, to: sequence + 1, next_at: at + len };
+            self.commit.record(core, now, absent);
+        } else {
+            self.appends.failures = 0;
+        }
+        if let Some((covered, entries)) = of_index {
+            self.appends.give_back(index, Vec::new());
+            return self.index_retired(core, at, (covered, entries), failed, out);
+        }
+        if failed {
             return self.write_members_directly(core, now, index, out);
         }
-        self.appends.failures = 0;
-        if indexes > 0 {
-            core.ledger.logging_mut().checkpoints += 1;
-            core.ledger.checkpoints += 1;
-            return self.appends.give_back(index, Vec::new());
-        }
-        let members = std::mem::take(&mut group.members);
+        let members = std::mem::take(&mut self.appends.groups[index as usize].members);
         if self.log.live == 0 {
             self.first_logged(core, now);
         }
-        if self.appends.not_indexed == 0 {
-            self.appends.checkpoint_due = now.saturating_add(core.tuning.logging.checkpoint_interval);
-            core.due(self.appends.checkpoint_due);
+        if self.index.is_empty() {
+            self.index.due = now.saturating_add(core.tuning.logging.checkpoint_interval);
+            core.due(self.index.due);
         }
-        self.appends.not_indexed += members.len() as u64;
         let books = core.ledger.logging_mut();
         books.records += members.len() as u64;
         for Member { piece, within } in &members {
+            let append_at = at;
             let at = at + u64::from(*within);
+            self.index.add(Pending { offset: piece.offset, at, len: piece.len as u32, sequence, append_at });
             core.ledger.logging_mut().bytes_appended += piece.len;
             let Logging { map, log, .. } = self;
             log.add(piece.offset, at, piece.len as u32);
@@ -305,33 +315,85 @@ impl Logging {
                 core.due(due);
             }
         }
-        if self.appends.not_indexed > 0 {
-            if self.appends.checkpoint_due <= now {
-                self.checkpoint(core, out);
-                self.appends.checkpoint_due = now.saturating_add(core.tuning.logging.checkpoint_interval);
+        self.tick_index(core, now, out);
+    }
+
+    /// Sends an index off.
+    pub(super) fn append_index(
+        &mut self,
+        core: &mut Core,
+        Space { at, sequence }: Space,
+        (covered, entries): (Index, Vec<Pending>),
+        out: &mut Commands,
+    ) {
+        let len = header::index_bytes(entries.len());
+        let index = self.appends.take(Nanos::ZERO);
+        let group = &mut self.appends.groups[index as usize];
+        (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
+        group.index = Some((covered, entries));
+        self.appends.flying.push_back(index);
+        let purpose = Purpose::Log(Step::Append { group: index });
+        core.write(self.log_place(at), Bytes(len), Buffer::Metadata, purpose, Cause::Metadata, out);
+    }
+
+    /// The oldest append that is not retired, and where it is or would go.
+    pub(super) fn unretired(&self) -> (u64, u64) {
+        match self.appends.flying.front() {
+            Some(front) => {
+                let group = &self.appends.groups[*front as usize];
+                (group.sequence, group.at)
             }
-            if self.appends.not_indexed > 0 {
-                core.due(self.appends.checkpoint_due);
-            }
+            None => (self.log.next_sequence(), self.log.head_place()),
         }
     }
 
-    /// Appends the index of the records since the last checkpoint (Griffin, sections 5.4 and 6.4: the recent contents of
-    /// the map are flushed every 30 s), so that a restart reads it rather than the headers. The disk does not leave its
-    /// track for it. A full log has no room, and nothing new either.
-    fn checkpoint(&mut self, core: &mut Core, out: &mut Commands) {
-        while self.appends.not_indexed > 0 {
-            let room = (self.most_record.max(HEADER) & !(HEADER - 1)).max(HEADER);
-            let indexes = self.appends.not_indexed.min(room / INDEX_BYTES);
-            let len = HEADER + (indexes * INDEX_BYTES).next_multiple_of(HEADER);
-            let Some(at) = self.log.allocate(len) else { return };
-            self.appends.not_indexed -= indexes;
-            let index = self.appends.take(Nanos::ZERO);
-            let group = &mut self.appends.groups[index as usize];
-            (group.at, group.pending, group.indexes) = (at, 1, indexes);
-            self.appends.flying.push_back(index);
-            let purpose = Purpose::Log(Step::Append { group: index });
-            core.write(self.log_place(at), Bytes(len), Buffer::Metadata, purpose, Cause::Metadata, out);
+    /// Encodes the header of an append that is being written, and of an index its entries.
+    pub(super) fn encode_append(
+        &self,
+        core: &Core,
+        group: u32,
+        volume: VolumeId,
+        into: &mut [u8],
+        buffers: Option<&dyn Buffers>,
+    ) {
+        let group = &self.appends.groups[group as usize];
+        let member = |member: &Member| {
+            let Member { piece, within } = *member;
+            let buffers = buffers.expect("the header of data is encoded with the data at hand: use encode_with");
+            let buffer = match group.buffer {
+                Some(index) => Buffer::Move { index, offset: Bytes(u64::from(within)) },
+                None => Buffer::Request { id: core.id_of(piece.request), offset: Bytes(piece.buffer) },
+            };
+            let checksum = crc32c::crc32c(buffers.bytes(buffer, Bytes(piece.len)));
+            header::Member { offset: piece.offset, within, len: piece.len as u32, checksum }
+        };
+        let body = match &group.index {
+            Some((covered, _)) => Body::Index(*covered),
+            None => Body::Data(group.members.iter().map(member).collect()),
+        };
+        let header = Header {
+            sequence: group.sequence,
+            opened: self.log.segments[self.log.segment_of(group.at) as usize].opened,
+            at: group.at,
+            len: group.len,
+            flushed: self.index.flushed,
+            index: self.index.newest,
+            body,
+        };
+        let (first, rest) = into.split_at_mut(HEADER as usize);
+        header.encode(volume, first);
+        if let Some((_, entries)) = &group.index {
+            header::encode_entries(entries.iter().map(Pending::entry), group.sequence, volume, rest);
+        }
+    }
+
+    /// Encodes what a command in flight writes.
+    pub(crate) fn encode(&self, core: &Core, command: &InFlight, into: &mut [u8], buffers: Option<&dyn Buffers>) {
+        let volume = self.volume.expect("only a volume that was opened from its devices is encoded");
+        match command.purpose {
+            Purpose::Log(Step::Append { group }) => self.encode_append(core, group, volume, into, buffers),
+            Purpose::Log(Step::Commit) => self.encode_commit(command, volume, into),
+            purpose => unreachable!("{purpose:?} writes no metadata"),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{command::DeviceId, error::TuningError};
 /// The two devices of a logging drive (Griffin, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logging {
-    /// Where the data ends up: byte `n` of the volume is byte `n` of this device, so that it stays usable alone.
+    /// Where the data ends up, in the order of the volume, so that what is in it stays usable alone.
     pub primary: DeviceId,
     /// Holds the log. At most 1 TiB of it is used.
     pub log: DeviceId,

@@ -7,7 +7,7 @@
 
 use peryton_units::{Bytes, Nanos};
 
-use super::{Logging, Step};
+use super::{Logging, Step, ring::Record};
 use crate::{
     command::{Buffer, Cause, Commands},
     core::{Core, Purpose, RequestIndex},
@@ -47,11 +47,13 @@ pub(super) struct Parked {
     way: Way,
 }
 
+/// A write to the primary, or the discards and zeroings that one discard of the host comes to.
 #[derive(Clone, Copy, Debug)]
 struct Direct {
     piece: Piece,
-    /// The log's copy, if there is one, is void once this is done.
-    supersedes: bool,
+    /// Commands in flight.
+    left: u32,
+    failed: bool,
 }
 
 #[derive(Debug)]
@@ -75,8 +77,8 @@ impl Directs {
         self.in_flight.iter().any(|row| self.rows[*row].piece.overlaps(from, to))
     }
 
-    fn start(&mut self, piece: Piece, supersedes: bool) -> Purpose {
-        let op = self.rows.insert(Direct { piece, supersedes });
+    fn start(&mut self, piece: Piece, commands: usize) -> Purpose {
+        let op = self.rows.insert(Direct { piece, left: commands as u32, failed: false });
         self.in_flight.push(op);
         Purpose::Log(Step::Direct { op })
     }
@@ -90,6 +92,13 @@ impl Logging {
         if self.must_wait(piece, actual) {
             return self.parked.push_back(Parked { piece, way });
         }
+        if actual != Way::Log && self.is_crowded(core, now, out) {
+            if self.migration.is_idle() && self.commit.is_idle() {
+                // Nothing will make room before a failed device is back.
+                return core.part_done(piece.request, Err(RequestError::Device), out);
+            }
+            return self.parked.push_back(Parked { piece, way });
+        }
         match actual {
             Way::Log => {
                 if !self.append(core, now, piece, out) {
@@ -97,9 +106,9 @@ impl Logging {
                 }
             }
             Way::Direct => {
-                let purpose = self.directs.start(piece, true);
+                let purpose = self.directs.start(piece, 1);
                 let buffer = Buffer::Request { id: core.id_of(piece.request), offset: Bytes(piece.buffer) };
-                let place = (self.primary, Bytes(piece.offset));
+                let place = self.primary_place(piece.offset);
                 core.write(place, Bytes(piece.len), buffer, purpose, Cause::Host, out);
                 core.ledger.logging_mut().direct_writes += 1;
                 core.ledger.logging_mut().bytes_direct += piece.len;
@@ -123,6 +132,19 @@ impl Logging {
             }
     }
 
+    /// Whether the ring has no room for the record that a write to the primary may make. If so, makes room as far as
+    /// possible.
+    #[inline]
+    fn is_crowded(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) -> bool {
+        if self.log.is_empty() || !self.commit.is_crowded(self.directs.in_flight.len()) {
+            return false;
+        }
+        self.commit.make_room();
+        self.pump_commit(core, now, out);
+        self.migrate_if_due(core, now, out);
+        true
+    }
+
     /// What is not in the log the primary may forget. Where the log has the newest copy, the primary has an older one,
     /// which must not come to light: it is zeroed.
     fn discard_now(&mut self, core: &mut Core, whole: Piece, out: &mut Commands) {
@@ -131,30 +153,35 @@ impl Logging {
             Some((_, end, logged)) if *logged == place.is_some() => *end = to,
             _ => runs.push((from, to, place.is_some())),
         });
+        let purpose = self.directs.start(whole, runs.len());
         for (from, to, logged) in runs {
-            core.add_part(whole.request);
-            let purpose = self.directs.start(Piece { offset: from, len: to - from, ..whole }, logged);
-            let place = (self.primary, Bytes(from));
+            let place = self.primary_place(from);
             if logged {
                 core.zero(place, Bytes(to - from), purpose, out);
             } else {
                 core.discard(place, Bytes(to - from), purpose, out);
             }
         }
-        core.part_done(whole.request, Ok(()), out);
     }
 
     pub(super) fn direct_step(&mut self, core: &mut Core, now: Nanos, op: u32, failed: bool, out: &mut Commands) {
-        let Direct { piece, supersedes } = self.directs.rows[op];
+        let row = &mut self.directs.rows[op];
+        row.left -= 1;
+        row.failed |= failed;
+        if row.left > 0 {
+            return;
+        }
+        let Direct { piece, failed, .. } = *row;
         self.directs.rows.remove(op);
         self.directs.in_flight.retain(|other| *other != op);
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        if supersedes && !failed {
+        if !failed {
             let Logging { map, log, .. } = self;
             map.remove(piece.offset, piece.offset + piece.len, |at, len| log.superseded(at, len));
             // Even where the map knew of no copy, the log may hold old ones that a replay would find.
             if !log.is_empty() {
-                self.commit.update(core, now, 1);
+                let void = Record::Void { offset: piece.offset, len: piece.len, before: log.next_sequence() };
+                self.commit.record(core, now, void);
             }
         }
         core.part_done(piece.request, result, out);

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::block_map::MOST_LOG_BYTES;
+use super::{block_map::MOST_LOG_BYTES, header::NOWHERE};
 
 /// The header of an append, and what appends are aligned to.
 pub(super) const HEADER: u64 = 4096;
@@ -13,6 +13,9 @@ pub(super) const HEADER: u64 = 4096;
 const SEGMENTS: u64 = 64;
 const SMALLEST_SEGMENT: u64 = 1 << 20;
 const LARGEST_SEGMENT: u64 = 1 << 30;
+
+/// The sequence of the first append of a new volume.
+pub(super) const FIRST_SEQUENCE: u64 = 1;
 
 /// What one write put into a segment.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +43,8 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) state: State,
+    /// The sequence of its first append.
+    pub(super) opened: u64,
     /// Bytes in it that are the newest copy.
     pub(super) live: u64,
     /// Host reads in flight.
@@ -62,6 +67,15 @@ pub(super) struct Log {
     head: u64,
     /// Bytes in the log that are the newest copy.
     pub(super) live: u64,
+    /// The sequence of the next append.
+    next_sequence: u64,
+}
+
+/// Space for an append.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Space {
+    pub(super) at: u64,
+    pub(super) sequence: u64,
 }
 
 /// The smallest segment that holds an unaligned record of one block.
@@ -85,8 +99,15 @@ pub(super) fn least(block: u64) -> u64 {
 
 impl Log {
     pub(super) fn new(segment: u64, count: u64) -> Log {
-        let row =
-            |_| Segment { state: State::Free, live: 0, readers: 0, appends: 0, left_over: false, records: Vec::new() };
+        let row = |_| Segment {
+            state: State::Free,
+            opened: 0,
+            live: 0,
+            readers: 0,
+            appends: 0,
+            left_over: false,
+            records: Vec::new(),
+        };
         Log {
             shift: segment.trailing_zeros(),
             segments: (0..count).map(row).collect(),
@@ -94,7 +115,29 @@ impl Log {
             order: VecDeque::new(),
             head: 0,
             live: 0,
+            next_sequence: FIRST_SEQUENCE,
         }
+    }
+
+    /// Takes over what was found on a device: the segments in use with the sequences that opened them, oldest first.
+    /// None is written to again before it is free.
+    pub(super) fn restore(&mut self, in_use: &[(u32, u64)], next_sequence: u64) {
+        self.next_sequence = next_sequence;
+        for (segment, opened) in in_use {
+            let row = &mut self.segments[*segment as usize];
+            (row.state, row.opened) = (State::Closed, *opened);
+            self.order.push_back(*segment);
+            self.free.retain(|free| free != segment);
+        }
+    }
+
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Where the next append goes, if it does not open a segment.
+    pub(super) fn head_place(&self) -> u64 {
+        self.open().map_or(NOWHERE, |open| self.start_of(open) + self.head)
     }
 
     pub(super) fn segment_bytes(&self) -> u64 {
@@ -116,7 +159,7 @@ impl Log {
 
     /// Space for an append of `len` bytes; `None` if the log is full.
     #[inline]
-    pub(super) fn allocate(&mut self, len: u64) -> Option<u64> {
+    pub(super) fn allocate(&mut self, len: u64) -> Option<Space> {
         assert!(len.is_multiple_of(HEADER) && len <= self.segment_bytes(), "an append of {len} bytes fits no segment");
         let segment = match self.open() {
             Some(open) if self.head + len <= self.segment_bytes() => open,
@@ -124,7 +167,8 @@ impl Log {
                 // With no free segment the log is full even if something shorter would still fit.
                 self.close();
                 let next = self.free.pop_front()?;
-                self.segments[next as usize].state = State::Open;
+                let row = &mut self.segments[next as usize];
+                (row.state, row.opened) = (State::Open, self.next_sequence);
                 self.order.push_back(next);
                 self.head = 0;
                 next
@@ -133,7 +177,9 @@ impl Log {
         let at = self.start_of(segment) + self.head;
         self.head += len;
         self.segments[segment as usize].appends += 1;
-        Some(at)
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        Some(Space { at, sequence })
     }
 
     /// Closes the segment that is being filled, so that it can be migrated.

@@ -12,6 +12,7 @@ use peryton_units::{Bytes, Nanos};
 use super::{
     BUFFER, Logging, Step, append,
     log::Record,
+    ring,
     triggers::{RETRY, Trigger},
 };
 use crate::{
@@ -91,6 +92,10 @@ pub(super) struct Migration {
     /// As many as the window began with, whatever the tuning says since.
     window: u32,
     left_over: bool,
+    /// How many records the list of what is left over has so far, and whether it would have become too long: then no
+    /// more segments are given up.
+    listed: usize,
+    stuck: bool,
 }
 
 fn window(tuning: &Tuning) -> u32 {
@@ -117,6 +122,8 @@ impl Migration {
             assemblies: (0..WRITES).collect(),
             window: 0,
             left_over: false,
+            listed: 0,
+            stuck: false,
         }
     }
 
@@ -177,7 +184,8 @@ impl Logging {
 
     fn begin(&mut self, core: &mut Core, now: Nanos, trigger: Trigger) {
         self.migration.phase = Phase::Planning;
-        self.migration.left_over = false;
+        (self.migration.left_over, self.migration.stuck) = (false, false);
+        self.migration.listed = 0;
         let by = &mut core.ledger.logging_mut().migrations;
         *match trigger {
             Trigger::Timeout => &mut by.timeout,
@@ -247,7 +255,7 @@ impl Logging {
                 self.since.not_before = now.saturating_add(RETRY);
                 core.due(self.since.not_before);
             }
-            if migration.whole {
+            if migration.whole && !migration.stuck {
                 self.commit.migration_ended();
             }
             self.migrate_if_due(core, now, out);
@@ -468,7 +476,7 @@ impl Logging {
             run.assembly = Some(assembly);
             Buffer::Move { index, offset: Bytes::ZERO }
         };
-        let (at, len) = ((self.primary, Bytes(run.offset)), Bytes(run.len));
+        let (at, len) = (self.primary_place(run.offset), Bytes(run.len));
         let index = self.migration.runs.insert(run);
         self.migration.writing.push(index);
         core.write(at, len, buffer, Purpose::Log(Step::MigrationWrite { run: index }), Cause::WriteBack, out);
@@ -503,31 +511,54 @@ impl Logging {
         self.pump_migration(core, now, out);
     }
 
-    /// Segments of which all has been migrated are free after the next commit; of others, what is left is listed.
+    /// Segments of which all has been migrated are free after the next commit; of others, what is left is listed, if the list is short enough.
     fn pass_segments(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
         if self.migration.passed.is_empty() {
             return;
         }
         for index in std::mem::take(&mut self.migration.passed) {
+            // What stays must be younger than what is given up, unless it is listed.
+            if self.migration.stuck {
+                continue;
+            }
             if self.log.segments[index as usize].live == 0 {
                 self.log.drain(index);
                 self.commit.free(index);
                 continue;
             }
-            let start = self.log.start_of(index);
-            let segment = &mut self.log.segments[index as usize];
-            let mut left: Vec<Record> = Vec::new();
-            for Record { offset, within, len } in std::mem::take(&mut segment.records) {
-                self.map.live(offset, offset + u64::from(len), start + u64::from(within), |low, high, at| {
-                    left.push(Record { offset: low, within: (at - start) as u32, len: (high - low) as u32 });
-                });
+            self.migration.left_over = true;
+            let left = self.left_in(index);
+            if self.migration.listed + left.len() > self.commit.most_listed() {
+                self.migration.stuck = true;
+                continue;
             }
-            self.commit.update(core, now, left.len() as u64);
+            self.migration.listed += left.len();
+            let (start, as_of) = (self.log.start_of(index), self.unretired().0);
+            let segment = &mut self.log.segments[index as usize];
+            let (opened, count) = (segment.opened, left.len() as u32);
+            let head = ring::Record::Listed { segment: index, count, opened, as_of };
+            let each = left.iter().map(|Record { offset, within, len }| {
+                let (at, len) = (start + u64::from(*within), u64::from(*len));
+                ring::Record::Left { offset: *offset, at, len }
+            });
+            self.commit.list(core, now, std::iter::once(head).chain(each));
             segment.left_over = true;
             segment.records = left;
-            self.migration.left_over = true;
         }
         self.pump_commit(core, now, out);
+    }
+
+    /// What is still the newest copy of what the segment holds.
+    fn left_in(&self, index: u32) -> Vec<Record> {
+        let start = self.log.start_of(index);
+        let mut left: Vec<Record> = Vec::new();
+        for Record { offset, within, len } in &self.log.segments[index as usize].records {
+            let to = offset + u64::from(*len);
+            self.map.live(*offset, to, start + u64::from(*within), |low, high, at| {
+                left.push(Record { offset: low, within: (at - start) as u32, len: (high - low) as u32 });
+            });
+        }
+        left
     }
 }
 

@@ -5,12 +5,16 @@
 //! `migrate.rs` empties the log when `triggers.rs` says so, `direct.rs` writes to the primary what cannot or should not
 //! be logged, and `commit.rs` makes durable what the log's own records do not say.
 //!
+//! `header.rs` and `ring.rs` are the format on disk, `index.rs` lists for a restart what was appended, `scan.rs` finds
+//! it again, and `restore.rs` makes a running drive of it.
+//!
 //! What keeps the newest copy the newest:
 //! * Appends take effect in the order in which they lie in the log, so that a replay of the log comes to the same map,
-//!   and can stop at the first hole. An append that fails is written to the primary instead.
+//!   and stops at the first hole: all that a flush covered comes before it. An append that fails is written to the
+//!   primary instead, and a commit says that it is absent.
 //! * A write to the primary waits for appends and migrations in flight of the same range, and appends wait for it.
-//! * A segment is used again only after the primary was flushed, a commit that says so is durable, and no read of it is
-//!   in flight. Segments are emptied oldest first; where a failed device leaves something behind, the commit lists it.
+//! * A segment is used again only after the primary was flushed, and the log, which may hold what superseded its content;
+//!   after that a commit that says so is durable; and no read of it is in flight. Segments are emptied oldest first; where a failed device leaves something behind, the commit lists it.
 //! * A discard of what the log holds zeroes the primary before the log's copy is given up, for what lies beneath is
 //!   older.
 
@@ -19,9 +23,14 @@ mod block_map;
 mod commit;
 mod config;
 mod direct;
+mod header;
+mod index;
 mod invariants;
 mod log;
 mod migrate;
+mod restore;
+mod ring;
+mod scan;
 mod selective;
 mod triggers;
 
@@ -36,11 +45,13 @@ use crate::{
     config::Tuning,
     core::{Core, Purpose, RequestIndex},
     error::{ConfigError, RequestError, TuningError},
+    metadata::{VolumeId, layout::MetadataLayout},
 };
 use append::Appends;
 use block_map::{BlockMap, SECTOR};
 use commit::Commit;
 use direct::{Directs, Parked, Piece, Way};
+use index::Indexes;
 use log::{HEADER, Log};
 use migrate::Migration;
 use selective::Overwrites;
@@ -75,11 +86,14 @@ pub(crate) struct Logging {
     block: u64,
     /// Where the first segment begins on the log device.
     log_at: u64,
+    /// What the devices know it by; a simulated drive has no name.
+    volume: Option<VolumeId>,
     /// The longest piece of a write that one append takes.
     most_record: u64,
     map: BlockMap,
     log: Log,
     appends: Appends,
+    index: Indexes,
     directs: Directs,
     /// Pieces of writes and discards that wait for others of the same range, or for a buffer. Bounded by the host's
     /// queue.
@@ -118,15 +132,17 @@ impl Logging {
             size,
             block: block.0,
             log_at: (SUPERBLOCK + ring).next_multiple_of(1 << 20),
+            volume: None,
             most_record: most & !(block.0 - 1),
             map: BlockMap::new(size, block.0.trailing_zeros()),
             log: Log::new(segment, count),
             appends: Appends::new(),
+            index: Indexes::new(),
             directs: Directs::new(),
             parked: VecDeque::new(),
             migration: Migration::new(),
             since: Since::default(),
-            commit: Commit::new(Bytes(SUPERBLOCK), ring),
+            commit: Commit::new(Bytes(SUPERBLOCK), ring, count as usize),
             overwrites: Overwrites::new(),
         })
     }
@@ -138,11 +154,22 @@ impl Logging {
     /// What the volume occupies of the primary and of the log device.
     pub(crate) fn device_bytes(&self) -> (Bytes, Bytes) {
         let log = self.log.segments.len() as u64 * self.log.segment_bytes();
-        (Bytes(self.size + SUPERBLOCK), Bytes(self.log_at + log + SUPERBLOCK))
+        (MetadataLayout::bare().device_bytes(Bytes(self.size)), Bytes(self.log_at + log + SUPERBLOCK))
+    }
+
+    /// Where data begins on the primary, and the log on its device.
+    pub(crate) fn data_at(&self, device: DeviceId) -> Bytes {
+        if device == self.log_device { Bytes(self.log_at) } else { MetadataLayout::bare().data_at }
     }
 
     pub(crate) fn move_buffers(&self, tuning: &Tuning) -> u32 {
         append::BUFFERS + self.migration.buffers(tuning)
+    }
+
+    /// Byte 0 of the volume is not byte 0 of the primary: alone, it must not look like a file system while the log holds
+    /// newer data.
+    fn primary_place(&self, offset: u64) -> (DeviceId, Bytes) {
+        (self.primary, MetadataLayout::bare().data_at + Bytes(offset))
     }
 
     fn log_place(&self, at: u64) -> (DeviceId, Bytes) {
@@ -171,7 +198,7 @@ impl Logging {
     #[inline]
     fn read(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
         let (from, to) = (asked.offset.0, asked.offset.0 + asked.len.0);
-        let (log_device, log_at, primary) = (self.log_device, self.log_at, self.primary);
+        let (log_device, log_at, (primary, data_at)) = (self.log_device, self.log_at, self.primary_place(0));
         let Logging { map, log, .. } = self;
         let border = log.segment_bytes() - 1;
         let mut from_log = 0;
@@ -182,7 +209,7 @@ impl Logging {
             match place {
                 None => {
                     let purpose = Purpose::Host { request, first: 0, count: 0 };
-                    core.read((primary, Bytes(from)), len, buffer, purpose, Cause::Host, out);
+                    core.read((primary, data_at + Bytes(from)), len, buffer, purpose, Cause::Host, out);
                 }
                 Some(at) => {
                     let segment = log.segment_of(at);

@@ -153,7 +153,7 @@ impl Drive {
                     self.buffer(to, len).copy_from_slice(&data);
                     continue;
                 }
-                Command::Power { .. } => continue,
+                Command::Encode { .. } | Command::Power { .. } => continue,
                 Command::Reply { id, result } => {
                     let asked = self.requests.remove(&id.0).expect("a request is answered once");
                     self.answered.push((id, asked, result));
@@ -239,7 +239,9 @@ impl Drive {
                 }
                 io
             }
-            Command::Copy { .. } | Command::Power { .. } | Command::Reply { .. } => unreachable!("done at once"),
+            Command::Copy { .. } | Command::Encode { .. } | Command::Power { .. } | Command::Reply { .. } => {
+                unreachable!("done at once")
+            }
         };
         self.now += Nanos(rng.random_range(0..2_000_000));
         self.finish(io, failed);

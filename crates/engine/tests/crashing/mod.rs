@@ -1,0 +1,696 @@
+//! Disks with a volatile cache that loses, reorders and tears what was not flushed, and a host that knows what may be
+//! read after that.
+#![allow(dead_code)]
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
+
+use peryton_engine::{
+    Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, IoId, LogCaching, Logging,
+    LoggingTuning, OpenError, Placement, Request, RequestId, Storage, Triggers, Tuning, VolumeId,
+};
+use peryton_units::{Bytes, Nanos, Op};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+pub const PRIMARY: DeviceId = DeviceId(0);
+pub const LOG: DeviceId = DeviceId(1);
+const SECTOR: usize = 512;
+
+/// One disk: what it says it holds, and for each sector written since the last flush all it may hold after a crash.
+#[derive(Clone)]
+pub struct Disk {
+    bytes: Vec<u8>,
+    volatile: BTreeMap<usize, Vec<[u8; SECTOR]>>,
+}
+
+impl Disk {
+    pub fn contents(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn put(&mut self, at: usize, from: &[u8]) {
+        for (sector, new) in (at / SECTOR..).zip(from.chunks_exact(SECTOR)) {
+            let range = sector * SECTOR..(sector + 1) * SECTOR;
+            let old: [u8; SECTOR] = self.bytes[range.clone()].try_into().unwrap();
+            self.volatile.entry(sector).or_default().push(old);
+            self.bytes[range].copy_from_slice(new);
+        }
+    }
+
+    fn crash(&mut self, rng: &mut Pcg64Mcg) {
+        // Disks differ in how much they lose.
+        let keeps = [0.0, 0.1, 0.5, 0.9, 1.0][rng.random_range(0..5)];
+        for (sector, versions) in std::mem::take(&mut self.volatile) {
+            if !rng.random_bool(keeps) {
+                let version = versions[rng.random_range(0..versions.len())];
+                self.bytes[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(&version);
+            }
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Disks(pub Vec<Option<Disk>>);
+
+impl Disks {
+    /// A crash that loses all that can be lost.
+    pub fn lose_everything(&mut self) {
+        for disk in self.0.iter_mut().flatten() {
+            for (sector, versions) in std::mem::take(&mut disk.volatile) {
+                disk.bytes[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(&versions[0]);
+            }
+        }
+    }
+
+    fn crash(&mut self, rng: &mut Pcg64Mcg) {
+        self.0.iter_mut().flatten().for_each(|disk| disk.crash(rng));
+    }
+
+    fn disk(&mut self, device: DeviceId) -> Result<&mut Disk, DeviceError> {
+        self.0[device.index()].as_mut().ok_or(DeviceError)
+    }
+}
+
+impl Storage for Disks {
+    fn size(&self, device: DeviceId) -> Option<Bytes> {
+        self.0[device.index()].as_ref().map(|disk| Bytes(disk.bytes.len() as u64))
+    }
+
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        into.copy_from_slice(&self.disk(device)?.bytes[at.0 as usize..][..into.len()]);
+        Ok(())
+    }
+
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        self.disk(device)?.put(at.0 as usize, from);
+        Ok(())
+    }
+
+    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+        self.disk(device)?.volatile.clear();
+        Ok(())
+    }
+}
+
+/// Fails for good after so many writes and flushes: a crash while a volume is opened or closed.
+struct Interrupted<'a> {
+    disks: &'a mut Disks,
+    left: u32,
+}
+
+impl Interrupted<'_> {
+    fn count(&mut self) -> Result<(), DeviceError> {
+        self.left = self.left.checked_sub(1).ok_or(DeviceError)?;
+        Ok(())
+    }
+}
+
+impl Storage for Interrupted<'_> {
+    fn size(&self, device: DeviceId) -> Option<Bytes> {
+        self.disks.size(device)
+    }
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.disks.read(device, at, into)
+    }
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        self.count()?;
+        self.disks.write(device, at, from)
+    }
+    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+        self.count()?;
+        self.disks.flush(device)
+    }
+}
+
+pub fn config(primary: u64, log: u64, block: u64) -> Config {
+    let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block: Bytes(block) });
+    Config { devices: vec![Bytes(primary), Bytes(log)], placement, tuning: Tuning::default() }
+}
+
+pub fn blank(config: &Config) -> Disks {
+    let engine = Engine::new(config.clone()).unwrap();
+    let disk = |size: &Bytes| Some(Disk { bytes: vec![0; size.0 as usize], volatile: BTreeMap::new() });
+    Disks(engine.device_bytes().iter().map(disk).collect())
+}
+
+pub fn formatted(config: &Config) -> Disks {
+    let mut disks = blank(config);
+    let new = Formatting { volume: VolumeId(0xabc), unix_s: 1, zeroed: true, notes: "max_moves=3".to_string() };
+    Engine::format(config, new, &mut disks).unwrap();
+    disks
+}
+
+pub fn open(config: &Config, disks: Disks) -> Result<Machine, OpenError> {
+    Machine::open(config.clone(), disks, 1)
+}
+
+pub fn flip(disks: &mut Disks, device: DeviceId, at: u64, bits: u8) {
+    disks.0[device.index()].as_mut().unwrap().bytes[at as usize] ^= bits;
+}
+
+/// The bytes behind the names.
+#[derive(Default)]
+struct Memory {
+    host: HashMap<RequestId, Vec<u8>>,
+    moves: HashMap<u32, Vec<u8>>,
+    whole: usize,
+}
+
+impl Memory {
+    fn bytes_mut(&mut self, buffer: Buffer, len: Bytes) -> &mut [u8] {
+        let (bytes, at) = match buffer {
+            Buffer::Request { id, offset } => (self.host.get_mut(&id).unwrap(), offset),
+            Buffer::Move { index, offset } => (self.moves.entry(index).or_insert_with(|| vec![0; self.whole]), offset),
+            Buffer::Metadata => unreachable!("metadata is encoded"),
+        };
+        &mut bytes[at.0 as usize..(at.0 + len.0) as usize]
+    }
+}
+
+impl Buffers for Memory {
+    fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8] {
+        let (bytes, at) = match buffer {
+            Buffer::Request { id, offset } => (&self.host[&id], offset),
+            Buffer::Move { index, offset } => (&self.moves[&index], offset),
+            Buffer::Metadata => unreachable!("metadata is encoded"),
+        };
+        &bytes[at.0 as usize..(at.0 + len.0) as usize]
+    }
+}
+
+struct InFlight {
+    command: Command,
+    /// What is written.
+    bytes: Vec<u8>,
+}
+
+pub struct Machine {
+    pub engine: Engine,
+    pub disks: Disks,
+    pub now: Nanos,
+    memory: Memory,
+    in_flight: Vec<InFlight>,
+    replies: Vec<(RequestId, bool)>,
+    next_id: u64,
+    rng: Pcg64Mcg,
+    fail_one_in: u32,
+}
+
+impl Machine {
+    fn open(config: Config, mut disks: Disks, seed: u64) -> Result<Machine, OpenError> {
+        let (engine, _) = Engine::open(config, &mut disks)?;
+        Ok(Machine::with(engine, disks, seed))
+    }
+
+    fn with(engine: Engine, disks: Disks, seed: u64) -> Machine {
+        let memory = Memory { whole: engine.move_buffer_bytes().0 as usize, ..Memory::default() };
+        Machine {
+            engine,
+            disks,
+            now: Nanos::ZERO,
+            memory,
+            in_flight: Vec::new(),
+            replies: Vec::new(),
+            next_id: 0,
+            rng: Pcg64Mcg::seed_from_u64(seed),
+            fail_one_in: 0,
+        }
+    }
+
+    fn take(&mut self, out: Commands) {
+        for command in out {
+            let mut bytes = Vec::new();
+            match command {
+                Command::Write { io, len, buffer: Buffer::Metadata, .. } => {
+                    bytes = vec![0; len.0 as usize];
+                    self.engine.encode_with(io, &mut bytes, &self.memory);
+                }
+                Command::Write { buffer, len, .. } => bytes = self.memory.bytes_mut(buffer, len).to_vec(),
+                Command::Zero { len, .. } => bytes = vec![0; len.0 as usize],
+                Command::Encode { io, into, len } => {
+                    let mut block = vec![0; len.0 as usize];
+                    self.engine.encode_with(io, &mut block, &self.memory);
+                    self.memory.bytes_mut(into, len).copy_from_slice(&block);
+                    continue;
+                }
+                Command::Copy { from, to, len } => {
+                    let bytes = self.memory.bytes_mut(from, len).to_vec();
+                    self.memory.bytes_mut(to, len).copy_from_slice(&bytes);
+                    continue;
+                }
+                Command::Power { .. } => continue,
+                Command::Reply { id, result } => {
+                    self.replies.push((id, result.is_ok()));
+                    continue;
+                }
+                _ => {}
+            }
+            self.in_flight.push(InFlight { command, bytes });
+        }
+    }
+
+    fn submit(&mut self, op: Op, offset: u64, bytes: Vec<u8>, len: u64) -> RequestId {
+        let id = RequestId(self.next_id);
+        self.next_id += 1;
+        self.memory.host.insert(id, bytes);
+        let mut out = Commands::new();
+        self.engine.submit(self.now, id, Request { op, offset: Bytes(offset), len: Bytes(len) }, &mut out);
+        self.take(out);
+        id
+    }
+
+    fn tick(&mut self, span: Nanos) {
+        self.now += span;
+        let mut out = Commands::new();
+        self.engine.tick(self.now, &mut out);
+        self.take(out);
+    }
+
+    fn carry_out(&mut self, index: usize) {
+        let InFlight { command, bytes } = self.in_flight.remove(index);
+        let failed = self.fail_one_in > 0 && self.rng.random_range(0..self.fail_one_in) == 0;
+        let io: IoId = match command {
+            Command::Read { io, device, at, len, buffer, .. } => {
+                if !failed {
+                    self.disks.read(device, at, self.memory.bytes_mut(buffer, len)).unwrap();
+                }
+                io
+            }
+            Command::Write { io, device, at, .. } | Command::Zero { io, device, at, .. } => {
+                self.put(device, at, &bytes, failed);
+                io
+            }
+            Command::Discard { io, device, at, len } => {
+                for sector in (0..len.0).step_by(SECTOR) {
+                    if self.rng.random_bool(0.5) {
+                        self.disks.write(device, at + Bytes(sector), &[0; SECTOR]).unwrap();
+                    }
+                }
+                io
+            }
+            Command::Flush { io, device } => {
+                if !failed {
+                    self.disks.flush(device).unwrap();
+                }
+                io
+            }
+            other => unreachable!("{other:?} is done at once"),
+        };
+        let mut out = Commands::new();
+        self.engine.complete(self.now, io, if failed { Err(DeviceError) } else { Ok(()) }, &mut out);
+        self.take(out);
+    }
+
+    /// Of a write that failed or was under way when it ended, any part may be there.
+    fn put(&mut self, device: DeviceId, at: Bytes, bytes: &[u8], in_part: bool) {
+        let all = !in_part || self.rng.random_bool(0.3);
+        for (sector, from) in bytes.chunks_exact(SECTOR).zip((0..).step_by(SECTOR)) {
+            if all || self.rng.random_bool(0.5) {
+                self.disks.write(device, at + Bytes(from), sector).unwrap();
+            }
+        }
+    }
+
+    fn crash(mut self) -> Disks {
+        for InFlight { command, bytes } in std::mem::take(&mut self.in_flight) {
+            if let Command::Write { device, at, .. } | Command::Zero { device, at, .. } = command
+                && self.rng.random_bool(0.5)
+            {
+                self.put(device, at, &bytes, true);
+            }
+        }
+        self.disks.crash(&mut self.rng);
+        self.disks
+    }
+
+    /// One request by itself.
+    pub fn request(&mut self, op: Op, offset: u64, bytes: Vec<u8>) -> Vec<u8> {
+        let len = bytes.len() as u64;
+        let id = self.submit(op, offset, bytes, len);
+        self.tick(Nanos::from_ms(100));
+        while !self.in_flight.is_empty() {
+            self.carry_out(0);
+        }
+        assert!(std::mem::take(&mut self.replies).contains(&(id, true)));
+        self.memory.host.remove(&id).unwrap()
+    }
+
+    pub fn settle(&mut self) {
+        self.request(Op::Flush, 0, Vec::new());
+        for _ in 0..200 {
+            self.tick(Nanos::from_s(1));
+            while !self.in_flight.is_empty() {
+                self.carry_out(0);
+            }
+        }
+        assert!(self.engine.is_idle());
+    }
+
+    pub fn close(&mut self) {
+        self.engine.close(&mut self.disks).unwrap();
+    }
+}
+
+/// Writes all over the volume, flushing now and then, and returns what it holds.
+pub fn use_it(machine: &mut Machine, rounds: u64, seed: u64) -> Vec<u8> {
+    let size = machine.engine.volume_size().0;
+    let mut model = machine.request(Op::Read, 0, vec![0; size as usize]);
+    for round in 0..rounds {
+        let number = round + seed * 1000;
+        let offset = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (size - 5000) / 512 * 512;
+        let bytes = vec![(number % 251) as u8 + 1; 512 + (number % 9 * 512) as usize];
+        model[offset as usize..offset as usize + bytes.len()].copy_from_slice(&bytes);
+        machine.request(Op::Write, offset, bytes);
+        if round % 17 == 0 {
+            machine.request(Op::Flush, 0, Vec::new());
+        }
+    }
+    model
+}
+
+pub fn check_all(machine: &mut Machine, model: &[u8]) {
+    for (index, expected) in model.chunks(4096).enumerate() {
+        let found = machine.request(Op::Read, index as u64 * 4096, vec![0xcc; expected.len()]);
+        assert!(found == expected, "block {index} differs");
+    }
+    machine.engine.check_invariants();
+}
+
+/// Which seeds to run; `CRASH_SEEDS=from..to` asks for others.
+pub fn seeds(first: u64, count: u64) -> Range<u64> {
+    let asked = std::env::var("CRASH_SEEDS").ok();
+    let range = asked.as_deref().and_then(|text| text.split_once(".."));
+    let range = range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    range.unwrap_or(first..first + count)
+}
+
+/// What a sector may hold, oldest first. The first is durable, the last what a read returns if all went well.
+#[derive(Clone, Debug)]
+struct Sector {
+    versions: Vec<Version>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    value: u64,
+    /// Acknowledged, and sure to replace what was before: neither a hint nor an error.
+    sure: bool,
+}
+
+struct Asked {
+    op: Op,
+    sectors: Range<usize>,
+    /// For a flush how many versions of each sector were acknowledged when it was asked for.
+    covers: Vec<usize>,
+}
+
+struct Host {
+    sectors: Vec<Sector>,
+    asked: HashMap<RequestId, Asked>,
+    next_value: u64,
+    /// Versions of each sector that were dropped from the front.
+    dropped: Vec<usize>,
+}
+
+fn sector(value: u64) -> [u8; SECTOR] {
+    let mut bytes = [0; SECTOR];
+    bytes.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
+    bytes
+}
+
+impl Host {
+    fn new(sectors: usize) -> Host {
+        let sector = Sector { versions: vec![Version { value: 0, sure: true }] };
+        let sectors = vec![sector; sectors];
+        Host { dropped: vec![0; sectors.len()], sectors, asked: HashMap::new(), next_value: 1 }
+    }
+
+    fn is_busy(&self, range: &Range<usize>) -> bool {
+        self.asked.values().any(|asked| asked.sectors.start < range.end && range.start < asked.sectors.end)
+    }
+
+    fn ask(&mut self, machine: &mut Machine, op: Op, range: Range<usize>) {
+        let mut bytes = vec![0; range.len() * SECTOR];
+        match op {
+            Op::Write => {
+                for (index, into) in range.clone().zip(bytes.chunks_exact_mut(SECTOR)) {
+                    into.copy_from_slice(&sector(self.next_value));
+                    self.sectors[index].versions.push(Version { value: self.next_value, sure: false });
+                    self.next_value += 1;
+                }
+            }
+            Op::Discard => {
+                for index in range.clone() {
+                    self.sectors[index].versions.push(Version { value: 0, sure: false });
+                }
+            }
+            Op::Read | Op::Flush => {}
+        }
+        let covers = match op {
+            Op::Flush => {
+                // The last version that is sure.
+                let last = |sector: &Sector| sector.versions.iter().rposition(|version| version.sure).unwrap_or(0);
+                self.sectors.iter().zip(&self.dropped).map(|(sector, dropped)| dropped + last(sector)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let sectors = if op == Op::Flush { 0..0 } else { range.clone() };
+        let (at, len) = ((range.start * SECTOR) as u64, (range.len() * SECTOR) as u64);
+        let bytes = if op == Op::Discard { Vec::new() } else { bytes };
+        let id = machine.submit(op, if op == Op::Flush { 0 } else { at }, bytes, len);
+        self.asked.insert(id, Asked { op, sectors, covers });
+        self.answers(machine);
+    }
+
+    /// Takes note of what was answered.
+    fn answers(&mut self, machine: &mut Machine) {
+        for (id, ok) in std::mem::take(&mut machine.replies) {
+            let Asked { op, sectors, covers } = self.asked.remove(&id).unwrap();
+            let bytes = machine.memory.host.remove(&id).unwrap();
+            match op {
+                Op::Read if ok => {
+                    for (index, bytes) in sectors.zip(bytes.chunks_exact(SECTOR)) {
+                        self.check(index, bytes);
+                    }
+                }
+                Op::Write if ok => {
+                    for index in sectors {
+                        self.sectors[index].versions.last_mut().unwrap().sure = true;
+                    }
+                }
+                Op::Flush if ok => {
+                    for (index, covered) in covers.into_iter().enumerate() {
+                        let surplus = covered.saturating_sub(self.dropped[index]);
+                        self.sectors[index].versions.drain(..surplus);
+                        self.dropped[index] += surplus;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A read must return what was acknowledged last, or what came to nothing since.
+    fn check(&mut self, index: usize, bytes: &[u8]) {
+        let value = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        assert!(bytes == sector(value), "sector {index} is torn");
+        let versions = &self.sectors[index].versions;
+        let newest = versions.iter().rposition(|version| version.sure).unwrap_or(0);
+        let fits = versions[newest..].iter().any(|version| version.value == value);
+        assert!(fits, "sector {index} reads {value}, but may only hold {:?}", &versions[newest..]);
+    }
+
+    /// After a crash any version from the last durable one on may be read, and stays.
+    fn pin(&mut self, machine: &mut Machine) {
+        let size = self.sectors.len() * SECTOR;
+        for from in (0..size).step_by(64 << 10) {
+            let len = (64 << 10).min(size - from);
+            let bytes = machine.request(Op::Read, from as u64, vec![0xcc; len]);
+            for (index, bytes) in (from / SECTOR..).zip(bytes.chunks_exact(SECTOR)) {
+                let value = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+                assert!(bytes == sector(value), "sector {index} is torn");
+                let versions = &mut self.sectors[index].versions;
+                let fits = versions.iter().any(|version| version.value == value);
+                assert!(fits, "sector {index} is {value} after a crash, but may only be {versions:?}");
+                *versions = vec![Version { value, sure: true }];
+                self.dropped[index] = 0;
+            }
+        }
+    }
+}
+
+/// What happened in a run, to see that something did.
+#[derive(Debug, Default)]
+pub struct Sum {
+    crashes: u64,
+    replayed: u64,
+    interrupted: u64,
+    closed: u64,
+    migrated: u64,
+    direct: u64,
+    indexes: u64,
+    absent: u64,
+    commits: u64,
+}
+
+impl Sum {
+    pub fn add(&mut self, other: Sum) {
+        self.crashes += other.crashes;
+        self.replayed += other.replayed;
+        self.interrupted += other.interrupted;
+        self.closed += other.closed;
+        self.migrated += other.migrated;
+        self.direct += other.direct;
+        self.indexes += other.indexes;
+        self.absent += other.absent;
+        self.commits += other.commits;
+    }
+
+    pub fn check(&self) {
+        let Sum { crashes, replayed, interrupted, closed, migrated, direct, indexes, commits, .. } = *self;
+        let counts = [crashes, replayed, interrupted, closed, migrated, direct, indexes, commits];
+        assert!(counts.iter().all(|count| *count > 50), "too little happened: {self:?}");
+    }
+}
+
+fn random_tuning(rng: &mut Pcg64Mcg) -> Tuning {
+    let logging = LoggingTuning {
+        caching: match rng.random_range(0..3) {
+            0 => LogCaching::Selective { overwrite_ratio_ppm: rng.random_range(1..900_000) },
+            _ => LogCaching::Full,
+        },
+        triggers: Triggers {
+            timeout: rng.random_bool(0.3).then(|| Nanos::from_ms(rng.random_range(1..3_000))),
+            read_share_ppm: None,
+            size: rng.random_bool(0.3).then(|| Bytes(rng.random_range(1..200_000))),
+            log_used_ppm: if rng.random_bool(0.5) { rng.random_range(1..=1_000_000) } else { 1_000_000 },
+        },
+        gather_bytes: Bytes(rng.random_range(0..40_000)),
+        gather_delay: if rng.random_bool(0.5) { Nanos::ZERO } else { Nanos::from_ms(rng.random_range(0..30)) },
+        checkpoint_interval: Nanos::from_ms(rng.random_range(1..2_000)),
+        migration_memory: Bytes::kib(256 * rng.random_range(0..3)),
+    };
+    Tuning { commit_interval: Nanos::from_ms(rng.random_range(1..3_000)), logging, ..Tuning::default() }
+}
+
+/// Opens a volume that may be interrupted while it is opened.
+fn reopen(config: &Config, mut disks: Disks, rng: &mut Pcg64Mcg, sum: &mut Sum) -> Machine {
+    while rng.random_bool(0.3) {
+        let left = rng.random_range(0..14);
+        let done = Engine::open(config.clone(), &mut Interrupted { disks: &mut disks, left }).is_ok();
+        if !done {
+            sum.interrupted += 1;
+        }
+        disks.crash(rng);
+    }
+    let seed = rng.random_range(0..u64::MAX);
+    let (engine, opened) = Engine::open(config.clone(), &mut disks).expect("what a crash left can be opened");
+    sum.replayed += opened.mapped;
+    Machine::with(engine, disks, seed)
+}
+
+pub fn run(seed: u64, failures: bool) -> Sum {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let rng = &mut rng;
+    let mut sum = Sum::default();
+    let block = 512 << rng.random_range(0..5);
+    let primary = (block * rng.random_range(2..60u64)).next_multiple_of(4096);
+    let log = ((32 << 10) * [1, 2, 3, 8, 40][rng.random_range(0..5)]).max(block * 8);
+    let mut config = config(primary, log, block);
+    config.tuning = random_tuning(rng);
+    let mut disks = formatted(&config);
+    let mut host = Host::new((primary / SECTOR as u64) as usize);
+    for _ in 0..rng.random_range(2..6) {
+        config.tuning = random_tuning(rng);
+        let mut machine = reopen(&config, disks, rng, &mut sum);
+        machine.engine.check_invariants();
+        host.pin(&mut machine);
+        if failures {
+            machine.fail_one_in = rng.random_range(5..100);
+        }
+        for _ in 0..rng.random_range(0..300) {
+            step(&mut machine, &mut host, rng);
+        }
+        let books = machine.engine.ledger();
+        let logged = books.logging.as_ref().unwrap();
+        sum.migrated += logged.bytes_migrated;
+        sum.direct += logged.direct_writes;
+        sum.indexes += logged.checkpoints;
+        sum.absent += logged.failed_appends;
+        sum.commits += books.commits;
+        if rng.random_bool(0.2) {
+            machine.fail_one_in = 0;
+            settle(&mut machine, &mut host);
+            sum.closed += 1;
+            let left = if rng.random_bool(0.5) { u32::MAX } else { rng.random_range(0..14) };
+            let done = machine.engine.close(&mut Interrupted { disks: &mut machine.disks, left }).is_ok();
+            disks = machine.disks;
+            if !done {
+                disks.crash(rng);
+            }
+        } else {
+            sum.crashes += 1;
+            disks = machine.crash();
+        }
+        host.asked.clear();
+    }
+    sum
+}
+
+fn step(machine: &mut Machine, host: &mut Host, rng: &mut Pcg64Mcg) {
+    let total = host.sectors.len();
+    if host.asked.len() < 8 && rng.random_bool(0.4) {
+        let op = match rng.random_range(0..100) {
+            0..20 => Op::Read,
+            20..85 => Op::Write,
+            85..92 => Op::Discard,
+            _ => Op::Flush,
+        };
+        let start = if rng.random_bool(0.5) { rng.random_range(0..total.min(24)) } else { rng.random_range(0..total) };
+        let range = start..(start + rng.random_range(1..24)).min(total);
+        if op == Op::Flush {
+            host.ask(machine, op, 0..0);
+        } else if !host.is_busy(&range) {
+            host.ask(machine, op, range);
+        }
+    } else if !machine.in_flight.is_empty() && rng.random_bool(0.9) {
+        let index = rng.random_range(0..machine.in_flight.len());
+        machine.carry_out(index);
+    } else {
+        machine.tick(Nanos(rng.random_range(0..200_000_000)));
+    }
+    if rng.random_bool(0.005) {
+        let size = machine.engine.volume_size();
+        let from = Bytes(rng.random_range(0..size.0));
+        let mut out = Commands::new();
+        machine.engine.evict(machine.now, from..size, &mut out);
+        machine.take(out);
+    }
+    machine.engine.check_invariants();
+    host.answers(machine);
+}
+
+/// Lets everything come to its end, flushes, and reads it all.
+fn settle(machine: &mut Machine, host: &mut Host) {
+    for _ in 0..2_000 {
+        while !machine.in_flight.is_empty() {
+            machine.carry_out(0);
+        }
+        host.answers(machine);
+        if host.asked.is_empty() && machine.engine.is_idle() {
+            break;
+        }
+        machine.tick(Nanos::from_ms(500));
+    }
+    assert!(host.asked.is_empty() && machine.engine.is_idle(), "something is never answered");
+    host.ask(machine, Op::Flush, 0..0);
+    while !machine.in_flight.is_empty() {
+        machine.carry_out(0);
+    }
+    host.answers(machine);
+    assert!(host.asked.is_empty());
+    host.pin(machine);
+}

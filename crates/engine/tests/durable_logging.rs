@@ -1,0 +1,163 @@
+//! A logging volume on disks that keep only what was flushed, and of the rest what they like: format, open, use, close or
+//! crash, open again.
+
+#![allow(clippy::unwrap_used)]
+
+mod crashing;
+
+use crashing::{LOG, Machine, PRIMARY, blank, check_all, config, flip, formatted, open, use_it};
+use peryton_engine::{Engine, Formatting, OpenError, VolumeId};
+use peryton_units::{Bytes, Op};
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_volume_that_was_closed_comes_back_as_it_was() {
+    let config = config(MIB, 4 * MIB, 4096);
+    let mut disks = formatted(&config);
+    let mut model = Vec::new();
+    for generation in 1..6 {
+        let mut machine = open(&config, disks).unwrap();
+        if !model.is_empty() {
+            check_all(&mut machine, &model);
+        }
+        model = use_it(&mut machine, 400, generation);
+        machine.settle();
+        machine.close();
+        disks = machine.disks;
+        let (_, opened) = Engine::open(config.clone(), &mut disks.clone()).unwrap();
+        assert!(opened.clean && opened.generation == generation + 1, "{opened:?}");
+    }
+}
+
+#[test]
+fn a_volume_that_was_dropped_after_a_flush_comes_back_as_it_was() {
+    let config = config(MIB, 8 * MIB, 4096);
+    let mut disks = formatted(&config);
+    let mut logged = 0;
+    for (rounds, seed) in [(1, 1), (40, 2), (400, 3), (3000, 4), (2, 5)] {
+        let mut machine = open(&config, disks).unwrap();
+        let model = use_it(&mut machine, rounds, seed);
+        machine.request(Op::Flush, 0, Vec::new());
+        machine.disks.lose_everything();
+        disks = machine.disks;
+        let (_, opened) = Engine::open(config.clone(), &mut disks.clone()).unwrap();
+        assert!(!opened.clean);
+        logged += opened.mapped;
+        check_all(&mut open(&config, disks.clone()).unwrap(), &model);
+    }
+    assert!(logged > 100, "nothing was ever in the log");
+}
+
+#[test]
+fn devices_that_are_not_the_volume_are_refused_by_name() {
+    let config = config(MIB, 4 * MIB, 4096);
+    let good = formatted(&config);
+    let opened = |disks: &crashing::Disks| Engine::open(config.clone(), &mut disks.clone()).map(|_| ());
+    assert_eq!(opened(&good), Ok(()));
+    assert_eq!(opened(&blank(&config)), Err(OpenError::NotFormatted { device: 0 }));
+
+    let mut foreign = blank(&config);
+    let new = Formatting { volume: VolumeId(9), unix_s: 1, zeroed: true, notes: String::new() };
+    Engine::format(&config, new, &mut foreign).unwrap();
+    let mut mixed = good.clone();
+    mixed.0[1] = foreign.0[1].clone();
+    assert!(matches!(opened(&mixed), Err(OpenError::Foreign { .. })));
+
+    let mut used = open(&config, good).unwrap();
+    use_it(&mut used, 50, 1);
+    used.settle();
+    used.close();
+    for device in [PRIMARY, LOG] {
+        let at = used.engine.data_at(device).0 + 1024;
+        let mut written = used.disks.clone();
+        flip(&mut written, device, at, 1);
+        assert_eq!(opened(&written), Err(OpenError::Changed { device: device.index() }));
+    }
+    let older = used.disks.clone();
+    let mut next = open(&config, used.disks).unwrap();
+    use_it(&mut next, 50, 2);
+    for device in 0..2 {
+        let mut mixed = next.disks.clone();
+        mixed.0[device] = older.0[device].clone();
+        assert!(matches!(opened(&mixed), Err(OpenError::Stale { device: at, .. }) if at == device));
+    }
+}
+
+#[test]
+fn the_primary_alone_does_not_look_like_what_is_on_the_volume() {
+    let config = config(MIB, 4 * MIB, 4096);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let model = use_it(&mut machine, 400, 1);
+    machine.settle();
+    assert_eq!(machine.engine.data_at(PRIMARY), Bytes::mib(1));
+    let bytes = machine.disks.0[0].as_ref().unwrap().contents();
+    assert!(bytes[..4096] != model[..4096] && bytes[MIB as usize..][..4096] != model[..4096]);
+}
+
+/// All of a log's metadata: where its blocks are, and what they say they are.
+fn blocks(machine: &Machine) -> Vec<(u64, [u8; 4])> {
+    let bytes = machine.disks.0[1].as_ref().unwrap().contents();
+    let kind = |block: &[u8]| -> [u8; 4] { block[4..8].try_into().unwrap() };
+    let all = bytes.chunks_exact(4096).zip((0..).step_by(4096));
+    all.map(|(block, at)| (at, kind(block))).filter(|(_, kind)| [*b"PYla", *b"PYli", *b"PYlc"].contains(kind)).collect()
+}
+
+#[test]
+fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_data() {
+    let config = config(MIB, 8 * MIB, 4096);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let mut model = use_it(&mut machine, 300, 1);
+    machine.request(Op::Flush, 0, Vec::new());
+    // What comes after says that it was flushed.
+    for last in [1, 2] {
+        machine.request(Op::Write, 0, vec![last; 4096]);
+        machine.request(Op::Flush, 0, Vec::new());
+    }
+    model[..4096].fill(2);
+    let blocks = blocks(&machine);
+    let last = blocks.iter().filter(|(_, kind)| kind == b"PYla").map(|(at, _)| *at).max().unwrap();
+    let newest_commit = blocks.iter().filter(|(_, kind)| kind == b"PYlc").map(|(at, _)| *at).max().unwrap();
+    let (mut damaged, mut good) = (0, 0);
+    for (at, kind) in blocks {
+        for bit in [77, 4000 * 8] {
+            let mut hurt = machine.disks.clone();
+            flip(&mut hurt, LOG, at + bit / 8, 1 << (bit % 8));
+            match open(&config, hurt) {
+                Err(OpenError::Damaged { device: 1, .. }) => damaged += 1,
+                Err(other) => panic!("{other}"),
+                // Nothing says of the last append that it was flushed, or of the last commit that it was made.
+                Ok(_) if at == last || at == newest_commit => {}
+                Ok(mut again) => {
+                    check_all(&mut again, &model);
+                    good += 1;
+                }
+            }
+        }
+        let _ = kind;
+    }
+    println!("{damaged} flips were damage, {good} were made good");
+    assert!(damaged > 50 && good > 0);
+}
+
+#[test]
+fn a_random_crash_never_loses_a_flushed_byte() {
+    let mut sum = crashing::Sum::default();
+    for seed in crashing::seeds(0, 400) {
+        let Ok(one) = std::panic::catch_unwind(|| crashing::run(seed, false)) else { panic!("seed {seed} fails") };
+        sum.add(one);
+    }
+    println!("{sum:?}");
+    sum.check();
+}
+
+#[test]
+fn a_random_crash_never_loses_a_flushed_byte_while_devices_fail() {
+    let mut sum = crashing::Sum::default();
+    for seed in crashing::seeds(100_000, 400) {
+        let Ok(one) = std::panic::catch_unwind(|| crashing::run(seed, true)) else { panic!("seed {seed} fails") };
+        sum.add(one);
+    }
+    println!("{sum:?}");
+    sum.check();
+}
