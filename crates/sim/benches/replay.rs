@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p peryton-sim --bench replay [-- REQUESTS PART-OF-A-NAME]`; 10 million of each by default.
 
-use std::{sync::Arc, time::Instant};
+use std::{cell::OnceCell, sync::Arc, time::Instant};
 
 use peryton_sim::{Design, Options, Replay, run_one};
 use peryton_trace::{BATCH, Request, Source, TraceError};
@@ -81,12 +81,32 @@ impl Clock {
     }
 }
 
-fn measure(name: &str, text: &str, requests: &Arc<Vec<Request>>, replay: Replay) {
+/// The requests of all cases, drawn when the first case asks.
+struct Traces {
+    count: usize,
+    reads: OnceCell<Arc<Vec<Request>>>,
+    mixed: OnceCell<Arc<Vec<Request>>>,
+}
+
+impl Traces {
+    /// Nothing but reads.
+    fn reads(&self) -> &Arc<Vec<Request>> {
+        self.reads.get_or_init(|| zipf(self.count, 1.0))
+    }
+
+    /// 70 % reads, 30 % writes.
+    fn mixed(&self) -> &Arc<Vec<Request>> {
+        self.mixed.get_or_init(|| zipf(self.count, 0.7))
+    }
+}
+
+fn measure<'a>(name: &str, text: &str, requests: impl FnOnce() -> &'a Arc<Vec<Request>>, replay: Replay) {
     let filters: Vec<String> = std::env::args().skip(1).filter(|arg| is_filter(arg)).collect();
     if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
         return;
     }
-    let design = Design::parse(text, name, &[]).expect("the design is a constant");
+    let requests = requests();
+    let design = Design::parse(text, name, &[]).unwrap_or_else(|error| panic!("{error}"));
     let options = Options { replay, ..Options::default() };
     let mut best = f64::INFINITY;
     let mut line = String::new();
@@ -98,7 +118,7 @@ fn measure(name: &str, text: &str, requests: &Arc<Vec<Request>>, replay: Replay)
         let miss = report.fast_hit_ratio.map_or(String::new(), |hits| format!(", miss ratio {:.4}", 1.0 - hits));
         line = format!("{} requests, {:.1} s simulated{miss}", report.requests, report.simulated_s);
     }
-    println!("{name:<44} {:>8.2} M requests/s   ({line})", requests.len() as f64 / best / 1e6);
+    println!("{name:<50} {:>8.2} M requests/s   ({line})", requests.len() as f64 / best / 1e6);
 }
 
 /// Cargo passes `--bench`, and a number is how many requests.
@@ -116,24 +136,64 @@ fn caching(ssd: &str, hdd: &str, more: &str) -> String {
     )
 }
 
+fn single(device: &str) -> String {
+    format!("[devices.one]\nsize = {}\n{device}\n[placement]\nmode = 'single'\n", OBJECTS as u64 * PAGE)
+}
+
+fn logging(primary: &str, log: &str, log_bytes: u64, triggers: &str) -> String {
+    format!(
+        "[devices.ssd]\nsize = {}\n{primary}\n[devices.log]\nsize = {log_bytes}\n{log}\n\
+         [placement]\nmode = 'logging'\nprimary = 'ssd'\nlog = 'log'\n[triggers]\n{triggers}\n",
+        OBJECTS as u64 * PAGE
+    )
+}
+
+const SSD: &str = "profile = 'fixed'\nmodel = { read = '40us', write = '200us' }";
+const HDD: &str = "profile = 'fixed'\nmodel = { read = '200us', write = '1ms' }";
+const MANY: &str = "max_moves = 4096";
+
+fn admissions(traces: &Traces) {
+    let adaptive = "adaptive = { rate = 0.01, caches = 10, target_latency = '400us' }";
+    for (by, threshold) in [
+        ("all", "threshold = 1"),
+        ("size", "threshold = '64KiB'"),
+        ("size", adaptive),
+        ("hotness", "threshold = 1"),
+        ("hotness", adaptive),
+        ("hottest_share", "threshold = 0.1"),
+        ("probability", "threshold = 0.5"),
+        ("probability", adaptive),
+    ] {
+        let kind = if threshold == adaptive { "adaptive" } else { "fixed" };
+        let design = caching(SSD, HDD, &format!("{MANY}\n[admission]\nby = '{by}'\n{threshold}"));
+        measure(&format!("admission {by}, {kind}, 70/30, sync"), &design, || traces.mixed(), Replay::Sync);
+    }
+}
+
 fn main() {
     let count = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(10_000_000);
-    let reads = zipf(count, 1.0);
-    let mixed = zipf(count, 0.7);
-    let fast = "profile = 'fixed'\nmodel = { read = '40us', write = '200us' }";
-    let slow = "profile = 'fixed'\nmodel = { read = '200us', write = '1ms' }";
-    let single = format!("[devices.ssd]\nsize = {}\n{fast}\n[placement]\nmode = 'single'\n", OBJECTS as u64 * PAGE);
-    let fixed = caching(fast, slow, "max_moves = 4096");
-    measure("single, fixed latency, reads, sync", &single, &reads, Replay::Sync);
-    measure("caching, fixed latency, reads, sync", &fixed, &reads, Replay::Sync);
-    measure("caching, fixed latency, 70/30, sync", &fixed, &mixed, Replay::Sync);
-    measure("caching, fixed latency, reads, qd=32", &fixed, &reads, Replay::Depth(32));
+    let traces = Traces { count, reads: OnceCell::new(), mixed: OnceCell::new() };
+    let (reads, mixed) = (|| traces.reads(), || traces.mixed());
+    measure("single, fixed latency, reads, sync", &single(SSD), reads, Replay::Sync);
+    let fixed = caching(SSD, HDD, MANY);
+    measure("caching, fixed latency, reads, sync", &fixed, reads, Replay::Sync);
+    measure("caching, fixed latency, 70/30, sync", &fixed, mixed, Replay::Sync);
+    measure("caching, fixed latency, reads, qd=32", &fixed, reads, Replay::Depth(32));
+    admissions(&traces);
+    // A log that holds every block; one that gathers the overwrites between two migrations; one so small that nearly
+    // every block written is moved.
+    for (log, bytes, triggers) in [
+        ("8 GiB", 8 << 30, "timeout = '900s'"),
+        ("1 GiB", 1 << 30, "log_used = 0.9"),
+        ("64 MiB", 64 << 20, "log_used = 0.9"),
+    ] {
+        let design = logging(SSD, HDD, bytes, triggers);
+        measure(&format!("logging, fixed latency, log of {log}, 70/30, sync"), &design, mixed, Replay::Sync);
+    }
     let flash = "profile = 'intel-320-300gb'\nmodel = { precondition = 'random' }";
     let disk = "profile = 'seagate-st32000641as'";
     let real = caching(flash, disk, "write = 'back'");
-    measure("caching, page-mapped FTL + disk, 70/30, sync", &real, &mixed, Replay::Sync);
-    let all_flash = format!("[devices.ssd]\nsize = {}\n{flash}\n[placement]\nmode = 'single'\n", OBJECTS as u64 * PAGE);
-    measure("single, page-mapped FTL, 70/30, sync", &all_flash, &mixed, Replay::Sync);
-    let all_disk = format!("[devices.hdd]\nsize = {}\n{disk}\n[placement]\nmode = 'single'\n", OBJECTS as u64 * PAGE);
-    measure("single, disk, 70/30, sync", &all_disk, &mixed, Replay::Sync);
+    measure("caching, page-mapped FTL + disk, 70/30, sync", &real, mixed, Replay::Sync);
+    measure("single, page-mapped FTL, 70/30, sync", &single(flash), mixed, Replay::Sync);
+    measure("single, disk, 70/30, sync", &single(disk), mixed, Replay::Sync);
 }

@@ -106,20 +106,19 @@ impl<'a> Feed<'a> {
                     break;
                 }
             }
-            let mut request = self.batch[self.at];
+            let Request { at, offset, len, volume, op } = self.batch[self.at];
             self.at += 1;
             self.read += 1;
             self.left -= 1;
             // Traces are sorted by time except where their recorders were not.
-            self.latest = self.latest.max(request.at);
-            request.at = self.latest;
-            if self.of != Some(request.volume) {
-                self.another_volume(request.volume)?;
+            self.latest = self.latest.max(at);
+            if self.of != Some(volume) {
+                self.another_volume(volume)?;
             }
-            request.volume = self.index;
-            let fits = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume.0);
-            if fits || request.op == Op::Flush || self.made_to_fit(&mut request)? {
-                self.next = Some(request);
+            let request = Request { at: self.latest, offset, len, volume: self.index, op };
+            let fits = offset.0.checked_add(len.0).is_some_and(|end| end <= self.volume.0) || op == Op::Flush;
+            self.next = if fits { Some(request) } else { self.made_to_fit(request)? };
+            if self.next.is_some() {
                 break;
             }
         }
@@ -151,7 +150,7 @@ impl<'a> Feed<'a> {
     }
 
     #[cold]
-    fn made_to_fit(&mut self, request: &mut Request) -> Result<bool, SimError> {
+    fn made_to_fit(&mut self, mut request: Request) -> Result<Option<Request>, SimError> {
         match self.fit {
             Fit::Strict => Err(SimError::PastTheEnd {
                 request: self.read,
@@ -165,11 +164,11 @@ impl<'a> Feed<'a> {
                 request.len = request.len.min(self.volume);
                 let offset = request.offset.0 % self.volume.0;
                 request.offset = Bytes(offset.min(self.volume.0 - request.len.0));
-                Ok(true)
+                Ok(Some(request))
             }
             Fit::Skip => {
                 self.skipped += 1;
-                Ok(false)
+                Ok(None)
             }
         }
     }
