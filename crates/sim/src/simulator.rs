@@ -258,9 +258,10 @@ impl Simulator<'_> {
     /// Gives the engine's commands to the devices.
     #[inline]
     fn carry_out(&mut self) {
-        let mut commands = std::mem::take(&mut self.commands);
-        for command in commands.drain(..) {
-            let (io, device, op, at, len) = match command {
+        // By index, since none are added meanwhile: a list that is moved, or a command copied whole, right after it was
+        // written waits until all of it has reached the cache.
+        for index in 0..self.commands.len() {
+            let (io, device, op, at, len) = match self.commands[index] {
                 Command::Read { io, device, at, len, .. } => (io, device, Op::Read, at, len),
                 Command::Write { io, device, at, len, .. } => {
                     if let Some((primary, bounds)) = &mut self.machine.bounds
@@ -293,7 +294,7 @@ impl Simulator<'_> {
                 Accepted::Queued => self.look_for_device_event(),
             }
         }
-        self.commands = commands;
+        self.commands.clear();
     }
 
     #[inline]
