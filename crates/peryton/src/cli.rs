@@ -27,6 +27,24 @@ pub enum Verb {
     Greenest(verbs::greenest::Args),
     /// Say how long a mixed SSD array lives, by arithmetic
     Lifetime(verbs::lifetime::Args),
+    /// Make a volume on the devices of a design
+    Format(verbs::format::Args),
+    /// Run a volume: a block device over NBD
+    Serve(verbs::serve::Args),
+    /// Say what is wrong with a volume that nobody serves
+    Check(verbs::check::Args),
+    /// Make good what a crash or a damaged copy left behind
+    Repair(verbs::repair::Args),
+    /// Print what a volume keeps beside its data
+    Dump(verbs::dump::Args),
+    /// Take a volume apart, so that its slow device stands alone
+    Detach(verbs::detach::Args),
+    /// Say how a volume that is being served does
+    Status(verbs::status::Args),
+    /// Change settings of a volume that is being served
+    Set(verbs::set::Args),
+    /// Say what happened to a volume that is being served
+    Events(verbs::events::Args),
     /// Print completions for a shell
     Completions(verbs::completions::Args),
 }

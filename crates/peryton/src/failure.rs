@@ -2,6 +2,7 @@
 
 use std::{fmt::Display, io, process::ExitCode};
 
+use peryton_drive::{MakeError, OfflineError, ServeError, control::ControlError};
 use peryton_sim::{DesignError, MiniatureError, SimError};
 use peryton_trace::{SynthError, TraceError};
 
@@ -34,6 +35,11 @@ impl Failure {
         Failure { message: None, code: 0 }
     }
 
+    /// An end that says everything by its exit code.
+    pub fn quietly(code: u8) -> Failure {
+        Failure { message: None, code }
+    }
+
     /// Writing to `to` failed. A reader that has seen enough (`| head`) is no reason to complain.
     pub fn writing(to: &str, error: &io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -56,6 +62,42 @@ impl Failure {
 impl From<SimError> for Failure {
     fn from(error: SimError) -> Failure {
         if error.is_bad_input() { Failure::bad_input(error) } else { Failure::failed(error) }
+    }
+}
+
+impl From<MakeError> for Failure {
+    fn from(error: MakeError) -> Failure {
+        match error {
+            MakeError::System { .. } | MakeError::Other(_) => Failure::failed(error),
+            _ => Failure::bad_input(error),
+        }
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Failure {
+        match error {
+            ServeError::System { .. } | ServeError::Close(_) => Failure::failed(error),
+            _ => Failure::bad_input(error),
+        }
+    }
+}
+
+impl From<OfflineError> for Failure {
+    fn from(error: OfflineError) -> Failure {
+        match error {
+            OfflineError::System(_) => Failure::failed(error),
+            _ => Failure::bad_input(error),
+        }
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Failure {
+        match error {
+            ControlError::Answer { .. } => Failure::failed(error),
+            _ => Failure::bad_input(error),
+        }
     }
 }
 

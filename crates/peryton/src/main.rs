@@ -6,6 +6,7 @@ mod output;
 mod table;
 mod trace_args;
 mod verbs;
+mod volume;
 
 use std::process::ExitCode;
 

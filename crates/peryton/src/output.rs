@@ -23,6 +23,11 @@ pub fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
     print(&json(value)?)
 }
 
+/// Prints a value as one line of JSON.
+pub fn print_json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
+    print(&(serde_json::to_string(value).map_err(Failure::failed)? + "\n"))
+}
+
 /// Writes a value as JSON to a file, whole or not at all; `-` is standard output.
 pub fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<(), Failure> {
     let text = json(value)?;

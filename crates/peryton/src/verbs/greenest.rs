@@ -71,6 +71,9 @@ pub struct Args {
     /// List by
     #[arg(long, value_enum, default_value_t = By::Energy)]
     by: By,
+    /// Measure bandwidth and busy power on our models even where they are published
+    #[arg(long)]
+    model: bool,
     /// Find the best mix of devices, too
     #[arg(long)]
     mixed: bool,
@@ -147,10 +150,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let span = span(&args, &demand, &pattern, &figures);
     let mut devices = greenest::rank(&figures, &demand, args.alpha, policies, span, prices);
     let Some(run_time_s) = devices.first().map(|first| first.run_time_s) else {
-        return Err(Failure::bad_input(format!(
-            "no device can take part in this: {}",
-            if left_out.is_empty() { "none has a standby power".to_owned() } else { left_out.join("; ") }
-        )));
+        return Err(Failure::bad_input(format!("no device can take part in this: {}", left_out.join("; "))));
     };
     if args.by == By::Cost {
         let cost = |row: &Ranked| row.total_usd.unwrap_or(f64::INFINITY);
@@ -252,8 +252,8 @@ fn catalogue(args: &Args, pattern: &Pattern) -> Result<(Vec<Figures>, Vec<String
         let profile = profiles.iter_mut().find(|profile| profile.name == name).ok_or_else(bad)?;
         profile.price_usd = Some(usd);
     }
-    let results: Vec<Result<Figures, FiguresError>> =
-        profiles.par_iter().map(|profile| Figures::of(profile, pattern)).collect();
+    let of = if args.model { Figures::modelled } else { Figures::of };
+    let results: Vec<Result<Figures, FiguresError>> = profiles.par_iter().map(|profile| of(profile, pattern)).collect();
     let (mut figures, mut left_out) = (Vec::new(), Vec::new());
     for result in results {
         match result {
@@ -337,18 +337,15 @@ fn shown(found: &Found) -> String {
         "asks for",
         "N",
         "busy",
-        "the others",
-        "D_b MB/s",
-        "P_b W",
-        "P_i W",
+        "others",
+        "MB/s",
+        "busy W",
         "mean W",
         "kWh",
-        "devices USD",
-        "electricity USD",
-        "total USD",
-        "greener than the greenest",
-        "cheaper than the cheapest",
-        "standby pays after",
+        "buy USD",
+        "run USD",
+        "greener if",
+        "cheaper if",
     ];
     let mut rows = table::figures(&header);
     for row in &found.devices {
@@ -363,20 +360,23 @@ fn shown(found: &Found) -> String {
             policy(row.policy).to_owned(),
             table::number(row.figures.bandwidth_mb_per_s),
             table::number(row.figures.busy_w),
-            table::number(row.figures.idle_w),
             table::number(row.mean_power_w),
             table::number(row.energy_j / 3.6e6),
             table::optional(row.devices_usd),
             table::number(row.energy_usd),
-            table::optional(row.total_usd),
             when(row.greener_when),
             when(row.cheaper_when),
-            row.standby_pays_after_s.map_or_else(|| table::NONE.to_owned(), time),
         ]);
     }
     text += &table::shown(&rows);
+    text +=
+        "N devices of a kind; greener and cheaper: than the greenest and the cheapest, if the run time were another\n";
     if found.devices.iter().any(|row| row.figures.source == Source::Model) {
-        text += "* bandwidth and busy power from our model: nobody has published them for this pattern\n";
+        text += "* bandwidth and busy power from our model\n";
+    }
+    let rests = found.devices.iter().filter(|row| row.policy != Policy::AllActive);
+    for (row, seconds) in rests.filter_map(|row| Some((row, row.standby_pays_after_s?))) {
+        text += &format!("standby pays for {} after a rest of {}\n", row.figures.device, time(seconds));
     }
     for fleet in &found.fleets {
         let what = match fleet.objective {

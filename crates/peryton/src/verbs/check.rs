@@ -1,0 +1,107 @@
+//! `peryton check`: what is wrong with a volume that nobody serves.
+
+use std::path::PathBuf;
+
+use peryton_drive::VolumeSpec;
+use peryton_engine::{Inspection, Opened, Verdict};
+use serde_json::{Value, json};
+
+use crate::{failure::Failure, output, volume};
+
+/// Options of `peryton check`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Nothing is written. Exit status: 0 clean, 1 repairable (serving it, or peryton repair, puts it right), \
+2 damaged, or it cannot be looked at."
+)]
+pub struct Args {
+    /// Design file; its devices have a `path`
+    #[arg(value_name = "DESIGN.toml")]
+    design: PathBuf,
+    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print what was found as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Looks.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let spec = volume::spec(&args.design, &args.set)?;
+    let found = peryton_drive::inspect(&spec, false)?;
+    if args.json {
+        output::print_json(&as_json(&spec, &found))?;
+    } else {
+        output::print(&text(&spec, &found))?;
+    }
+    match found.verdict {
+        Verdict::Clean => Ok(()),
+        Verdict::Repairable => Err(Failure::quietly(1)),
+        Verdict::Damaged => Err(Failure::quietly(2)),
+    }
+}
+
+/// The engine numbers devices; people name them.
+pub fn with_names(spec: &VolumeSpec, text: &str) -> String {
+    let mut named = text.to_owned();
+    for (index, device) in spec.devices.iter().enumerate().rev() {
+        let path = device.path.display();
+        named = named.replace(&format!("device {index}"), &format!("device '{}' ({path})", device.name));
+    }
+    named
+}
+
+/// The whole of it, with the devices' names.
+pub fn as_json(spec: &VolumeSpec, found: &Inspection) -> Value {
+    let mut value = serde_json::to_value(found).unwrap_or(Value::Null);
+    if let Some(devices) = value.get_mut("devices").and_then(Value::as_array_mut) {
+        for (device, at) in devices.iter_mut().zip(&spec.devices) {
+            device["name"] = json!(at.name);
+            device["path"] = json!(at.path);
+        }
+    }
+    value["findings"] = found.findings.iter().map(|finding| with_names(spec, finding)).collect();
+    value["opens"] = match &found.opened {
+        Ok(opened) => opened_json(opened),
+        Err(error) => json!({ "error": with_names(spec, &error.to_string()) }),
+    };
+    value
+}
+
+/// What was, or would be, found on opening.
+pub fn opened_json(opened: &Opened) -> Value {
+    json!({
+        "volume": format!("{:032x}", opened.volume.0),
+        "generation": opened.generation,
+        "clean": opened.clean,
+        "commits_replayed": opened.commits,
+        "mapped_extents": opened.mapped,
+        "dirty_extents": opened.dirty,
+        "lost_extents": opened.lost,
+        "repaired": opened.repaired,
+    })
+}
+
+fn text(spec: &VolumeSpec, found: &Inspection) -> String {
+    let mut text = String::new();
+    let verdict = match found.verdict {
+        Verdict::Clean => "clean",
+        Verdict::Repairable => "repairable",
+        Verdict::Damaged => "damaged",
+    };
+    if let Ok(opened) = &found.opened {
+        text.push_str(&format!(
+            "volume {:032x}, opened {} times: {} extents mapped, {} dirty, {} lost\n",
+            opened.volume.0,
+            opened.generation.saturating_sub(1),
+            opened.mapped,
+            opened.dirty,
+            opened.lost
+        ));
+    }
+    for finding in &found.findings {
+        text.push_str(&format!("  {}\n", with_names(spec, finding)));
+    }
+    text + verdict + "\n"
+}

@@ -1,0 +1,48 @@
+//! `peryton detach`: takes a volume apart, so that one device stands alone.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::check;
+use crate::{failure::Failure, output, volume};
+
+/// Options of `peryton detach`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What only the fast device has is written to the slow one, which then holds the whole volume at the \
+offset that is printed: mount it with -o loop,offset=N, or set up a loop device there. The volume cannot be served after that."
+)]
+pub struct Args {
+    /// Design file; its devices have a `path`
+    #[arg(value_name = "DESIGN.toml")]
+    design: PathBuf,
+    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print where the data is as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Takes it apart.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let spec = volume::spec(&args.design, &args.set)?;
+    let detached =
+        peryton_drive::detach(&spec).map_err(|error| Failure::failed(check::with_names(&spec, &error.to_string())))?;
+    let at = &spec.devices[detached.device.index()];
+    if args.json {
+        return output::print_json(&json!({
+            "device": at.name,
+            "path": at.path,
+            "offset": detached.at.0,
+            "length": detached.len.0,
+            "extents_written_back": detached.written_back,
+        }));
+    }
+    let path = at.path.display();
+    output::print(&format!(
+        "device '{}' ({path}) stands alone: {} from offset {} on, {} extents written back\nmount -o loop,offset={} {path} DIR\n",
+        at.name, detached.len, detached.at.0, detached.written_back, detached.at.0
+    ))
+}

@@ -1,0 +1,100 @@
+//! `peryton dump`: everything that a volume keeps beside its data, as text or JSON.
+
+use std::path::PathBuf;
+
+use peryton_engine::{MapRow, SuperblockReport};
+
+use super::check;
+use crate::{failure::Failure, output, volume};
+
+/// Options of `peryton dump`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Nothing is written. docs/format.md says what the words mean.")]
+pub struct Args {
+    /// Design file; its devices have a `path`
+    #[arg(value_name = "DESIGN.toml")]
+    design: PathBuf,
+    /// Leave the map out
+    #[arg(long)]
+    no_map: bool,
+    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints it.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let spec = volume::spec(&args.design, &args.set)?;
+    let mut found = peryton_drive::inspect(&spec, true)?;
+    if args.no_map {
+        found.map.clear();
+    }
+    if args.json {
+        return output::print_json(&check::as_json(&spec, &found));
+    }
+    let name = |device: usize| spec.devices.get(device).map_or("?", |device| device.name.as_str());
+    let row = |row: &MapRow| {
+        let place = match (row.device, row.at) {
+            (Some(device), Some(at)) => format!("{} {at}", name(device)),
+            _ => "-".to_owned(),
+        };
+        let flags = [(row.dirty, " dirty"), (row.lost, " lost")];
+        let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, word)| *word).collect();
+        format!("{} {place}{flags}", row.offset)
+    };
+    output::lines(|out| {
+        for device in &found.devices {
+            let size = device.size.map_or("missing".to_owned(), |size| format!("{size} bytes"));
+            let path = spec.devices[device.device].path.display();
+            writeln!(
+                out,
+                "device {} ({path}): {size}, {} used, data at {}",
+                name(device.device),
+                device.used,
+                device.data_at
+            )?;
+            for (superblock, which) in device.superblocks.iter().zip(["first", "last"]) {
+                match superblock {
+                    SuperblockReport::Whole { volume, device, generation, state } => {
+                        writeln!(
+                            out,
+                            "  {which} superblock: volume {volume}, device {device}, generation {generation}, {state}"
+                        )?;
+                    }
+                    SuperblockReport::Damaged => writeln!(out, "  {which} superblock: damaged")?,
+                    SuperblockReport::Version { version } => writeln!(out, "  {which} superblock: version {version}")?,
+                    SuperblockReport::Absent => writeln!(out, "  {which} superblock: none")?,
+                }
+            }
+            for (checkpoint, which) in device.checkpoints.iter().zip(["A", "B"]) {
+                match checkpoint {
+                    Some(at) => writeln!(
+                        out,
+                        "  checkpoint {which}: number {}, {} extents, followed by commit {}, {} damaged blocks",
+                        at.number, at.extents, at.first_commit, at.damaged_blocks
+                    )?,
+                    None => writeln!(out, "  checkpoint {which}: none")?,
+                }
+            }
+            if let (Some(newest), Some(damaged)) = (device.newest_commit, device.damaged_journal_blocks) {
+                writeln!(out, "  journal: newest commit {newest}, {damaged} torn or damaged blocks")?;
+            }
+        }
+        for commit in &found.commits {
+            writeln!(out, "commit {}", commit.number)?;
+            for update in &commit.updates {
+                writeln!(out, "  {}", row(update))?;
+            }
+        }
+        if !found.map.is_empty() {
+            writeln!(out, "map (offset, device and place, flags)")?;
+            for entry in &found.map {
+                writeln!(out, "  {}", row(entry))?;
+            }
+        }
+        Ok(())
+    })
+}

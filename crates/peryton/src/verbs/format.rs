@@ -1,0 +1,36 @@
+//! `peryton format`: a new volume on the devices of a design.
+
+use std::path::PathBuf;
+
+use crate::{failure::Failure, output, volume};
+
+/// Options of `peryton format`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Design file; its devices have a `path`
+    #[arg(value_name = "DESIGN.toml")]
+    design: PathBuf,
+    /// Destroy whatever the devices hold
+    #[arg(long)]
+    force: bool,
+    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print what was made as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Makes it.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let spec = volume::spec(&args.design, &args.set)?;
+    let made = peryton_drive::format(&spec, args.force)?;
+    if args.json {
+        return output::print_json(&made);
+    }
+    let mut text = format!("volume {} of {} on\n", made.volume, made.size);
+    for device in &made.devices {
+        text.push_str(&format!("  {} ({}): {}\n", device.name, device.path.display(), device.used));
+    }
+    output::print(&text)
+}

@@ -1,0 +1,141 @@
+//! `peryton serve`: a volume as a block device over NBD.
+
+use std::{path::PathBuf, time::Duration};
+
+use peryton_drive::{Endpoint, Service, Settings, Summary, TlsFiles};
+use peryton_units::{Bytes, Nanos};
+use serde_json::json;
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
+
+use crate::{failure::Failure, output, volume};
+
+/// Options of `peryton serve`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Design file; its devices have a `path`
+    #[arg(value_name = "DESIGN.toml")]
+    design: PathBuf,
+    /// Where NBD clients connect: the path of a unix socket, or an address (with TLS only) [default: the design's
+    /// path with .nbd]
+    #[arg(long, value_name = "SOCKET|HOST:PORT")]
+    nbd: Option<Endpoint>,
+    /// Where status, set and events connect [default: the design's path with .control]
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// The server's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
+    tls_cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Who signs the certificates of clients (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_ca: Option<PathBuf>,
+    /// Memory for requests in flight; when it is used up, clients wait
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pool: Bytes,
+    /// The most memory for moves between devices
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    move_memory: Bytes,
+    /// How long to look for the next request before sleeping; 0 saves processor time, more saves latency
+    #[arg(long, value_name = "TIME", default_value = "50us")]
+    spin: Nanos,
+    /// Do not use io_uring
+    #[arg(long)]
+    no_io_uring: bool,
+    /// Use the page cache
+    #[arg(long)]
+    no_direct: bool,
+    /// Set a key of the design, such as placement.max_moves=4
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print what is served, and at the end what was done, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(args: Args) -> Result<(), Failure> {
+    log();
+    let spec = volume::spec(&args.design, &args.set)?;
+    let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(volume::beside(&args.design, "nbd")));
+    let control = args.control.clone().unwrap_or_else(|| volume::beside(&args.design, "control"));
+    let service = Service::open(&spec, &endpoint, settings(&args))?;
+    let opened = service.opened().clone();
+    let control = service.control(&control)?;
+    let shown = service.endpoint().to_string();
+    if args.json {
+        output::print_json_line(&json!({
+            "name": spec.name,
+            "size": service.size(),
+            "nbd": shown,
+            "control": control.path(),
+            "volume": format!("{:032x}", opened.volume.0),
+            "generation": opened.generation,
+            "clean": opened.clean,
+        }))?;
+    } else {
+        let how = if opened.clean { "closed in good order" } else { "recovered" };
+        let control = control.path().display();
+        output::print(&format!("{}: {} ({how}) at {shown}, control {control}\n", spec.name, service.size()))?;
+    }
+    stop_on_signals(&service)?;
+    let summary = service.run()?;
+    drop(control);
+    if args.json { output::print_json(&summary) } else { output::print(&told(&summary)) }
+}
+
+fn settings(args: &Args) -> Settings {
+    let tls = match (&args.tls_cert, &args.tls_key, &args.tls_ca) {
+        (Some(certificate), Some(key), Some(authority)) => {
+            Some(TlsFiles { certificate: certificate.clone(), key: key.clone(), authority: authority.clone() })
+        }
+        _ => None,
+    };
+    Settings {
+        pool: args.pool,
+        move_memory: args.move_memory,
+        io_uring: !args.no_io_uring,
+        direct: !args.no_direct,
+        spin: Duration::from_nanos(args.spin.0),
+        tls,
+    }
+}
+
+/// To standard error; what is told is chosen with PERYTON_LOG (such as `debug`, or `peryton_drive=trace`).
+fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PERYTON_LOG");
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}
+
+/// The first signal stops in good order, the second at once.
+fn stop_on_signals(service: &Service) -> Result<(), Failure> {
+    let handle = service.handle();
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::failed)?;
+    std::thread::spawn(move || {
+        for (count, _) in signals.forever().enumerate() {
+            if count > 0 {
+                tracing::warn!("stopped at once: the volume will be recovered when it is opened next");
+                std::process::exit(1);
+            }
+            handle.stop();
+        }
+    });
+    Ok(())
+}
+
+fn told(summary: &Summary) -> String {
+    let traffic = &summary.traffic;
+    format!(
+        "served {} reads ({}), {} writes ({}), {} flushes\n",
+        traffic.read.requests,
+        traffic.bytes_read,
+        traffic.write.requests,
+        traffic.bytes_written,
+        traffic.flush.requests
+    )
+}

@@ -1,0 +1,43 @@
+//! `peryton set`: other settings for a volume that is being served.
+
+use std::path::PathBuf;
+
+use peryton_drive::control::{self, Ask};
+use serde_json::Value;
+
+use crate::{failure::Failure, output};
+
+/// Options of `peryton set`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The control socket of the volume
+    #[arg(value_name = "SOCKET")]
+    socket: PathBuf,
+    /// Keys of the design file, such as placement.max_moves=4; they are kept when the volume is served again
+    #[arg(value_name = "KEY=VALUE", required_unless_present = "unset")]
+    settings: Vec<String>,
+    /// Let a key be as the design has it
+    #[arg(long, value_name = "KEY")]
+    unset: Vec<String>,
+    /// Print all settings in force as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Sets, and prints what is set.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let mut set = Value::Null;
+    let ask = Ask::Set { settings: args.settings, unset: args.unset };
+    control::ask(&args.socket, &ask, |mut answer| {
+        set = answer["settings"].take();
+        true
+    })?;
+    if args.json {
+        return output::print_json(&set);
+    }
+    let lines: Vec<&str> = set.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if lines.is_empty() {
+        return output::print("everything is as the design has it\n");
+    }
+    output::print(&format!("{}\n", lines.join("\n")))
+}
