@@ -146,7 +146,7 @@ pub struct Measured {
     /// Random reads of 1 MiB, queue depth 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_read_large: Option<Throughput>,
-    /// Random reads and writes (1:1) of 1 MiB on a half-filled device, queue depth 1.
+    /// Random reads and writes (1:1) of 1 MiB, queue depth 1; on flash half of which is in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_mixed_large: Option<Throughput>,
     /// Watts when idle for ten seconds.
@@ -171,6 +171,16 @@ fn slice(profile: &Profile) -> Bytes {
     }
 }
 
+/// The device, or a slice of it if it is flash, written before as `state` says.
+fn preconditioned(profile: &Profile, state: &str) -> Result<Device, ProfileError> {
+    let used = Some(slice(profile));
+    if !matches!(profile.model, Model::Flash(_)) {
+        return profile.build(used, 1);
+    }
+    let overrides = toml::Table::from_iter([("precondition".to_owned(), toml::Value::from(state))]);
+    profile.clone().with_model(&overrides)?.build(used, 1)
+}
+
 /// A model under one workload, and at rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AtWork {
@@ -189,10 +199,12 @@ pub struct AtWork {
 /// # Errors
 /// Parameters that the model refuses.
 pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileError> {
-    let mut device = profile.build(Some(slice(profile)), 1)?;
+    // What was never written costs nothing to read.
+    let state = if workload.read_share > 0.0 || workload.random { "sequential" } else { "fresh" };
+    let mut device = preconditioned(profile, state)?;
     let mut span = device.capacity();
     let mut now = Nanos::from_s(1);
-    if workload.read_share < 1.0 && workload.random {
+    if matches!(profile.model, Model::Flash(_)) && workload.read_share < 1.0 && workload.random {
         let half = Bytes((span.0 / 2).max(workload.size.0).min(span.0));
         device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(span.0 - half.0) });
         span = half;
@@ -222,14 +234,7 @@ pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileE
 /// # Errors
 /// Parameters that the model refuses.
 pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
-    let asked = slice(profile);
-    let with = |state: &str| -> Result<Device, ProfileError> {
-        if !matches!(profile.model, Model::Flash(_)) {
-            return profile.build(Some(asked), 1);
-        }
-        let overrides = toml::Table::from_iter([("precondition".to_owned(), toml::Value::from(state))]);
-        profile.clone().with_model(&overrides)?.build(Some(asked), 1)
-    };
+    let with = |state: &str| preconditioned(profile, state);
     let mut device = with("sequential")?;
     let used = device.capacity();
     let flash = match &profile.model {
@@ -265,8 +270,9 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
     measured.rand_read_qd1 = measure(&mut device, Workload { requests: 2000, ..whole });
     measured.rand_read = measure(&mut device, Workload { queue_depth: deep, ..whole });
     measured.rand_read_large = measure(&mut device, Workload { requests: large / 2, ..mib });
-    // Half of the device is given back first, as on a drive that is not full: cleaning is measured below.
-    let half = Bytes(used.0 / 2);
+    // Half of a flash device is given back first, as on a drive that is not full: cleaning is measured below. A disk's
+    // seeks are those of all of it.
+    let half = if flash.is_some() { Bytes(used.0 / 2) } else { used };
     device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(used.0 - half.0) });
     let mixed = Workload { read_share: 0.5, span: half, requests: large / 2, ..mib };
     let (throughput, end) = run(&mut device, &mixed, now, 7);
