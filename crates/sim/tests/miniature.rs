@@ -45,7 +45,7 @@ fn pages(count: u64, pages: u64, seed: u64) -> Vec<Request> {
 #[test]
 fn a_bare_cache_decides_as_the_drive_does() {
     let (count, volume, entries) = (60_000, 6_000, 700);
-    let requests = pages(count, volume, 3);
+    let requests = pages(count, volume, 4);
     let mut ratios = Vec::new();
     for (replacement, word) in ALL {
         let text = format!(
@@ -66,8 +66,9 @@ fn a_bare_cache_decides_as_the_drive_does() {
         assert!((bare.blocks.all - drive).abs() <= tolerance, "{word}: {} here, {drive} there", bare.blocks.all);
         ratios.push(drive);
     }
-    ratios.dedup();
-    assert_eq!(ratios.len(), 5, "the trace does not tell the policies apart: {ratios:?}");
+    for (index, ratio) in ratios.iter().enumerate() {
+        assert!(!ratios[..index].contains(ratio), "the trace does not tell the policies apart: {ratios:?}");
+    }
 }
 
 #[test]

@@ -80,6 +80,18 @@ impl Figures {
     /// # Errors
     /// A device whose power is not known, or whose model cannot be built.
     pub fn of(profile: &Profile, pattern: &Pattern) -> Result<Figures, FiguresError> {
+        let sheet = &profile.data_sheet;
+        match published(sheet, pattern).zip(sheet.idle_w) {
+            Some((busy, idle_w)) => Ok(Figures::new(profile, busy, idle_w, sheet.standby_w, Source::Published)),
+            None => Figures::modelled(profile, pattern),
+        }
+    }
+
+    /// Of a device under a pattern, from the model.
+    ///
+    /// # Errors
+    /// A device whose power is not known, or whose model cannot be built.
+    pub fn modelled(profile: &Profile, pattern: &Pattern) -> Result<Figures, FiguresError> {
         if let Model::Fixed(fixed) = &profile.model
             && fixed.active_w + fixed.idle_w <= 0.0
         {
@@ -89,24 +101,31 @@ impl Figures {
             let (device, capacity) = (profile.name.clone(), profile.capacity);
             return Err(FiguresError::Request { device, capacity, request: pattern.request });
         }
-        let sheet = &profile.data_sheet;
-        let published = published(sheet, pattern);
-        let model = || -> Result<AtWork, FiguresError> {
-            let requests = if pattern.request >= Bytes::kib(256) { REQUESTS } else { SMALL_REQUESTS };
-            Ok(at_work(
-                profile,
-                Workload {
-                    read_share: pattern.read_share,
-                    size: pattern.request,
-                    random: pattern.random,
-                    from: Bytes::ZERO,
-                    span: Bytes::ZERO,
-                    queue_depth: pattern.queue_depth,
-                    requests,
-                },
-            )?)
+        let workload = Workload {
+            read_share: pattern.read_share,
+            size: pattern.request,
+            random: pattern.random,
+            from: Bytes::ZERO,
+            span: Bytes::ZERO,
+            queue_depth: pattern.queue_depth,
+            requests: if pattern.request >= Bytes::kib(256) { REQUESTS } else { SMALL_REQUESTS },
         };
-        let figures = |(bandwidth_mb_per_s, busy_w), idle_w, standby_w, source| Figures {
+        let AtWork { busy, idle_w, standby_w } = at_work(profile, workload)?;
+        let sheet = &profile.data_sheet;
+        // Only a disk stops; for flash standby is what its maker says it is, if he does.
+        let standby_w = if profile.class == Class::Hdd { Some(standby_w) } else { sheet.standby_w };
+        let idle_w = sheet.idle_w.unwrap_or(idle_w);
+        Ok(Figures::new(profile, (busy.mb_per_s, busy.mean_w), idle_w, standby_w, Source::Model))
+    }
+
+    fn new(
+        profile: &Profile,
+        (bandwidth_mb_per_s, busy_w): (f64, f64),
+        idle_w: f64,
+        standby_w: Option<f64>,
+        source: Source,
+    ) -> Figures {
+        Figures {
             device: profile.name.clone(),
             class: profile.class,
             capacity_mb: profile.capacity.0 as f64 / 1e6,
@@ -117,15 +136,6 @@ impl Figures {
             power_cycle_j: power_cycle_j(profile),
             price_usd: profile.price_usd,
             source,
-        };
-        match (published, sheet.idle_w) {
-            (Some(busy), Some(idle_w)) => Ok(figures(busy, idle_w, sheet.standby_w, Source::Published)),
-            _ => {
-                let AtWork { busy, idle_w, standby_w } = model()?;
-                // Only a disk stops; for flash standby is what its maker says it is, if he does.
-                let standby_w = if profile.class == Class::Hdd { Some(standby_w) } else { sheet.standby_w };
-                Ok(figures((busy.mb_per_s, busy.mean_w), sheet.idle_w.unwrap_or(idle_w), standby_w, Source::Model))
-            }
         }
     }
 }

@@ -20,7 +20,7 @@ pub enum Kind {
 pub enum Policy {
     /// They idle: equations (3) and (5).
     Idle,
-    /// They are in standby: equation (7).
+    /// They are in standby: equation (7). A device without one that is known idles.
     Standby,
     /// Data is spread over all devices, which are all kept busy: equations (4) and (6).
     AllActive,
@@ -170,18 +170,23 @@ impl Figures {
         (alpha * demand.average_mb_per_s / self.bandwidth_mb_per_s).min(devices as f64)
     }
 
-    /// The power of `devices` whole devices: the first lines of equations (3), (5) and (7), and (4) and (6). `None` in
-    /// standby if the device has none. In standby whole devices rest: one that is busy for a part of the time idles for the other.
-    pub fn power_w(&self, demand: &Demand, alpha: f64, devices: u64, policy: Policy) -> Option<f64> {
+    /// The power of `devices` whole devices: the first lines of equations (3), (5) and (7), and (4) and (6). In standby
+    /// whole devices rest: one that is busy for a part of the time idles for the other.
+    pub fn power_w(&self, demand: &Demand, alpha: f64, devices: u64, policy: Policy) -> f64 {
         let (all, busy) = (devices as f64, self.busy(demand, alpha, devices));
-        Some(match policy {
+        match policy {
             Policy::AllActive => all * self.busy_w,
             Policy::Idle => self.idle_w * (all - busy) + self.busy_w * busy,
             Policy::Standby => {
                 let awake = busy.ceil().min(all);
-                self.standby_w? * (all - awake) + self.idle_w * (awake - busy) + self.busy_w * busy
+                self.rest_w() * (all - awake) + self.idle_w * (awake - busy) + self.busy_w * busy
             }
-        })
+        }
+    }
+
+    /// The least power at rest: in standby, or idle where the device has no standby that is known.
+    pub fn rest_w(&self) -> f64 {
+        self.standby_w.unwrap_or(self.idle_w)
     }
 
     /// How long a device must rest before standby pays for the power cycle: `E_cycle / (P_i − P_s)`, in seconds.

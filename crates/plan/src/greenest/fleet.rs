@@ -84,7 +84,7 @@ pub struct Fleet {
 #[derive(Debug, Error)]
 pub enum FleetError {
     /// No device can take part.
-    #[error("no device can take part: costs need devices with a price (price_usd), standby needs their standby power")]
+    #[error("no device has a price (price_usd in its profile), so that none can take part in the least cost")]
     NoDevices,
     /// The solver gave up.
     #[error("no fleet was found: {0}")]
@@ -127,10 +127,7 @@ pub fn fleet(
     prices: Prices,
     objective: Objective,
 ) -> Result<Fleet, FleetError> {
-    let takes_part = |figures: &&Figures| {
-        (objective != Objective::Cost || figures.price_usd.is_some())
-            && (policy != Policy::Standby || figures.standby_w.is_some())
-    };
+    let takes_part = |figures: &&Figures| objective != Objective::Cost || figures.price_usd.is_some();
     let mut variables = ProblemVariables::new();
     let kinds: Vec<Kind<'_>> = figures
         .iter()
@@ -182,14 +179,14 @@ pub fn fleet(
 
 /// Equations (3), (4), (5) and (7) as `n`, `m` and `z` have them.
 fn power_w(kind: &Kind<'_>, demand: &Demand, segments: &[Segment], alpha: f64, policy: Policy) -> Expression {
-    let Figures { bandwidth_mb_per_s, busy_w, idle_w, standby_w, .. } = *kind.figures;
+    let Figures { bandwidth_mb_per_s, busy_w, idle_w, .. } = *kind.figures;
     let busy = kind.load(segments, |s| s.accesses, alpha * demand.average_mb_per_s, bandwidth_mb_per_s);
     match policy {
         Policy::AllActive => busy_w * kind.devices,
         Policy::Idle => idle_w * kind.devices + (busy_w - idle_w) * busy,
         Policy::Standby => {
-            let standby_w = standby_w.expect("only devices with a standby take part");
-            standby_w * kind.devices + (idle_w - standby_w) * kind.awake + (busy_w - idle_w) * busy
+            let rest_w = kind.figures.rest_w();
+            rest_w * kind.devices + (idle_w - rest_w) * kind.awake + (busy_w - idle_w) * busy
         }
     }
 }

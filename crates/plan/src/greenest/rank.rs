@@ -68,7 +68,7 @@ pub struct Ranked {
 
 /// Ranks devices for a demand, the greenest first; those that need the same energy by cost, then by name.
 ///
-/// `policies` are those that may be used; each device gets the one that needs the least power. `span` of
+/// `policies` are those that may be used, one at least; each device gets the one that needs the least power. `span` of
 /// [`Span::Once`] needs a demand that moves something.
 pub fn rank(
     figures: &[Figures],
@@ -83,7 +83,7 @@ pub fn rank(
         Span::Once => demand.time_to_finish_s().expect("Span::Once is for a demand that moves something"),
     };
     let mut ranked: Vec<Ranked> =
-        figures.iter().filter_map(|one| ranked(one, demand, alpha, policies, span, run_time_s, prices)).collect();
+        figures.iter().map(|one| ranked(one, demand, alpha, policies, span, run_time_s, prices)).collect();
     ranked.sort_by(|a, b| {
         let by_cost = a.total_usd.unwrap_or(f64::INFINITY).total_cmp(&b.total_usd.unwrap_or(f64::INFINITY));
         a.energy_j.total_cmp(&b.energy_j).then(by_cost).then_with(|| a.figures.device.cmp(&b.figures.device))
@@ -110,16 +110,20 @@ fn ranked(
     span: Span,
     run_time_s: f64,
     prices: Prices,
-) -> Option<Ranked> {
+) -> Ranked {
     let devices = figures.needed(demand);
-    let power = |policy: &Policy| Some((figures.power_w(demand, alpha, devices, *policy)?, *policy));
-    let (mean_power_w, policy) = policies.iter().filter_map(power).min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let power = |policy: &Policy| {
+        let no_standby = *policy == Policy::Standby && figures.standby_w.is_none();
+        (figures.power_w(demand, alpha, devices, *policy), if no_standby { Policy::Idle } else { *policy })
+    };
+    let least = policies.iter().map(power).min_by(|(a, _), (b, _)| a.total_cmp(b));
+    let (mean_power_w, policy) = least.expect("there is a policy at least");
     let energy_j = mean_power_w * run_time_s;
     let energy = line(figures, demand, alpha, devices, policy, mean_power_w, span);
     let devices_usd = figures.price_usd.map(|price| price * devices as f64);
     let energy_usd = energy_j / 3.6e6 * prices.usd_per_kwh;
     let bought = |usd| Line { offset: usd, slope: 0.0 };
-    Some(Ranked {
+    Ranked {
         properties: Properties::of(figures),
         kind: figures.kind(demand),
         devices,
@@ -137,7 +141,7 @@ fn ranked(
         energy,
         cost: devices_usd.map(|usd| bought(usd).plus(&energy.priced(prices.usd_per_kwh))),
         figures: figures.clone(),
-    })
+    }
 }
 
 /// Energy over the run time. Work for a given time grows with it; data that is moved once is the same work however long
@@ -153,7 +157,7 @@ fn line(
 ) -> Line {
     let resting_w = match policy {
         Policy::Idle => figures.idle_w,
-        Policy::Standby => figures.standby_w.unwrap_or(figures.idle_w),
+        Policy::Standby => figures.rest_w(),
         Policy::AllActive => return Line { offset: 0.0, slope: power_w },
     };
     match span {
