@@ -41,6 +41,7 @@ bench: setup
 findings: setup
 	@$(CARGO) build --release --package peryton
 	python3 scripts/findings/greendm.py
+	python3 scripts/findings/greenest.py
 
 # Hostile bytes, made from seeds, for every parser that strangers' bytes reach; needs no nightly compiler. With one,
 # `cargo +nightly fuzz run NAME` lets a fuzzer choose the bytes.
