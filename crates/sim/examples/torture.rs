@@ -17,6 +17,9 @@ struct Arguments {
     /// Only this placement
     #[arg(long, value_parser = kind)]
     placement: Option<Kind>,
+    /// Whether devices fail, too; both if not given
+    #[arg(long)]
+    faults: Option<bool>,
     /// Print each step (best with one seed)
     #[arg(long)]
     verbose: bool,
@@ -44,7 +47,7 @@ fn kind(text: &str) -> Result<Kind, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let log: Option<fn(&str)> = if arguments.verbose { Some(|line| println!("{line}")) } else { None };
-    let options = Options { kind: arguments.placement, log };
+    let options = Options { kind: arguments.placement, faults: arguments.faults, log };
     // Panics are results here.
     std::panic::set_hook(Box::new(|_| {}));
     if arguments.verbose {

@@ -5,7 +5,7 @@
 use peryton_sim::crash::{Kind, Options, run, torture};
 
 fn must_pass(seeds: std::ops::Range<u64>, kind: Option<Kind>, least_points: u64) {
-    let result = torture(seeds, &Options { kind, ..Options::default() }, None, 1, |_| {});
+    let result = torture(seeds, &Options { kind, faults: Some(false), ..Options::default() }, None, 1, |_| {});
     if let Some((seed, error)) = result.failures.first() {
         panic!("seed {seed} of {kind:?} fails (make torture SEEDS={seed} shows each step): {error}");
     }
@@ -34,4 +34,12 @@ fn runs_are_not_idle() {
         assert!(done.moves > 50 && done.commits > 50 && done.checkpoints > 5, "{kind:?}: {done:?}");
         assert!(done.commits_replayed > 100 && done.recoveries_cut_short > 100, "{kind:?}: {done:?}");
     }
+}
+
+#[test]
+fn twenty_thousand_power_losses_with_failing_devices_return_no_wrong_data() {
+    let options = Options { faults: Some(true), ..Options::default() };
+    let result = torture(5_000..5_180, &options, None, 1, |_| {});
+    assert_eq!(result.failures, Vec::new());
+    assert!(result.outcome.crash_points >= 20_000, "{:?}", result.outcome);
 }

@@ -283,6 +283,8 @@ pub(crate) struct Hybrid {
     pub(crate) dirty: u32,
     /// Between LT and HT: extents are being taken off the fast device.
     making_room: bool,
+    /// A device failed: the next victim waits until then.
+    room_pauses_until: Nanos,
     /// Places that the device is being told about before they are free.
     discarding: u32,
     /// Allocations that wait for a place to become free.
@@ -326,6 +328,7 @@ impl Hybrid {
             resident: 0,
             dirty: 0,
             making_room: false,
+            room_pauses_until: Nanos::ZERO,
             discarding: 0,
             starving: Vec::new(),
             writebacks: VecDeque::new(),

@@ -414,7 +414,10 @@ impl Hybrid {
             (Kind::Demotion, Phase::Writing, false) if !row.accessed => self.demoted(core, now, index, out),
             (Kind::Demotion, _, failed) => {
                 core.ledger.moves.cancelled.accessed += u64::from(!failed);
-                let to = row.to.expect("a demotion has a destination");
+                let (extent, to) = (row.extent, row.to.expect("a demotion has a destination"));
+                if failed {
+                    self.cannot_leave(core, now, extent);
+                }
                 self.release_place(to, Release::NeverUsed);
                 self.end(core, now, index, out);
             }
@@ -552,6 +555,9 @@ impl Hybrid {
         }
         if !copied {
             self.queue_writeback(core, now, extent, failed);
+        }
+        if failed && kind == Kind::Eviction {
+            self.cannot_leave(core, now, extent);
         }
         self.end(core, now, index, out);
     }

@@ -7,6 +7,8 @@ use crate::{command::Commands, core::Core, extent_map::Place, prefetch::prefetch
 
 /// Dirty evictions in flight on behalf of promotions that need a slot at once.
 const MOST_LEAVING: u32 = 8;
+/// After a failure nobody is taken off the fast device for this long.
+const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
 impl Hybrid {
     /// A slot for an extent that is to be promoted.
@@ -61,6 +63,9 @@ impl Hybrid {
         if !self.making_room {
             return;
         }
+        if now < self.room_pauses_until {
+            return core.due(self.room_pauses_until);
+        }
         // A promotion that found the device full needs one extent even where HT asks for none.
         let target = high.max(1);
         while self.free_soon() < target {
@@ -83,6 +88,18 @@ impl Hybrid {
             }
         }
         self.making_room = false;
+    }
+
+    /// A device failed while an extent was to leave. It is not the next victim, and the next one does not come at once:
+    /// what cannot be read may stay so.
+    pub(super) fn cannot_leave(&mut self, core: &mut Core, now: Nanos, extent: u32) {
+        let entry = &mut self.extents[extent as usize];
+        entry.access(now);
+        if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
+            self.policy.accessed(slot);
+        }
+        self.room_pauses_until = now.saturating_add(PAUSE_FAILED);
+        core.due(self.room_pauses_until);
     }
 
     fn demote(&mut self, core: &mut Core, now: Nanos, victim: u32, out: &mut Commands) -> bool {

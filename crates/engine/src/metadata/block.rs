@@ -56,6 +56,16 @@ pub(crate) fn has_kind(block: &[u8], kind: Kind) -> bool {
     block.len() == BLOCK_LEN && block[4..8] == kind.letters()
 }
 
+/// Whether the block would be whole if it said that it is of this kind: the damage is in just that.
+pub(crate) fn is_mislabelled(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
+    if block.iter().all(|byte| *byte == 0) {
+        return false;
+    }
+    let mut block = block.to_vec();
+    block[4..8].copy_from_slice(&kind.letters());
+    is_sealed(&block, kind, volume)
+}
+
 // Little-endian fields.
 
 pub(crate) fn put_u32(block: &mut [u8], at: usize, value: u32) {

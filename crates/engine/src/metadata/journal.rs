@@ -4,7 +4,7 @@
 //! after a checkpoint are an unbroken chain, and only its last link may be torn.
 
 use super::{
-    block::{BLOCK, BLOCK_LEN, Kind, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
+    block::{BLOCK, BLOCK_LEN, Kind, get_u32, get_u64, has_kind, is_mislabelled, is_sealed, put_u32, put_u64, seal},
     image::Entry,
     layout::MetadataLayout,
     superblock::VolumeId,
@@ -89,7 +89,7 @@ pub(crate) struct Ring {
     volume: VolumeId,
     /// For each block what it says, if it is valid.
     headers: Vec<Option<Header>>,
-    /// Blocks that hold something, but not what was written.
+    /// Blocks that hold something, but not what was written, or cannot be read.
     pub(crate) damaged: u64,
 }
 
@@ -111,7 +111,7 @@ impl Ring {
         volume: VolumeId,
     ) -> Result<Ring, DeviceError> {
         let mut bytes = vec![0; layout.journal_bytes as usize];
-        let mut readable = false;
+        let (mut readable, mut unreadable) = (false, 0);
         for (piece, at) in bytes.chunks_mut(PIECE as usize).zip((0..).step_by(PIECE as usize)) {
             let ok = storage.read(device, layout.journal_at(at), piece).is_ok();
             readable |= ok;
@@ -120,6 +120,7 @@ impl Ring {
                 for (block, within) in piece.chunks_mut(BLOCK_LEN).zip((0..).step_by(BLOCK_LEN)) {
                     if storage.read(device, layout.journal_at(at + within), block).is_err() {
                         block.fill(0);
+                        unreadable += 1;
                     } else {
                         readable = true;
                     }
@@ -131,8 +132,8 @@ impl Ring {
         }
         let headers: Vec<_> = bytes.chunks_exact(BLOCK_LEN).map(|block| header(block, volume)).collect();
         let blocks = bytes.chunks_exact(BLOCK_LEN).zip(&headers);
-        let damaged =
-            blocks.filter(|(block, header)| header.is_none() && has_kind(block, Kind::Journal)).count() as u64;
+        let damaged = |block: &[u8]| has_kind(block, Kind::Journal) || is_mislabelled(block, Kind::Journal, volume);
+        let damaged = blocks.filter(|(block, header)| header.is_none() && damaged(block)).count() as u64 + unreadable;
         Ok(Ring { bytes, volume, headers, damaged })
     }
 

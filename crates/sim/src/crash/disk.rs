@@ -243,4 +243,30 @@ impl Disk {
         let live = stable.clone();
         Disk { stable, live, cache: Vec::new(), first: 0, bad: self.bad.clone(), ..*self }
     }
+
+    /// Metadata blocks that have been written.
+    pub(crate) fn written_blocks(&self) -> Vec<usize> {
+        (0..self.stable.blocks.len()).filter(|block| self.stable.blocks[*block].is_some()).collect()
+    }
+
+    /// Flips a bit of a metadata block that has been written.
+    pub(crate) fn flip(&mut self, block: usize, bit: usize) {
+        let bytes = self.stable.blocks[block].as_mut().expect("the block has been written");
+        Rc::make_mut(bytes)[bit / 8] ^= 1 << (bit % 8);
+        self.live.blocks[block] = self.stable.blocks[block].clone();
+    }
+
+    /// The first sector of a metadata block.
+    pub(crate) fn sector_of(&self, block: usize) -> u64 {
+        let before = self.live.data_from / SECTORS_PER_BLOCK;
+        let after = if block as u64 >= before { self.live.data.len() as u64 } else { 0 };
+        block as u64 * SECTORS_PER_BLOCK + after
+    }
+
+    /// Someone else writes to a sector of data.
+    pub(crate) fn scribble(&mut self, index: usize, tag: Tag) {
+        self.stable.data[index] = tag;
+        self.live.data[index] = tag;
+        self.bad.remove(&(self.live.data_from + index as u64));
+    }
 }

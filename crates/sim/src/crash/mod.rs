@@ -2,11 +2,12 @@
 //! against what a correct disk could return. One seed is one run; the same seed is the same run on any machine.
 //!
 //! `disk` is the fake disk, `model` what a correct one could return, `drive` the engine with its disks, `design` random
-//! designs, `world` the run; `torture` runs many.
+//! designs, `world` the run, `faults` what goes wrong besides the power; `torture` runs many.
 
 mod design;
 mod disk;
 mod drive;
+mod faults;
 mod model;
 mod torture;
 mod world;
@@ -21,6 +22,8 @@ pub use torture::{Torture, torture};
 pub struct Options {
     /// Only this placement; otherwise the seed chooses.
     pub kind: Option<Kind>,
+    /// Whether devices fail as well; otherwise the seed decides.
+    pub faults: Option<bool>,
     /// Is told every step.
     pub log: Option<fn(&str)>,
 }

@@ -12,6 +12,7 @@ use super::{
     design::{Kind, Plan, random_plan, random_tuning},
     disk::{Disk, SECTOR, Tag},
     drive::{Direct, Drive, Fused, span},
+    faults::Faults,
     model::Model,
 };
 
@@ -36,12 +37,15 @@ pub(super) struct World {
     pub(super) log: Option<fn(&str)>,
     pub(super) plan: Plan,
     /// The design as it is next opened.
-    config: Config,
-    drive: Drive,
-    model: Model,
+    pub(super) config: Config,
+    pub(super) drive: Drive,
+    pub(super) model: Model,
     pub(super) outcome: Outcome,
     habits: Habits,
     generation: u64,
+    pub(super) faults: Faults,
+    /// The disks as they were when the last generation ended.
+    pub(super) before: Option<Vec<Disk>>,
 }
 
 /// What this host and this power supply are like.
@@ -95,6 +99,7 @@ impl World {
             speed: (0..2).map(|_| [100, 100, 30, 5][rng.random_range(0..4)]).collect(),
         };
         let model = Model::new(before.into_iter(), FIRST_TAG);
+        let faults = Faults::new(options.faults.unwrap_or(rng.random_range(0..3) == 0), &mut rng);
         let world = World {
             rng,
             log: options.log,
@@ -105,8 +110,17 @@ impl World {
             outcome: Outcome::default(),
             habits,
             generation: opened.generation,
+            faults,
+            before: None,
         };
-        say!(world, "seed {seed}: {:?}\n{:?}\n{:?}", world.plan.config.placement, world.config, world.habits);
+        say!(
+            world,
+            "seed {seed}: {:?}\n{:?}\n{:?}\n{:?}",
+            world.plan.config.placement,
+            world.config,
+            world.habits,
+            world.faults
+        );
         Ok(world)
     }
 
@@ -128,7 +142,7 @@ impl World {
         content
     }
 
-    fn chance(&mut self, one_in: u32) -> bool {
+    pub(super) fn chance(&mut self, one_in: u32) -> bool {
         self.rng.random_range(0..one_in) == 0
     }
 
@@ -148,6 +162,7 @@ impl World {
                 self.read_everything()?;
             }
         }
+        self.faults.calm = true;
         self.settle()?;
         self.read_everything()
     }
@@ -167,8 +182,10 @@ impl World {
             let tuning = random_tuning(self.plan.fast_extents, &mut self.rng);
             let done = self.drive.retune(tuning);
             say!(self, "retuned: {done}, {:?}", self.drive.engine.tuning());
+            self.faults.mirrored &= self.drive.engine.tuning().mirror_journal;
             self.answers()?;
         }
+        self.maybe_break_sector();
         if self.chance(16) {
             self.drive.engine.check_invariants();
         }
@@ -228,7 +245,8 @@ impl World {
             }
             index = self.rng.random_range(0..self.drive.pending.len());
         }
-        let (command, failed) = self.drive.complete(index, false, &mut self.rng);
+        let fails = self.faults.fails(&mut self.rng);
+        let (command, failed) = self.drive.complete(index, fails, &mut self.rng);
         self.outcome.commands += 1;
         say!(self, "    done{}: {}", if failed { ", FAILED" } else { "" }, brief(&command));
     }
@@ -263,6 +281,9 @@ impl World {
     }
 
     fn expect_error(&self, error: RequestError, request: &Request) -> Result<(), String> {
+        if self.faults.active && matches!(error, RequestError::Device | RequestError::Lost) {
+            return Ok(());
+        }
         Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, span(request)))
     }
 
@@ -286,11 +307,13 @@ impl World {
             self.outcome.crash_points += 1;
             let (mut drive, _) = self.recover(&config, disks)?;
             let again = self.look(&mut drive)?;
-            if let Some(sector) = (0..found.len()).find(|sector| found[*sector] != again[*sector]) {
-                return Err(format!(
-                    "sector {sector} held {} after a crash, and {} after another with no write between",
-                    found[sector], again[sector]
-                ));
+            for (sector, pair) in found.iter().zip(&again).enumerate() {
+                if let (Some(first), Some(second)) = pair
+                    && first != second
+                {
+                    let what = "after a crash, and another value after one more with no write between";
+                    return Err(format!("sector {sector} held {first} {what}: {second}"));
+                }
             }
         }
         say!(self, "--- the run goes on");
@@ -298,20 +321,24 @@ impl World {
     }
 
     /// Reads everything on a recovered drive and checks it, without touching the model.
-    fn look(&mut self, drive: &mut Drive) -> Result<Vec<Tag>, String> {
+    fn look(&mut self, drive: &mut Drive) -> Result<Vec<Option<Tag>>, String> {
         drive.engine.check_invariants();
         let total = self.model.sectors();
-        let step = if self.chance(2) { total } else { (self.plan.extent / SECTOR) as usize };
+        let extent = (self.plan.extent / SECTOR) as usize;
+        let step = if self.chance(2) && !self.faults.active { total } else { extent };
         let mut found = Vec::with_capacity(total);
         while found.len() < total {
             let range = found.len()..(found.len() + step).min(total);
-            let data = drive
-                .read_now(range.clone(), &mut self.rng)
-                .map_err(|error| format!("after a crash sectors {range:?} cannot be read: {error}"))?;
-            found.extend(data);
+            match drive.read_now(range.clone(), &mut self.rng) {
+                Ok(data) => found.extend(data.into_iter().map(Some)),
+                Err(_) if self.faults.active => found.extend(range.map(|_| None)),
+                Err(error) => return Err(format!("after a crash sectors {range:?} cannot be read: {error}")),
+            }
         }
         for (sector, tag) in found.iter().enumerate() {
-            self.model.survives(sector, *tag).map_err(|error| format!("after a crash {error}"))?;
+            if let Some(tag) = tag {
+                self.model.survives(sector, *tag).map_err(|error| format!("after a crash {error}"))?;
+            }
         }
         if self.chance(4) {
             drive.engine.check_invariants();
@@ -334,10 +361,13 @@ impl World {
     }
 
     /// Opens the volume again, and goes on. `closed`: whether it was, if that is known.
-    fn reopen(&mut self, disks: Vec<Disk>, closed: Option<bool>) -> Result<(), String> {
+    fn reopen(&mut self, mut disks: Vec<Disk>, closed: Option<bool>) -> Result<(), String> {
         self.model.crashed();
+        self.impostors(&disks, closed == Some(true))?;
+        self.damage_metadata(&mut disks);
         self.count_drive();
         self.config = self.config_to_open();
+        self.faults.mirrored = self.config.tuning.mirror_journal;
         let config = self.config.clone();
         let before = self.outcome.recoveries_cut_short;
         let (drive, opened) = self.recover(&config, disks)?;
@@ -438,6 +468,13 @@ impl World {
 
     /// Completes all that is under way.
     fn settle(&mut self) -> Result<(), String> {
+        let calm = std::mem::replace(&mut self.faults.calm, true);
+        let settled = self.settle_calmly();
+        self.faults.calm = calm;
+        settled
+    }
+
+    fn settle_calmly(&mut self) -> Result<(), String> {
         for _ in 0..100_000 {
             if !self.drive.pending.is_empty() {
                 self.complete_one();
