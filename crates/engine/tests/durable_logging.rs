@@ -137,7 +137,7 @@ fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_d
         let _ = kind;
     }
     println!("{damaged} flips were damage, {good} were made good");
-    assert!(damaged > 50 && good > 0);
+    assert!(damaged > 10 && good > 100);
 }
 
 #[test]

@@ -92,9 +92,9 @@ pub(super) struct Migration {
     /// As many as the window began with, whatever the tuning says since.
     window: u32,
     left_over: bool,
-    /// How many records the list of what is left over has so far, and whether it would have become too long: then no
-    /// more segments are given up.
-    listed: usize,
+    /// Segments that a failed device kept from being emptied, and those younger than them.
+    held_back: Vec<u32>,
+    /// The list of what is left in them is too long.
     stuck: bool,
 }
 
@@ -122,7 +122,7 @@ impl Migration {
             assemblies: (0..WRITES).collect(),
             window: 0,
             left_over: false,
-            listed: 0,
+            held_back: Vec::new(),
             stuck: false,
         }
     }
@@ -185,7 +185,6 @@ impl Logging {
     fn begin(&mut self, core: &mut Core, now: Nanos, trigger: Trigger) {
         self.migration.phase = Phase::Planning;
         (self.migration.left_over, self.migration.stuck) = (false, false);
-        self.migration.listed = 0;
         let by = &mut core.ledger.logging_mut().migrations;
         *match trigger {
             Trigger::Timeout => &mut by.timeout,
@@ -247,8 +246,9 @@ impl Logging {
             return false;
         }
         self.pass_segments(core, now, out);
-        let migration = &mut self.migration;
-        if migration.segments.is_empty() && migration.range.0 >= migration.range.1 {
+        if self.migration.segments.is_empty() && self.migration.range.0 >= self.migration.range.1 {
+            self.settle_held_back(core, now, out);
+            let migration = &mut self.migration;
             migration.phase = Phase::Idle;
             migration.window = 0;
             if migration.left_over {
@@ -511,29 +511,42 @@ impl Logging {
         self.pump_migration(core, now, out);
     }
 
-    /// Segments of which all has been migrated are free after the next commit; of others, what is left is listed, if the list is short enough.
+    /// Segments of which all has been migrated are free after the next commit, unless an older one is not.
     fn pass_segments(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
         if self.migration.passed.is_empty() {
             return;
         }
         for index in std::mem::take(&mut self.migration.passed) {
-            // What stays must be younger than what is given up, unless it is listed.
-            if self.migration.stuck {
-                continue;
-            }
-            if self.log.segments[index as usize].live == 0 {
+            let live = self.log.segments[index as usize].live;
+            self.migration.left_over |= live > 0;
+            if live == 0 && self.migration.held_back.is_empty() {
                 self.log.drain(index);
                 self.commit.free(index);
-                continue;
+            } else {
+                self.migration.held_back.push(index);
             }
-            self.migration.left_over = true;
-            let left = self.left_in(index);
-            if self.migration.listed + left.len() > self.commit.most_listed() {
-                self.migration.stuck = true;
-                continue;
-            }
-            self.migration.listed += left.len();
-            let (start, as_of) = (self.log.start_of(index), self.unretired().0);
+        }
+        self.pump_commit(core, now, out);
+    }
+
+    /// A failed device has left something behind in the log. It is listed, so that what is younger can be given up, all
+    /// at one moment: otherwise a list would bring back what something that was given up meanwhile has superseded.
+    /// If the list would be too long nothing is given up.
+    fn settle_held_back(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        let all = std::mem::take(&mut self.migration.held_back);
+        let (empty, left): (Vec<u32>, Vec<u32>) =
+            all.into_iter().partition(|index| self.log.segments[*index as usize].live == 0);
+        let lists: Vec<(u32, Vec<Record>)> = left.into_iter().map(|index| (index, self.left_in(index))).collect();
+        let records: usize = lists.iter().map(|(_, left)| 1 + left.len()).sum();
+        self.migration.stuck = records > self.commit.most_listed();
+        // The next time each record is read by itself, so that a bad sector takes no more than its own with it.
+        lists.iter().for_each(|(index, _)| self.log.segments[*index as usize].left_over = true);
+        if self.migration.stuck {
+            return;
+        }
+        let as_of = self.unretired().0;
+        for (index, left) in lists {
+            let start = self.log.start_of(index);
             let segment = &mut self.log.segments[index as usize];
             let (opened, count) = (segment.opened, left.len() as u32);
             let head = ring::Record::Listed { segment: index, count, opened, as_of };
@@ -542,8 +555,11 @@ impl Logging {
                 ring::Record::Left { offset: *offset, at, len }
             });
             self.commit.list(core, now, std::iter::once(head).chain(each));
-            segment.left_over = true;
             segment.records = left;
+        }
+        for index in empty {
+            self.log.drain(index);
+            self.commit.free(index);
         }
         self.pump_commit(core, now, out);
     }

@@ -30,6 +30,8 @@ use crate::{
     volume::Opened,
 };
 
+const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
+
 /// What the ring says.
 struct Recorded {
     newest: Found,
@@ -269,10 +271,12 @@ impl Logging {
             let entries = scan.header(index.at).and_then(|header| scan.entries(&header));
             // It was whole a moment ago.
             let entries = entries.ok_or(OpenError::Device { device: scan.device.index() })?;
-            for entry in &entries {
-                if self.counts(lives, recorded, start, entry) {
-                    self.install(replay, Some(entry));
+            for entry in entries.iter().filter(|entry| entry.sequence >= start) {
+                // What it lists from there on is in segments that are in use.
+                if !self.counts(lives, recorded, start, entry) {
+                    return Err(self.damaged(FLUSHED_PART));
                 }
+                self.install(replay, Some(entry));
             }
             (next, at) = (index.covered.upto.max(start), index.covered.upto_at);
             flushed = flushed.max(index.covered.upto);
@@ -319,7 +323,7 @@ impl Logging {
             flushed = flushed.max(scan.flushed_behind(at, opened));
         }
         if flushed > next {
-            return Err(self.damaged("part of what was flushed to the log cannot be read"));
+            return Err(self.damaged(FLUSHED_PART));
         }
         Ok(Walked { cut: next, tail })
     }
@@ -497,17 +501,13 @@ fn find_lives(scan: &mut Scan<'_>, recorded: &Recorded, clean: bool) -> (Lives, 
                 }
                 Some(opened)
             }
-            Held::Free { before } => match first.filter(|first| (before..MOST_SEQUENCE).contains(&first.opened)) {
-                Some(first) => {
-                    flushed = flushed.max(first.flushed);
-                    Some(first.opened)
-                }
-                None if clean => None,
-                None => {
-                    flushed = flushed.max(scan.flushed_at_start(segment, before));
-                    None
-                }
-            },
+            Held::Free { before } => {
+                let first = first.filter(|first| (before..MOST_SEQUENCE).contains(&first.opened));
+                // Without it, what follows tells whether it was lost in a crash.
+                let any = first.or_else(|| if clean { None } else { scan.any_header(segment, before) })?;
+                flushed = flushed.max(any.flushed);
+                Some(any.opened)
+            }
         }
     });
     (Lives::new(lives.collect()), flushed)

@@ -189,11 +189,11 @@ impl<'a> Scan<'a> {
         found.iter().map(|header| header.flushed).max().unwrap_or(0)
     }
 
-    /// The same of a segment whose first append is not there.
-    pub(super) fn flushed_at_start(&mut self, segment: u32, before: u64) -> u64 {
+    /// Near the start of a segment the latest header since it was last free.
+    pub(super) fn any_header(&mut self, segment: u32, before: u64) -> Option<Header> {
         let (start, end) = (self.start_of(segment), self.start_of(segment) + self.segment);
         let found = self.headers(start, end.min(start + 2 * PIECE), |header| header.opened >= before);
-        found.iter().map(|header| header.flushed).max().unwrap_or(0)
+        found.into_iter().max_by_key(|header| header.sequence)
     }
 }
 
