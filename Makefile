@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test torture bench findings fuzz setup clean
+.PHONY: demo test torture mutants bench findings fuzz setup clean
 
 CARGO ?= cargo
 PERYTON = $(CARGO) run --quiet --release --package peryton --
@@ -32,6 +32,10 @@ SEEDS ?= 0..1000000000
 torture: setup
 	$(CARGO) run --quiet --profile torture --package peryton-sim --example torture -- \
 		--seconds $(SECONDS) --seeds $(SEEDS) $(if $(findstring ..,$(SEEDS)),,--verbose)
+
+# Makes one mistake after the other in the engine: each must be noticed by the simulated power losses.
+mutants: setup
+	$(CARGO) run --quiet --profile torture --package peryton-sim --features mutants --example mutants
 
 # One benchmark per hot path; requests per second on one core.
 bench: setup

@@ -21,6 +21,7 @@ use crate::{
         journal::{self, UPDATES_PER_BLOCK, commit_bytes},
         layout::MetadataLayout,
     },
+    mutation::{self, Mutation},
 };
 
 /// A checkpoint goes out in writes of this size, one in flight per device, so that it does not crowd out the host.
@@ -295,17 +296,21 @@ impl Journal {
         self.committing = std::mem::take(&mut self.gathering);
         // Data before map: what the updates point to must be durable before they are.
         let flushes_slow = self.wanted_all || self.slow_was_flushed || core.is_unflushed_by_host(self.slow);
-        if flushes_slow {
+        if flushes_slow || mutation::is(Mutation::HomeboundUnflushed) {
             let latest = &self.latest;
-            self.homebound.updates.retain(|update| latest.get(&update.extent) == Some(&update.sequence));
+            if !mutation::is(Mutation::KeepOvertaken) {
+                self.homebound.updates.retain(|update| latest.get(&update.extent) == Some(&update.sequence));
+            }
             self.latest.clear();
             self.committing.append(&mut self.homebound);
-            self.wanted_all = false;
+            (self.wanted_all, self.slow_was_flushed) = (false, false);
         }
         if commit_bytes(self.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
             self.committing.keep_the_latest();
         }
-        let mut left = u32::from(core.flush_if_needed(self.fast, Purpose::Commit, out));
+        let flushes_slow = flushes_slow && !mutation::is(Mutation::SkipSlowDataFlush);
+        let flushes_fast = !mutation::is(Mutation::SkipFastDataFlush);
+        let mut left = u32::from(flushes_fast && core.flush_if_needed(self.fast, Purpose::Commit, out));
         left += u32::from(flushes_slow && core.flush_if_needed(self.slow, Purpose::Commit, out));
         self.phase = Phase::FlushingData { left };
         if left == 0 { self.write_journal(core, out) } else { None }
@@ -325,10 +330,12 @@ impl Journal {
         match self.phase {
             _ if self.failed => Some(self.end(core)),
             Phase::FlushingData { .. } => self.write_journal(core, out),
+            Phase::WritingJournal { .. } if mutation::is(Mutation::SkipJournalFlush) => Some(self.end(core)),
             Phase::WritingJournal { .. } => {
                 core.flush(self.fast, Purpose::Commit, out);
                 if self.mirrors {
-                    self.slow_was_flushed |= core.is_unflushed_by_host(self.slow);
+                    self.slow_was_flushed |=
+                        core.is_unflushed_by_host(self.slow) && !mutation::is(Mutation::ForgetSlowWasFlushed);
                     core.flush(self.slow, Purpose::Commit, out);
                 }
                 self.phase = Phase::FlushingJournal { left: 1 + u32::from(self.mirrors) };
@@ -445,6 +452,10 @@ impl Journal {
             failed: false,
             covers: self.used,
         });
+        if mutation::is(Mutation::FreeRingEarly) {
+            self.checkpoint.as_mut().expect("it has just begun").covers = 0;
+            self.used = 0;
+        }
         for device in 0..2 {
             self.next_chunk(device, core, out);
         }
@@ -487,6 +498,7 @@ impl Journal {
             return Some(false);
         }
         checkpoint.phase = match checkpoint.phase {
+            CheckpointPhase::Entries if mutation::is(Mutation::HeaderBeforeEntries) => CheckpointPhase::Header,
             CheckpointPhase::Entries => CheckpointPhase::FlushingEntries,
             CheckpointPhase::FlushingEntries => CheckpointPhase::Header,
             CheckpointPhase::Header => CheckpointPhase::FlushingHeader,
@@ -520,8 +532,18 @@ impl Journal {
         let durable = self.durable.as_ref().expect("only a volume that was opened from its devices is encoded");
         match command.purpose {
             Purpose::Commit => {
-                let records = self.committing.updates.iter().map(|update| (update.extent, update.entry));
-                journal::encode(records, (self.next_commit, self.attempt, self.mirrors), durable.volume, into);
+                let mut records: Vec<_> =
+                    self.committing.updates.iter().map(|update| (update.extent, update.entry)).collect();
+                if mutation::is(Mutation::MirrorWrongCopy) && command.device == self.slow {
+                    let last = records.len() - 1;
+                    records[last] = (records[last].0, Entry::default());
+                }
+                journal::encode(
+                    records.into_iter(),
+                    (self.next_commit, self.attempt, self.mirrors),
+                    durable.volume,
+                    into,
+                );
             }
             Purpose::Checkpoint => {
                 let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is under way");

@@ -20,6 +20,10 @@ mod ledger;
 mod linear;
 mod logging;
 mod metadata;
+#[cfg(feature = "mutants")]
+pub mod mutation;
+#[cfg(not(feature = "mutants"))]
+mod mutation;
 mod offline;
 mod partition;
 mod prefetch;

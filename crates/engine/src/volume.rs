@@ -20,6 +20,7 @@ use crate::{
         layout::MetadataLayout,
         superblock::{Fixed, MOST_DEVICES, MOST_NOTES, State, Superblock, Unreadable},
     },
+    mutation::{self, Mutation},
     storage::Storage,
 };
 
@@ -107,6 +108,9 @@ fn devices(count: usize) -> impl Iterator<Item = DeviceId> {
 fn write_superblock(storage: &mut dyn Storage, block: &Superblock, used: Bytes) -> Result<(), DeviceError> {
     let bytes = block.encode();
     for at in [Bytes::ZERO, used - Bytes(BLOCK)] {
+        if at > Bytes::ZERO && mutation::is(Mutation::OneSuperblock) {
+            continue;
+        }
         storage.write(block.device, at, &bytes)?;
         storage.flush(block.device)?;
     }
@@ -284,7 +288,7 @@ impl Engine {
         if clean {
             for block in &blocks {
                 let changed = engine.fingerprint(storage, block.device, block.volume) != block.fingerprint;
-                if changed && trust == Trust::Nobody {
+                if changed && trust == Trust::Nobody && !mutation::is(Mutation::AcceptChanged) {
                     return Err(OpenError::Changed { device: block.device.index() });
                 }
             }
@@ -307,6 +311,9 @@ impl Engine {
             notes: newest.notes,
         };
         for state in [State::Opening, State::Open] {
+            if state == State::Opening && mutation::is(Mutation::SkipAnnouncement) {
+                continue;
+            }
             for device in devices(count) {
                 let used = engine.device_bytes()[device.index()];
                 write_superblock(storage, &identity.superblock(device, state), used)
@@ -340,6 +347,7 @@ impl Engine {
         for (index, block) in blocks.iter().enumerate() {
             let behind = block.generation < newest.generation
                 && !(newest.state == State::Opening && block.generation + 1 == newest.generation);
+            let behind = behind && !mutation::is(Mutation::AcceptStale);
             if behind || newest.gone >> index & 1 == 1 {
                 return Err(OpenError::Stale {
                     device: index,
@@ -378,7 +386,7 @@ impl Engine {
         let header = checkpoint::Header {
             number: found.number + 1,
             last_commit: found.last_commit,
-            first_commit: found.next_commit + 1,
+            first_commit: found.next_commit + u64::from(!mutation::is(Mutation::ReuseCommitNumber)),
             journal_at: found.next,
             entries: image.len() as u32,
         };
@@ -404,7 +412,9 @@ impl Engine {
         for device in all() {
             storage.flush(device)?;
         }
-        self.write_map(storage, identity.volume, &self.map_image(), 1).map_err(|_| DeviceError)?;
+        if !mutation::is(Mutation::CloseWithoutMap) {
+            self.write_map(storage, identity.volume, &self.map_image(), 1).map_err(|_| DeviceError)?;
+        }
         if let Placed::Logging(logging) = &mut self.placed {
             logging.close(storage, identity.volume)?;
         }

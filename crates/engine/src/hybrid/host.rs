@@ -8,6 +8,7 @@ use crate::{
     core::{Core, InFlight, Purpose, RequestIndex},
     error::RequestError,
     extent_map::Place,
+    mutation::{self, Mutation},
     prefetch::prefetch,
 };
 
@@ -240,7 +241,7 @@ impl Hybrid {
         let (mut within, mut done) = (u64::from(within), 0);
         for extent in first..first + count {
             let len = (self.layout.extent_bytes - within).min(command.len.0 - done);
-            if self.extents[extent as usize].dirty {
+            if self.extents[extent as usize].dirty && !mutation::is(Mutation::ReadOldHome) {
                 core.add_part(request);
                 core.part_done(request, Err(RequestError::Device), out);
                 self.access_ended(core, now, extent, out);

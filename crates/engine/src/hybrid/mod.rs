@@ -29,6 +29,7 @@ use crate::{
     extent_map::{Extent, Place},
     free_map::FreeMap,
     metadata::layout::MetadataLayout,
+    mutation::{self, Mutation},
     partition::Controller,
     replacement::{Policy, SlotIndex, View},
     slab::Slab,
@@ -408,7 +409,7 @@ impl Hybrid {
     }
 
     fn is_stale(&self, place: Place) -> bool {
-        self.stale[place.0 as usize / 64] >> (place.0 % 64) & 1 == 1
+        self.stale[place.0 as usize / 64] >> (place.0 % 64) & 1 == 1 && !mutation::is(Mutation::ShowStale)
     }
 
     fn set_stale(&mut self, place: Place, stale: bool) {
@@ -454,6 +455,7 @@ impl Hybrid {
         self.set_stale(place, true);
         match why {
             Release::NeverUsed => self.free_now(place),
+            _ if mutation::is(Mutation::ReuseBeforeCommit) => self.free_now(place),
             why => {
                 // A cache's copy may only go once its home is durable, and what is demoted once its new place is. A place
                 // on the slow device that is given up for one on the fast device needs neither.
@@ -516,7 +518,12 @@ impl Hybrid {
                 self.free_now(*place);
             }
         }
-        for waiter in done.waiters {
+        let mut waiters = done.waiters;
+        if mutation::is(Mutation::ForgetWaiter) && waiters.len() > 1 && matches!(waiters.last(), Some(Waiter::Flush(_)))
+        {
+            waiters.pop();
+        }
+        for waiter in waiters {
             match waiter {
                 Waiter::Flush(request) => {
                     let result = if done.failed { Err(crate::error::RequestError::Device) } else { Ok(()) };
@@ -557,6 +564,9 @@ impl Hybrid {
     /// A host flush: first the moves whose writes were acknowledged from RAM, then a commit, which flushes the devices
     /// and the map.
     pub(crate) fn flush(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, out: &mut Commands) {
+        if mutation::is(Mutation::AnswerFlushAtOnce) {
+            return core.part_done(request, Ok(()), out);
+        }
         self.flushes.push((request, self.sequence));
         self.flushes_may_go(core, now, out);
     }

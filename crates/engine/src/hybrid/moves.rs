@@ -21,6 +21,8 @@ use crate::{
     core::{Core, Purpose, RequestIndex},
     error::RequestError,
     extent_map::Place,
+    metadata::image::Entry,
+    mutation::{self, Mutation},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,7 +281,10 @@ impl Hybrid {
         self.commit(core, now, true, out);
     }
 
-    pub(super) fn answer_at_end(&mut self, index: u32, request: RequestIndex) {
+    pub(super) fn answer_at_end(&mut self, core: &mut Core, index: u32, request: RequestIndex, out: &mut Commands) {
+        if mutation::is(Mutation::AnswerPastEarly) {
+            return core.part_done(request, Ok(()), out);
+        }
         self.moves[index].answers.push(request);
     }
 
@@ -464,6 +469,11 @@ impl Hybrid {
             self.volatile.push(index);
         }
         self.move_write(core, index, to, Cause::Promotion, out);
+        if mutation::is(Mutation::CommitBeforeData) {
+            let extent = self.moves[index].extent;
+            let entry = Entry::new(Some(to), false, false);
+            self.journal.update(core, core.now, extent, entry, false);
+        }
     }
 
     fn promoted(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {

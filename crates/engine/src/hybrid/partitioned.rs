@@ -151,7 +151,7 @@ impl Hybrid {
             return self.drop_stale(core, now, extent);
         };
         core.add_part(request);
-        self.answer_at_end(detaching, request);
+        self.answer_at_end(core, detaching, request, out);
     }
 
     /// The copy is older than the home.

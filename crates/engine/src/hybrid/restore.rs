@@ -10,6 +10,7 @@ use crate::{
     engine::Whereabouts,
     extent_map::Place,
     metadata::{VolumeId, checkpoint, image::Entry},
+    mutation::{self, Mutation},
     replacement::SlotIndex,
     volume::Trust,
 };
@@ -53,8 +54,8 @@ impl Hybrid {
                 // the truth from now on: with write-back the copy, which newer writes go to; otherwise the home.
                 // In a partitioned drive it is the copy, whatever the policy says.
                 if core.tuning.write == WritePolicy::Back || self.controller.is_some() {
-                    dirty = true;
-                } else if !dirty {
+                    dirty |= !mutation::is(Mutation::TrustCleanCopies);
+                } else if !dirty && !mutation::is(Mutation::KeepCleanCopies) {
                     place = None;
                 }
             }
@@ -90,7 +91,8 @@ impl Hybrid {
                 }
             }
         }
-        self.restore_stale(touched.unwrap_or([u32::MAX, u32::MAX]));
+        let all = if mutation::is(Mutation::ForgetStale) { [0, 0] } else { [u32::MAX, u32::MAX] };
+        self.restore_stale(touched.unwrap_or(all));
         core.due(now);
         Ok(restored)
     }

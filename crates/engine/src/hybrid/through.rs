@@ -9,6 +9,7 @@ use crate::{
     core::{Core, Purpose},
     error::RequestError,
     extent_map::Place,
+    mutation::{self, Mutation},
     replacement::SlotIndex,
 };
 
@@ -50,8 +51,12 @@ impl Hybrid {
         let write = self.through.insert(row);
         self.through_in_flight.push(write);
         let buffer = Buffer::Request { id: core.id_of(fragment.request), offset: fragment.offset };
-        for place in [Place(slot.0), self.home(fragment.extent)] {
-            let (device, at) = self.layout.at(place);
+        let places = [Place(slot.0), self.home(fragment.extent)];
+        if mutation::is(Mutation::ThroughWithoutHome) {
+            self.through[write].pending = 1;
+        }
+        for place in &places[..self.through[write].pending as usize] {
+            let (device, at) = self.layout.at(*place);
             let at = at + Bytes(u64::from(fragment.within));
             let len = Bytes(u64::from(fragment.len));
             core.write((device, at), len, buffer, Purpose::Through { write }, Cause::Host, out);

@@ -4,7 +4,11 @@
 use peryton_units::Nanos;
 
 use super::Hybrid;
-use crate::{command::Commands, core::Core};
+use crate::{
+    command::Commands,
+    core::Core,
+    mutation::{self, Mutation},
+};
 
 /// An extent that is being accessed when its turn comes, or whose write-back failed, is tried again after these times.
 const RETRY_IN_USE: Nanos = Nanos::from_ms(10);
@@ -15,7 +19,9 @@ impl Hybrid {
     pub(super) fn became_dirty(&mut self, core: &mut Core, now: Nanos, extent: u32) {
         if !self.extents[extent as usize].dirty {
             self.set_dirty(extent, true);
-            self.note(core, now, extent, false);
+            if !mutation::is(Mutation::LoseDirtyFlag) {
+                self.note(core, now, extent, false);
+            }
         }
         // A partitioned drive leaves what is on the fast device there until it is cold.
         if !self.extents[extent as usize].queued && self.controller.is_none() {

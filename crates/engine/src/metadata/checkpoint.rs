@@ -8,7 +8,11 @@ use super::{
     layout::MetadataLayout,
     superblock::VolumeId,
 };
-use crate::{command::DeviceId, storage::Storage};
+use crate::{
+    command::DeviceId,
+    mutation::{self, Mutation},
+    storage::Storage,
+};
 
 const HEADER: usize = 32;
 /// Map entries in a block.
@@ -32,7 +36,7 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn which(&self) -> u64 {
-        self.number % 2
+        if mutation::is(Mutation::WrongCheckpointTurn) { 0 } else { self.number % 2 }
     }
 
     pub(crate) fn encode(&self, volume: VolumeId, block: &mut [u8]) {

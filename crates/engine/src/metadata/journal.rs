@@ -9,7 +9,12 @@ use super::{
     layout::MetadataLayout,
     superblock::VolumeId,
 };
-use crate::{command::DeviceId, error::DeviceError, storage::Storage};
+use crate::{
+    command::DeviceId,
+    error::DeviceError,
+    mutation::{self, Mutation},
+    storage::Storage,
+};
 
 const HEADER: usize = 32;
 const RECORD: usize = 8;
@@ -201,6 +206,7 @@ pub(crate) fn replay(rings: &[Option<Ring>], first: u64, at: u64) -> Replayed {
         last: vec![first.saturating_sub(1); rings.len()],
         ..Replayed::default()
     };
+    let mut last_len = 0;
     loop {
         let mut best: Option<Found> = None;
         for (ring, last) in rings.iter().zip(&mut replayed.last) {
@@ -213,9 +219,19 @@ pub(crate) fn replay(rings: &[Option<Ring>], first: u64, at: u64) -> Replayed {
             }
         }
         let Some(found) = best else { break };
+        last_len = found.records.len();
         replayed.records.extend(found.records);
         replayed.next = found.next;
         replayed.next_commit += 1;
+    }
+    if mutation::is(Mutation::ReplayOneLess) {
+        replayed.records.truncate(replayed.records.len() - last_len);
+    }
+    if mutation::is(Mutation::ReplayBackwards) {
+        replayed.records.reverse();
+    }
+    if mutation::is(Mutation::IgnoreJournal) {
+        replayed.records.clear();
     }
     // The commit after the last may be torn; one after that means that a link is gone.
     replayed.broken = rings.iter().flatten().any(|ring| ring.newest() > replayed.next_commit);

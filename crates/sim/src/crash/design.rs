@@ -43,11 +43,21 @@ pub(crate) struct Plan {
     pub(crate) config: Config,
     pub(crate) extent: u64,
     pub(crate) fast_extents: u32,
+    /// It has so many extents that a commit takes several blocks.
+    pub(crate) wide: bool,
 }
 
+/// One design in so many is wide: it takes much longer.
+const WIDE_ONE_IN: u32 = 40;
+
 pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
-    let extent = Bytes::kib(4 * [1, 1, 1, 2, 2, 3, 4, 16][rng.random_range(0..8)]);
-    let (fast, slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
+    let mut extent = Bytes::kib(4 * [1, 1, 1, 2, 2, 3, 4, 16][rng.random_range(0..8)]);
+    let (mut fast, mut slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
+    let wide = rng.random_range(0..WIDE_ONE_IN) == 0;
+    if wide {
+        extent = Bytes::kib(4);
+        (fast, slow) = (rng.random_range(300..900), rng.random_range(300..1200));
+    }
     let hybrid = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
     let placement = match kind {
         Kind::Tiering => Placement::Tiering(hybrid),
@@ -63,7 +73,7 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     // HT of the format settles how many spare extents there are.
     let spare = rng.random_range(0..fast.min(slow)) as u32;
     let tuning = Tuning { demotion_low: 0, demotion_high: spare, ..random_tuning(fast as u32, rng) };
-    Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32 }
+    Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, wide }
 }
 
 pub(crate) fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {

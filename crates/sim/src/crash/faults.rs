@@ -78,7 +78,11 @@ impl World {
             disk.written_blocks().into_iter().filter(|block| !ends.contains(&disk.sector_of(*block))).collect();
         for block in blocks {
             match self.rng.random_range(0..4) {
-                0 => disk.flip(block, self.rng.random_range(0..4096 * 8)),
+                // Most blocks are not full: half of the bits are flipped where something is.
+                0 => {
+                    let bytes = if self.rng.random_bool(0.5) { 128 } else { 4096 };
+                    disk.flip(block, self.rng.random_range(0..bytes * 8));
+                }
                 1 => {
                     let sector = disk.sector_of(block) + self.rng.random_range(0..8);
                     disk.bad.insert(sector);

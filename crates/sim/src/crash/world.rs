@@ -92,7 +92,7 @@ impl World {
         let habits = Habits {
             depth: rng.random_range(1..16),
             mix,
-            most_sectors: most * rng.random_range(1..4),
+            most_sectors: most * if plan.wide { rng.random_range(100..600) } else { rng.random_range(1..4) },
             branch_one_in: [4, 8, 16][rng.random_range(0..3)],
             retune_one_in: [50, 200, 1000][rng.random_range(0..3)],
             hot_percent: [20, 50, 90][rng.random_range(0..3)],
@@ -215,7 +215,7 @@ impl World {
         let mut len = self.rng.random_range(1..=self.habits.most_sectors);
         if self.chance(3) {
             start -= start % extent;
-            len = extent * self.rng.random_range(1..3);
+            len = extent * if self.plan.wide { self.rng.random_range(1..600) } else { self.rng.random_range(1..3) };
         } else if self.chance(2) {
             len = 1 + len % 4;
         }

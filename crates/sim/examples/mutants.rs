@@ -1,0 +1,78 @@
+//! Makes one mistake after the other in the engine and shows after how many seeds the crash simulation notices:
+//! `make mutants`. Exit status 1 if one goes unnoticed.
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::Parser;
+use peryton_engine::mutation::{Mutation, make};
+use peryton_sim::crash::{Options, torture};
+
+/// Makes mistakes in the engine, one at a time, and looks for them.
+#[derive(Parser)]
+struct Arguments {
+    /// How many seeds each may take
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+    /// How many seconds each may take
+    #[arg(long, default_value_t = 120)]
+    seconds: u64,
+    /// Only mutations whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+/// What was noticed, without the particulars.
+fn check(error: &str) -> &str {
+    let kinds = [
+        ("panic: two extents", "recovery: two extents in one place"),
+        ("panic: a drive is closed", "the engine's assertions"),
+        ("panic: ", "the engine's assertions"),
+        ("after a crash sectors", "unreadable after a crash"),
+        ("after a crash sector", "wrong data after a crash"),
+        ("and another value after", "a value that changed by itself"),
+        ("is damaged", "recovery: refused as damaged"),
+        ("is older than", "recovery: refused as stale"),
+        ("cannot be opened", "recovery: refused"),
+        ("never answered", "a request that is never answered"),
+        ("from a generation before", "an old device that is accepted"),
+        ("written to by somebody else", "a foreign write that is accepted"),
+        ("but opened as", "a close that is not one"),
+        ("sector ", "wrong data while running"),
+    ];
+    kinds.iter().find(|(text, _)| error.contains(text)).map_or(error, |(_, kind)| kind)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    std::panic::set_hook(Box::new(|_| {}));
+    let budget = Some(Duration::from_secs(arguments.seconds));
+    let options = Options::default();
+    make(None);
+    let sound = torture(0..200, &options, None, 1, |_| {});
+    if let Some((seed, error)) = sound.failures.first() {
+        println!("without any mutation seed {seed} fails: {error}");
+        return ExitCode::FAILURE;
+    }
+    println!("no mutation: {} seeds, {} crash points, nothing found", sound.seeds, sound.outcome.crash_points);
+    println!("{:<22} {:>6} {:>9} {:>7}  noticed by", "mutation", "seeds", "crashes", "s");
+    let mut unnoticed = 0;
+    let chosen: Vec<Mutation> =
+        Mutation::ALL.into_iter().filter(|mutation| format!("{mutation:?}").contains(&arguments.only)).collect();
+    for mutation in chosen.iter().copied() {
+        make(Some(mutation));
+        let result = torture(0..arguments.seeds, &options, budget, 1, |_| {});
+        let name = format!("{mutation:?}");
+        let (points, seconds) = (result.outcome.crash_points, result.elapsed.as_secs_f64());
+        let (seeds, how) = match result.failures.first() {
+            Some((seed, error)) => (seed + 1, check(error)),
+            None => {
+                unnoticed += 1;
+                (result.seeds, "NOBODY")
+            }
+        };
+        println!("{name:<22} {seeds:>6} {points:>9} {seconds:>7.1}  {how}");
+    }
+    make(None);
+    println!("{} of {} noticed", chosen.len() - unnoticed, chosen.len());
+    if unnoticed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
