@@ -21,6 +21,7 @@ demo: setup
 	@echo "The full report is in report/demo.json."
 
 test: setup
+	@scripts/setup.sh test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked

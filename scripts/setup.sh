@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the build needs, where it can: on Debian as root through apt-get. Elsewhere it says what is missing
-# and carries on, so that the build itself has the last word.
+# and carries on, so that the build itself has the last word. With the argument `test`, also the NBD clients of other
+# people that the tests drive; tests whose client is not there are skipped.
 set -euo pipefail
 
 missing=()
@@ -9,6 +10,19 @@ command -v make >/dev/null || missing+=("make")
 if [[ ${#missing[@]} -gt 0 && $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq build-essential >/dev/null
   missing=()
+fi
+if [[ ${1:-} == test ]]; then
+  packages=()
+  command -v nbdinfo >/dev/null || packages+=(libnbd-bin)
+  command -v nbdsh >/dev/null || packages+=(python3-libnbd)
+  command -v qemu-io >/dev/null || packages+=(qemu-utils)
+  command -v fio >/dev/null || packages+=(fio)
+  if [[ ${#packages[@]} -gt 0 ]]; then
+    if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null ||
+      ! (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}" >/dev/null); then
+      missing+=("for the interoperability tests, which are skipped (Debian: ${packages[*]})")
+    fi
+  fi
 fi
 if ! command -v cargo >/dev/null; then
   missing+=("Rust 1.88 or later (https://rustup.rs)")
