@@ -11,7 +11,8 @@ DEMO_TRACE = examples/traces/pgbench-ext4.parquet
 setup:
 	@scripts/setup.sh
 
-# Six designs on a recorded PostgreSQL trace: a table here, the full report in report/demo.json.
+# Six designs on a recorded PostgreSQL trace: a table here, the full report in report/demo.json. Then one of them runs,
+# on two files.
 demo: setup
 	@$(CARGO) build --release --package peryton
 	@mkdir -p report
@@ -19,6 +20,7 @@ demo: setup
 	$(PERYTON) sim $(DESIGNS:%=examples/designs/%.toml) --trace $(DEMO_TRACE) --replay sync --warm-up \
 		--json report/demo.json
 	@echo "The full report is in report/demo.json."
+	@python3 scripts/demo.py --peryton target/release/peryton --trace $(DEMO_TRACE) --requests 8000
 
 test: setup
 	@scripts/setup.sh test
@@ -38,9 +40,11 @@ torture: setup
 mutants: setup
 	$(CARGO) run --quiet --profile torture --package peryton-sim --features mutants --example mutants
 
-# One benchmark per hot path; requests per second on one core.
+# One benchmark per hot path; requests per second on one core. Then the drive beside qemu-nbd.
 bench: setup
 	$(CARGO) bench --workspace
+	@$(CARGO) build --release --package peryton
+	python3 scripts/bench/nbd.py
 
 # The figures of docs/findings/, made anew; a quarter of an hour on two cores.
 findings: setup

@@ -13,6 +13,7 @@ mod ftl_bounds;
 mod host_cache;
 mod latency;
 mod miniature;
+mod observe;
 mod options;
 mod queue;
 mod report;
@@ -25,6 +26,7 @@ pub use error::{DesignError, SimError};
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
 pub use latency::LatencySummary;
 pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
+pub use observe::{Moment, Observer, run_observed};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// What a log did; part of a [`Report`].
 pub use peryton_engine::LoggingLedger;

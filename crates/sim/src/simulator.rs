@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     Options, Replay, SimError, array::Array, feed::Feed, ftl_bounds::FtlBounds, host_cache::HostCache,
-    latency::Latencies, queue::Completions,
+    latency::Latencies, observe::Moment, observe::Watch, queue::Completions,
 };
 
 /// How many requests a timed replay lets into the drive at once; those that arrive while so many are unanswered wait
@@ -33,6 +33,8 @@ pub(crate) struct Machine {
     pub(crate) devices: Vec<Array>,
     /// For each device, whether zeroing a range takes a write (disks) or is a hint to its map (flash).
     pub(crate) zero_by_writing: Vec<bool>,
+    /// Sees what goes into the engine, and what comes out.
+    pub(crate) watch: Watch,
     /// Counts what is written to the primary of a log, which has this index.
     pub(crate) bounds: Option<(usize, FtlBounds)>,
     /// The host's own cache, where its hints are modelled.
@@ -161,6 +163,7 @@ impl Simulator<'_> {
         }
         while self.completions.next() <= self.now {
             let io = self.completions.pop().expect("it was just seen");
+            self.machine.watch.see(self.now, || Moment::Completed(io));
             self.machine.engine.complete(self.now, io, Ok(()), &mut self.commands);
             self.carry_out();
         }
@@ -168,6 +171,7 @@ impl Simulator<'_> {
 
     #[cold]
     fn tick(&mut self, deadline: Nanos) -> Result<(), SimError> {
+        self.machine.watch.see(self.now, || Moment::Ticked);
         let next = self.machine.engine.tick(self.now, &mut self.commands);
         self.carry_out();
         self.ticks = if deadline == self.now && next.is_some_and(|next| next <= self.now) { self.ticks + 1 } else { 0 };
@@ -245,6 +249,7 @@ impl Simulator<'_> {
         {
             bounds.host_wrote(request.offset, request.len);
         }
+        self.machine.watch.see(self.now, || Moment::Submitted(RequestId(u64::from(id)), request));
         self.machine.engine.submit(self.now, RequestId(u64::from(id)), request, &mut self.commands);
         if let Some(host) = &mut self.machine.host {
             host.touch(request.op, request.offset, request.len);
@@ -261,6 +266,7 @@ impl Simulator<'_> {
         // By index, since none are added meanwhile: a list that is moved, or a command copied whole, right after it was
         // written waits until all of it has reached the cache.
         for index in 0..self.commands.len() {
+            self.machine.watch.see(self.now, || Moment::Commanded(self.commands[index]));
             let (io, device, op, at, len) = match self.commands[index] {
                 Command::Read { io, device, at, len, .. } => (io, device, Op::Read, at, len),
                 Command::Write { io, device, at, len, .. } => {

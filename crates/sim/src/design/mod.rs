@@ -19,6 +19,7 @@ use crate::{
     document::Document,
     ftl_bounds::FtlBounds,
     host_cache::HostCache,
+    observe::Watch,
     shared::{SharedMachine, Volume},
     simulator::Machine,
 };
@@ -218,7 +219,7 @@ impl Design {
             _ => None,
         };
         let host = self.host_cache.map(HostCache::new);
-        Ok(Machine { engine, devices, zero_by_writing, bounds, host })
+        Ok(Machine { watch: Watch::default(), engine, devices, zero_by_writing, bounds, host })
     }
 
     /// Makes several volumes before one log device.
