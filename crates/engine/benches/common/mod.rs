@@ -1,0 +1,71 @@
+//! A driver that carries out everything at once, and how many requests a second an engine takes from it.
+
+use std::{hint::black_box, time::Instant};
+
+use peryton_engine::{Command, Commands, Engine, Request, RequestId};
+use peryton_units::{Bytes, Nanos, Op};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// Large tables on huge pages, as in the `peryton` command: see its `main.rs`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+/// What jemalloc reads at its start.
+#[allow(non_upper_case_globals)]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");
+
+/// Each request is one block, which is one extent.
+pub const BLOCK: Bytes = Bytes::kib(4);
+/// Blocks of the volume: the extents of 1 TiB at 1 MiB.
+pub const BLOCKS: u64 = 1 << 20;
+
+const REQUESTS: u64 = 2_000_000;
+
+/// Carries out every command at once, until none is left.
+fn obey(engine: &mut Engine, now: Nanos, out: &mut Commands, scratch: &mut Commands) {
+    while !out.is_empty() {
+        std::mem::swap(out, scratch);
+        for command in scratch.drain(..) {
+            match command {
+                Command::Read { io, .. }
+                | Command::Write { io, .. }
+                | Command::Flush { io, .. }
+                | Command::Discard { io, .. }
+                | Command::Zero { io, .. } => engine.complete(now, io, Ok(()), out),
+                Command::Reply { id, result } => {
+                    black_box((id, result)).1.expect("nothing fails here");
+                }
+                Command::Copy { .. } | Command::Encode { .. } | Command::Power { .. } => {}
+            }
+        }
+    }
+}
+
+/// Requests to uniformly random ones of the first `blocks` blocks, the nth as `op` has it; `depth` are handed in before
+/// the first of their commands completes.
+pub fn measure(name: &str, mut engine: Engine, depth: u64, blocks: u64, op: impl Fn(u64) -> Op) {
+    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    let (mut out, mut scratch) = (Commands::new(), Commands::new());
+    let offsets: Vec<Bytes> = (0..REQUESTS).map(|_| BLOCK * rng.random_range(0..blocks)).collect();
+    let mut now = Nanos::ZERO;
+    let mut rates: Vec<f64> = (0..5)
+        .map(|_| {
+            let start = Instant::now();
+            for (id, offset) in (0u64..).zip(&offsets) {
+                now += Nanos(10_000);
+                engine.submit(now, RequestId(id), Request { op: op(id), offset: *offset, len: BLOCK }, &mut out);
+                if id % depth == 0 {
+                    obey(&mut engine, now, &mut out, &mut scratch);
+                }
+                if engine.deadline().is_some_and(|deadline| deadline <= now) {
+                    engine.tick(now, &mut out);
+                }
+            }
+            obey(&mut engine, now, &mut out, &mut scratch);
+            REQUESTS as f64 / start.elapsed().as_secs_f64()
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    println!("{name:<44} {:>8.1} M requests/s best, {:>6.1} median", rates[4] / 1e6, rates[2] / 1e6);
+}
