@@ -56,7 +56,7 @@ findings: setup
 # `cargo +nightly fuzz run NAME` lets a fuzzer choose the bytes.
 fuzz: setup
 	@for target in $(FUZZ_TARGETS); do echo "$$target:"; \
-		$(CARGO) run --quiet --release --locked --manifest-path fuzz/Cargo.toml --bin $$target -- $(FUZZ_CASES) || exit 1; \
+		$(CARGO) run --quiet --release --manifest-path fuzz/Cargo.toml --bin $$target -- $(FUZZ_CASES) || exit 1; \
 	done
 
 clean:
