@@ -30,5 +30,5 @@ pub use observe::{Moment, Observer, run_observed};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// What a log did; part of a [`Report`].
 pub use peryton_engine::LoggingLedger;
-pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, Report, VolumeReport};
+pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report, VolumeReport};
 pub use run::{Progress, TraceFactory, run, run_one};

@@ -1,7 +1,7 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
 use peryton_device::{Class, DeviceStats, Model};
-use peryton_engine::{AdmitBy, Ledger, LoggingLedger, Placement, endurance};
+use peryton_engine::{AdmitBy, Ledger, LoggingLedger, PartitionLedger, Placement, endurance};
 use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -54,6 +54,9 @@ pub struct Report {
     /// What the log did (logging).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<LoggingLedger>,
+    /// What the dynamic controller did (partitioned; MixedStore, section 5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<PartitionReport>,
     /// Each of the volumes that share the log device, where there are several; the figures above are of all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeReport>,
@@ -273,6 +276,50 @@ fn latency_of(reads: &Latencies, writes: &Latencies, others: &Latencies) -> Late
     Latency { all: all.summary(), read: reads.summary(), write: writes.summary() }
 }
 
+/// Where a partitioned drive sent writes, and how well it predicted them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartitionReport {
+    /// Share of the writes that went to the fast device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast_write_share: Option<f64>,
+    /// Writes that regulation sent to the slow device.
+    pub regulated: u64,
+    /// Cold extents that went to the slow device while the host was idle.
+    pub busted: u64,
+    /// Often-read extents that came to the fast device while the host was idle.
+    pub promoted_idle: u64,
+    /// Writes whose response time was predicted.
+    pub predicted: u64,
+    /// Mean error of the predictions over the mean response time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prediction_error: Option<f64>,
+    /// The same if the last value had been the prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_value_error: Option<f64>,
+    /// How much of the variance of the response times the predictions explain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r_squared: Option<f64>,
+    /// Times that the model had to be started anew.
+    pub resets: u64,
+}
+
+impl PartitionReport {
+    fn new(books: &PartitionLedger) -> PartitionReport {
+        let writes = books.writes_fast + books.writes_slow;
+        PartitionReport {
+            fast_write_share: (writes > 0).then(|| books.writes_fast as f64 / writes as f64),
+            regulated: books.regulated,
+            busted: books.busted,
+            promoted_idle: books.promoted_idle,
+            predicted: books.predicted,
+            prediction_error: books.relative_error(),
+            last_value_error: books.last_value_relative_error(),
+            r_squared: books.r_squared(),
+            resets: books.resets,
+        }
+    }
+}
+
 /// The report of volumes that share a log device: as of one drive, and the part of each.
 pub(crate) fn of_volumes(
     design: &Design,
@@ -311,7 +358,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     let mean_power_w = energy_j.and_then(per_s);
     let lifetimes = devices.iter().filter_map(|(_, device)| device.lifetime_years);
     let lifetime_years = lifetimes.min_by(f64::total_cmp);
-    let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_));
+    let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_));
     let mean_ms = latency_us.all.as_ref().map(|summary| summary.mean / 1e3);
     Report {
         design: design.name.clone(),
@@ -326,6 +373,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         write_savings: ledger.logging.as_ref().and_then(LoggingLedger::write_savings),
         read_penalty: ledger.logging.as_ref().and_then(LoggingLedger::read_penalty),
         logging: ledger.logging.clone(),
+        partition: ledger.partition.as_ref().map(PartitionReport::new),
         volumes: Vec::new(),
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
         admission: (design.tuning.admission.by != AdmitBy::All)

@@ -153,14 +153,14 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
 }
 
 /// A time, or `"never"`.
-struct SpinDown(Option<Nanos>);
+pub(super) struct OrNever(pub(super) Option<Nanos>);
 
-impl FromToml for SpinDown {
+impl FromToml for OrNever {
     const EXPECTED: &'static str = "a time such as \"5s\", or \"never\"";
-    fn from_toml(value: &toml::Value) -> Result<SpinDown, Option<String>> {
+    fn from_toml(value: &toml::Value) -> Result<OrNever, Option<String>> {
         match value.as_str() {
-            Some("never") => Ok(SpinDown(None)),
-            _ => Nanos::from_toml(value).map(|after| SpinDown(Some(after))),
+            Some("never") => Ok(OrNever(None)),
+            _ => Nanos::from_toml(value).map(|after| OrNever(Some(after))),
         }
     }
 }
@@ -196,7 +196,7 @@ pub(super) fn read_power<'a>(
     ignored: &mut Vec<usize>,
 ) -> Result<(), DesignError> {
     each_device(root.table("power")?, devices, ignored, |index, keys| {
-        if let Some(after) = keys.get::<SpinDown>("spin_down_after")? {
+        if let Some(after) = keys.get::<OrNever>("spin_down_after")? {
             tuning.spin_down_after[index] = after.0;
         }
         Ok(())

@@ -3,6 +3,7 @@
 mod admission;
 mod devices;
 mod logging;
+mod partition;
 mod placement;
 mod sizes;
 mod volumes;
@@ -147,6 +148,13 @@ impl Design {
                 price.map_or(ELECTRICITY_USD_PER_KWH, |price| *price)
             }
         };
+        let fast = match &placement {
+            Placement::Partitioned(pair) => Some(pair.fast.index()),
+            _ => None,
+        };
+        let endurance =
+            fast.and_then(|fast| Some(limits[fast].written?.saturating_mul(u64::from(devices[fast].count))));
+        partition::read(&mut root, fast.is_some(), endurance, seed, &mut tuning.partition)?;
         let caching = matches!(placement, Placement::Caching(_));
         if let Some(read) = admission::read(&mut root, caching, seed)? {
             tuning.admission = read;

@@ -7,10 +7,7 @@ use super::{
     devices::OrNever,
     placement::{set, word},
 };
-use crate::{
-    DesignError,
-    document::Keys,
-};
+use crate::{DesignError, document::Keys};
 
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
