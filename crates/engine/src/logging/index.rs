@@ -139,10 +139,11 @@ impl Logging {
                 break;
             }
             let segment = &log.segments[log.segment_of(front.at) as usize];
-            let counts = matches!(segment.state, State::Open | State::Closed) && segment.opened <= front.sequence;
+            // A migration may have been faster. Until its commit is durable a crash brings the segment back.
+            let free = matches!(segment.state, State::Free | State::Draining { committed: true });
+            let counts = !free && segment.opened <= front.sequence;
             for pending in index.pending.drain(..together) {
                 index.bytes -= u64::from(pending.len);
-                // A migration may have been faster.
                 entries.extend(counts.then_some(pending));
             }
         }
