@@ -61,8 +61,7 @@ impl Hybrid {
                 return Route::Taken;
             }
             Op::Write if core.tuning.write == WritePolicy::Through => {
-                core.ledger.fast_hits += u64::from(fragment.first);
-                self.policy.accessed(slot);
+                self.count_access(core, fragment, slot);
                 self.write_through(core, now, fragment, slot, out);
                 return Route::Taken;
             }
@@ -75,8 +74,7 @@ impl Hybrid {
             Op::Write => self.became_dirty(core, now, fragment.extent),
             Op::Flush => unreachable!("a flush has no extent"),
         }
-        core.ledger.fast_hits += u64::from(fragment.first);
-        self.policy.accessed(slot);
+        self.count_access(core, fragment, slot);
         self.direct(now, fragment, Place(slot.0))
     }
 

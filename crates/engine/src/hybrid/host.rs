@@ -10,6 +10,7 @@ use crate::{
     extent_map::Place,
     mutation::{self, Mutation},
     prefetch::prefetch,
+    replacement::SlotIndex,
 };
 
 impl Hybrid {
@@ -115,6 +116,16 @@ impl Hybrid {
         extent.in_flight += 1;
         let (device, at) = self.layout.at(place);
         Route::Direct(device, at + Bytes(u64::from(fragment.within)))
+    }
+
+    /// The fast device serves an access. One that waited was counted when it came, and what waited for its own promotion
+    /// was the reason for that.
+    #[inline]
+    pub(super) fn count_access(&mut self, core: &mut Core, fragment: Fragment, slot: SlotIndex) {
+        if fragment.first {
+            core.ledger.fast_hits += 1;
+            self.policy.accessed(slot);
+        }
     }
 
     /// Adds a fragment to the run if it continues it; otherwise issues the run and starts another.

@@ -104,8 +104,7 @@ impl Hybrid {
             }
             _ => {}
         }
-        core.ledger.fast_hits += u64::from(fragment.first);
-        self.policy.accessed(slot);
+        self.count_access(core, fragment, slot);
         self.direct(now, fragment, Place(slot.0))
     }
 

@@ -30,8 +30,7 @@ impl Hybrid {
             return self.direct(now, fragment, place);
         }
         if let Some(slot) = self.layout.fast_slot(place) {
-            core.ledger.fast_hits += u64::from(fragment.first);
-            self.policy.accessed(slot);
+            self.count_access(core, fragment, slot);
             return self.direct(now, fragment, place);
         }
         if self.misses_and_promotes(core, now, fragment, out) {
