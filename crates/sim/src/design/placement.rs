@@ -248,7 +248,9 @@ fn unused(placement: &Placement, devices: &[Spec<'_>]) -> Result<(), DesignError
     let used = match placement {
         Placement::Single { device } => vec![*device],
         Placement::Linear { devices } => devices.clone(),
-        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => vec![pair.fast, pair.slow],
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => {
+            vec![pair.fast, pair.slow]
+        }
         Placement::Logging(pair) => vec![pair.primary, pair.log],
     };
     match (0..devices.len()).find(|index| !used.contains(&id(*index))) {
