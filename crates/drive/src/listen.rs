@@ -113,7 +113,8 @@ impl Listener {
     /// Where clients find it; the port is the one that the system chose.
     pub(crate) fn endpoint(&self) -> Endpoint {
         match &self.socket {
-            Socket::Unix(_, path) => Endpoint::Unix(path.clone()),
+            // From anywhere.
+            Socket::Unix(_, path) => Endpoint::Unix(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
             Socket::Tcp(listener) => {
                 Endpoint::Tcp(listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string()))
             }

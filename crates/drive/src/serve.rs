@@ -87,7 +87,8 @@ pub struct Settings {
     pub io_uring: bool,
     /// Bypass the page cache where the file system can.
     pub direct: bool,
-    /// How long to look for the next event before sleeping. Saves the time of waking up, costs processor time.
+    /// How long to look for the next event before sleeping, where they come that soon and nobody else needs the processor.
+    /// Saves the time of waking up, costs processor time.
     pub spin: Duration,
     /// TLS; without it only unix sockets are served.
     pub tls: Option<TlsFiles>,
@@ -100,7 +101,7 @@ impl Default for Settings {
             move_memory: Bytes::gib(1),
             io_uring: true,
             direct: true,
-            spin: Duration::from_micros(50),
+            spin: Duration::from_micros(100),
             tls: None,
         }
     }

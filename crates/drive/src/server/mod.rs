@@ -4,6 +4,7 @@
 mod admin;
 mod client;
 mod host;
+mod spin;
 mod stop;
 
 use std::{
@@ -22,6 +23,7 @@ use self::{
     admin::Complaints,
     client::{Client, State},
     host::Pending,
+    spin::Spin,
 };
 use crate::{
     disks::Disks,
@@ -75,8 +77,7 @@ pub(crate) struct Server {
     started: Instant,
     pub(crate) now: Nanos,
     next_sweep: Nanos,
-    /// How long to look for events before sleeping.
-    spin: Nanos,
+    spin: Spin,
     pub(crate) stop: stop::Stop,
     pub(crate) clients_served: u64,
     about: About,
@@ -117,7 +118,7 @@ impl Server {
             started: parts.started,
             now: Nanos::ZERO,
             next_sweep: Nanos::ZERO,
-            spin: Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX)),
+            spin: Spin::new(Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX >> 1))),
             stop: stop::Stop::default(),
             clients_served: 0,
             about: parts.about,
@@ -140,13 +141,12 @@ impl Server {
             self.kernel.accept(index as u32, self.listeners[index].fd());
         }
         let mut events = Vec::new();
-        let mut quiet_since = self.clock();
         loop {
-            let wait = self.wait(quiet_since);
+            let wait = self.wait();
             self.kernel.turn(wait, &mut events)?;
             self.now = self.clock();
             if !events.is_empty() {
-                quiet_since = self.now;
+                self.spin.came(self.now);
             }
             for event in events.drain(..) {
                 self.event(event);
@@ -163,11 +163,10 @@ impl Server {
         Nanos(self.started.elapsed().as_nanos() as u64)
     }
 
-    /// How long to wait: not at all for a while after the last event, because waking up takes longer than most devices
-    /// and clients need; then until the next timer.
+    /// How long to wait: not at all for a while after the last event, then until the next timer.
     #[inline]
-    fn wait(&self, quiet_since: Nanos) -> Wait {
-        if self.now.saturating_sub(quiet_since) < self.spin {
+    fn wait(&mut self) -> Wait {
+        if self.spin.goes_on(self.now, spin::preempted) {
             return Wait::No;
         }
         let deadlines = [self.volume.engine().deadline(), self.volume.backend.next_due(), self.next_look()];

@@ -40,8 +40,8 @@ pub struct Args {
     /// The most memory for moves between devices
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     move_memory: Bytes,
-    /// How long to look for the next request before sleeping; 0 saves processor time, more saves latency
-    #[arg(long, value_name = "TIME", default_value = "50us")]
+    /// The longest to look for the next event before sleeping, where they come that soon; 0 saves processor time
+    #[arg(long, value_name = "TIME", default_value = "100us")]
     spin: Nanos,
     /// Do not use io_uring
     #[arg(long)]
