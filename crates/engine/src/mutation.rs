@@ -70,12 +70,14 @@ pub enum Mutation {
     AcceptChanged,
     /// Closing does not write the map.
     CloseWithoutMap,
+    /// Closing leaves a failed commit's number to be believed.
+    CloseReusesNumber,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 32] = {
+    pub const ALL: [Mutation; 33] = {
         use Mutation::*;
         [
             SkipFastDataFlush,
@@ -110,6 +112,7 @@ impl Mutation {
             AcceptStale,
             AcceptChanged,
             CloseWithoutMap,
+            CloseReusesNumber,
         ]
     };
 }

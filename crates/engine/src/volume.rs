@@ -491,7 +491,10 @@ impl Engine {
     ) -> Result<(), DeviceId> {
         let Placed::Hybrid(hybrid) = &self.placed else { return Ok(()) };
         let next = hybrid.next_header();
-        let header = checkpoint::Header { number: next.number - 1 + ahead, ..next };
+        // A commit that failed may be left in the journal, and is older than this map: its number is not used again.
+        let gap = if mutation::is(Mutation::CloseReusesNumber) { 0 } else { ahead };
+        let header =
+            checkpoint::Header { number: next.number - 1 + ahead, first_commit: next.first_commit + gap, ..next };
         let pair = [hybrid.layout.fast, hybrid.layout.slow];
         checkpoint::store(storage, &pair, &hybrid.layout.metadata, &header, image, volume)
     }

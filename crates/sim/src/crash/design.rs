@@ -1,8 +1,8 @@
 //! Random designs: small, so that everything is full most of the time.
 
 use peryton_engine::{
-    Adaptive, Admission, AdmitBy, Config, DeviceId, Hybrid, Objective, Partition, Placement, Predict, Regulation,
-    Replacement, Threshold, Tuning, WriteHits, WritePolicy,
+    Adaptive, Admission, AdmitBy, Config, DeviceId, Hybrid, LogCaching, Logging, LoggingTuning, Objective, Partition,
+    Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, WriteHits, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt};
@@ -21,11 +21,14 @@ pub enum Kind {
     Caching,
     /// Writes to whichever device is quicker.
     Partitioned,
+    /// Writes to a log before they go to the primary.
+    Logging,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 5] = [Kind::Single, Kind::Linear, Kind::Tiering, Kind::Caching, Kind::Partitioned];
+    pub const ALL: [Kind; 6] =
+        [Kind::Single, Kind::Linear, Kind::Tiering, Kind::Caching, Kind::Partitioned, Kind::Logging];
 
     /// For a seed: mostly those with a map.
     pub(crate) fn of(rng: &mut Pcg64Mcg) -> Kind {
@@ -33,7 +36,9 @@ impl Kind {
             0 => Kind::Single,
             1 => Kind::Linear,
             2..8 => Kind::Tiering,
-            8..12 => Kind::Partitioned,
+            8..11 => Kind::Partitioned,
+            // Recovery reads a whole log: these take longest.
+            11 => Kind::Logging,
             _ => Kind::Caching,
         }
     }
@@ -53,6 +58,9 @@ const WIDE_ONE_IN: u32 = 40;
 pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     let mut extent = Bytes::kib(4 * [1, 1, 1, 2, 2, 3, 4, 16][rng.random_range(0..8)]);
     let (mut fast, mut slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
+    if kind == Kind::Logging {
+        return logging_plan(rng);
+    }
     let wide = rng.random_range(0..WIDE_ONE_IN) == 0;
     if wide {
         extent = Bytes::kib(4);
@@ -64,7 +72,7 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
         Kind::Caching => Placement::Caching(hybrid),
         Kind::Partitioned => Placement::Partitioned(hybrid),
         Kind::Linear => Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] },
-        Kind::Single => Placement::Single { device: DeviceId(0) },
+        Kind::Single | Kind::Logging => Placement::Single { device: DeviceId(0) },
     };
     let devices = match kind {
         Kind::Single => vec![extent * slow],
@@ -97,7 +105,7 @@ pub(crate) fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         spin_down_after: vec![None, Some(Nanos::from_ms(rng.random_range(0..100)))],
         read_effect: Some(10),
         partition: random_partition(rng),
-        ..Tuning::default()
+        logging: random_logging(rng),
     }
 }
 
@@ -149,5 +157,34 @@ fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
         promote_reads: rng.random_range(0..3),
         small: Bytes::kib(rng.random_range(1..32)),
         seed: rng.random_range(0..9),
+    }
+}
+
+/// A log that is soon full before a small primary.
+fn logging_plan(rng: &mut Pcg64Mcg) -> Plan {
+    let block = Bytes(512 << rng.random_range(0..5));
+    let (primary, log) = (Bytes::kib(4 * rng.random_range(8..200)), Bytes::kib(4 * rng.random_range(513..1300)));
+    let placement = Placement::Logging(Logging { primary: DeviceId(1), log: DeviceId(0), block });
+    let config = Config { devices: vec![log, primary], placement, tuning: random_tuning(8, rng) };
+    Plan { config, extent: 8192, fast_extents: 8, wide: false }
+}
+
+fn random_logging(rng: &mut Pcg64Mcg) -> LoggingTuning {
+    let some = |rng: &mut Pcg64Mcg| rng.random_bool(0.4);
+    LoggingTuning {
+        caching: match rng.random_range(0..3) {
+            0 => LogCaching::Selective { overwrite_ratio_ppm: rng.random_range(0..900_000) },
+            _ => LogCaching::Full,
+        },
+        triggers: Triggers {
+            timeout: some(rng).then(|| Nanos::from_ms(rng.random_range(1..2_000))),
+            read_share_ppm: some(rng).then(|| rng.random_range(0..200_000)),
+            size: some(rng).then(|| Bytes(rng.random_range(1..200_000))),
+            log_used_ppm: if some(rng) { rng.random_range(1..=1_000_000) } else { 1_000_000 },
+        },
+        gather_bytes: Bytes(rng.random_range(0..40_000)),
+        gather_delay: if rng.random_bool(0.5) { Nanos::ZERO } else { Nanos::from_ms(rng.random_range(0..30)) },
+        checkpoint_interval: Nanos::from_ms(rng.random_range(1..2_000)),
+        migration_memory: Bytes::kib(256 * rng.random_range(0..6)),
     }
 }

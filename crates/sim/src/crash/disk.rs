@@ -1,9 +1,10 @@
 //! A fake disk with a volatile write cache: what no flush has covered may, when the power goes, be lost, kept, or torn
 //! sector by sector, whatever the order in which it was completed.
 //!
-//! Data is a tag per sector; only metadata has real bytes, because only metadata is decoded.
+//! Data is a tag per sector; only metadata has real bytes, because only metadata is decoded. Where metadata lies amid
+//! data, as in a log, its sectors have tags that stand for their bytes.
 
-use std::{collections::BTreeSet, rc::Rc};
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
 use peryton_units::Bytes;
 use rand::{RngExt, seq::SliceRandom};
@@ -18,6 +19,52 @@ const SECTORS_PER_BLOCK: u64 = 8;
 
 /// What a sector of data holds: a number that no other write of any sector has; 0 for zeros.
 pub(crate) type Tag = u32;
+
+/// Tags from here on stand for bytes.
+const RAW: Tag = 1 << 31;
+
+thread_local! {
+    /// The bytes of raw tags, of the run on this thread.
+    static BYTES: RefCell<Vec<[u8; SECTOR_LEN]>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A run begins on this thread.
+pub(crate) fn forget_bytes() {
+    BYTES.with_borrow_mut(Vec::clear);
+}
+
+/// The bytes of a sector: those that a raw tag stands for, or the tag over and over.
+pub(crate) fn expand(tag: Tag, into: &mut [u8]) {
+    if tag == 0 {
+        return into.fill(0);
+    }
+    let raw = BYTES.with_borrow(|bytes| {
+        let found = tag.checked_sub(RAW).and_then(|index| bytes.get(index as usize));
+        found.inspect(|bytes| into.copy_from_slice(*bytes)).is_some()
+    });
+    if raw {
+        return;
+    }
+    into[..4].copy_from_slice(&tag.to_le_bytes());
+    let mut done = 4;
+    while done < into.len() {
+        let len = done.min(into.len() - done);
+        into.copy_within(..len, done);
+        done += len;
+    }
+}
+
+/// The tag of a sector with these bytes.
+pub(crate) fn tag_of(bytes: &[u8]) -> Tag {
+    let tag = Tag::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    if tag < RAW && bytes.chunks_exact(4).all(|four| four == tag.to_le_bytes()) {
+        return tag;
+    }
+    BYTES.with_borrow_mut(|all| {
+        all.push(bytes.try_into().expect("a whole sector"));
+        RAW + all.len() as Tag - 1
+    })
+}
 
 /// What a write carries.
 #[derive(Clone, Debug)]
@@ -185,16 +232,22 @@ impl Disk {
     pub(crate) fn read_bytes(&self, at: Bytes, into: &mut [u8]) {
         for (sector, into) in (at.0 / SECTOR..).zip(into.chunks_mut(SECTOR_LEN)) {
             match self.live.at(sector) {
-                At::Data(at) => {
-                    let tag = self.live.data[at].to_le_bytes();
-                    into.iter_mut().zip(tag.iter().cycle()).for_each(|(into, byte)| *into = *byte);
-                }
+                At::Data(at) => expand(self.live.data[at], into),
                 At::Metadata { block, within } => match &self.live.blocks[block] {
                     Some(block) => into.copy_from_slice(&block[within..within + into.len()]),
                     None => into.fill(0),
                 },
             }
         }
+    }
+
+    /// A write of bytes, wherever they go.
+    pub(crate) fn entry(&self, at: Bytes, bytes: Vec<u8>) -> Entry {
+        let payload = match self.live.at(at.0 / SECTOR) {
+            At::Data(_) => Payload::Data(bytes.chunks_exact(SECTOR_LEN).map(tag_of).collect()),
+            At::Metadata { .. } => Payload::Metadata(bytes.into()),
+        };
+        Entry::new(at, payload)
     }
 
     /// What a flush that begins now will cover.

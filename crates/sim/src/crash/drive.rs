@@ -1,16 +1,16 @@
 //! The engine on fake disks: carries out its commands, each when it is told to.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
 
 use peryton_engine::{
-    Buffer, Command, Commands, Config, DeviceError, DeviceId, Engine, IoId, OpenError, Opened, Request, RequestError,
-    RequestId, Storage,
+    Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, IoId, OpenError, Opened, Request,
+    RequestError, RequestId, Storage,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::disk::{Disk, Entry, Payload, SECTOR, Tag};
+use super::disk::{Disk, Entry, Payload, SECTOR, Tag, expand, tag_of};
 
 /// A request of the host that has not been answered.
 #[derive(Debug)]
@@ -20,6 +20,44 @@ pub(crate) struct Asked {
     pub(crate) from: u32,
     /// What a write writes, or what a read has got so far.
     pub(crate) data: Vec<Tag>,
+    /// The same as bytes, if somebody has asked for them.
+    bytes: OnceCell<Vec<u8>>,
+}
+
+/// A buffer of the driver's for moves.
+#[derive(Debug)]
+struct MoveBuffer {
+    data: Vec<Tag>,
+    bytes: OnceCell<Vec<u8>>,
+}
+
+fn bytes_of(data: &[Tag]) -> Vec<u8> {
+    let mut bytes = vec![0; data.len() * SECTOR as usize];
+    bytes.chunks_exact_mut(SECTOR as usize).zip(data).for_each(|(into, tag)| expand(*tag, into));
+    bytes
+}
+
+/// The driver's buffers as bytes.
+struct AsBytes<'a> {
+    requests: &'a BTreeMap<u64, Asked>,
+    moves: &'a [MoveBuffer],
+}
+
+impl Buffers for AsBytes<'_> {
+    fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8] {
+        let (bytes, offset) = match buffer {
+            Buffer::Request { id, offset } => {
+                let asked = &self.requests[&id.0];
+                (asked.bytes.get_or_init(|| bytes_of(&asked.data)), offset)
+            }
+            Buffer::Move { index, offset } => {
+                let buffer = &self.moves[index as usize];
+                (buffer.bytes.get_or_init(|| bytes_of(&buffer.data)), offset)
+            }
+            Buffer::Metadata => unreachable!("metadata is encoded"),
+        };
+        &bytes[offset.0 as usize..][..len.0 as usize]
+    }
 }
 
 /// A command that has not been completed.
@@ -68,7 +106,7 @@ pub(crate) struct Drive {
     pub(crate) requests: BTreeMap<u64, Asked>,
     pub(crate) pending: Vec<Pending>,
     pub(crate) answered: Vec<Answer>,
-    buffers: Vec<Vec<Tag>>,
+    buffers: Vec<MoveBuffer>,
     next_id: u64,
     out: Commands,
 }
@@ -112,7 +150,7 @@ impl Drive {
     pub(crate) fn submit(&mut self, request: Request, from: u32, data: Vec<Tag>) -> RequestId {
         let id = RequestId(self.next_id);
         self.next_id += 1;
-        self.requests.insert(id.0, Asked { request, from, data });
+        self.requests.insert(id.0, Asked { request, from, data, bytes: OnceCell::new() });
         let mut out = std::mem::take(&mut self.out);
         self.engine.submit(self.now, id, request, &mut out);
         self.obey(out);
@@ -129,15 +167,18 @@ impl Drive {
         let (whole, offset) = match buffer {
             Buffer::Request { id, offset } => {
                 let asked = self.requests.get_mut(&id.0).expect("the engine used the buffer of an answered request");
+                asked.bytes.take();
                 (&mut asked.data, offset)
             }
             Buffer::Move { index, offset } => {
                 assert!(index < self.engine.move_buffers(), "move buffer {index} is beyond the bound");
                 let len = sectors(self.engine.move_buffer_bytes());
                 while self.buffers.len() <= index as usize {
-                    self.buffers.push(vec![Tag::MAX; len]);
+                    self.buffers.push(MoveBuffer { data: vec![Tag::MAX; len], bytes: OnceCell::new() });
                 }
-                (&mut self.buffers[index as usize], offset)
+                let buffer = &mut self.buffers[index as usize];
+                buffer.bytes.take();
+                (&mut buffer.data, offset)
             }
             Buffer::Metadata => unreachable!("metadata is encoded, and never read by a command"),
         };
@@ -153,16 +194,21 @@ impl Drive {
                     self.buffer(to, len).copy_from_slice(&data);
                     continue;
                 }
-                Command::Encode { .. } | Command::Power { .. } => continue,
+                Command::Power { .. } => continue,
+                Command::Encode { io, into, len } => {
+                    let bytes = self.encode(io, len);
+                    let tags = bytes.chunks_exact(SECTOR as usize).map(tag_of);
+                    self.buffer(into, len).iter_mut().zip(tags).for_each(|(into, tag)| *into = tag);
+                    continue;
+                }
                 Command::Reply { id, result } => {
                     let asked = self.requests.remove(&id.0).expect("a request is answered once");
                     self.answered.push((id, asked, result));
                     continue;
                 }
-                Command::Write { io, len, buffer: Buffer::Metadata, .. } => {
-                    let mut bytes = vec![0; len.0 as usize];
-                    self.engine.encode_metadata(io, &mut bytes);
-                    payload = Some(Payload::Metadata(bytes.into()));
+                Command::Write { io, device, at, len, buffer: Buffer::Metadata, .. } => {
+                    let bytes = self.encode(io, len);
+                    payload = Some(self.disks[device.index()].entry(at, bytes).payload);
                 }
                 Command::Write { buffer, len, .. } => {
                     payload = Some(Payload::Data(Rc::from(&*self.buffer(buffer, len))))
@@ -176,6 +222,12 @@ impl Drive {
             self.pending.push(Pending { command, payload, mark });
         }
         self.out = out;
+    }
+
+    fn encode(&self, io: IoId, len: Bytes) -> Vec<u8> {
+        let mut bytes = vec![0; len.0 as usize];
+        self.engine.encode_with(io, &mut bytes, &AsBytes { requests: &self.requests, moves: &self.buffers });
+        bytes
     }
 
     /// Completes a command. `fails`: it reports a failure, and has an effect on some of its sectors at most.
@@ -211,7 +263,9 @@ impl Drive {
             }
             Command::Write { io, at, len, buffer, .. } => {
                 let payload = payload.expect("a write has a payload");
-                if let Payload::Data(data) = &payload {
+                if let Payload::Data(data) = &payload
+                    && buffer != Buffer::Metadata
+                {
                     let now = &*self.buffer(buffer, len);
                     assert!(now == &**data, "a buffer changed while it was written: {command:?}");
                 }
@@ -336,7 +390,8 @@ impl Storage for Direct<'_> {
         if disk.dead {
             return Err(DeviceError);
         }
-        disk.write(Entry::new(at, Payload::Metadata(from.into())));
+        let entry = disk.entry(at, from.to_vec());
+        disk.write(entry);
         Ok(())
     }
 
@@ -386,7 +441,7 @@ impl Storage for Fused<'_> {
             return Err(DeviceError);
         }
         if self.blows() {
-            self.in_flight = Some((device, Entry::new(at, Payload::Metadata(from.into()))));
+            self.in_flight = Some((device, self.direct.disks[device.index()].entry(at, from.to_vec())));
             return Err(DeviceError);
         }
         self.direct.write(device, at, from)

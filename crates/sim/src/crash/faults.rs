@@ -7,6 +7,7 @@ use rand::{Rng, RngExt};
 use rand_pcg::Pcg64Mcg;
 
 use super::{
+    design::Kind,
     disk::{Disk, SECTOR, Tag},
     drive::Direct,
     world::World,
@@ -32,14 +33,15 @@ pub(super) struct Faults {
 const STRANGE: Tag = Tag::MAX - 1;
 
 impl Faults {
-    pub(super) fn new(active: bool, rng: &mut Pcg64Mcg) -> Faults {
+    pub(super) fn new(kind: Kind, active: bool, rng: &mut Pcg64Mcg) -> Faults {
         let mut pick = |from: [u32; 4]| if active { from[rng.random_range(0..4)] } else { 0 };
         Faults {
             active,
             calm: false,
             fail_one_in: pick([0, 30, 100, 300]),
             bad_one_in: pick([0, 0, 30, 200]),
-            rots: pick([0, 0, 1, 1]) == 1,
+            // A log has no second copy.
+            rots: pick([0, 0, 1, 1]) == 1 && kind != Kind::Logging,
             mirrored: false,
         }
     }

@@ -70,6 +70,7 @@ impl std::ops::AddAssign for Outcome {
 
 /// Runs one seed. The error says what was wrong.
 pub fn run(seed: u64, options: &Options) -> Result<Outcome, String> {
+    disk::forget_bytes();
     let run = || {
         let mut world = world::World::new(seed, options)?;
         world.run()?;

@@ -99,7 +99,7 @@ impl World {
             speed: (0..2).map(|_| [100, 100, 30, 5][rng.random_range(0..4)]).collect(),
         };
         let model = Model::new(before.into_iter(), FIRST_TAG);
-        let faults = Faults::new(options.faults.unwrap_or(rng.random_range(0..3) == 0), &mut rng);
+        let faults = Faults::new(kind, options.faults.unwrap_or(rng.random_range(0..3) == 0), &mut rng);
         let world = World {
             rng,
             log: options.log,
@@ -136,7 +136,7 @@ impl World {
             Kind::Single => whole(&disks[0]),
             Kind::Linear => [whole(&disks[0]), whole(&disks[1])].concat(),
             Kind::Tiering => vec![0; sectors],
-            Kind::Caching | Kind::Partitioned => whole(&disks[1]),
+            Kind::Caching | Kind::Partitioned | Kind::Logging => whole(&disks[1]),
         };
         content.truncate(sectors);
         content
