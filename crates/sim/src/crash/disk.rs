@@ -294,7 +294,8 @@ impl Disk {
             }
         }
         let live = stable.clone();
-        Disk { stable, live, cache: Vec::new(), first: 0, bad: self.bad.clone(), ..*self }
+        // A device that died comes back with the power.
+        Disk { stable, live, cache: Vec::new(), first: 0, bad: self.bad.clone(), dead: false, ..*self }
     }
 
     /// Metadata blocks that have been written.

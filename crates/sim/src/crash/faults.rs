@@ -23,6 +23,8 @@ pub(super) struct Faults {
     fail_one_in: u32,
     /// One step in so many a sector of data goes bad; 0 for none.
     bad_one_in: u32,
+    /// One step in so many a device dies, until the power goes and comes back; 0 for none.
+    dies_one_in: u32,
     /// Metadata of one device rots while the power is off.
     rots: bool,
     /// Each commit since the last checkpoint of a recovery went to both devices.
@@ -39,8 +41,9 @@ impl Faults {
             active,
             calm: false,
             fail_one_in: pick([0, 30, 100, 300]),
-            bad_one_in: pick([0, 0, 30, 200]),
-            // A log has no second copy.
+            bad_one_in: if kind == Kind::Logging { 0 } else { pick([0, 0, 30, 200]) },
+            dies_one_in: pick([0, 0, 0, 150]),
+            // A log has no second copy: what rots in it may keep the volume from being opened.
             rots: pick([0, 0, 1, 1]) == 1 && kind != Kind::Logging,
             mirrored: false,
         }
@@ -52,6 +55,20 @@ impl Faults {
 }
 
 impl World {
+    /// Every command to a device fails from now on.
+    pub(super) fn maybe_die(&mut self) {
+        if self.faults.dies_one_in == 0 || self.has_dead() || !self.chance(self.faults.dies_one_in) {
+            return;
+        }
+        let index = self.rng.random_range(0..self.drive.disks.len());
+        self.drive.disks[index].dead = true;
+        self.say(&format!("device {index} dies"));
+    }
+
+    pub(super) fn has_dead(&self) -> bool {
+        self.drive.disks.iter().any(|disk| disk.dead)
+    }
+
     pub(super) fn maybe_break_sector(&mut self) {
         if self.faults.bad_one_in == 0 || self.faults.calm || !self.chance(self.faults.bad_one_in) {
             return;

@@ -153,7 +153,8 @@ impl World {
             for _ in 0..steps {
                 self.step()?;
             }
-            if self.chance(4) {
+            // A drive with a dead device does not come to rest.
+            if self.chance(4) && !self.has_dead() {
                 self.close()?
             } else {
                 self.crash()?
@@ -186,6 +187,7 @@ impl World {
             self.answers()?;
         }
         self.maybe_break_sector();
+        self.maybe_die();
         if self.chance(16) {
             self.drive.engine.check_invariants();
         }
