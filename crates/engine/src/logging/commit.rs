@@ -434,8 +434,11 @@ impl Logging {
         ring::encode(&commit.head, commit.table.iter().copied(), records, first, volume, into);
     }
 
-    /// The commit that closes a volume with nothing in flight: it repeats what is needed. Also where it goes.
-    pub(super) fn closing_commit(&self) -> Result<(Head, Vec<Record>, u64), DeviceError> {
+    /// The commit that closes a volume with nothing in flight: it repeats what is needed, and gives up what waited for
+    /// it. Also where it goes.
+    pub(super) fn closing_commit(&mut self) -> Result<(Head, Vec<Record>, u64), DeviceError> {
+        let commit = &mut self.commit;
+        commit.committing.freed.append(&mut commit.gathering.freed);
         let commit = &self.commit;
         let records: Vec<Record> = match self.log.is_empty() {
             true => Vec::new(),

@@ -15,6 +15,9 @@ use crate::{
     slab::Slab,
 };
 
+/// The most records that one failed write makes, so that a large one does not fill the ring.
+const MOST_VOIDS: usize = 64;
+
 /// A part of a host request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
@@ -175,17 +178,38 @@ impl Logging {
         self.directs.rows.remove(op);
         self.directs.in_flight.retain(|other| *other != op);
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        if !failed {
+        let (from, to) = (piece.offset, piece.offset + piece.len);
+        if failed {
+            self.failed_on_primary(core, now, from, to);
+        } else {
             let Logging { map, log, .. } = self;
-            map.remove(piece.offset, piece.offset + piece.len, |at, len| log.superseded(at, len));
-            // Even where the map knew of no copy, the log may hold old ones that a replay would find.
-            if !log.is_empty() {
-                let void = Record::Void { offset: piece.offset, len: piece.len, before: log.next_sequence() };
-                self.commit.record(core, now, void);
-            }
+            map.remove(from, to, |at, len| log.superseded(at, len));
+            self.record_void(core, now, from, to);
         }
         core.part_done(piece.request, result, out);
         self.retry_parked(core, now, out);
+    }
+
+    /// Even where the map knows of no copy in the log, the log may hold old ones that a replay would find.
+    fn record_void(&mut self, core: &mut Core, now: Nanos, from: u64, to: u64) {
+        if !self.log.is_empty() {
+            let void = Record::Void { offset: from, len: to - from, before: self.log.next_sequence() };
+            self.commit.record(core, now, void);
+        }
+    }
+
+    /// Some of it may have reached the primary. Where the primary is what is read, it has to be after a crash, too: what
+    /// a migration left in the log is not to come back.
+    fn failed_on_primary(&mut self, core: &mut Core, now: Nanos, from: u64, to: u64) {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        self.map.walk(from, to, |low, high, place| match runs.last_mut() {
+            _ if place.is_some() => {}
+            Some((_, end)) if *end == low => *end = high,
+            _ => runs.push((low, high)),
+        });
+        for (low, high) in runs.into_iter().take(MOST_VOIDS) {
+            self.record_void(core, now, low, high);
+        }
     }
 
     /// Something is done that a piece may have waited for. They keep their order where they overlap.

@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn commits_come_back_wherever_they_begin() {
         let mut memory = Memory(vec![0; RING as usize]);
-        let (first, second) = (commit(6, 0, 3, 4096), commit(7, 0, 700, RING - 8192));
+        let (first, second) = (commit(6, 0, 3, 20480), commit(7, 0, 700, RING - 8192));
         put(&mut memory, first.at, &first);
         put(&mut memory, second.at, &second);
         let mut ring = scan(&mut memory);
