@@ -39,7 +39,7 @@ fn runs_are_not_idle() {
 #[test]
 fn twenty_thousand_power_losses_with_failing_devices_return_no_wrong_data() {
     let options = Options { faults: Some(true), ..Options::default() };
-    let result = torture(5_000..5_180, &options, None, 1, |_| {});
+    let result = torture(5_000..5_220, &options, None, 1, |_| {});
     assert_eq!(result.failures, Vec::new());
     assert!(result.outcome.crash_points >= 20_000, "{:?}", result.outcome);
 }
