@@ -94,7 +94,7 @@ fn read<'a>(device: &Device, at: u64, into: &'a mut [u8]) -> io::Result<&'a [u8]
             Ok(moved) => done += moved,
             Err(rustix::io::Errno::INTR) => {}
             // The rest of a last, incomplete block.
-            Err(rustix::io::Errno::INVAL) if done > 0 || whole % 512 != 0 => break,
+            Err(rustix::io::Errno::INVAL) if done > 0 || !whole.is_multiple_of(512) => break,
             Err(error) => return Err(error.into()),
         }
     }

@@ -69,6 +69,7 @@ pub struct Volume<B> {
     zeros: Memory,
     longest_zeros: u64,
     observer: Observer,
+    keeps_data: bool,
 }
 
 type Observe = Box<dyn FnMut(Nanos, &Command) + Send>;
@@ -107,6 +108,7 @@ impl<B: Backend> Volume<B> {
             zeros,
             longest_zeros: LONGEST_ZEROS as u64,
             observer: Observer::default(),
+            keeps_data: true,
         })
     }
 
@@ -123,6 +125,11 @@ impl<B: Backend> Volume<B> {
     /// The longest write of zeros; longer ones are to be divided.
     pub fn longest_zeros(&self) -> u64 {
         self.longest_zeros
+    }
+
+    /// The back end keeps no data, and the engine was not opened from devices: metadata is not encoded.
+    pub fn keep_no_data(&mut self) {
+        self.keeps_data = false;
     }
 
     /// Calls `observer` with every command of the engine, in order.
@@ -205,7 +212,9 @@ impl<B: Backend> Volume<B> {
                     let memory = self.metadata.take(io, len.0 as usize);
                     // SAFETY: the buffer has this length and is this command's alone.
                     let bytes = unsafe { memory.slice_mut(len.0 as usize) };
-                    self.engine.encode_with(io, bytes, &*self);
+                    if self.keeps_data {
+                        self.engine.encode_with(io, bytes, &*self);
+                    }
                     (io, device, Action::Write, at.0, len.0, memory)
                 }
                 Command::Write { io, device, at, len, buffer, cause: _ } => {
@@ -221,6 +230,7 @@ impl<B: Backend> Volume<B> {
                     unsafe { to.slice_mut(len).copy_from_slice(from.slice(len)) };
                     continue;
                 }
+                Command::Encode { .. } if !self.keeps_data => continue,
                 Command::Encode { io, into, len } => {
                     let mut bytes = vec![0; len.0 as usize];
                     self.engine.encode_with(io, &mut bytes, &*self);

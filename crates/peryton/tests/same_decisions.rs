@@ -80,11 +80,14 @@ const HYBRID: &str = "fast = 'ssd'\nslow = 'hdd'\nextent = '64KiB'\npromotion = 
 
 fn designs() -> Vec<Design> {
     vec![
-        design("[placement]\nmode = 'linear'\norder = ['ssd', 'hdd']\n"),
+        design("[placement]\nmode = 'linear'\ndevices = ['ssd', 'hdd']\n"),
+        design("[placement]\nmode = 'logging'\nprimary = 'hdd'\nlog = 'ssd'\n"),
         design(&format!("[placement]\nmode = 'tiering'\n{HYBRID}")),
         design(&format!("[placement]\nmode = 'caching'\nwrite = 'back'\n{HYBRID}")),
         design(&format!("[placement]\nmode = 'caching'\nwrite = 'through'\nreplacement = 'arc'\n{HYBRID}")),
-        design(&format!("[placement]\nmode = 'caching'\nwrite = 'around'\n{HYBRID}[power.hdd]\nspin_down_after = '1s'\n")),
+        design(&format!(
+            "[placement]\nmode = 'caching'\nwrite = 'around'\n{HYBRID}[power.hdd]\nspin_down_after = '1s'\n"
+        )),
     ]
 }
 
@@ -117,6 +120,7 @@ fn repeat(design: &Design, simulated: &[(Nanos, Moment)]) -> Vec<(Nanos, Moment)
     let happened = Moments::default();
     let engine = Engine::new(design.config()).unwrap();
     let mut volume = Volume::new(engine, Virtual::default(), 1 << 30).unwrap();
+    volume.keep_no_data();
     let sink = Arc::clone(&happened);
     volume.observe(move |now, command| sink.lock().unwrap().push((now, Moment::Commanded(*command))));
     let mut data = vec![0; 256 << 10];

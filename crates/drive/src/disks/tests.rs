@@ -22,7 +22,7 @@ impl Kernel {
         let Ability { block, memory, .. } = self.ability;
         let (at, len) = (raw.at as usize, raw.len as usize);
         if raw.ask != Ask::Sync {
-            assert!(raw.at % block == 0 && raw.len % block == 0 && raw.len > 0, "{raw:?}");
+            assert!(raw.at.is_multiple_of(block) && raw.len.is_multiple_of(block) && raw.len > 0, "{raw:?}");
             assert!(at + len <= SIZE);
         }
         match mood {
@@ -86,7 +86,7 @@ fn run(steps: Vec<Step>, ability: Ability) {
     let mut kernel = Kernel { data: vec![0; SIZE], ability, in_flight: Vec::new() };
     let mut plain = vec![0_u8; SIZE];
     let mut running: Vec<Running> = Vec::new();
-    let mut settle = |disks: &mut Disks, running: &mut Vec<Running>| {
+    let settle = |disks: &mut Disks, running: &mut Vec<Running>| {
         for (io, result) in disks.finished.drain(..) {
             let index = running.iter().position(|r| r.io == io.0).expect("it was begun, and not yet finished");
             let done = running.swap_remove(index);
@@ -140,7 +140,7 @@ fn run(steps: Vec<Step>, ability: Ability) {
             kernel.in_flight.append(&mut disks.raw);
             settle(&mut disks, &mut running);
         }
-        if !kernel.in_flight.is_empty() && pick % 3 != 0 {
+        if !kernel.in_flight.is_empty() && !pick.is_multiple_of(3) {
             kernel.answer(&mut disks, pick, mood);
             kernel.in_flight.append(&mut disks.raw);
             settle(&mut disks, &mut running);

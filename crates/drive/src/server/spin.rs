@@ -106,12 +106,10 @@ mod tests {
     #[test]
     fn who_takes_the_processor_from_others_rests() {
         let (mut spin, mut now) = after(Nanos(60 * US), 50);
-        let mut preempted = 0;
         let mut done = 0;
-        for _ in 0..10_000 {
+        for preempted in 1..=10_000 {
             now = now.saturating_add(Nanos(60 * US));
             spin.came(now);
-            preempted += 1;
             done += u32::from(spin.goes_on(now, || preempted));
         }
         assert!(done < 1000, "{done} of 10000");
