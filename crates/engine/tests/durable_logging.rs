@@ -8,6 +8,8 @@ mod crashing;
 use crashing::{LOG, Machine, PRIMARY, blank, check_all, config, flip, formatted, open, use_it};
 use peryton_engine::{Engine, Formatting, OpenError, VolumeId};
 use peryton_units::{Bytes, Op};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 const MIB: u64 = 1 << 20;
 
@@ -119,7 +121,7 @@ fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_d
     let last = blocks.iter().filter(|(_, kind)| kind == b"PYla").map(|(at, _)| *at).max().unwrap();
     let newest_commit = blocks.iter().filter(|(_, kind)| kind == b"PYlc").map(|(at, _)| *at).max().unwrap();
     let (mut damaged, mut good) = (0, 0);
-    for (at, kind) in blocks {
+    for (at, _) in blocks {
         for bit in [77, 4000 * 8] {
             let mut hurt = machine.disks.clone();
             flip(&mut hurt, LOG, at + bit / 8, 1 << (bit % 8));
@@ -134,10 +136,45 @@ fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_d
                 }
             }
         }
-        let _ = kind;
     }
     println!("{damaged} flips were damage, {good} were made good");
     assert!(damaged > 10 && good > 100);
+}
+
+#[test]
+fn no_log_whatever_it_holds_breaks_the_reader() {
+    let config = config(MIB, 4 * MIB, 4096);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let size = use_it(&mut machine, 300, 1).len();
+    machine.request(Op::Flush, 0, Vec::new());
+    let blocks = blocks(&machine);
+    let rare: Vec<_> = blocks.iter().copied().filter(|(_, kind)| kind != b"PYla").collect();
+    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    let (mut opened, mut refused) = (0, 0);
+    for _ in 0..600 {
+        let mut hurt = machine.disks.clone();
+        for _ in 0..rng.random_range(1..6) {
+            let some = if rng.random_bool(0.5) { &rare } else { &blocks };
+            let (at, _) = some[rng.random_range(0..some.len())];
+            // A field, or what was in another block: sealed again, so that the reader goes on to what it says.
+            let field = rng.random_range(2..16u64) * 8;
+            let value: u64 = rng.random::<u64>() >> rng.random_range(0..64);
+            crashing::forge(&mut hurt, LOG, at, field, value);
+        }
+        match open(&config, hurt) {
+            Ok(mut machine) => {
+                opened += 1;
+                for offset in (0..size as u64).step_by(1 << 16) {
+                    machine.request(Op::Read, offset, vec![0; 1 << 16]);
+                }
+                machine.request(Op::Write, 4096, vec![1; 8192]);
+                machine.settle();
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    println!("{opened} opened, {refused} refused");
+    assert!(opened > 50 && refused > 50);
 }
 
 #[test]

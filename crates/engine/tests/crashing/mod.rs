@@ -2,10 +2,12 @@
 //! read after that.
 #![allow(dead_code)]
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ops::Range,
-};
+mod disks;
+
+use std::{collections::HashMap, ops::Range};
+
+use disks::{Disk, Interrupted};
+pub use disks::{Disks, flip, forge};
 
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, IoId, LogCaching, Logging,
@@ -19,112 +21,6 @@ pub const PRIMARY: DeviceId = DeviceId(0);
 pub const LOG: DeviceId = DeviceId(1);
 const SECTOR: usize = 512;
 
-/// One disk: what it says it holds, and for each sector written since the last flush all it may hold after a crash.
-#[derive(Clone)]
-pub struct Disk {
-    bytes: Vec<u8>,
-    volatile: BTreeMap<usize, Vec<[u8; SECTOR]>>,
-}
-
-impl Disk {
-    pub fn contents(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    fn put(&mut self, at: usize, from: &[u8]) {
-        for (sector, new) in (at / SECTOR..).zip(from.chunks_exact(SECTOR)) {
-            let range = sector * SECTOR..(sector + 1) * SECTOR;
-            let old: [u8; SECTOR] = self.bytes[range.clone()].try_into().unwrap();
-            self.volatile.entry(sector).or_default().push(old);
-            self.bytes[range].copy_from_slice(new);
-        }
-    }
-
-    fn crash(&mut self, rng: &mut Pcg64Mcg) {
-        // Disks differ in how much they lose.
-        let keeps = [0.0, 0.1, 0.5, 0.9, 1.0][rng.random_range(0..5)];
-        for (sector, versions) in std::mem::take(&mut self.volatile) {
-            if !rng.random_bool(keeps) {
-                let version = versions[rng.random_range(0..versions.len())];
-                self.bytes[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(&version);
-            }
-        }
-    }
-}
-
-#[derive(Clone)]
-pub struct Disks(pub Vec<Option<Disk>>);
-
-impl Disks {
-    /// A crash that loses all that can be lost.
-    pub fn lose_everything(&mut self) {
-        for disk in self.0.iter_mut().flatten() {
-            for (sector, versions) in std::mem::take(&mut disk.volatile) {
-                disk.bytes[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(&versions[0]);
-            }
-        }
-    }
-
-    fn crash(&mut self, rng: &mut Pcg64Mcg) {
-        self.0.iter_mut().flatten().for_each(|disk| disk.crash(rng));
-    }
-
-    fn disk(&mut self, device: DeviceId) -> Result<&mut Disk, DeviceError> {
-        self.0[device.index()].as_mut().ok_or(DeviceError)
-    }
-}
-
-impl Storage for Disks {
-    fn size(&self, device: DeviceId) -> Option<Bytes> {
-        self.0[device.index()].as_ref().map(|disk| Bytes(disk.bytes.len() as u64))
-    }
-
-    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-        into.copy_from_slice(&self.disk(device)?.bytes[at.0 as usize..][..into.len()]);
-        Ok(())
-    }
-
-    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-        self.disk(device)?.put(at.0 as usize, from);
-        Ok(())
-    }
-
-    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
-        self.disk(device)?.volatile.clear();
-        Ok(())
-    }
-}
-
-/// Fails for good after so many writes and flushes: a crash while a volume is opened or closed.
-struct Interrupted<'a> {
-    disks: &'a mut Disks,
-    left: u32,
-}
-
-impl Interrupted<'_> {
-    fn count(&mut self) -> Result<(), DeviceError> {
-        self.left = self.left.checked_sub(1).ok_or(DeviceError)?;
-        Ok(())
-    }
-}
-
-impl Storage for Interrupted<'_> {
-    fn size(&self, device: DeviceId) -> Option<Bytes> {
-        self.disks.size(device)
-    }
-    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.disks.read(device, at, into)
-    }
-    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-        self.count()?;
-        self.disks.write(device, at, from)
-    }
-    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
-        self.count()?;
-        self.disks.flush(device)
-    }
-}
-
 pub fn config(primary: u64, log: u64, block: u64) -> Config {
     let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block: Bytes(block) });
     Config { devices: vec![Bytes(primary), Bytes(log)], placement, tuning: Tuning::default() }
@@ -132,7 +28,7 @@ pub fn config(primary: u64, log: u64, block: u64) -> Config {
 
 pub fn blank(config: &Config) -> Disks {
     let engine = Engine::new(config.clone()).unwrap();
-    let disk = |size: &Bytes| Some(Disk { bytes: vec![0; size.0 as usize], volatile: BTreeMap::new() });
+    let disk = |size: &Bytes| Some(Disk::new(size.0 as usize));
     Disks(engine.device_bytes().iter().map(disk).collect())
 }
 
@@ -145,10 +41,6 @@ pub fn formatted(config: &Config) -> Disks {
 
 pub fn open(config: &Config, disks: Disks) -> Result<Machine, OpenError> {
     Machine::open(config.clone(), disks, 1)
-}
-
-pub fn flip(disks: &mut Disks, device: DeviceId, at: u64, bits: u8) {
-    disks.0[device.index()].as_mut().unwrap().bytes[at as usize] ^= bits;
 }
 
 /// The bytes behind the names.

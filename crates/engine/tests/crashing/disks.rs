@@ -1,0 +1,132 @@
+//! Disks with a volatile cache.
+
+use std::collections::BTreeMap;
+
+use peryton_engine::{DeviceError, DeviceId, Storage};
+use peryton_units::Bytes;
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use super::SECTOR;
+
+/// One disk: what it says it holds, and for each sector written since the last flush all it may hold after a crash.
+#[derive(Clone)]
+pub struct Disk {
+    bytes: Vec<u8>,
+    volatile: BTreeMap<usize, Vec<[u8; SECTOR]>>,
+}
+
+impl Disk {
+    pub fn new(len: usize) -> Disk {
+        Disk { bytes: vec![0; len], volatile: BTreeMap::new() }
+    }
+
+    pub fn contents(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn put(&mut self, at: usize, from: &[u8]) {
+        for (sector, new) in (at / SECTOR..).zip(from.chunks_exact(SECTOR)) {
+            let range = sector * SECTOR..(sector + 1) * SECTOR;
+            let old: [u8; SECTOR] = self.bytes[range.clone()].try_into().unwrap();
+            self.volatile.entry(sector).or_default().push(old);
+            self.bytes[range].copy_from_slice(new);
+        }
+    }
+
+    pub fn crash(&mut self, rng: &mut Pcg64Mcg) {
+        // Disks differ in how much they lose.
+        let keeps = [0.0, 0.1, 0.5, 0.9, 1.0][rng.random_range(0..5)];
+        for (sector, versions) in std::mem::take(&mut self.volatile) {
+            if !rng.random_bool(keeps) {
+                let version = versions[rng.random_range(0..versions.len())];
+                self.bytes[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(&version);
+            }
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Disks(pub Vec<Option<Disk>>);
+
+impl Disks {
+    /// A crash that loses all that can be lost.
+    pub fn lose_everything(&mut self) {
+        for disk in self.0.iter_mut().flatten() {
+            for (sector, versions) in std::mem::take(&mut disk.volatile) {
+                disk.bytes[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(&versions[0]);
+            }
+        }
+    }
+
+    pub fn crash(&mut self, rng: &mut Pcg64Mcg) {
+        self.0.iter_mut().flatten().for_each(|disk| disk.crash(rng));
+    }
+
+    fn disk(&mut self, device: DeviceId) -> Result<&mut Disk, DeviceError> {
+        self.0[device.index()].as_mut().ok_or(DeviceError)
+    }
+}
+
+impl Storage for Disks {
+    fn size(&self, device: DeviceId) -> Option<Bytes> {
+        self.0[device.index()].as_ref().map(|disk| Bytes(disk.bytes.len() as u64))
+    }
+
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        into.copy_from_slice(&self.disk(device)?.bytes[at.0 as usize..][..into.len()]);
+        Ok(())
+    }
+
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        self.disk(device)?.put(at.0 as usize, from);
+        Ok(())
+    }
+
+    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+        self.disk(device)?.volatile.clear();
+        Ok(())
+    }
+}
+
+/// Fails for good after so many writes and flushes: a crash while a volume is opened or closed.
+pub struct Interrupted<'a> {
+    pub disks: &'a mut Disks,
+    pub left: u32,
+}
+
+impl Interrupted<'_> {
+    fn count(&mut self) -> Result<(), DeviceError> {
+        self.left = self.left.checked_sub(1).ok_or(DeviceError)?;
+        Ok(())
+    }
+}
+
+impl Storage for Interrupted<'_> {
+    fn size(&self, device: DeviceId) -> Option<Bytes> {
+        self.disks.size(device)
+    }
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.disks.read(device, at, into)
+    }
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        self.count()?;
+        self.disks.write(device, at, from)
+    }
+    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+        self.count()?;
+        self.disks.flush(device)
+    }
+}
+
+pub fn flip(disks: &mut Disks, device: DeviceId, at: u64, bits: u8) {
+    disks.0[device.index()].as_mut().unwrap().bytes[at as usize] ^= bits;
+}
+
+/// Changes a field of a metadata block and seals it again, as somebody would who knows the volume's name.
+pub fn forge(disks: &mut Disks, device: DeviceId, at: u64, field: u64, value: u64) {
+    let bytes = &mut disks.0[device.index()].as_mut().unwrap().bytes[at as usize..][..4096];
+    bytes[field as usize..][..8].copy_from_slice(&value.to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&0xabc_u128.to_le_bytes()), &bytes[4..]);
+    bytes[..4].copy_from_slice(&sum.to_le_bytes());
+}
