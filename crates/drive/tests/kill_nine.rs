@@ -15,7 +15,7 @@ use std::{
 use peryton_drive::{Endpoint, Service, Settings, format};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use served::{Client, READ, WRITE, config, spec};
+use served::{Client, PLACEMENTS, READ, WRITE, config, spec};
 
 const DIRECTORY: &str = "PERYTON_TEST_DIRECTORY";
 const PLACEMENT: &str = "PERYTON_TEST_PLACEMENT";
@@ -112,7 +112,7 @@ fn round(client: &mut Client, model: &mut Model, random: &mut Pcg64, child: &mut
 
 #[test]
 fn no_flushed_byte_is_lost() {
-    for placement in ["single", "linear", "tiering", "back", "through", "around"] {
+    for placement in PLACEMENTS {
         let directory = tempfile::tempdir().unwrap();
         format(&spec(directory.path(), config(placement)), false).unwrap();
         let mut model = Model { may: HashMap::new(), next: 0 };

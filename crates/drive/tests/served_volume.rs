@@ -141,7 +141,8 @@ fn a_flood_waits_and_is_answered() {
     let served = Served::new(directory.path(), config("back"), settings);
     let mut patient = served.client();
     let mut flood = served.client();
-    for _ in 0..300 {
+    // No more than a socket keeps while nobody reads it: this client would wait for itself.
+    for _ in 0..150 {
         flood.send(READ, 0, 4096, 1 << 20, &[]);
     }
     for _ in 0..3 {
@@ -149,7 +150,7 @@ fn a_flood_waits_and_is_answered() {
     }
     let status = served.handle.status().unwrap();
     assert_eq!(status["pool"]["bytes"], 8 << 20, "{status}");
-    for _ in 0..300 {
+    for _ in 0..150 {
         assert_eq!(flood.answer().unwrap().1, 0);
         flood.data(1 << 20);
     }

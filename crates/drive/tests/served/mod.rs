@@ -10,7 +10,7 @@ use std::{
 };
 
 use peryton_drive::{DevicePath, Endpoint, Handle, ServeError, Service, Settings, Summary, Tuner, VolumeSpec, format};
-use peryton_engine::{Config, DeviceId, Hybrid, Placement, Tuning, WritePolicy};
+use peryton_engine::{Config, DeviceId, Hybrid, Logging, Placement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
 
 pub const READ: u16 = 0;
@@ -138,12 +138,20 @@ pub fn config(placement: &str) -> Config {
             };
             Placement::Caching(pair)
         }
+        "logging" => {
+            let pair = Logging { primary: SLOW, log: FAST, block: Bytes::kib(4) };
+            return Config {
+                devices: vec![Bytes::mib(16), Bytes::mib(6)],
+                placement: Placement::Logging(pair),
+                tuning,
+            };
+        }
         _ => unreachable!("no such placement"),
     };
     Config { devices: vec![Bytes::mib(2), Bytes::mib(6)], placement, tuning }
 }
 
-pub const PLACEMENTS: [&str; 6] = ["single", "linear", "tiering", "back", "through", "around"];
+pub const PLACEMENTS: [&str; 7] = ["single", "linear", "tiering", "back", "through", "around", "logging"];
 
 /// A volume in a directory, with a tuner that knows one key.
 pub fn spec(directory: &Path, config: Config) -> VolumeSpec {
