@@ -5,7 +5,7 @@
 //! A write that covers an extent may pass the copy that the fast device has: it goes home, and the copy is given up once
 //! it is there. One that covers an extent in part stays where the rest is.
 
-use peryton_units::{Nanos, Op};
+use peryton_units::{Bytes, Nanos, Op};
 
 use super::{
     Fragment, Hybrid, Release, Route,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     command::{Commands, Request},
-    core::{Core, InFlight, RequestIndex},
+    core::{Core, InFlight, Purpose, RequestIndex},
     extent_map::Place,
     partition::{Controller, Way},
 };
@@ -94,6 +94,11 @@ impl Hybrid {
                 };
             }
             Op::Write => self.became_dirty(core, now, fragment.extent),
+            // Zeros on the fast device cost less than zeros at home, which is what giving the copy up would take.
+            Op::Discard if covers && entry.dirty && entry.moving().is_none() => {
+                self.zero_copy(core, now, fragment, Place(slot.0), out);
+                return Route::Taken;
+            }
             Op::Discard if covers => {
                 self.start_drain(core, now, fragment, Drained::Discard, out);
                 return Route::Taken;
@@ -106,6 +111,14 @@ impl Hybrid {
         }
         self.count_access(core, fragment, slot);
         self.direct(now, fragment, Place(slot.0))
+    }
+
+    fn zero_copy(&mut self, core: &mut Core, now: Nanos, fragment: Fragment, place: Place, out: &mut Commands) {
+        let entry = &mut self.extents[fragment.extent as usize];
+        entry.access(now);
+        entry.in_flight += 1;
+        let purpose = Purpose::Host { request: fragment.request, first: fragment.extent, count: 1 };
+        core.zero(self.layout.at(place), Bytes(u64::from(fragment.len)), purpose, out);
     }
 
     /// Small data that is often read has a place on the fast device when there is time.
