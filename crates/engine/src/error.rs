@@ -255,7 +255,4 @@ pub enum OpenError {
         /// The index of the device.
         device: usize,
     },
-    /// The placement cannot be opened from devices yet.
-    #[error("this placement can be simulated, but not yet opened from devices")]
-    Unsupported,
 }

@@ -60,9 +60,9 @@ pub struct Opened {
     pub clean: bool,
     /// Commits that were replayed from the journal.
     pub commits: u64,
-    /// Extents with a place (tiering) or a copy in the cache.
+    /// Extents with a place (tiering) or a copy in the cache; blocks whose newest copy is in the log.
     pub mapped: u64,
-    /// Those of the cache that have to be written back.
+    /// Those of the cache, or the log, that have to be written back.
     pub dirty: u64,
     /// Those whose only copy was lost.
     pub lost: u64,

@@ -233,19 +233,27 @@ impl Commit {
         self.needed.len() + self.committing.records.len() + self.gathering.records.len()
     }
 
+    /// How many records may be needed before nothing that makes another may begin. What is under way then, and what a
+    /// failed device makes of it, has room.
+    fn crowd(&self) -> usize {
+        let most = self.most_records();
+        most - (most / 16).max(256).min(most)
+    }
+
     /// Many records are needed: it is time to migrate, after which they are not.
     pub(super) fn ring_fills(&self) -> bool {
-        self.records() * 2 > self.most_records()
+        self.records() * 4 > self.crowd() * 3
     }
 
     /// So many that, with `more` to come, nothing that makes another may begin.
     pub(super) fn is_crowded(&self, more: usize) -> bool {
-        (self.records() + more) * 4 > self.most_records() * 3
+        self.records() + more > self.crowd()
     }
 
     /// So many that not even appends may begin, for one that fails makes a record.
     pub(super) fn is_full(&self) -> bool {
-        self.records() * 8 > self.most_records() * 7
+        let most = self.most_records();
+        self.records() > most - (most / 32).max(128).min(most)
     }
 
     /// The most records that listing the rest of segments may make in one migration.

@@ -208,7 +208,9 @@ impl Logging {
             _ => runs.push((low, high)),
         });
         for (low, high) in runs.into_iter().take(MOST_VOIDS) {
-            self.record_void(core, now, low, high);
+            if !self.commit.is_full() {
+                self.record_void(core, now, low, high);
+            }
         }
     }
 
