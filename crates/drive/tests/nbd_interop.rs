@@ -371,7 +371,7 @@ fn a_long_payload_over_tls_arrives() {
     let Endpoint::Tcp(address) = drive.endpoint.clone() else { panic!("{}", drive.endpoint) };
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let mut receive = |length: usize, from: &mut dyn Read| {
+    let receive = |length: usize, from: &mut dyn Read| {
         let mut bytes = vec![0; length];
         from.read_exact(&mut bytes).unwrap();
         bytes
