@@ -30,9 +30,9 @@ pub struct FtlReport {
     pub block_bytes: u64,
     /// The host's writes, as if they went to the primary one by one.
     pub without_log: WriteStream,
-    /// What the primary was given.
+    /// What the primary was given, and would have been given had the log been emptied at the end.
     pub with_log: WriteStream,
-    /// Share of the erases that the log spared. What was still in the log at the end counts as spared.
+    /// Share of the erases that the log spared.
     pub erase_savings: EraseSavings,
 }
 

@@ -48,6 +48,10 @@ pub struct Report {
     /// Share of the host's written bytes that the primary was spared (logging; Griffin, section 3.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings: Option<f64>,
+    /// The same if the log had been emptied at the end: what is still in it has been put off, not spared. A trace that is
+    /// short against the migration's triggers is told by this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_savings_emptied: Option<f64>,
     /// Share of reads that needed the log (logging; Griffin, section 3.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_penalty: Option<f64>,
@@ -138,6 +142,9 @@ pub struct VolumeReport {
     /// As in [`Report`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings: Option<f64>,
+    /// As in [`Report`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_savings_emptied: Option<f64>,
     /// As in [`Report`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_penalty: Option<f64>,
@@ -334,6 +341,7 @@ pub(crate) fn of_volumes(
             requests: volume.answered,
             latency_us: latency_of(&volume.reads, &volume.writes, &volume.others),
             write_savings: books.as_ref().and_then(LoggingLedger::write_savings),
+            write_savings_emptied: volume.emptied.write_savings(),
             read_penalty: books.as_ref().and_then(LoggingLedger::read_penalty),
             logging: books,
             ftl_bounds: volume.bounds.report(),
@@ -371,6 +379,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         moves: hybrid.then(|| moves(ledger)),
         served_from_ram: hybrid.then_some(ledger.served_from_ram),
         write_savings: ledger.logging.as_ref().and_then(LoggingLedger::write_savings),
+        write_savings_emptied: outcome.drained.0.logging.as_ref().and_then(LoggingLedger::write_savings),
         read_penalty: ledger.logging.as_ref().and_then(LoggingLedger::read_penalty),
         logging: ledger.logging.clone(),
         partition: ledger.partition.as_ref().map(PartitionReport::new),

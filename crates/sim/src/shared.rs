@@ -52,6 +52,8 @@ pub(crate) struct VolumeOutcome {
     pub(crate) writes: Latencies,
     pub(crate) others: Latencies,
     pub(crate) ledger: Ledger,
+    /// The books after the log had been emptied.
+    pub(crate) emptied: LoggingLedger,
     pub(crate) bounds: FtlBounds,
 }
 
@@ -102,6 +104,7 @@ pub(crate) fn simulate(
             writes: Latencies::new(),
             others: Latencies::new(),
             ledger: Ledger::default(),
+            emptied: LoggingLedger::default(),
             bounds: volume.bounds,
         };
         Running { volume, requests: vec![], free: vec![], in_flight: 0, ticks: 0, lets_log_rest: false, outcome }
@@ -138,7 +141,7 @@ pub(crate) fn simulate(
     if !shared.same_requests && idle < shared.running.len() {
         return Err(SimError::TooFewVolumes { found: idle, wanted: shared.running.len() });
     }
-    Ok(shared.outcome())
+    shared.outcome()
 }
 
 impl Shared<'_> {
@@ -379,16 +382,56 @@ impl Shared<'_> {
         (self.answered, self.bytes, self.since) = (0, 0, self.now);
     }
 
-    fn outcome(mut self) -> (Outcome, Vec<VolumeOutcome>) {
+    fn drain(&mut self) {
+        loop {
+            let next = self.completions.next().min(self.device_event);
+            if next == Nanos::MAX {
+                return;
+            }
+            self.now = self.now.max(next);
+            self.settle();
+        }
+    }
+
+    /// As in `simulator.rs`: what the logs still hold goes to the primaries, after the measured span.
+    fn empty_logs(&mut self) -> Result<(), SimError> {
+        self.drain();
+        for index in 0..self.running.len() {
+            let engine = &mut self.running[index].volume.engine;
+            let whole = Bytes::ZERO..engine.volume_size();
+            engine.evict(self.now, whole, &mut self.commands);
+            self.carry_out(index);
+        }
+        self.drain();
+        loop {
+            let busy = self.running.iter().map(|running| &running.volume.engine).filter(|engine| !engine.is_idle());
+            let Some(deadline) = busy.filter_map(Engine::deadline).min() else { return Ok(()) };
+            self.now = self.now.max(deadline);
+            self.tick()?;
+            self.drain();
+        }
+    }
+
+    fn outcome(mut self) -> Result<(Outcome, Vec<VolumeOutcome>), SimError> {
         let now = self.now;
+        let span = self.last_reply - self.since;
+        let mut measured = Vec::new();
+        for running in &mut self.running {
+            measured.push((running.volume.engine.ledger().clone(), running.volume.primary.stats(now)));
+        }
+        let log_stats = self.log.stats(now);
+        self.empty_logs()?;
         let mut primaries: Vec<DeviceStats> = Vec::new();
         let mut volumes: Vec<VolumeOutcome> = Vec::new();
-        for mut running in self.running {
-            primaries.extend(running.volume.primary.stats(now));
-            running.outcome.ledger = running.volume.engine.ledger().clone();
+        let mut emptied = LoggingLedger::default();
+        for (mut running, (ledger, stats)) in self.running.into_iter().zip(measured) {
+            primaries.extend(stats);
+            running.outcome.ledger = ledger;
+            running.outcome.emptied = running.volume.engine.ledger().logging.clone().unwrap_or_default();
+            emptied.add(&running.outcome.emptied);
             volumes.push(running.outcome);
         }
-        let mut devices = vec![self.log.stats(now)];
+        let mut devices = vec![log_stats];
         devices.insert(1 - self.log_index, primaries);
         let mut books = LoggingLedger::default();
         let mut ledger = Ledger::new(devices.len());
@@ -407,14 +450,15 @@ impl Shared<'_> {
         }
         ledger.logging = Some(books);
         let [reads, writes, others] = whole;
+        let drained = Ledger { logging: Some(emptied), ..ledger.clone() };
         let outcome = Outcome {
-            span: self.last_reply - self.since,
+            span,
             answered: self.answered,
             bytes: self.bytes,
             reads,
             writes,
             others,
-            drained: (ledger.clone(), devices.clone()),
+            drained: (drained, devices.clone()),
             ledger,
             devices,
             wrapped: self.feed.wrapped,
@@ -423,6 +467,6 @@ impl Shared<'_> {
             bounds: Some(bounds),
             deepest: self.deepest,
         };
-        (outcome, volumes)
+        Ok((outcome, volumes))
     }
 }

@@ -59,8 +59,7 @@ pub(crate) struct Outcome {
     pub(crate) bounds: Option<FtlBounds>,
     /// Most requests in flight at once.
     pub(crate) deepest: u32,
-    /// The accounts after the moves that were under way at the last reply had ended.
-    #[cfg_attr(not(test), allow(dead_code))]
+    /// The accounts after the moves that were under way at the last reply had ended, and a log had been emptied.
     pub(crate) drained: (Ledger, Vec<Vec<DeviceStats>>),
 }
 
@@ -348,19 +347,42 @@ impl Simulator<'_> {
         self.machine.devices.iter_mut().map(|device| device.stats(now)).collect()
     }
 
-    fn outcome(mut self) -> Result<Outcome, SimError> {
-        let ledger = self.machine.engine.ledger().clone();
-        let devices = self.stats();
-        let bounds = self.machine.bounds.map(|(_, bounds)| bounds);
-        // Moves that are under way go on to their end, unmeasured: an engine that cannot finish them is wrong.
+    fn drain(&mut self) {
         loop {
             let next = self.completions.next().min(self.device_event);
             if next == Nanos::MAX {
-                break;
+                return;
             }
             self.now = self.now.max(next);
             self.settle();
         }
+    }
+
+    /// What a log still holds has been spared nothing yet: it goes to the primary, after the measured span.
+    fn empty_log(&mut self) -> Result<(), SimError> {
+        let whole = Bytes::ZERO..self.machine.engine.volume_size();
+        self.machine.engine.evict(self.now, whole, &mut self.commands);
+        self.carry_out();
+        self.drain();
+        while !self.machine.engine.is_idle()
+            && let Some(deadline) = self.machine.engine.deadline()
+        {
+            self.now = self.now.max(deadline);
+            self.tick(deadline)?;
+            self.drain();
+        }
+        Ok(())
+    }
+
+    fn outcome(mut self) -> Result<Outcome, SimError> {
+        let ledger = self.machine.engine.ledger().clone();
+        let devices = self.stats();
+        // Moves that are under way go on to their end, unmeasured: an engine that cannot finish them is wrong.
+        self.drain();
+        if self.machine.bounds.is_some() {
+            self.empty_log()?;
+        }
+        let bounds = self.machine.bounds.map(|(_, bounds)| bounds);
         let drained = (self.machine.engine.ledger().clone(), self.stats());
         Ok(Outcome {
             span: self.last_reply - self.since,

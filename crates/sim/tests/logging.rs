@@ -42,10 +42,12 @@ fn a_log_spares_erases_and_makes_writes_sequential_under_either_layer() {
     let (with, without) = (&bounds.with_log, &bounds.without_log);
     assert_eq!((bounds.page_bytes, bounds.block_bytes), (4096, 512 << 10));
     assert!(without.pages > 17_000 && with.pages > 0 && with.pages * 4 < without.pages, "{bounds:?}");
+    assert!(report.write_savings_emptied.unwrap() <= report.write_savings.unwrap());
     // Write savings and the ideal layer's erase savings are one thing in other words: whole pages here.
     let ideal = bounds.erase_savings.ideal.unwrap();
     let superblock = 2.0 / without.pages as f64;
-    assert!((ideal - report.write_savings.unwrap()).abs() <= superblock, "{ideal} {:?}", report.write_savings);
+    let savings = report.write_savings_emptied.unwrap();
+    assert!((ideal - savings).abs() <= superblock, "{ideal} {savings}");
     assert!(bounds.erase_savings.block_mapped.unwrap() >= ideal, "{bounds:?}");
     assert!(with.block_mapped_erases >= with.ideal_erases && without.block_mapped_erases >= without.ideal_erases);
 }
@@ -59,6 +61,18 @@ fn random_writes_reach_the_primary_in_order() {
     let share = |stream: &peryton_sim::WriteStream| stream.sequential_page_share.unwrap();
     assert!(share(&bounds.without_log) < 0.01 && share(&bounds.with_log) > 0.9, "{bounds:?}");
     assert!(bounds.erase_savings.block_mapped.unwrap() > 0.95);
+}
+
+/// A trace that ends before anything migrates has been spared nothing but what it overwrote.
+#[test]
+fn what_is_still_in_the_log_is_not_spared() {
+    let writes: Vec<Request> = (0..400).map(|n| request(n * 1_000, Op::Write, n % 100 * PAGE, PAGE)).collect();
+    let report = timed(&logging("", "[triggers]\ntimeout = '1h'"), &writes);
+    assert_eq!((report.write_savings, report.write_savings_emptied), (Some(1.0), Some(0.75)));
+    let bounds = report.ftl_bounds.unwrap();
+    assert_eq!((bounds.with_log.pages, bounds.erase_savings.ideal), (100, Some(0.75)));
+    let several = timed(&logging("count = 2\nrequests = 'same'", "[triggers]\ntimeout = '1h'"), &writes);
+    assert_eq!((several.write_savings_emptied, several.volumes[1].write_savings_emptied), (Some(0.75), Some(0.75)));
 }
 
 #[test]

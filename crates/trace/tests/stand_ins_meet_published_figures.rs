@@ -33,7 +33,7 @@ const PUBLISHED: &[(&str, u64, f64, f64)] = &[
 const WEAK: &[&str] = &["mds_0", "stg_0", "web_0", "prn_0", "usr_0", "proj_0", "src1_2"];
 const STRONG: &[&str] = &["hm_0", "prxy_0", "rsrch_0", "wdev_0"];
 /// Enough for a per cent here or there.
-const DRAWN: u64 = 150_000;
+const DRAWN: u64 = 60_000;
 const WEEK_S: f64 = 604_800.0;
 
 fn folder() -> PathBuf {
@@ -97,7 +97,9 @@ fn every_stand_in_is_as_published() {
         // Of few writes the mean is a matter of luck.
         let luck = 4.0 * 1.5 * mean_write_kib / (seen.writes as f64).sqrt();
         near("mean write in KiB", mean_kib, *mean_write_kib, (0.02 * mean_write_kib).max(luck));
-        near("weeks", seen.last_s / (WEEK_S / shorter as f64), 1.0, 0.25);
+        // Bursts and silences take 50 s together; of few the sum is a matter of luck.
+        let span_s = WEEK_S / shorter as f64;
+        near("weeks", seen.last_s / span_s, 1.0, 0.05 + 4.0 / (span_s / 50.0).sqrt());
         near("overwrites on the top 1 %", overwrites.overwrites_on_top_1pct.unwrap(), 0.34, 0.06);
         near("reads on the top 1 %", overwrites.reads_on_top_1pct.unwrap(), 0.01, 0.01);
         let savings = overwrites.ideal_write_savings.unwrap();

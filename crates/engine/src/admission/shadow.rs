@@ -11,8 +11,9 @@ use crate::{queues::Queues, replacement::SlotIndex};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Traffic {
     pub(super) accesses: u64,
-    /// Accesses served by: a read or write of the cache, a read or write of the storage.
-    pub(super) served: [u64; 4],
+    /// Requests served by: a read or write of the cache, a read or write of the storage. An access to one of several
+    /// extents of a request is that part of it: a mean is to be one of requests, or long ones would decide.
+    pub(super) served: [f64; 4],
     /// The same with what moves would do: commands, and their bytes.
     pub(super) commands: [u64; 4],
     pub(super) bytes: [u64; 4],
@@ -24,9 +25,10 @@ impl Traffic {
         self.bytes[kind] += len;
     }
 
-    fn serve(&mut self, kind: usize, len: u64) {
-        self.served[kind] += 1;
-        self.command(kind, len);
+    /// Something of `moved` bytes serves `asked` bytes of a request of `request` bytes.
+    fn serve(&mut self, kind: usize, moved: Bytes, asked: Bytes, request: Bytes) {
+        self.served[kind] += asked.0 as f64 / request.0.max(1) as f64;
+        self.command(kind, moved.0);
     }
 }
 
@@ -74,14 +76,14 @@ impl Shadow {
         }
         let traffic = &mut self.traffic;
         if !self.judge.admits(miss) {
-            traffic.serve(if write { STORAGE_WRITE } else { STORAGE_READ }, len.0);
+            traffic.serve(if write { STORAGE_WRITE } else { STORAGE_READ }, len, len, miss.request_len);
             return;
         }
         // A write that covers its extent needs nothing from the storage; all else is read first.
         if write && len == self.extent {
-            traffic.serve(CACHE_WRITE, len.0);
+            traffic.serve(CACHE_WRITE, len, len, miss.request_len);
         } else {
-            traffic.serve(STORAGE_READ, self.extent.0);
+            traffic.serve(STORAGE_READ, self.extent, len, miss.request_len);
             traffic.command(CACHE_WRITE, self.extent.0);
         }
         let slot = self.slot();
@@ -93,16 +95,16 @@ impl Shadow {
     fn hit(&mut self, slot: u32, miss: Miss, len: Bytes, write: bool) {
         let (_, dirty) = &mut self.slots[slot as usize];
         if !write {
-            self.traffic.serve(CACHE_READ, len.0);
+            self.traffic.serve(CACHE_READ, len, len, miss.request_len);
         } else if self.judges_write_hits && (!*dirty || len == self.extent) && !self.judge.admits(miss) {
-            self.traffic.serve(STORAGE_WRITE, len.0);
+            self.traffic.serve(STORAGE_WRITE, len, len, miss.request_len);
             self.queue.unlink(SlotIndex(slot));
             self.index.remove(&miss.extent);
             self.free.push(slot);
             return;
         } else {
             *dirty = true;
-            self.traffic.serve(CACHE_WRITE, len.0);
+            self.traffic.serve(CACHE_WRITE, len, len, miss.request_len);
         }
         self.queue.renew(0, SlotIndex(slot));
     }

@@ -205,6 +205,7 @@ fn shown(reports: &[Report]) -> String {
 const LOG_HEADER: &[&str] = &[
     "log before a primary",
     "write\nsavings %",
+    "\nlog emptied",
     "read\npenalty %",
     "migra-\ntions",
     "erases saved %\nideal FTL",
@@ -218,11 +219,12 @@ fn shown_logs(reports: &[Report]) -> String {
     let mut table = table::figures(LOG_HEADER);
     for report in reports {
         let (Some(books), Some(bounds)) = (&report.logging, &report.ftl_bounds) else { continue };
-        let row = |name: String, savings, penalty, books: &LoggingLedger, bounds: &FtlReport| {
+        let row = |name: String, savings, emptied, penalty, books: &LoggingLedger, bounds: &FtlReport| {
             let by = &books.migrations;
             vec![
                 name,
                 table::percent(savings),
+                table::percent(emptied),
                 table::percent(penalty),
                 (by.timeout + by.read_share + by.size + by.log_used + by.hint).to_string(),
                 table::percent(bounds.erase_savings.ideal),
@@ -231,11 +233,13 @@ fn shown_logs(reports: &[Report]) -> String {
                 table::percent(bounds.with_log.sequential_page_share),
             ]
         };
-        table.add_row(row(report.design.clone(), report.write_savings, report.read_penalty, books, bounds));
+        let emptied = report.write_savings_emptied;
+        table.add_row(row(report.design.clone(), report.write_savings, emptied, report.read_penalty, books, bounds));
         for (number, volume) in report.volumes.iter().enumerate() {
             let Some(books) = &volume.logging else { continue };
             let name = format!("  volume {number}");
-            table.add_row(row(name, volume.write_savings, volume.read_penalty, books, &volume.ftl_bounds));
+            let (savings, emptied) = (volume.write_savings, volume.write_savings_emptied);
+            table.add_row(row(name, savings, emptied, volume.read_penalty, books, &volume.ftl_bounds));
         }
     }
     if table.row_count() == 0 { String::new() } else { format!("\n{}", table::shown(&table)) }

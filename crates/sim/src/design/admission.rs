@@ -69,6 +69,8 @@ pub(super) fn read(root: &mut Keys<'_>, caching: bool, seed: u64) -> Result<Opti
             return Err(given.wrong("applies to admission by size or probability: remove it"));
         }
         Some(given) => word(&given, &[("cache", WriteHits::Cache), ("bypass", WriteHits::Bypass)], &[])?,
+        // "Handles only a portion p of I/O requests in cache" (section VI-A): those that hit are among them.
+        None if by == AdmitBy::Probability => WriteHits::Bypass,
         None => WriteHits::Cache,
     };
     keys.finish()?;
