@@ -50,6 +50,8 @@ bench: setup
 findings: setup
 	@$(CARGO) build --release --package peryton
 	python3 scripts/findings/greendm.py
+	python3 scripts/findings/griffin.py
+	python3 scripts/findings/mixed_array.py
 	python3 scripts/findings/greenest.py
 
 # Hostile bytes, made from seeds, for every parser that strangers' bytes reach; needs no nightly compiler. With one,
