@@ -5,16 +5,16 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 use peryton_engine::mutation::{Mutation, make};
-use peryton_sim::crash::{Options, torture};
+use peryton_sim::crash::{Options, run, torture};
 
 /// Makes mistakes in the engine, one at a time, and looks for them.
 #[derive(Parser)]
 struct Arguments {
     /// How many seeds each may take
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 100_000)]
     seeds: u64,
     /// How many seconds each may take
-    #[arg(long, default_value_t = 120)]
+    #[arg(long, default_value_t = 600)]
     seconds: u64,
     /// Only mutations whose name contains this
     #[arg(long, default_value = "")]
@@ -64,7 +64,15 @@ fn main() -> ExitCode {
         let name = format!("{mutation:?}");
         let (points, seconds) = (result.outcome.crash_points, result.elapsed.as_secs_f64());
         let (seeds, how) = match result.failures.first() {
-            Some((seed, error)) => (seed + 1, check(error)),
+            Some((seed, error)) => {
+                // It has to be the mutation that was noticed.
+                make(None);
+                if let Err(error) = run(*seed, &options) {
+                    println!("without any mutation seed {seed} fails: {error}");
+                    return ExitCode::FAILURE;
+                }
+                (seed + 1, check(error))
+            }
             None => {
                 unnoticed += 1;
                 (result.seeds, "NOBODY")
