@@ -185,7 +185,8 @@ fn shown(rows: &[Lifetime]) -> String {
         shown.add_row([what.to_owned()].into_iter().chain(rows.iter().map(of)));
     };
     let wear = |tier: fn(&Lifetime) -> Wear, figure: fn(&Wear) -> String| move |row: &Lifetime| figure(&tier(row));
-    let (cache, storage): (fn(&Lifetime) -> Wear, fn(&Lifetime) -> Wear) = (|row| row.cache, |row| row.storage);
+    let cache: fn(&Lifetime) -> Wear = |row| row.cache;
+    let storage: fn(&Lifetime) -> Wear = |row| row.storage;
     for (name, tier) in [("cache", cache), ("storage", storage)] {
         line(&format!("{name}: written, MB/s"), &wear(tier, |wear| table::number(wear.bytes_written_per_s / 1e6)));
         line(&format!("{name}: writes per cell and second"), &wear(tier, |wear| small(wear.writes_per_cell_per_s)));
