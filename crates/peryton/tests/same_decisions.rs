@@ -149,6 +149,5 @@ fn repeat(design: &Design, simulated: &[(Nanos, Moment)]) -> Vec<(Nanos, Moment)
         }
         volume.replies().clear();
     }
-    let happened = happened.lock().unwrap().clone();
-    happened
+    happened.lock().unwrap().clone()
 }

@@ -30,6 +30,7 @@ use crate::{
     volume::Opened,
 };
 
+const UNREADABLE: &str = "the device cannot read part of the log, which may have been flushed";
 const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
 
 /// What the ring says.
@@ -292,7 +293,13 @@ impl Logging {
             }
             let life = lives.of(scan.segment_of(at));
             let here = |header: &Header| header.sequence == next && Some(header.opened) == life;
-            let Some(header) = scan.header(at).filter(here) else { break };
+            let header = scan.header(at).filter(here);
+            // A crash leaves old data or torn data, but none that the device cannot read: that may have been durable.
+            let end = at.saturating_add(header.as_ref().map_or(HEADER, |header| header.len));
+            if at != NOWHERE && next >= flushed && !scan.is_readable(at, end) {
+                return Err(self.damaged(UNREADABLE));
+            }
+            let Some(header) = header else { break };
             if next >= flushed && !scan.is_whole(&header) {
                 flushed = flushed.max(scan.flushed_behind(at + HEADER, header.opened));
                 // Its data is there, though something happened to it since; only what was never durable may be gone.

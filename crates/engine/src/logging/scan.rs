@@ -114,6 +114,11 @@ impl<'a> Scan<'a> {
         headers.find(|header| header.sequence == sequence).map_or(NOWHERE, |header| header.at)
     }
 
+    /// Whether the device can read all of a range of blocks.
+    pub(super) fn is_readable(&mut self, from: u64, to: u64) -> bool {
+        (from / BLOCK * BLOCK..to).step_by(BLOCK_LEN).all(|at| self.block(at).is_some())
+    }
+
     /// Whether everything that the header speaks of is there.
     pub(super) fn is_whole(&mut self, header: &Header) -> bool {
         let members = match &header.body {
