@@ -1,6 +1,6 @@
 //! An engine, the buffers that it names, and a back end: requests in, replies out. No thread, no clock, no socket.
 
-use std::{fmt, io, mem};
+use std::{fmt, io, mem, ops::Range};
 
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, DeviceError, Engine, IoId, Power, Request, RequestError, RequestId, Tuning,
@@ -163,6 +163,12 @@ impl<B: Backend> Volume<B> {
         let next = self.engine.tick(now, &mut self.commands);
         self.carry_out(now);
         next
+    }
+
+    /// The host has dropped a range from its own cache: see [`Engine::evict`].
+    pub fn evict(&mut self, now: Nanos, range: Range<Bytes>) {
+        self.engine.evict(now, range, &mut self.commands);
+        self.carry_out(now);
     }
 
     /// Changes the tuning while it runs.

@@ -145,6 +145,7 @@ fn repeat(design: &Design, simulated: &[(Nanos, Moment)]) -> Vec<(Nanos, Moment)
             Moment::Ticked => {
                 volume.tick(now);
             }
+            Moment::Hinted(from, to) => volume.evict(now, from..to),
             Moment::Commanded(_) => {}
         }
         volume.replies().clear();

@@ -2,7 +2,7 @@
 
 use peryton_engine::{Command, IoId, Request, RequestId};
 use peryton_trace::Source;
-use peryton_units::Nanos;
+use peryton_units::{Bytes, Nanos};
 
 use crate::{Design, Options, SimError, feed::Feed, simulator::simulate};
 
@@ -15,6 +15,8 @@ pub enum Moment {
     Completed(IoId),
     /// The time was told.
     Ticked,
+    /// The host had dropped a range from its own cache.
+    Hinted(Bytes, Bytes),
     /// The engine gave a command.
     Commanded(Command),
 }

@@ -253,6 +253,7 @@ impl Simulator<'_> {
         if let Some(host) = &mut self.machine.host {
             host.touch(request.op, request.offset, request.len);
             for range in host.hints() {
+                self.machine.watch.see(self.now, || Moment::Hinted(range.start, range.end));
                 self.machine.engine.evict(self.now, range, &mut self.commands);
             }
         }
@@ -361,6 +362,7 @@ impl Simulator<'_> {
     /// What a log still holds has been spared nothing yet: it goes to the primary, after the measured span.
     fn empty_log(&mut self) -> Result<(), SimError> {
         let whole = Bytes::ZERO..self.machine.engine.volume_size();
+        self.machine.watch.see(self.now, || Moment::Hinted(whole.start, whole.end));
         self.machine.engine.evict(self.now, whole, &mut self.commands);
         self.carry_out();
         self.drain();
