@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
+    config::WritePolicy,
     core::{Core, InFlight, Purpose, RequestIndex},
     extent_map::Place,
     metadata::{
@@ -357,7 +358,8 @@ impl Journal {
             return Some(self.end(core));
         }
         self.attempt += 1;
-        self.mirrors = core.tuning.mirror_journal;
+        // Where every write goes home at once, the slow device alone has everything, and no use for the map.
+        self.mirrors = core.tuning.mirror_journal && core.tuning.write == WritePolicy::Back;
         let copies = 1 + usize::from(self.mirrors);
         for device in &[self.fast, self.slow][..copies] {
             let place = (*device, self.layout.journal_at(at));
