@@ -11,7 +11,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
-    config::WritePolicy,
     core::{Core, InFlight, Purpose, RequestIndex},
     extent_map::Place,
     metadata::{
@@ -358,8 +357,7 @@ impl Journal {
             return Some(self.end(core));
         }
         self.attempt += 1;
-        // Where every write goes home at once, the slow device alone has everything, and no use for the map.
-        self.mirrors = core.tuning.mirror_journal && core.tuning.write == WritePolicy::Back;
+        self.mirrors = core.tuning.mirror_journal;
         let copies = 1 + usize::from(self.mirrors);
         for device in &[self.fast, self.slow][..copies] {
             let place = (*device, self.layout.journal_at(at));

@@ -280,8 +280,7 @@ pub struct Tuning {
     /// A map update becomes durable at the latest after this time, sooner if a flush or a move waits for it.
     pub commit_interval: Nanos,
     /// Every commit is written to both devices, so that either alone can tell what was where. Otherwise only to the fast
-    /// one, which lets a sleeping disk sleep; checkpoints go to both in any case. Without effect on a cache that writes
-    /// through or around, which the slow device can do without.
+    /// one, which lets a sleeping disk sleep; checkpoints go to both in any case.
     pub mirror_journal: bool,
     /// For each device, the idle time after which it is put to standby.
     pub spin_down_after: Vec<Option<Nanos>>,
