@@ -376,9 +376,18 @@ proptest! {
 #[test]
 fn the_shipped_workloads_are_accepted() {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/workloads");
-    let mut count = 0;
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
+    let (mut count, mut folders, mut files) = (0, vec![directory], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(extension) if extension == "toml" => files.push(path),
+                _ => {}
+            }
+        }
+    }
+    for path in files {
         let spec = SynthSpec::load(&path).unwrap_or_else(|error| panic!("{error}"));
         let mut source = SynthSource::new(&spec, &path.display().to_string()).unwrap_or_else(|error| panic!("{error}"));
         let mut batch = Vec::new();
@@ -386,7 +395,7 @@ fn the_shipped_workloads_are_accepted() {
         assert!(!batch.is_empty());
         count += 1;
     }
-    assert!(count >= 7, "{count} workloads");
+    assert!(count >= 27, "{count} workloads");
 }
 
 #[test]
