@@ -220,7 +220,7 @@ impl<P> Connection<P> {
     }
 
     /// Refuses whatever comes from here on: options with `NBD_REP_ERR_SHUTDOWN`, requests with
-    /// [`Errno::Shutdown`]. Requests in flight are answered as usual.
+    /// `Errno::Shutdown`. Requests in flight are answered as usual.
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
     }

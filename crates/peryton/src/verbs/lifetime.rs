@@ -32,7 +32,7 @@ The same as a file:
   profile = \"mixed-array-low-end-200gb\"
   count = 3")]
 pub struct Args {
-    /// The array and its workload: [workload], [cache] and [storage]
+    /// The array and its workload: tables workload, cache and storage
     #[arg(value_name = "ARRAY.toml")]
     file: Option<PathBuf>,
     /// Bytes read per second, such as 160MB
