@@ -20,7 +20,7 @@ demo: setup
 	$(PERYTON) sim $(DESIGNS:%=examples/designs/%.toml) --trace $(DEMO_TRACE) --replay sync --warm-up \
 		--json report/demo.json
 	@echo "The full report is in report/demo.json."
-	@python3 scripts/demo.py --peryton target/release/peryton --trace $(DEMO_TRACE) --requests 8000
+	@python3 scripts/demo.py --peryton "$${CARGO_TARGET_DIR:-target}/release/peryton" --trace $(DEMO_TRACE) --requests 8000
 
 test: setup
 	@scripts/setup.sh test
