@@ -74,17 +74,12 @@ impl Engine {
             Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
             Placement::Logging(_) => Bytes(crate::logging::BUFFER),
         };
-        let hybrid = |mode, pair| -> Result<Sized, ConfigError> {
+        let hybrid = |mode, pair, make: fn(Mode, Layout, &Tuning) -> Hybrid| -> Result<Sized, ConfigError> {
             let layout = Layout::new(mode, pair, &devices, &tuning, spare)?;
             let used = [layout.fast, layout.slow].map(|device| (device, layout.device_bytes(device))).to_vec();
-            let hybrid = Hybrid::new(mode, layout, &tuning);
+            let hybrid = make(mode, layout, &tuning);
             hybrid.check(&tuning)?;
             Ok((Placed::Hybrid(Box::new(hybrid)), layout.volume_size(), used))
-        };
-        let partitioned = |pair| -> Result<Sized, ConfigError> {
-            let (_, size, used) = hybrid(Mode::Caching, pair)?;
-            let layout = Layout::new(Mode::Caching, pair, &devices, &tuning, spare)?;
-            Ok((Placed::Hybrid(Box::new(Hybrid::partitioned(layout, &tuning))), size, used))
         };
         let linear = |order: &[DeviceId]| -> Result<Sized, ConfigError> {
             let linear = Linear::new(order, &devices)?;
@@ -95,9 +90,9 @@ impl Engine {
         let (placed, volume_size, used) = match placement.clone() {
             Placement::Single { device } => linear(&[device])?,
             Placement::Linear { devices: order } => linear(&order)?,
-            Placement::Tiering(pair) => hybrid(Mode::Tiering, pair)?,
-            Placement::Caching(pair) => hybrid(Mode::Caching, pair)?,
-            Placement::Partitioned(pair) => partitioned(pair)?,
+            Placement::Tiering(pair) => hybrid(Mode::Tiering, pair, Hybrid::new)?,
+            Placement::Caching(pair) => hybrid(Mode::Caching, pair, Hybrid::new)?,
+            Placement::Partitioned(pair) => hybrid(Mode::Caching, pair, Hybrid::partitioned)?,
             Placement::Logging(placement) => {
                 let logging = Logging::new(placement, &devices)?;
                 let size = logging.volume_size();

@@ -2,7 +2,7 @@
 
 use peryton_device::{Class, DeviceStats, Model};
 use peryton_engine::{AdmitBy, Ledger, LoggingLedger, PartitionLedger, Placement, endurance};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
@@ -13,7 +13,6 @@ use crate::{
     simulator::Outcome,
 };
 
-const SECONDS_PER_YEAR: f64 = 31_557_600.0;
 const HOURS_PER_YEAR: f64 = 8_766.0;
 
 /// What one design did under one trace. The measured span reaches from the first request, or the end of the warm-up,

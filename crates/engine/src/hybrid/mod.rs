@@ -197,10 +197,10 @@ impl Hybrid {
         }
     }
 
-    /// The same, for a partitioned drive.
-    pub(crate) fn partitioned(layout: Layout, tuning: &Tuning) -> Hybrid {
+    /// The same, with a controller that says where writes go.
+    pub(crate) fn partitioned(mode: Mode, layout: Layout, tuning: &Tuning) -> Hybrid {
         let controller = Some(Controller::new(layout.fast, &tuning.partition));
-        Hybrid { controller, ..Hybrid::new(Mode::Caching, layout, tuning) }
+        Hybrid { controller, ..Hybrid::new(mode, layout, tuning) }
     }
 
     pub(crate) fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {

@@ -1,15 +1,13 @@
 //! `[partition]`: where a partitioned drive sends writes, and what it does when the host is idle (MixedStore, section 5).
 
 use peryton_engine::{Partition, Predict, Regulation};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
 use super::{
     devices::OrNever,
     placement::{set, word},
 };
 use crate::{DesignError, document::Keys};
-
-const YEAR_S: f64 = 365.25 * 86_400.0;
 
 /// Reads the table; `endurance` is what may be written to the fast device in its life, over all its members.
 pub(super) fn read(
@@ -53,7 +51,7 @@ pub(super) fn read(
             };
             let amplification = amplification.as_deref().copied().unwrap_or(1.0);
             let writable = Bytes((endurance.0 as f64 / amplification.max(1.0)) as u64);
-            let lifetime = Nanos((*years * YEAR_S * 1e9).min(1e19) as u64);
+            let lifetime = Nanos((*years * SECONDS_PER_YEAR * 1e9).min(1e19) as u64);
             if lifetime == Nanos::ZERO || writable == Bytes::ZERO {
                 return Err(years.wrong("give it more than zero years"));
             }
