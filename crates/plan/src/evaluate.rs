@@ -1,0 +1,174 @@
+//! A design under a trace, as the few figures that one chooses by.
+
+use peryton_sim::{Design, Options, Report, SimError, TraceFactory, run_one};
+use peryton_units::SECONDS_PER_YEAR;
+use serde::Serialize;
+
+use crate::greenest::Line;
+
+/// What a design does under a trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metrics {
+    /// Requests that it was measured over.
+    pub requests: u64,
+    /// From the first of them to the last reply.
+    pub simulated_s: f64,
+    /// Mean response time.
+    pub mean_ms: f64,
+    /// Mean response time of reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_mean_ms: Option<f64>,
+    /// Mean response time of writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_mean_ms: Option<f64>,
+    /// Median response time.
+    pub p50_ms: f64,
+    /// 99th percentile of the response time.
+    pub p99_ms: f64,
+    /// 99.9th percentile of the response time.
+    pub p999_ms: f64,
+    /// Requests per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iops: Option<f64>,
+    /// Until the first device is worn out; absent if nothing wore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_years: Option<f64>,
+    /// Of all devices; absent if the model of one says nothing of power.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<f64>,
+    /// Of all devices over the measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
+    /// At that power.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_kwh_per_year: Option<f64>,
+    /// To buy the devices; absent if one has no price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dollars: Option<f64>,
+    /// Purchase, replacements and electricity over the years of the [`Account`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ownership_usd: Option<f64>,
+    /// Share of accesses that the fast device served (hybrids).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast_hit_ratio: Option<f64>,
+}
+
+/// How the cost of ownership is reckoned.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Account {
+    /// For how long.
+    pub years: f64,
+    /// Electricity.
+    pub usd_per_kwh: f64,
+}
+
+impl Default for Account {
+    fn default() -> Account {
+        Account { years: 5.0, usd_per_kwh: 0.12 }
+    }
+}
+
+/// Replays the trace on the design, on this thread.
+///
+/// # Errors
+/// As [`run_one`](peryton_sim::run_one): the design cannot be built, the trace not read, or it does not fit the volume.
+pub fn evaluate(
+    design: &Design,
+    trace: &TraceFactory<'_>,
+    options: &Options,
+    account: &Account,
+) -> Result<Metrics, SimError> {
+    let report = run_one(design, "", trace()?, options, &|_| {})?;
+    Ok(Metrics::of(design, &report, account))
+}
+
+impl Metrics {
+    /// From what the simulator reports of a design.
+    pub fn of(design: &Design, report: &Report, account: &Account) -> Metrics {
+        let latency = &report.latency_us;
+        let mean =
+            |summary: &Option<_>| summary.as_ref().map(|summary: &peryton_sim::LatencySummary| summary.mean / 1e3);
+        let all = latency.all.as_ref();
+        let ms = |of: fn(&peryton_sim::LatencySummary) -> f64| all.map_or(0.0, |summary| of(summary) / 1e3);
+        let energy_kwh_per_year = report.mean_power_w.map(|watts| watts * SECONDS_PER_YEAR / 3.6e6);
+        Metrics {
+            requests: report.requests,
+            simulated_s: report.simulated_s,
+            mean_ms: ms(|summary| summary.mean),
+            read_mean_ms: mean(&latency.read),
+            write_mean_ms: mean(&latency.write),
+            p50_ms: ms(|summary| summary.p50),
+            p99_ms: ms(|summary| summary.p99),
+            p999_ms: ms(|summary| summary.p999),
+            iops: report.iops,
+            lifetime_years: report.lifetime_years,
+            power_w: report.mean_power_w,
+            energy_j: report.energy_j,
+            energy_kwh_per_year,
+            dollars: report.cost.devices_usd,
+            ownership_usd: ownership_usd(design, report, account),
+            fast_hit_ratio: report.fast_hit_ratio,
+        }
+    }
+}
+
+/// Li and Long's account ([`greenest`](crate::greenest)): devices, and electricity at the mean power; and every device
+/// that is worn out before the years are over is bought again.
+fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<f64> {
+    let mut bought = 0.0;
+    for (name, device) in &report.devices {
+        // A member of an array has its number behind a dot, which no device's own name has.
+        let role = name.split_once('.').map_or(name.as_str(), |(role, _)| role);
+        let price = design.devices.iter().find(|device| device.name == role)?.price_usd?;
+        let lives = device.lifetime_years.map_or(1.0, |years| (account.years / years).ceil().max(1.0));
+        bought += price * lives;
+    }
+    let energy = Line { offset: 0.0, slope: report.mean_power_w? }.priced(account.usd_per_kwh);
+    Some(bought + energy.at(account.years * SECONDS_PER_YEAR))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use peryton_trace::{SynthSource, SynthSpec};
+
+    use super::*;
+    use crate::constraint::{Constraint, strain};
+
+    const DESIGN: &str = "[volume]\nsize = '64MiB'\n[devices.ssd]\nprofile = 'intel-x25-e-32gb'\nmodel = { precondition = 'random' }\n\
+                          [placement]\nmode = 'single'\n";
+
+    fn metrics(years: f64) -> Metrics {
+        let design = Design::parse(DESIGN, "design", &[]).unwrap();
+        let spec = "requests = 3000\nfootprint = '64MiB'\nread_share = 0.3\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
+        let spec = SynthSpec::parse(spec, "spec").unwrap();
+        let account = Account { years, usd_per_kwh: 0.2 };
+        evaluate(&design, &|| Ok(Box::new(SynthSource::new(&spec, "spec").unwrap())), &Options::default(), &account)
+            .unwrap()
+    }
+
+    #[test]
+    fn what_wears_out_is_bought_again() {
+        let once = metrics(1e-3);
+        let life = once.lifetime_years.unwrap();
+        let electricity = |years: f64| once.power_w.unwrap() / 1e3 * SECONDS_PER_YEAR / 3600.0 * years * 0.2;
+        for (years, bought) in [(life * 0.9, 1.0), (life * 1.1, 2.0), (life * 4.5, 5.0)] {
+            let wanted = bought * once.dollars.unwrap() + electricity(years);
+            let got = metrics(years).ownership_usd.unwrap();
+            assert!((got / wanted - 1.0).abs() < 1e-9, "{years}: {got} against {wanted}");
+        }
+    }
+
+    #[test]
+    fn the_strain_is_that_of_the_furthest_budget() {
+        let metrics = metrics(5.0);
+        let at = |text: &str| Constraint::list(text).unwrap();
+        let mean = Constraint::new(crate::constraint::Metric::Latency, metrics.mean_ms / 3.0).unwrap();
+        assert!((mean.strain(&metrics) - 3.0).abs() < 1e-9 && !mean.met(&metrics) && mean.loosened(3.1).met(&metrics));
+        let mut all = at("latency<=1000s,p99<=1000s,power<=1kW");
+        assert!(strain(&all, &metrics) < 1.0);
+        all.push(mean);
+        assert!((strain(&all, &metrics) - 3.0).abs() < 1e-9);
+        assert_eq!(strain(&[], &metrics), 0.0);
+    }
+}
