@@ -1,12 +1,16 @@
 use peryton_units::{Bytes, Nanos, Op};
 
 /// One command to a device.
+///
+/// The layout keeps place and length apart: side by side they would be read as one from a command that was written a
+/// moment ago as two, which the processor can only do once both have reached the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Io {
-    /// What to do.
-    pub op: Op,
     /// Where; ignored for a flush.
     pub at: Bytes,
+    /// What to do.
+    pub op: Op,
     /// How much; zero for a flush.
     pub len: Bytes,
 }

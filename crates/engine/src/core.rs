@@ -180,7 +180,7 @@ impl Core {
 
     // Commands.
 
-    #[inline]
+    #[inline(always)]
     fn start(
         &mut self,
         purpose: Purpose,
@@ -196,7 +196,7 @@ impl Core {
         IoId(self.in_flight.insert(InFlight { purpose, device, op, at, len, buffer, began: self.now, leaving }))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(
         &mut self,
         (device, at): (DeviceId, Bytes),
@@ -211,7 +211,7 @@ impl Core {
         out.push(Command::Read { io, device, at, len, buffer, cause });
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(
         &mut self,
         (device, at): (DeviceId, Bytes),
@@ -283,7 +283,7 @@ impl Core {
     }
 
     /// Takes a completed command off the table.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&mut self, now: Nanos, io: IoId, failed: bool) -> InFlight {
         let command = self.in_flight[io.0];
         self.in_flight.remove(io.0);

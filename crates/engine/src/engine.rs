@@ -159,6 +159,18 @@ impl Engine {
         let core = &mut self.core;
         core.now = now;
         core.ledger.requests[request.op as usize] += 1;
+        if let Placed::Hybrid(hybrid) = &mut self.placed
+            && hybrid.serves_at_once(core, now, id, request, out)
+        {
+            return;
+        }
+        self.submit_any(now, id, request, out);
+    }
+
+    /// Whatever is not an access to one extent where it lies.
+    #[inline(never)]
+    fn submit_any(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
+        let core = &mut self.core;
         let index = core.begin(id);
         let end = request.offset.0.checked_add(request.len.0);
         let mut result = Ok(());
@@ -203,6 +215,20 @@ impl Engine {
         let failed = result.is_err();
         let core = &mut self.core;
         core.now = now;
+        if !failed
+            && let Placed::Hybrid(hybrid) = &mut self.placed
+            && let Purpose::Host { request, first, count: 1 } = core.in_flight(io).purpose
+            && hybrid.ends_at_once(core, now, io, request, first, out)
+        {
+            return;
+        }
+        self.complete_any(now, io, failed, out);
+    }
+
+    /// Whatever is not the end of an access that nothing waits for.
+    #[inline(never)]
+    fn complete_any(&mut self, now: Nanos, io: IoId, failed: bool, out: &mut Commands) {
+        let core = &mut self.core;
         let command = core.finish(now, io, failed);
         if let Placed::Hybrid(hybrid) = &mut self.placed {
             hybrid.partition_served(now, &command);

@@ -26,7 +26,6 @@ pub mod mutation;
 mod mutation;
 mod offline;
 mod partition;
-mod prefetch;
 mod queues;
 mod recent;
 mod replacement;

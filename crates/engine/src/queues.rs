@@ -1,6 +1,8 @@
 //! Queues through slots.
 
-use crate::{prefetch::prefetch, replacement::SlotIndex};
+use peryton_units::prefetch;
+
+use crate::replacement::SlotIndex;
 
 const NONE: u32 = u32::MAX;
 
@@ -92,6 +94,17 @@ impl<const N: usize> Queues<N> {
             self.unlink(slot);
             self.push(queue, slot);
         }
+    }
+
+    /// The oldest slot of `queue` and the one after it.
+    #[inline]
+    pub(crate) fn two_oldest(&self, queue: usize) -> Option<(SlotIndex, SlotIndex)> {
+        let oldest = self.ends[queue].oldest;
+        if oldest == NONE {
+            return None;
+        }
+        let next = self.links[oldest as usize].newer;
+        (next != NONE).then_some((SlotIndex(oldest), SlotIndex(next)))
     }
 
     /// From the oldest slot of `queue` on, the first that `may_leave`.

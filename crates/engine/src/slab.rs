@@ -12,7 +12,8 @@ impl<T> Slab<T> {
         Slab { rows: Vec::new(), free: Vec::new() }
     }
 
-    #[inline]
+    /// Always in line: a row that is built elsewhere and copied here waits until all of it has reached the cache.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, row: T) -> u32 {
         match self.free.pop() {
             Some(index) => {

@@ -7,11 +7,13 @@ mod bytes;
 mod duration;
 mod op;
 mod parse;
+mod prefetch;
 
 pub use bytes::Bytes;
 pub use duration::Nanos;
 pub use op::Op;
 pub use parse::ParseUnitError;
+pub use prefetch::prefetch;
 
 /// A Julian year.
 pub const SECONDS_PER_YEAR: f64 = 31_557_600.0;

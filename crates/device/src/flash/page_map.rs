@@ -1,5 +1,6 @@
 use std::ops::Range;
 
+use peryton_units::prefetch;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
@@ -12,6 +13,8 @@ use super::{
 
 /// Nothing is there.
 const NONE: u32 = u32::MAX;
+/// How many slots collection looks ahead.
+const PREFETCHED_SLOTS: u32 = 16;
 
 /// A block that is being filled, front to back.
 #[derive(Clone, Copy, Debug)]
@@ -304,6 +307,7 @@ impl PageMap {
         }
         if left > 0 {
             self.dies[at as usize].victim = Some(victim);
+            self.prefetch_moves(base + victim.cursor, base + self.g.block_units);
             return 0;
         }
         flash.erase(at);
@@ -312,6 +316,29 @@ impl PageMap {
         die.free.push(victim.block);
         die.victim = None;
         moves
+    }
+
+    /// What the next step moves is known now. Its map entries lie wherever the host wrote, seldom where the processor has
+    /// them at hand.
+    #[inline]
+    fn prefetch_moves(&self, from: u32, end: u32) {
+        let end = end.min(from + PREFETCHED_SLOTS);
+        let mut slot = from;
+        while slot < end {
+            let bits = self.valid[slot as usize / 64] >> (slot % 64);
+            if bits == 0 {
+                slot = (slot / 64 + 1) * 64;
+                continue;
+            }
+            slot += bits.trailing_zeros();
+            if slot < end {
+                prefetch(&self.slot_of[self.unit_in[slot as usize] as usize]);
+            }
+            slot += 1;
+        }
+        if let Some(later) = self.unit_in.get((from + PREFETCHED_SLOTS) as usize) {
+            prefetch(later);
+        }
     }
 
     /// The first valid slot from this one on; there is one.

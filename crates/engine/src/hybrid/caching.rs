@@ -3,7 +3,7 @@
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Fragment, Hybrid, Release, Route, drain::Drained};
-use crate::{command::Commands, config::WritePolicy, core::Core, extent_map::Place};
+use crate::{admission::Miss, command::Commands, config::WritePolicy, core::Core, extent_map::Place};
 
 impl Hybrid {
     /// Where an extent lives when it is not cached.
@@ -20,8 +20,8 @@ impl Hybrid {
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
-        if fragment.first && !self.gate.is_open() {
-            self.show_to_admission(core, now, fragment);
+        if fragment.first && !self.gate.is_open() && fragment.op != Op::Discard {
+            self.show_to_admission(core, now, fragment.miss(), Bytes(u64::from(fragment.len)));
         }
         let extent = self.extents[fragment.extent as usize];
         let Some(slot) = extent.slot() else {
@@ -100,11 +100,9 @@ impl Hybrid {
         admitted
     }
 
-    fn show_to_admission(&mut self, core: &Core, now: Nanos, fragment: Fragment) {
-        if fragment.op == Op::Discard {
-            return;
-        }
-        if let Some(frame) = self.gate.observe(now, fragment.miss(), Bytes(u64::from(fragment.len))) {
+    #[inline]
+    pub(super) fn show_to_admission(&mut self, core: &Core, now: Nanos, access: Miss, len: Bytes) {
+        if let Some(frame) = self.gate.observe(now, access, len) {
             let costs = self.admission_costs(core);
             self.gate.end_frame(frame, costs);
         }

@@ -1,15 +1,16 @@
 //! The host's side: requests are cut at extent borders, routed, merged where neighbours stay neighbours, and answered.
 
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Nanos, Op, prefetch};
 
 use super::{Fragment, Hybrid, Mode, Request, Route, Run};
 use crate::{
-    command::{Buffer, Cause, Commands, DeviceId},
+    admission::Miss,
+    command::{Buffer, Cause, Commands, DeviceId, IoId, RequestId},
+    config::WritePolicy,
     core::{Core, InFlight, Purpose, RequestIndex},
     error::RequestError,
     extent_map::Place,
     mutation::{self, Mutation},
-    prefetch::prefetch,
     replacement::SlotIndex,
 };
 
@@ -55,6 +56,82 @@ impl Hybrid {
         if let Some(run) = run {
             self.issue(core, run, out);
         }
+    }
+
+    /// The commonest request: a read or write within one extent that the fast device has and that nothing is under way
+    /// for. Does what [`Hybrid::submit`] would, without the table of what could be; says whether it did.
+    #[inline]
+    pub(crate) fn serves_at_once(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        id: RequestId,
+        asked: Request,
+        out: &mut Commands,
+    ) -> bool {
+        let (extent, within) = self.layout.split(asked.offset);
+        let in_one = asked.len > Bytes::ZERO && u64::from(within) + asked.len.0 <= self.layout.extent_bytes;
+        let plain = match asked.op {
+            Op::Read => true,
+            // Where a write may be sent elsewhere, there is more to decide.
+            Op::Write => {
+                self.mode == Mode::Tiering || core.tuning.write == WritePolicy::Back && !self.gate.judges_write_hits()
+            }
+            Op::Discard | Op::Flush => false,
+        };
+        if !in_one || !plain || self.controller.is_some() || extent >= self.layout.extents {
+            return false;
+        }
+        let entry = &mut self.extents[extent as usize];
+        let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) else { return false };
+        if entry.moving().is_some() || entry.lost {
+            return false;
+        }
+        entry.access(now);
+        entry.in_flight += 1;
+        let to_note = asked.op == Op::Write && self.mode == Mode::Caching && !(entry.dirty && entry.queued);
+        if self.mode == Mode::Caching && !self.gate.is_open() {
+            let miss = Miss { extent, op: asked.op, request_len: asked.len };
+            self.show_to_admission(core, now, miss, asked.len);
+        }
+        if to_note {
+            self.became_dirty(core, now, extent);
+        }
+        core.ledger.fast_hits += 1;
+        self.policy.accessed(slot);
+        let request = core.begin(id);
+        let (device, at) = self.layout.at(Place(slot.0));
+        let at = at + Bytes(u64::from(within));
+        let buffer = Buffer::Request { id, offset: Bytes::ZERO };
+        let purpose = Purpose::Host { request, first: extent, count: 1 };
+        match asked.op {
+            Op::Write => core.write((device, at), asked.len, buffer, purpose, Cause::Host, out),
+            _ => core.read((device, at), asked.len, buffer, purpose, Cause::Host, out),
+        }
+        true
+    }
+
+    /// The end of an access to one extent that nothing waits for. Does what [`Hybrid::host_done`] would; says whether it
+    /// did.
+    #[inline]
+    pub(crate) fn ends_at_once(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        io: IoId,
+        request: RequestIndex,
+        extent: u32,
+        out: &mut Commands,
+    ) -> bool {
+        let entry = &mut self.extents[extent as usize];
+        if entry.lost || entry.moving().is_some() || self.controller.is_some() {
+            return false;
+        }
+        assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
+        entry.in_flight -= 1;
+        core.finish(now, io, false);
+        core.part_done(request, Ok(()), out);
+        true
     }
 
     /// See [`Engine::prefetch`](crate::Engine::prefetch): first the map entry, then what the entry leads to.

@@ -123,6 +123,7 @@ pub(crate) struct Hybrid {
     /// Places that may hold an earlier tenant's data, by index; a fresh device reads as zeros.
     stale: Vec<u64>,
     moves: Slab<Move>,
+    waiter_lists: Vec<Vec<Fragment>>,
     /// Moves whose buffers hold acknowledged writes.
     volatile: Vec<u32>,
     /// Copying moves in flight (MCML counts these), and those of them that empty the fast device.
@@ -174,6 +175,7 @@ impl Hybrid {
             slow_free: FreeMap::full(slow_free),
             stale: vec![0; places.div_ceil(64)],
             moves: Slab::new(),
+            waiter_lists: Vec::new(),
             volatile: Vec::new(),
             copying: 0,
             leaving: 0,

@@ -72,6 +72,8 @@ pub(super) struct Move {
 }
 
 const NO_BUFFER: u32 = u32::MAX;
+/// Empty lists of waiters that are kept for moves to come.
+const MOST_WAITER_LISTS: usize = 1024;
 
 /// GreenDM gives a promotion up while its extent is accessed (section 2.6). So do we, this many times in a row; then the
 /// promotion begins, and new accesses wait until those in flight have ended.
@@ -106,7 +108,7 @@ impl Hybrid {
             ram_dirty: false,
             sequence: self.sequence,
             trigger,
-            waiters: Vec::new(),
+            waiters: self.waiter_lists.pop().unwrap_or_default(),
             answers: Vec::new(),
         });
         let entry = &mut self.extents[extent as usize];
@@ -118,7 +120,7 @@ impl Hybrid {
     /// The move is over: its extent is free for others, and those who waited go on.
     pub(super) fn end(&mut self, core: &mut Core, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
-        let (kind, extent, buffer, waiters) = (row.kind, row.extent, row.buffer, std::mem::take(&mut row.waiters));
+        let (kind, extent, buffer, mut waiters) = (row.kind, row.extent, row.buffer, std::mem::take(&mut row.waiters));
         let answers = std::mem::take(&mut row.answers);
         debug_assert!(row.pending == 0 && row.trigger.is_none());
         let was_volatile = std::mem::take(&mut row.ram_dirty);
@@ -134,8 +136,12 @@ impl Hybrid {
         for request in answers {
             core.part_done(request, Ok(()), out);
         }
-        for fragment in waiters {
+        for fragment in waiters.drain(..) {
             self.resume(core, now, fragment, out);
+        }
+        // The next move needs no memory of its own.
+        if waiters.capacity() > 0 && self.waiter_lists.len() < MOST_WAITER_LISTS {
+            self.waiter_lists.push(waiters);
         }
         if was_volatile {
             self.volatile.retain(|volatile| *volatile != index);
@@ -449,20 +455,15 @@ impl Hybrid {
         let row = &mut self.moves[index];
         row.phase = Phase::Writing;
         let buffer = row.buffer;
-        let mut kept = Vec::new();
         let mut wrote = false;
-        for fragment in std::mem::take(&mut row.waiters) {
-            match fragment.op {
-                Op::Read => Self::copy_from_move(core, buffer, fragment, out),
-                Op::Write if writes_too => {
-                    Self::copy_from_move(core, buffer, fragment, out);
-                    wrote = true;
-                }
-                _ => kept.push(fragment),
+        row.waiters.retain(|fragment| {
+            let served = fragment.op == Op::Read || fragment.op == Op::Write && writes_too;
+            if served {
+                Self::copy_from_move(core, buffer, *fragment, out);
+                wrote |= fragment.op == Op::Write;
             }
-        }
-        let row = &mut self.moves[index];
-        row.waiters = kept;
+            !served
+        });
         let to = row.to.expect("a promotion has a destination");
         if wrote {
             row.ram_dirty = true;

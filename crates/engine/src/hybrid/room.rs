@@ -1,9 +1,9 @@
 //! Making room on the fast device: demotion and eviction in the background between LT and HT (GreenDM, section 2.3).
 
-use peryton_units::Nanos;
+use peryton_units::{Nanos, prefetch};
 
 use super::{Hybrid, Mode, Release};
-use crate::{command::Commands, core::Core, extent_map::Place, prefetch::prefetch, replacement::SlotIndex};
+use crate::{command::Commands, core::Core, extent_map::Place, replacement::SlotIndex};
 
 /// Dirty evictions in flight on behalf of promotions that need a slot at once.
 const MOST_LEAVING: u32 = 8;
@@ -40,20 +40,22 @@ impl Hybrid {
             let clean = !self.extents[victim as usize].dirty;
             self.evict(core, now, victim, out);
             if clean {
-                self.prefetch_victim();
+                self.prefetch_victims();
                 return true;
             }
         }
     }
 
-    /// The next victim is known now and looked at only when the next promotion needs its slot.
+    /// The next victims are known now and looked at only when the next promotions need their slots: of the next one the
+    /// map entry will be needed, of the one after it what leads to that.
     #[inline]
-    fn prefetch_victim(&self) {
-        if let Some(slot) = self.policy.likely_victim()
-            && let Some(extent) = self.slots[slot.0 as usize].checked_sub(1)
-        {
+    fn prefetch_victims(&self) {
+        let Some((next, after)) = self.policy.likely_victims() else { return };
+        if let Some(extent) = self.slots[next.0 as usize].checked_sub(1) {
             prefetch(&self.extents[extent as usize]);
         }
+        prefetch(&self.slots[after.0 as usize]);
+        self.policy.prefetch(after);
     }
 
     /// Starts as many demotions or evictions as LT, HT and MCML call for.

@@ -1,7 +1,7 @@
 //! Write-back (caching): dirty extents are copied home in the background, each once however often it was written
 //! (GreenDM, section 2.3: an asynchronous, deduplicated, bounded queue).
 
-use peryton_units::Nanos;
+use peryton_units::{Nanos, prefetch};
 
 use super::Hybrid;
 use crate::{
@@ -91,6 +91,8 @@ impl Hybrid {
             let Some((extent, due)) = self.writebacks.front().copied() else { return };
             if due > now {
                 core.due(due);
+                // It was last looked at when it was written, a write-back delay ago.
+                prefetch(&self.extents[extent as usize]);
                 return;
             }
             if self.writing_back >= most || self.copying >= core.tuning.max_moves {

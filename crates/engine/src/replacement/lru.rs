@@ -34,8 +34,8 @@ impl Lru {
     }
 
     #[inline]
-    pub(super) fn oldest(&self) -> Option<SlotIndex> {
-        self.queue.oldest(0, |_| true)
+    pub(super) fn two_oldest(&self) -> Option<(SlotIndex, SlotIndex)> {
+        self.queue.two_oldest(0)
     }
 
     pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {

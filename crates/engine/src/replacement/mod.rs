@@ -110,11 +110,11 @@ impl Policy {
         }
     }
 
-    /// The slot that the policy would name next if its extent may leave, where that takes no search.
+    /// The slots that the policy would name next if their extents may leave, where that takes no search.
     #[inline]
-    pub(crate) fn likely_victim(&self) -> Option<SlotIndex> {
+    pub(crate) fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
         match self {
-            Policy::Lru(lru) => lru.oldest(),
+            Policy::Lru(lru) => lru.two_oldest(),
             Policy::Wsclock(_) | Policy::TwoQueue(_) | Policy::S3Fifo(_) | Policy::Arc(_) => None,
         }
     }

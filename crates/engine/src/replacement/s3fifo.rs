@@ -2,7 +2,9 @@
 //! chances, and ghosts of what the small queue let go.
 
 use super::{SlotIndex, View};
-use crate::{prefetch::prefetch, queues::Queues, recent::Recent};
+use peryton_units::prefetch;
+
+use crate::{queues::Queues, recent::Recent};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;

@@ -3,7 +3,7 @@
 
 /// Fetches the item's cache line, where the processor has a way to say so.
 #[inline(always)]
-pub(crate) fn prefetch<T>(item: &T) {
+pub fn prefetch<T>(item: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing, changes nothing and cannot fault, and the pointer comes from a reference.
     unsafe {
