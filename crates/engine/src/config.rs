@@ -81,6 +81,20 @@ pub enum Replacement {
     S3fifo,
     /// ARC: recency and frequency, balanced by ghosts.
     Arc,
+    /// SIEVE: a FIFO queue with a hand that spares what was hit.
+    Sieve,
+}
+
+impl Replacement {
+    /// Every policy, with its name in design files and on command lines.
+    pub const ALL: [(&str, Replacement); 6] = [
+        ("wsclock", Replacement::Wsclock),
+        ("lru", Replacement::Lru),
+        ("two_queue", Replacement::TwoQueue),
+        ("s3fifo", Replacement::S3fifo),
+        ("arc", Replacement::Arc),
+        ("sieve", Replacement::Sieve),
+    ];
 }
 
 /// What admission goes by ("Mixed SSD arrays", section III).

@@ -96,6 +96,13 @@ impl<const N: usize> Queues<N> {
         }
     }
 
+    /// The slot that came to its queue after this one.
+    #[inline]
+    pub(crate) fn newer(&self, slot: SlotIndex) -> Option<SlotIndex> {
+        let newer = self.links[slot.0 as usize].newer;
+        (newer != NONE).then_some(SlotIndex(newer))
+    }
+
     /// The oldest slot of `queue` and the one after it.
     #[inline]
     pub(crate) fn two_oldest(&self, queue: usize) -> Option<(SlotIndex, SlotIndex)> {

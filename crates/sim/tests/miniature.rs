@@ -13,14 +13,6 @@ use peryton_trace::{MissRatioCurve, MissRatios, OpenOptions, Request, Source, Sy
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-const ALL: [(Replacement, &str); 5] = [
-    (Replacement::Wsclock, "wsclock"),
-    (Replacement::Lru, "lru"),
-    (Replacement::TwoQueue, "two_queue"),
-    (Replacement::S3fifo, "s3fifo"),
-    (Replacement::Arc, "arc"),
-];
-
 fn miniature(source: &mut dyn Source, rate: f64, caches: &[(Replacement, Bytes)]) -> Vec<MissRatios> {
     let mini = Miniature { block: Bytes::kib(4), rate, window: Nanos::from_s(60), caches: caches.to_vec() };
     mini.run(source, &|_| {}).unwrap()
@@ -47,7 +39,7 @@ fn a_bare_cache_decides_as_the_drive_does() {
     let (count, volume, entries) = (60_000, 6_000, 700);
     let requests = pages(count, volume, 4);
     let mut ratios = Vec::new();
-    for (replacement, word) in ALL {
+    for (word, replacement) in Replacement::ALL {
         let text = format!(
             "[devices.ssd]\nprofile = 'fixed'\nsize = {}\nmodel = {{ read = '1ns', write = '1ns', parallelism = 64 }}\n\
              [devices.hdd]\nprofile = 'fixed'\nsize = {}\nmodel = {{ read = '1ns', write = '1ns', parallelism = 64 }}\n\
@@ -123,7 +115,7 @@ fn a_sample_of_eight_thousand_blocks_is_within_the_stated_bound() {
         let rate = (8_192.0 / blocks as f64).min(1.0);
         let sizes: Vec<Bytes> = [1, 3, 5].into_iter().map(|n| Bytes(((blocks * 4096) >> n) / 4096 * 4096)).collect();
         let caches: Vec<(Replacement, Bytes)> =
-            ALL.iter().flat_map(|(policy, _)| sizes.iter().map(|size| (*policy, *size))).collect();
+            Replacement::ALL.iter().flat_map(|(_, policy)| sizes.iter().map(|size| (*policy, *size))).collect();
         let full = miniature(&mut *open(), 1.0, &caches);
         let sampled = miniature(&mut *open(), rate, &caches);
         let errors = |of: fn(&MissRatios) -> f64| -> Vec<f64> {

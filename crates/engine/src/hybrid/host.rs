@@ -11,7 +11,7 @@ use crate::{
     error::RequestError,
     extent_map::Place,
     mutation::{self, Mutation},
-    replacement::SlotIndex,
+    replacement::{Replaces, SlotIndex},
 };
 
 impl Hybrid {

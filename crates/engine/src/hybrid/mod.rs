@@ -32,7 +32,7 @@ use crate::{
     free_map::FreeMap,
     mutation::{self, Mutation},
     partition::Controller,
-    replacement::{Policy, SlotIndex, View},
+    replacement::{Policy, Replaces, SlotIndex, View},
     slab::Slab,
 };
 pub(crate) use layout::{Layout, spare_extents};

@@ -23,6 +23,7 @@ use crate::{
     extent_map::Place,
     metadata::image::Entry,
     mutation::{self, Mutation},
+    replacement::Replaces,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

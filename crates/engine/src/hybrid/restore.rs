@@ -11,7 +11,7 @@ use crate::{
     extent_map::Place,
     metadata::{VolumeId, checkpoint, image::Entry},
     mutation::{self, Mutation},
-    replacement::SlotIndex,
+    replacement::{Replaces, SlotIndex},
     volume::Trust,
 };
 

@@ -3,7 +3,12 @@
 use peryton_units::{Nanos, prefetch};
 
 use super::{Hybrid, Mode, Release};
-use crate::{command::Commands, core::Core, extent_map::Place, replacement::SlotIndex};
+use crate::{
+    command::Commands,
+    core::Core,
+    extent_map::Place,
+    replacement::{Replaces, SlotIndex},
+};
 
 /// Dirty evictions in flight on behalf of promotions that need a slot at once.
 const MOST_LEAVING: u32 = 8;

@@ -3,7 +3,13 @@
 use peryton_units::{Nanos, Op};
 
 use super::{Fragment, Hybrid, Route, drain::Drained};
-use crate::{command::Commands, core::Core, error::RequestError, extent_map::Place};
+use crate::{
+    command::Commands,
+    core::Core,
+    error::RequestError,
+    extent_map::Place,
+    replacement::{Replaces, SlotIndex},
+};
 
 impl Hybrid {
     #[inline]
@@ -122,7 +128,7 @@ impl Hybrid {
                 Some(slot) => {
                     self.resident += 1;
                     self.slots[slot as usize] = index + 1;
-                    self.policy.inserted(crate::replacement::SlotIndex(slot), index);
+                    self.policy.inserted(SlotIndex(slot), index);
                     Place(slot)
                 }
                 None => match self.slow_free.take_lowest() {

@@ -1,7 +1,7 @@
 //! ARC (Megiddo and Modha, FAST 2003): two LRU queues, for extents seen once and more than once, whose shares follow
 //! the ghosts that are asked for again.
 
-use super::{SlotIndex, View};
+use super::{Replaces, SlotIndex, View};
 use crate::{queues::Queues, recent::Recent};
 
 /// T1 and T2 of the paper; `ghosts` are B1 and B2.
@@ -29,9 +29,11 @@ impl Arc {
             incoming: None,
         }
     }
+}
 
+impl Replaces for Arc {
     /// The extent missed and is about to be given a slot: the target follows the ghosts (Figure 4, cases II and III).
-    pub(super) fn admitting(&mut self, extent: u32) {
+    fn admitting(&mut self, extent: u32) {
         let (once, often) = (self.ghosts[ONCE].len() as u32, self.ghosts[OFTEN].len() as u32);
         if self.ghosts[ONCE].contains(extent) {
             let step = (often / once.max(1)).max(1);
@@ -43,19 +45,19 @@ impl Arc {
         self.incoming = Some((extent, self.ghosts[OFTEN].contains(extent)));
     }
 
-    pub(super) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
         let ghost = self.ghosts[ONCE].take(extent).is_some() | self.ghosts[OFTEN].take(extent).is_some();
         self.queues.push(if ghost { OFTEN } else { ONCE }, slot);
         self.incoming = None;
     }
 
     #[inline]
-    pub(super) fn prefetch(&self, slot: SlotIndex) {
+    fn prefetch(&self, slot: SlotIndex) {
         self.queues.prefetch(slot);
     }
 
     #[inline]
-    pub(super) fn accessed(&mut self, slot: SlotIndex) {
+    fn accessed(&mut self, slot: SlotIndex) {
         if self.queues.queue_of(slot) == Some(ONCE) {
             self.queues.unlink(slot);
             self.queues.push(OFTEN, slot);
@@ -64,7 +66,7 @@ impl Arc {
         }
     }
 
-    pub(super) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
+    fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         let queue = self.queues.queue_of(slot);
         self.queues.unlink(slot);
         let (true, Some(queue)) = (evicted, queue) else { return };
@@ -78,7 +80,7 @@ impl Arc {
         self.ghosts[queue].put(extent, (), most, |()| {});
     }
 
-    pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
+    fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
         let once = self.queues.len(ONCE);
         let tie = matches!(self.incoming, Some((_, true))) && once == self.target;
         let order = if once > 0 && (once > self.target || tie) { [ONCE, OFTEN] } else { [OFTEN, ONCE] };

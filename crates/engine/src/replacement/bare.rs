@@ -5,7 +5,7 @@
 use peryton_units::Nanos;
 use rustc_hash::FxHashMap;
 
-use super::{Policy, SlotIndex, View};
+use super::{Policy, Replaces, SlotIndex, View};
 use crate::{config::Replacement, extent_map::Extent, free_map::FreeMap, hybrid::spare_extents};
 
 /// A cache of extents without data, for miss-ratio curves.

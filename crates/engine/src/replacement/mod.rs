@@ -1,9 +1,11 @@
 //! Which extent leaves the fast device. One file a policy; each sees slots, never places on the slow device.
+//! `docs/adding-a-policy.md` says how to add one.
 
 mod arc;
 mod bare;
 mod lru;
 mod s3fifo;
+mod sieve;
 mod two_queue;
 mod wsclock;
 
@@ -14,6 +16,7 @@ use arc::Arc;
 pub use bare::BareCache;
 use lru::Lru;
 use s3fifo::S3Fifo;
+use sieve::Sieve;
 use two_queue::TwoQueue;
 use wsclock::Wsclock;
 
@@ -44,7 +47,39 @@ impl View<'_> {
     }
 }
 
-/// The policy in force.
+/// What a policy is told and asked. It sees slots of the fast device; each is given an extent, accessed, and given up.
+pub(crate) trait Replaces {
+    /// An extent missed and is about to be given a slot.
+    #[inline]
+    fn admitting(&mut self, _extent: u32) {}
+
+    /// An extent was given this slot.
+    #[inline]
+    fn inserted(&mut self, _slot: SlotIndex, _extent: u32) {}
+
+    /// The extent in this slot was accessed.
+    #[inline]
+    fn accessed(&mut self, _slot: SlotIndex) {}
+
+    /// The extent in this slot will be accessed soon.
+    #[inline]
+    fn prefetch(&self, _slot: SlotIndex) {}
+
+    /// The slots that the policy would name next if their extents may leave, where that takes no search.
+    #[inline]
+    fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
+        None
+    }
+
+    /// The slot was given up; `evicted` to make room, rather than because its extent was discarded or failed.
+    #[inline]
+    fn removed(&mut self, _slot: SlotIndex, _extent: u32, _evicted: bool) {}
+
+    /// The slot whose extent should leave, if any may: one that [`View::eligible`] has let pass.
+    fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex>;
+}
+
+/// The policy in force: an enum, so that a hit is a jump and not a call through a table.
 #[derive(Clone, Debug)]
 pub(crate) enum Policy {
     Wsclock(Wsclock),
@@ -52,6 +87,20 @@ pub(crate) enum Policy {
     TwoQueue(TwoQueue),
     S3Fifo(S3Fifo),
     Arc(Arc),
+    Sieve(Sieve),
+}
+
+macro_rules! each {
+    ($policy:expr, $name:ident => $body:expr) => {
+        match $policy {
+            Policy::Wsclock($name) => $body,
+            Policy::Lru($name) => $body,
+            Policy::TwoQueue($name) => $body,
+            Policy::S3Fifo($name) => $body,
+            Policy::Arc($name) => $body,
+            Policy::Sieve($name) => $body,
+        }
+    };
 }
 
 impl Policy {
@@ -63,82 +112,42 @@ impl Policy {
             Replacement::TwoQueue => Policy::TwoQueue(TwoQueue::new(slots, usable)),
             Replacement::S3fifo => Policy::S3Fifo(S3Fifo::new(slots, usable)),
             Replacement::Arc => Policy::Arc(Arc::new(slots, usable)),
+            Replacement::Sieve => Policy::Sieve(Sieve::new(slots)),
         }
     }
+}
 
-    /// An extent missed and is about to be given a slot.
-    pub(crate) fn admitting(&mut self, extent: u32) {
-        if let Policy::Arc(arc) = self {
-            arc.admitting(extent);
-        }
+impl Replaces for Policy {
+    fn admitting(&mut self, extent: u32) {
+        each!(self, policy => policy.admitting(extent));
     }
 
-    /// An extent was given this slot.
     #[inline]
-    pub(crate) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        match self {
-            Policy::Wsclock(_) => {}
-            Policy::Lru(lru) => lru.inserted(slot),
-            Policy::TwoQueue(two) => two.inserted(slot, extent),
-            Policy::S3Fifo(s3) => s3.inserted(slot, extent),
-            Policy::Arc(arc) => arc.inserted(slot, extent),
-        }
+    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+        each!(self, policy => policy.inserted(slot, extent));
     }
 
-    /// The extent in this slot was accessed.
     #[inline]
-    pub(crate) fn accessed(&mut self, slot: SlotIndex) {
-        match self {
-            // The clock reads the map's own reference bit: a hit touches nothing else.
-            Policy::Wsclock(_) => {}
-            Policy::Lru(lru) => lru.accessed(slot),
-            Policy::TwoQueue(two) => two.accessed(slot),
-            Policy::S3Fifo(s3) => s3.accessed(slot),
-            Policy::Arc(arc) => arc.accessed(slot),
-        }
+    fn accessed(&mut self, slot: SlotIndex) {
+        each!(self, policy => policy.accessed(slot));
     }
 
-    /// The extent in this slot will be accessed soon.
     #[inline]
-    pub(crate) fn prefetch(&self, slot: SlotIndex) {
-        match self {
-            Policy::Wsclock(_) => {}
-            Policy::Lru(lru) => lru.prefetch(slot),
-            Policy::TwoQueue(two) => two.prefetch(slot),
-            Policy::S3Fifo(s3) => s3.prefetch(slot),
-            Policy::Arc(arc) => arc.prefetch(slot),
-        }
+    fn prefetch(&self, slot: SlotIndex) {
+        each!(self, policy => policy.prefetch(slot));
     }
 
-    /// The slots that the policy would name next if their extents may leave, where that takes no search.
     #[inline]
-    pub(crate) fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
-        match self {
-            Policy::Lru(lru) => lru.two_oldest(),
-            Policy::Wsclock(_) | Policy::TwoQueue(_) | Policy::S3Fifo(_) | Policy::Arc(_) => None,
-        }
+    fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
+        each!(self, policy => policy.likely_victims())
     }
 
-    /// The slot was given up; `evicted` to make room, rather than because its extent was discarded or failed.
     #[inline]
-    pub(crate) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
-        match self {
-            Policy::Wsclock(_) => {}
-            Policy::Lru(lru) => lru.removed(slot),
-            Policy::TwoQueue(two) => two.removed(slot, extent, evicted),
-            Policy::S3Fifo(s3) => s3.removed(slot, extent, evicted),
-            Policy::Arc(arc) => arc.removed(slot, extent, evicted),
-        }
+    fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
+        each!(self, policy => policy.removed(slot, extent, evicted));
     }
 
-    /// The slot whose extent should leave, if any may.
-    pub(crate) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
-        match self {
-            Policy::Wsclock(clock) => clock.victim(view),
-            Policy::Lru(lru) => lru.victim(view),
-            Policy::TwoQueue(two) => two.victim(view),
-            Policy::S3Fifo(s3) => s3.victim(view),
-            Policy::Arc(arc) => arc.victim(view),
-        }
+    fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
+        each!(self, policy => policy.victim(view))
     }
 }

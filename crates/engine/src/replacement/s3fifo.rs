@@ -1,7 +1,7 @@
 //! S3-FIFO (Yang et al., SOSP 2023): a small queue that lets one-hit wonders go early, a main queue with second
 //! chances, and ghosts of what the small queue let go.
 
-use super::{SlotIndex, View};
+use super::{Replaces, SlotIndex, View};
 use peryton_units::prefetch;
 
 use crate::{queues::Queues, recent::Recent};
@@ -36,32 +36,34 @@ impl S3Fifo {
             most_ghosts: (usable - most_small) as usize,
         }
     }
+}
 
-    pub(super) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+impl Replaces for S3Fifo {
+    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
         self.frequency[slot.0 as usize] = 0;
         let queue = if self.ghosts.take(extent).is_some() { MAIN } else { SMALL };
         self.queues.push(queue, slot);
     }
 
     #[inline]
-    pub(super) fn prefetch(&self, slot: SlotIndex) {
+    fn prefetch(&self, slot: SlotIndex) {
         prefetch(&self.frequency[slot.0 as usize]);
     }
 
     #[inline]
-    pub(super) fn accessed(&mut self, slot: SlotIndex) {
+    fn accessed(&mut self, slot: SlotIndex) {
         let frequency = &mut self.frequency[slot.0 as usize];
         *frequency = (*frequency + 1).min(MOST_FREQUENT);
     }
 
-    pub(super) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
+    fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         if evicted && self.queues.queue_of(slot) == Some(SMALL) {
             self.ghosts.put(extent, (), self.most_ghosts, |()| {});
         }
         self.queues.unlink(slot);
     }
 
-    pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
+    fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
         for _ in 0..MOST_SECOND_CHANCES {
             let from_small = self.queues.len(SMALL) >= self.most_small || self.queues.len(MAIN) == 0;
             let queue = if from_small { SMALL } else { MAIN };

@@ -1,7 +1,7 @@
 //! 2Q, the full version (Johnson and Shasha, VLDB 1994, section 3): newcomers pass through a FIFO; only those that are
 //! asked for again soon after they left it enter the LRU queue.
 
-use super::{SlotIndex, View};
+use super::{Replaces, SlotIndex, View};
 use crate::{queues::Queues, recent::Recent};
 
 const IN: usize = 0;
@@ -25,33 +25,35 @@ impl TwoQueue {
             most_out: (usable / 2) as usize,
         }
     }
+}
 
-    pub(super) fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+impl Replaces for TwoQueue {
+    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
         let queue = if self.out.take(extent).is_some() { MAIN } else { IN };
         self.queues.push(queue, slot);
     }
 
     #[inline]
-    pub(super) fn prefetch(&self, slot: SlotIndex) {
+    fn prefetch(&self, slot: SlotIndex) {
         self.queues.prefetch(slot);
     }
 
     #[inline]
-    pub(super) fn accessed(&mut self, slot: SlotIndex) {
+    fn accessed(&mut self, slot: SlotIndex) {
         // Accesses while in the FIFO are correlated references and say nothing.
         if self.queues.queue_of(slot) == Some(MAIN) {
             self.queues.renew(MAIN, slot);
         }
     }
 
-    pub(super) fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
+    fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         if evicted && self.queues.queue_of(slot) == Some(IN) {
             self.out.put(extent, (), self.most_out, |()| {});
         }
         self.queues.unlink(slot);
     }
 
-    pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
+    fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
         let order = if self.queues.len(IN) > self.most_in { [IN, MAIN] } else { [MAIN, IN] };
         order.into_iter().find_map(|queue| self.queues.oldest(queue, |slot| view.eligible(slot).is_some()))
     }

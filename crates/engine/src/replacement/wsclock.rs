@@ -1,7 +1,7 @@
 //! WSClock (GreenDM, section 2.3): a clock whose hand spares what was referenced since its last round and takes what
 //! has been idle for longer than the working-set window.
 
-use super::{SlotIndex, View};
+use super::{Replaces, SlotIndex, View};
 
 /// How many slots the hand passes before it settles for the one that has been idle longest among them. Bounds the
 /// cost of a victim when nothing has left the working set.
@@ -17,8 +17,10 @@ impl Wsclock {
     pub(super) fn new(slots: u32) -> Wsclock {
         Wsclock { hand: 0, slots }
     }
+}
 
-    pub(super) fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
+impl Replaces for Wsclock {
+    fn victim(&mut self, view: &mut View<'_>) -> Option<SlotIndex> {
         // Two rounds of a small clock: the first may do no more than clear the reference bits.
         let most = MOST_EXAMINED.min(self.slots.saturating_mul(2));
         let (now, window) = (view.now, view.window);

@@ -367,10 +367,7 @@ impl World {
             demotion_high: high,
             max_moves: rng.random_range(1..9),
             write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
-            replacement: {
-                use Replacement::*;
-                [Wsclock, Lru, TwoQueue, S3fifo, Arc][rng.random_range(0..5)]
-            },
+            replacement: Replacement::ALL[rng.random_range(0..Replacement::ALL.len())].1,
             admission: {
                 let by = [AdmitBy::All, AdmitBy::Size, AdmitBy::Hotness, AdmitBy::Probability][rng.random_range(0..4)];
                 let adaptive = Adaptive {

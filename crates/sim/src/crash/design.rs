@@ -93,10 +93,7 @@ pub(crate) fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         demotion_high: high,
         max_moves: rng.random_range(1..9),
         write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
-        replacement: {
-            use Replacement::{Arc, Lru, S3fifo, TwoQueue, Wsclock};
-            [Wsclock, Lru, TwoQueue, S3fifo, Arc][rng.random_range(0..5)]
-        },
+        replacement: Replacement::ALL[rng.random_range(0..Replacement::ALL.len())].1,
         admission: random_admission(rng),
         writeback_queue: rng.random_range(0..20),
         writeback_delay: Nanos::from_ms(rng.random_range(0..50)),

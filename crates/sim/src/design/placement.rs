@@ -59,14 +59,6 @@ const KEYS: &[(&str, &[Mode])] = &[
 ];
 const LOGGING: &[Mode] = &[Mode::Logging];
 
-const REPLACEMENTS: &[(&str, Replacement)] = &[
-    ("wsclock", Replacement::Wsclock),
-    ("lru", Replacement::Lru),
-    ("two_queue", Replacement::TwoQueue),
-    ("s3fifo", Replacement::S3fifo),
-    ("arc", Replacement::Arc),
-];
-
 /// Keys of placements that are still to come.
 const LATER: &[&str] = &["spare"];
 
@@ -221,7 +213,7 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         tuning.max_moves = *most;
     }
     if let Some(replacement) = keys.get::<String>("replacement")? {
-        tuning.replacement = word(&replacement, REPLACEMENTS, &[])?;
+        tuning.replacement = word(&replacement, &Replacement::ALL, &[])?;
     }
     set::<Nanos>(&mut tuning.commit_interval, keys, "commit_interval")?;
     if let Some(journal) = keys.get::<String>("journal")? {

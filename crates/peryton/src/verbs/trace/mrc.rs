@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use peryton_engine::Replacement;
 use peryton_sim::Miniature;
 use peryton_trace::{DEFAULT_MAX_BLOCKS, MissRatioCurve, MissRatios};
@@ -38,8 +39,8 @@ pub struct Args {
     #[arg(long, value_name = "N", conflicts_with = "sizes")]
     points: Option<u32>,
     /// Replacement policies
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "POLICY,POLICY...", default_value = "lru")]
-    replacement: Vec<ReplacementArg>,
+    #[arg(long, value_parser = policy(), value_delimiter = ',', value_name = "POLICY,POLICY...", default_value = "lru")]
+    replacement: Vec<Replacement>,
     /// The share of blocks that is simulated, for policies other than LRU [default: what leaves 131,072 blocks]
     #[arg(long, value_name = "SHARE")]
     rate: Option<f64>,
@@ -51,26 +52,12 @@ pub struct Args {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum ReplacementArg {
-    Lru,
-    Wsclock,
-    TwoQueue,
-    S3fifo,
-    Arc,
-}
-
-impl ReplacementArg {
-    fn policy(self) -> Replacement {
-        match self {
-            ReplacementArg::Lru => Replacement::Lru,
-            ReplacementArg::Wsclock => Replacement::Wsclock,
-            ReplacementArg::TwoQueue => Replacement::TwoQueue,
-            ReplacementArg::S3fifo => Replacement::S3fifo,
-            ReplacementArg::Arc => Replacement::Arc,
-        }
-    }
+/// The engine's policies by name.
+fn policy() -> impl TypedValueParser<Value = Replacement> {
+    PossibleValuesParser::new(Replacement::ALL.map(|(name, _)| name)).map(|name| {
+        let known = Replacement::ALL.into_iter().find(|(known, _)| *known == name);
+        known.expect("only possible values pass").1
+    })
 }
 
 /// One policy at one size.
@@ -103,7 +90,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     }
     args.replacement.dedup();
     let others: Vec<Replacement> =
-        args.replacement.iter().map(|arg| arg.policy()).filter(|policy| *policy != Replacement::Lru).collect();
+        args.replacement.iter().copied().filter(|policy| *policy != Replacement::Lru).collect();
     if !others.is_empty() && args.files.iter().any(|path| path.as_os_str() == "-") {
         return Err(Failure::bad_input(
             "-: other policies than lru read the trace twice, standard input only once: save it in a file",
@@ -118,7 +105,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     let exact = curve.at(&sizes);
     let simulated = if others.is_empty() { Vec::new() } else { simulate(&args, &curve, &sizes, &exact, &others)? };
     let mut rows = Vec::new();
-    for policy in args.replacement.iter().map(|arg| arg.policy()) {
+    for policy in args.replacement.iter().copied() {
         match others.iter().position(|other| *other == policy) {
             Some(index) => rows.extend(simulated[index * sizes.len()..][..sizes.len()].iter().cloned()),
             None => rows.extend(exact.iter().map(|ratios| Row {
