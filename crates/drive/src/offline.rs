@@ -43,7 +43,7 @@ pub fn inspect(spec: &VolumeSpec, whole: bool) -> Result<Inspection, OfflineErro
 /// Makes good what a crash or a damaged copy left behind.
 pub fn repair(spec: &VolumeSpec, trust: Trust) -> Result<Opened, OfflineError> {
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE)?;
-    Ok(Engine::repair(spec.config.clone(), &mut Files::new(&devices)?, trust)?)
+    Ok(Engine::repair(spec.config.clone(), &mut Files::new(&devices)?, trust, &[])?)
 }
 
 /// Takes a volume apart, so that one device stands alone.

@@ -6,8 +6,13 @@
 //! that either can tell what was where. A checkpoint runs `Entries → FlushingEntries → Header → FlushingHeader` beside the
 //! commits, and the part of the ring that it covers is free after that.
 
+mod checkpoints;
+mod deaths;
+
 use peryton_units::{Bytes, Nanos};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use checkpoints::Checkpoint;
 
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
@@ -24,8 +29,9 @@ use crate::{
     mutation::{self, Mutation},
 };
 
-/// A checkpoint goes out in writes of this size, one in flight per device, so that it does not crowd out the host.
-const CHECKPOINT_CHUNK: u64 = checkpoint::PIECE;
+/// A commit or a checkpoint that failed is tried again after this time. Host flushes wait meanwhile: a device that
+/// goes on failing is given up soon.
+const RETRY: Nanos = Nanos::from_ms(250);
 
 /// Who waits for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,25 +98,23 @@ impl Batch {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CheckpointPhase {
-    Entries,
-    FlushingEntries,
-    Header,
-    FlushingHeader,
+/// What the slow device's metadata says of what follows it, for whoever has nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Commits may follow that are on the fast device alone.
+    pub(crate) alone: bool,
+    /// Caching: nothing on the fast device is newer than its home, and before something is, this is taken back.
+    pub(crate) home: bool,
 }
 
-/// A checkpoint under way.
-#[derive(Clone, Copy, Debug)]
-struct Checkpoint {
-    header: checkpoint::Header,
-    phase: CheckpointPhase,
-    /// Bytes of entries written so far on the fast and the slow device, and commands in flight.
-    written: [u64; 2],
-    in_flight: u32,
-    failed: bool,
-    /// How much of the ring the checkpoint makes free.
-    covers: u64,
+/// Whether commits have to wait because a device has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bar {
+    Open,
+    /// What is under way ends, then the survivor gets the whole map.
+    Draining,
+    /// It has it.
+    Ready,
 }
 
 /// What a finished commit hands back.
@@ -146,8 +150,15 @@ pub(crate) struct Journal {
     latest: FxHashMap<u32, u64>,
     committing: Batch,
     failed: bool,
-    /// The commit under way goes to both devices.
-    mirrors: bool,
+    /// Which devices the commit under way goes to, the fast and the slow one, and what it tells the latter.
+    to: [bool; 2],
+    telling: Told,
+    told: Told,
+    /// Which of the two are not dead.
+    alive: [bool; 2],
+    bar: Bar,
+    /// Something failed: nothing is tried before this time.
+    retry_at: Nanos,
     /// A flush of a journal block made something of the host's durable on the slow device: for the map to find it, the
     /// homebound updates are due as if the host's flush had flushed that device.
     slow_was_flushed: bool,
@@ -169,7 +180,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    pub(crate) fn new(layout: MetadataLayout, fast: DeviceId, slow: DeviceId, entries: u32) -> Journal {
+    pub(crate) fn new(layout: MetadataLayout, [fast, slow]: [DeviceId; 2], entries: u32) -> Journal {
         Journal {
             layout,
             fast,
@@ -182,7 +193,12 @@ impl Journal {
             latest: FxHashMap::default(),
             committing: Batch::default(),
             failed: false,
-            mirrors: true,
+            to: [true; 2],
+            telling: Told::default(),
+            told: Told::default(),
+            alive: [true; 2],
+            bar: Bar::Open,
+            retry_at: Nanos::ZERO,
             slow_was_flushed: false,
             wanted: false,
             wanted_all: false,
@@ -204,11 +220,18 @@ impl Journal {
         self.last_commit = header.last_commit;
         self.next = header.journal_at;
         self.checkpoint_number = header.number;
+        self.told = header.told;
+    }
+
+    /// What the slow device's metadata is taken to say from the start.
+    pub(crate) fn tells(&mut self, told: Told) {
+        self.told = told;
     }
 
     /// The header of a checkpoint that is written now, with no commit under way.
-    pub(crate) fn next_header(&self) -> checkpoint::Header {
+    pub(crate) fn next_header(&self, mirrors: bool) -> checkpoint::Header {
         checkpoint::Header {
+            told: Told { alone: !mirrors && self.alive == [true; 2], ..self.told },
             number: self.checkpoint_number + 1,
             last_commit: self.last_commit,
             first_commit: self.next_commit,
@@ -273,7 +296,12 @@ impl Journal {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.phase == Phase::Idle && self.checkpoint.is_none() && !self.wanted
+        self.phase == Phase::Idle && self.checkpoint.is_none() && !self.wanted && self.gathering.waiters.is_empty()
+    }
+
+    /// Whether nothing may be committed for now.
+    fn is_held(&self, core: &Core) -> bool {
+        self.bar != Bar::Open || core.now < self.retry_at
     }
 
     /// Joins the next commit.
@@ -284,8 +312,11 @@ impl Journal {
     /// Commits what has been gathered, now or right after the commit under way: with `all`, the homebound updates too.
     pub(crate) fn commit(&mut self, core: &mut Core, all: bool, out: &mut Commands) -> Option<Committed> {
         self.wanted_all |= all;
-        if self.phase != Phase::Idle || self.ring_is_full() {
-            self.wanted = true;
+        if self.alive == [false; 2] {
+            return self.give_up();
+        }
+        if self.phase != Phase::Idle || self.ring_is_full() || self.is_held(core) {
+            self.wanted |= core.now >= self.retry_at;
             // One that failed is tried again when somebody needs the room.
             self.checkpoint_if_needed(core, out);
             return None;
@@ -295,7 +326,8 @@ impl Journal {
         self.failed = false;
         self.committing = std::mem::take(&mut self.gathering);
         // Data before map: what the updates point to must be durable before they are.
-        let flushes_slow = self.wanted_all || self.slow_was_flushed || core.is_unflushed_by_host(self.slow);
+        let flushes_slow =
+            self.wanted_all || self.slow_was_flushed || self.alive != [true; 2] || core.is_unflushed_by_host(self.slow);
         if flushes_slow || mutation::is(Mutation::HomeboundUnflushed) {
             let latest = &self.latest;
             if !mutation::is(Mutation::KeepOvertaken) {
@@ -308,8 +340,8 @@ impl Journal {
         if commit_bytes(self.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
             self.committing.keep_the_latest();
         }
-        let flushes_slow = flushes_slow && !mutation::is(Mutation::SkipSlowDataFlush);
-        let flushes_fast = !mutation::is(Mutation::SkipFastDataFlush);
+        let flushes_slow = flushes_slow && self.alive[1] && !mutation::is(Mutation::SkipSlowDataFlush);
+        let flushes_fast = self.alive[0] && !mutation::is(Mutation::SkipFastDataFlush);
         let mut left = u32::from(flushes_fast && core.flush_if_needed(self.fast, Purpose::Commit, out));
         left += u32::from(flushes_slow && core.flush_if_needed(self.slow, Purpose::Commit, out));
         self.phase = Phase::FlushingData { left };
@@ -332,13 +364,15 @@ impl Journal {
             Phase::FlushingData { .. } => self.write_journal(core, out),
             Phase::WritingJournal { .. } if mutation::is(Mutation::SkipJournalFlush) => Some(self.end(core)),
             Phase::WritingJournal { .. } => {
-                core.flush(self.fast, Purpose::Commit, out);
-                if self.mirrors {
+                if self.to[0] {
+                    core.flush(self.fast, Purpose::Commit, out);
+                }
+                if self.to[1] {
                     self.slow_was_flushed |=
                         core.is_unflushed_by_host(self.slow) && !mutation::is(Mutation::ForgetSlowWasFlushed);
                     core.flush(self.slow, Purpose::Commit, out);
                 }
-                self.phase = Phase::FlushingJournal { left: 1 + u32::from(self.mirrors) };
+                self.phase = Phase::FlushingJournal { left: self.copies() };
                 None
             }
             _ => Some(self.end(core)),
@@ -353,18 +387,37 @@ impl Journal {
         let (at, wasted) = self.place(len);
         if self.used + wasted + len > self.layout.journal_bytes {
             // More came together than the ring holds until the next checkpoint: that comes first.
-            self.failed = true;
-            return Some(self.end(core));
+            self.take_back();
+            return Some(Committed { failed: true, ..Committed::default() });
         }
         self.attempt += 1;
-        self.mirrors = core.tuning.mirror_journal;
-        let copies = 1 + usize::from(self.mirrors);
-        for device in &[self.fast, self.slow][..copies] {
-            let place = (*device, self.layout.journal_at(at));
-            core.write(place, Bytes(len), Buffer::Metadata, Purpose::Commit, Cause::Metadata, out);
+        self.address(core.tuning.mirror_journal);
+        for (device, to) in [self.fast, self.slow].into_iter().zip(self.to) {
+            if to {
+                let place = (device, self.layout.journal_at(at));
+                core.write(place, Bytes(len), Buffer::Metadata, Purpose::Commit, Cause::Metadata, out);
+            }
         }
-        self.phase = Phase::WritingJournal { left: copies as u32 };
+        self.phase = Phase::WritingJournal { left: self.copies() };
         None
+    }
+
+    /// Settles which devices the commit under way goes to. The slow one is told before commits begin to be on the fast
+    /// one alone, and before one of those says that something on the fast device is newer than its home.
+    fn address(&mut self, mirrors: bool) {
+        self.telling = self.told;
+        self.to = self.alive;
+        if self.alive != [true; 2] {
+            return;
+        }
+        self.telling.home &=
+            !self.committing.updates.iter().any(|update| update.entry.is_dirty() || update.entry.is_lost());
+        self.telling.alone |= !mirrors;
+        self.to[1] = mirrors || self.telling != self.told;
+    }
+
+    fn copies(&self) -> u32 {
+        self.to.into_iter().map(u32::from).sum()
     }
 
     /// Where in the ring a commit of `len` bytes goes, and how much of the ring's end is left unused by that.
@@ -375,9 +428,11 @@ impl Journal {
 
     fn end(&mut self, core: &mut Core) -> Committed {
         self.phase = Phase::Idle;
-        let mut batch = std::mem::take(&mut self.committing);
         if !self.failed {
+            let batch = std::mem::take(&mut self.committing);
+            core.is_durable();
             if !batch.updates.is_empty() {
+                self.told = self.telling;
                 let len = commit_bytes(batch.updates.len() as u64);
                 let (at, wasted) = self.place(len);
                 self.next = at + len;
@@ -395,15 +450,30 @@ impl Journal {
             }
             return Committed { freed: batch.freed, waiters: batch.waiters, failed: false };
         }
-        // Nothing of it is known to be durable: it all goes into the next commit, which has the same number, before what
-        // has come since. Host flushes are told; moves wait on. Which of it was homebound is forgotten, so the next
-        // commit flushes the slow device.
+        self.take_back();
+        // One that a death has interrupted is not to wait.
+        if self.bar == Bar::Open {
+            self.pause(core);
+        }
+        Committed { failed: true, ..Committed::default() }
+    }
+
+    /// Nothing of the commit under way is known to be durable: it all goes into the next one, which has the same number,
+    /// before what has come since. Which of it was homebound is forgotten, so the next commit flushes the slow device.
+    fn take_back(&mut self) {
+        self.phase = Phase::Idle;
         self.wanted_all = true;
-        let (flushes, moves) = batch.waiters.drain(..).partition(|waiter| matches!(waiter, Waiter::Flush(_)));
-        batch.waiters = moves;
+        let mut batch = std::mem::take(&mut self.committing);
         batch.append(&mut self.gathering);
         self.gathering = batch;
-        Committed { freed: Vec::new(), waiters: flushes, failed: true }
+    }
+
+    /// Something failed, and is tried again in a while.
+    #[cold]
+    fn pause(&mut self, core: &mut Core) {
+        self.wanted = false;
+        self.retry_at = core.now.saturating_add(RETRY);
+        core.due(self.retry_at);
     }
 
     /// Whether the ring has no room until a checkpoint is done.
@@ -414,114 +484,28 @@ impl Journal {
     }
 
     /// Whether another commit has to follow at once.
-    pub(crate) fn commit_again(&self) -> bool {
-        self.phase == Phase::Idle && !self.ring_is_full() && (self.wanted || !self.gathering.waiters.is_empty())
+    pub(crate) fn commit_again(&self, core: &Core) -> bool {
+        self.phase == Phase::Idle
+            && !self.ring_is_full()
+            && !self.is_held(core)
+            && (self.wanted || !self.gathering.waiters.is_empty())
     }
 
     /// Whether the oldest gathered update has waited long enough; otherwise declares when it will have.
-    pub(crate) fn commit_is_due(&self, core: &mut Core, now: Nanos) -> bool {
+    pub(crate) fn commit_is_due(&mut self, core: &mut Core, now: Nanos) -> bool {
         let since = [self.gathering.since, self.homebound.since].into_iter().flatten().min();
-        let Some(since) = since else { return false };
-        let due = since.saturating_add(core.tuning.commit_interval);
-        if due > now {
+        let due = match since {
+            // After a failure somebody may be waiting.
+            _ if self.retry_at > Nanos::ZERO => self.retry_at,
+            Some(since) => since.saturating_add(core.tuning.commit_interval),
+            None => return false,
+        };
+        if due <= now {
+            self.retry_at = Nanos::ZERO;
+        } else {
             core.due(due);
         }
         due <= now
-    }
-
-    /// After a failed commit, tries again only after another interval.
-    pub(crate) fn postpone(&mut self, core: &mut Core, now: Nanos) {
-        self.wanted = false;
-        self.gathering.since = Some(now);
-        core.due(now.saturating_add(core.tuning.commit_interval));
-    }
-
-    // Checkpoints.
-
-    /// Starts writing the whole map out if half of the ring is used and no commit is under way.
-    pub(crate) fn checkpoint_if_needed(&mut self, core: &mut Core, out: &mut Commands) {
-        let needed = self.used * 2 > self.layout.journal_bytes || self.ring_is_full();
-        if self.checkpoint.is_some() || self.phase != Phase::Idle || !needed {
-            return;
-        }
-        self.checkpoint = Some(Checkpoint {
-            header: self.next_header(),
-            phase: CheckpointPhase::Entries,
-            written: [0, 0],
-            in_flight: 0,
-            failed: false,
-            covers: self.used,
-        });
-        if mutation::is(Mutation::FreeRingEarly) {
-            self.checkpoint.as_mut().expect("it has just begun").covers = 0;
-            self.used = 0;
-        }
-        for device in 0..2 {
-            self.next_chunk(device, core, out);
-        }
-    }
-
-    fn next_chunk(&mut self, device: usize, core: &mut Core, out: &mut Commands) {
-        let total = self.layout.checkpoint_bytes - BLOCK;
-        let checkpoint = self.checkpoint.as_mut().expect("a chunk is written only while a checkpoint is under way");
-        let len = CHECKPOINT_CHUNK.min(total - checkpoint.written[device]);
-        if len == 0 || checkpoint.failed {
-            return;
-        }
-        let at = self.layout.checkpoint_at(checkpoint.header.which()) + Bytes(BLOCK + checkpoint.written[device]);
-        checkpoint.written[device] += len;
-        checkpoint.in_flight += 1;
-        let id = [self.fast, self.slow][device];
-        core.write((id, at), Bytes(len), Buffer::Metadata, Purpose::Checkpoint, Cause::Metadata, out);
-    }
-
-    /// A command of the checkpoint has completed. Says whether that was the last, and if so whether all went well.
-    pub(crate) fn checkpoint_step(
-        &mut self,
-        core: &mut Core,
-        device: DeviceId,
-        failed: bool,
-        out: &mut Commands,
-    ) -> Option<bool> {
-        let checkpoint = self.checkpoint.as_mut().expect("a chunk completes only while a checkpoint is under way");
-        checkpoint.in_flight -= 1;
-        checkpoint.failed |= failed;
-        if checkpoint.phase == CheckpointPhase::Entries {
-            self.next_chunk(usize::from(device == self.slow), core, out);
-        }
-        let checkpoint = self.checkpoint.as_mut().expect("still under way");
-        if checkpoint.in_flight > 0 {
-            return None;
-        }
-        if checkpoint.failed {
-            self.checkpoint = None;
-            return Some(false);
-        }
-        checkpoint.phase = match checkpoint.phase {
-            CheckpointPhase::Entries if mutation::is(Mutation::HeaderBeforeEntries) => CheckpointPhase::Header,
-            CheckpointPhase::Entries => CheckpointPhase::FlushingEntries,
-            CheckpointPhase::FlushingEntries => CheckpointPhase::Header,
-            CheckpointPhase::Header => CheckpointPhase::FlushingHeader,
-            CheckpointPhase::FlushingHeader => {
-                self.used -= checkpoint.covers;
-                self.checkpoint_number = checkpoint.header.number;
-                core.ledger.checkpoints += 1;
-                self.checkpoint = None;
-                return Some(true);
-            }
-        };
-        checkpoint.in_flight = 2;
-        let (phase, at) = (checkpoint.phase, self.layout.checkpoint_at(checkpoint.header.which()));
-        for device in [self.fast, self.slow] {
-            match phase {
-                CheckpointPhase::Header => {
-                    let len = Bytes(BLOCK);
-                    core.write((device, at), len, Buffer::Metadata, Purpose::Checkpoint, Cause::Metadata, out);
-                }
-                _ => core.flush_besides(device, Purpose::Checkpoint, out),
-            }
-        }
-        None
     }
 
     // What goes to the devices.
@@ -540,7 +524,7 @@ impl Journal {
                 }
                 journal::encode(
                     records.into_iter(),
-                    (self.next_commit, self.attempt, self.mirrors),
+                    (self.next_commit, self.attempt, self.to == [true; 2], self.telling),
                     durable.volume,
                     into,
                 );

@@ -50,6 +50,10 @@ pub(crate) enum Purpose {
     HostFlush,
     /// The device has been told that nothing is left in this place.
     Discarded { place: Place },
+    /// A flush that shows whether a device answers at all.
+    Probe,
+    /// A superblock that says which devices are gone.
+    Burial,
     /// A step of a logging drive.
     Log(crate::logging::Step),
 }
@@ -87,7 +91,20 @@ struct DeviceState {
     unflushed_moves: bool,
     /// Mean time of a read and of a write, the latest weighing most.
     latency: [Nanos; 2],
+    /// Commands in a row that failed, and when the first of them did.
+    failures: u32,
+    failing_since: Nanos,
+    /// A probe is in flight.
+    probed: bool,
+    /// Commands for metadata that failed since the last commit that was durable.
+    strikes: u32,
 }
+
+/// A device that failed so many commands in a row, over so long, is probed; if that fails as well, it is dead.
+const MOST_FAILURES: u32 = 16;
+const PATIENCE: Nanos = Nanos::from_s(2);
+/// So is one that failed so many commands for metadata with no commit between them: nothing can be made durable on it.
+const MOST_STRIKES: u32 = 8;
 
 /// The weight of the newest sample of a mean latency is 2 to the power of minus this.
 const LATENCY_SHIFT: u32 = 6;
@@ -99,6 +116,12 @@ pub(crate) struct Core {
     requests: Slab<HostRequest>,
     in_flight: Slab<InFlight>,
     devices: Vec<DeviceState>,
+    /// Devices that are dead, a bit each: nothing is asked of them, and what they still answer counts as failed.
+    pub(crate) dead: u32,
+    /// A device has died, and it is not yet durable that it has.
+    pub(crate) burying: bool,
+    /// Something that was answered may be lost with a dead device: the next flush of the host says so.
+    pub(crate) owes_error: bool,
     /// Requests answered since [`Core::next_answered`] was asked, where somebody wants to know.
     answered: Vec<RequestIndex>,
     pub(crate) tells_answers: bool,
@@ -117,6 +140,10 @@ impl Core {
             unflushed: false,
             unflushed_moves: false,
             latency: [Nanos::ZERO; 2],
+            failures: 0,
+            failing_since: Nanos::ZERO,
+            probed: false,
+            strikes: 0,
         };
         Core {
             tuning,
@@ -124,6 +151,9 @@ impl Core {
             requests: Slab::new(),
             in_flight: Slab::new(),
             devices: vec![state; devices],
+            dead: 0,
+            burying: false,
+            owes_error: false,
             answered: Vec::new(),
             tells_answers: false,
             now: Nanos::ZERO,
@@ -298,7 +328,7 @@ impl Core {
         match command.op {
             Op::Read => {}
             // Commits and checkpoints flush what they write themselves.
-            Op::Write if matches!(command.purpose, Purpose::Commit | Purpose::Checkpoint) => {}
+            Op::Write if matches!(command.purpose, Purpose::Commit | Purpose::Checkpoint | Purpose::Burial) => {}
             Op::Write | Op::Discard if command.leaving => state.unflushed_moves = true,
             Op::Write | Op::Discard => state.unflushed = true,
             // A failed flush covers nothing.
@@ -309,6 +339,9 @@ impl Core {
         }
         if failed {
             self.ledger.devices[command.device.index()].errors += 1;
+            Core::count_failure(state, now, command.purpose);
+        } else if state.failures > 0 {
+            state.failures = 0;
         }
         if state.in_flight == 0 {
             state.idle_since = now;
@@ -323,6 +356,55 @@ impl Core {
     /// Mean time that reads and writes of a device take of late.
     pub(crate) fn latency(&self, device: DeviceId) -> [Nanos; 2] {
         self.devices[device.index()].latency
+    }
+
+    // Devices that fail.
+
+    pub(crate) fn is_dead(&self, device: DeviceId) -> bool {
+        self.dead >> device.index() & 1 == 1
+    }
+
+    #[cold]
+    fn count_failure(state: &mut DeviceState, now: Nanos, purpose: Purpose) {
+        if state.failures == 0 {
+            state.failing_since = now;
+        }
+        state.failures = state.failures.saturating_add(1);
+        let metadata = matches!(purpose, Purpose::Commit | Purpose::Checkpoint | Purpose::Burial)
+            || purpose == Purpose::Log(crate::logging::Step::Commit);
+        state.strikes += u32::from(metadata);
+    }
+
+    /// Something has become durable on all devices that it was meant for.
+    pub(crate) fn is_durable(&mut self) {
+        self.devices.iter_mut().for_each(|state| state.strikes = 0);
+    }
+
+    /// Whether the device, which has just failed a command, has to be given up. A device that fails everything is
+    /// probed first: what cannot be read may be a bad sector.
+    #[cold]
+    pub(crate) fn is_lost_cause(&mut self, now: Nanos, command: &InFlight, out: &mut Commands) -> bool {
+        let device = command.device;
+        if self.is_dead(device) {
+            return false;
+        }
+        let state = &mut self.devices[device.index()];
+        if command.purpose == Purpose::Probe || state.strikes >= MOST_STRIKES {
+            state.probed = false;
+            return true;
+        }
+        let long = now.saturating_sub(state.failing_since) >= PATIENCE;
+        if state.failures >= MOST_FAILURES && long && !state.probed {
+            state.probed = true;
+            self.flush_besides(device, Purpose::Probe, out);
+        }
+        false
+    }
+
+    /// The device has answered a probe.
+    #[cold]
+    pub(crate) fn answered_probe(&mut self, device: DeviceId) {
+        self.devices[device.index()].probed = false;
     }
 
     // Timers.

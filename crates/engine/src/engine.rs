@@ -10,6 +10,7 @@ use crate::{
     config::{Config, Placement, Tuning},
     core::{Core, Purpose},
     error::{ConfigError, DeviceError, RequestError, TuningError},
+    failure::Burial,
     hybrid::{Hybrid, Layout, Mode},
     ledger::Ledger,
     linear::Linear,
@@ -55,6 +56,7 @@ pub struct Engine {
     move_buffer_bytes: Bytes,
     /// What the devices know of the volume; a simulated one has nothing.
     pub(crate) identity: Option<Identity>,
+    pub(crate) burial: Burial,
 }
 
 impl Engine {
@@ -77,8 +79,9 @@ impl Engine {
         let hybrid = |mode, pair, make: fn(Mode, Layout, &Tuning) -> Hybrid| -> Result<Sized, ConfigError> {
             let layout = Layout::new(mode, pair, &devices, &tuning, spare)?;
             let used = [layout.fast, layout.slow].map(|device| (device, layout.device_bytes(device))).to_vec();
-            let hybrid = make(mode, layout, &tuning);
+            let mut hybrid = make(mode, layout, &tuning);
             hybrid.check(&tuning)?;
+            hybrid.begins_telling(&tuning);
             Ok((Placed::Hybrid(Box::new(hybrid)), layout.volume_size(), used))
         };
         let linear = |order: &[DeviceId]| -> Result<Sized, ConfigError> {
@@ -115,6 +118,7 @@ impl Engine {
             device_bytes,
             move_buffer_bytes,
             identity: None,
+            burial: Burial::default(),
         };
         engine.reset_ledger();
         Ok(engine)
@@ -175,6 +179,10 @@ impl Engine {
         let end = request.offset.0.checked_add(request.len.0);
         let mut result = Ok(());
         if request.op == Op::Flush {
+            if core.owes_error && !core.burying {
+                core.owes_error = false;
+                result = Err(RequestError::Device);
+            }
             match &mut self.placed {
                 Placed::Linear(linear) => linear.flush(core, index, out),
                 Placed::Hybrid(hybrid) => {
@@ -212,8 +220,8 @@ impl Engine {
     /// A command that the driver has carried out, or failed to.
     #[inline]
     pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>, out: &mut Commands) {
-        let failed = result.is_err();
         let core = &mut self.core;
+        let failed = result.is_err() || core.dead != 0 && core.is_dead(core.in_flight(io).device);
         core.now = now;
         if !failed
             && let Placed::Hybrid(hybrid) = &mut self.placed
@@ -259,7 +267,12 @@ impl Engine {
             }
             (Purpose::Discarded { place }, Placed::Hybrid(hybrid)) => hybrid.place_discarded(core, now, place, out),
             (Purpose::Log(step), Placed::Logging(logging)) => logging.step(core, now, step, failed, out),
+            (Purpose::Probe, _) => core.answered_probe(command.device),
+            (Purpose::Burial, _) => self.burial_step(failed, out),
             (purpose, _) => unreachable!("{purpose:?} on a drive of another placement"),
+        }
+        if failed || self.core.burying {
+            self.after_failure(now, &command, failed, out);
         }
         self.tell_answers(now);
     }
@@ -275,6 +288,9 @@ impl Engine {
             Placed::Linear(_) => {}
             Placed::Hybrid(hybrid) => hybrid.tick(&mut self.core, now, out),
             Placed::Logging(logging) => logging.tick(&mut self.core, now, out),
+        }
+        if self.core.burying {
+            self.bury(now, out);
         }
         self.core.tick_power(now, out);
         self.deadline()
@@ -365,6 +381,7 @@ impl Engine {
     /// Whether nothing is in flight and nothing waits: no request, no move, no commit.
     pub fn is_idle(&self) -> bool {
         self.core.is_idle()
+            && !self.core.burying
             && match &self.placed {
                 Placed::Linear(_) => true,
                 Placed::Hybrid(hybrid) => hybrid.is_idle(),

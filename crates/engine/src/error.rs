@@ -160,7 +160,7 @@ pub enum OpenError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A device is not there.
-    #[error("device {device} is missing: attach it")]
+    #[error("device {device} is missing: attach it, or open the volume without it, which loses what only it has")]
     Missing {
         /// The index of the device.
         device: usize,
@@ -223,6 +223,32 @@ pub enum OpenError {
         generation: u64,
         /// The generation of the newest device.
         newest: u64,
+    },
+    /// A device failed, or was left out, while the volume was used.
+    #[error(
+        "device {device} was given up at generation {generation}, and the volume was used without it: what it holds is \
+         older; open the volume without it, or replace it by an empty one"
+    )]
+    LeftOut {
+        /// The index of the device.
+        device: usize,
+        /// The generation in which it was given up, or a later one.
+        generation: u64,
+    },
+    /// Nobody can tell what was lost with a device.
+    #[error(
+        "device {device} is missing, and the journal was kept on it alone (mirror_journal = false): nobody knows what \
+         was where; attach it, or give up all that it had with repair --trust slow"
+    )]
+    Untracked {
+        /// The index of the device.
+        device: usize,
+    },
+    /// No device is left.
+    #[error("without device {device} nothing is left of the volume: attach it")]
+    NothingLeft {
+        /// The index of the device.
+        device: usize,
     },
     /// Someone else wrote to a device after the volume was closed.
     #[error(

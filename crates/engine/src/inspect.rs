@@ -240,7 +240,7 @@ impl Engine {
                 if size.is_some_and(|size| at + Bytes(BLOCK) <= size) {
                     let (report, found) = superblock_at(storage, device, at);
                     superblocks.push(report);
-                    newest = [newest, found].into_iter().flatten().max_by_key(|found| (found.generation, found.state));
+                    newest = [newest, found].into_iter().flatten().max_by_key(Superblock::age);
                 }
             }
             devices.push(DeviceReport {

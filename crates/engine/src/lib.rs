@@ -13,6 +13,7 @@ pub mod endurance;
 mod engine;
 mod error;
 mod extent_map;
+mod failure;
 mod free_map;
 mod hybrid;
 mod inspect;
@@ -28,6 +29,7 @@ mod offline;
 mod partition;
 mod queues;
 mod recent;
+mod recovery;
 mod replacement;
 mod slab;
 mod storage;
@@ -41,6 +43,7 @@ pub use config::{
 };
 pub use engine::{Engine, Whereabouts};
 pub use error::{ConfigError, DetachError, DeviceError, FormatError, OpenError, RequestError, TuningError};
+pub use failure::Losses;
 pub use inspect::{
     CheckpointReport, CommitReport, DeviceReport, Inspection, MapRow, Overlay, SuperblockReport, Verdict,
 };

@@ -7,6 +7,7 @@ use crate::{
     core::{Core, Purpose, RequestIndex},
     engine::Whereabouts,
     error::{ConfigError, RequestError},
+    failure::Losses,
     metadata::layout::MetadataLayout,
 };
 
@@ -18,6 +19,8 @@ pub(crate) struct Linear {
     data_at: Bytes,
     /// For each segment, the host flushes that wait.
     flushes: Vec<Flushes>,
+    /// Host flushes that wait until it is durable that a device is gone.
+    held: Vec<RequestIndex>,
 }
 
 /// Host flushes of one device: as many as come while one is under way share the next.
@@ -48,7 +51,7 @@ impl Linear {
             return Err(ConfigError::Device { device: 0, devices: devices.len() });
         }
         let flushes = segments.iter().map(|_| Flushes::default()).collect();
-        Ok(Linear { segments, size, data_at: MetadataLayout::bare().data_at, flushes })
+        Ok(Linear { segments, size, data_at: MetadataLayout::bare().data_at, flushes, held: Vec::new() })
     }
 
     pub(crate) fn size(&self) -> Bytes {
@@ -83,6 +86,10 @@ impl Linear {
                 core.ledger.fast_misses += u64::from(!hit);
             }
             core.add_part(request);
+            if core.dead != 0 && core.is_dead(*device) {
+                core.part_done(request, Err(RequestError::Device), out);
+                continue;
+            }
             let buffer = Buffer::Request { id: core.id_of(request), offset: from - asked.offset };
             let purpose = Purpose::Host { request, first: 0, count: 0 };
             let (at, len) = ((*device, self.data_at + (from - *start)), to - from);
@@ -96,7 +103,18 @@ impl Linear {
     }
 
     pub(crate) fn flush(&mut self, core: &mut Core, request: RequestIndex, out: &mut Commands) {
+        if core.burying {
+            core.add_part(request);
+            return self.held.push(request);
+        }
+        if core.dead != 0 && self.is_all_dead(core) {
+            core.add_part(request);
+            return core.part_done(request, Err(RequestError::Device), out);
+        }
         for ((_, device), flushes) in self.segments.iter().zip(&mut self.flushes) {
+            if core.is_dead(*device) {
+                continue;
+            }
             if flushes.in_flight {
                 core.add_part(request);
                 // What completed after the flush under way began is not covered by it.
@@ -115,6 +133,9 @@ impl Linear {
         let flushes = &mut self.flushes[index.expect("a device that was flushed has a segment")];
         flushes.in_flight = false;
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        if core.is_dead(device) {
+            flushes.current.append(&mut flushes.next);
+        }
         for request in flushes.current.drain(..) {
             core.part_done(request, result, out);
         }
@@ -124,5 +145,38 @@ impl Linear {
         std::mem::swap(&mut flushes.current, &mut flushes.next);
         flushes.in_flight = core.flush_if_needed(device, Purpose::HostFlush, out);
         assert!(flushes.in_flight, "those who wait for the next flush have something to flush");
+    }
+
+    pub(crate) fn is_all_dead(&self, core: &Core) -> bool {
+        self.segments.iter().all(|(_, device)| core.is_dead(*device))
+    }
+
+    pub(crate) fn has(&self, device: DeviceId) -> bool {
+        self.segments.iter().any(|(_, other)| *other == device)
+    }
+
+    /// It is durable that a device is gone. If that was the only one, nothing is left to flush.
+    #[cold]
+    pub(crate) fn buried(&mut self, core: &mut Core, out: &mut Commands) {
+        let mut held = std::mem::take(&mut self.held);
+        let fails = !held.is_empty() && std::mem::take(&mut core.owes_error);
+        for request in held.drain(..) {
+            if !fails {
+                self.flush(core, request, out);
+            }
+            core.part_done(request, if fails { Err(RequestError::Device) } else { Ok(()) }, out);
+        }
+    }
+
+    /// The ranges of dead devices.
+    pub(crate) fn losses(&self, core: &Core, most: usize) -> Losses {
+        let mut losses = Losses::default();
+        for (index, (start, device)) in self.segments.iter().enumerate() {
+            if core.is_dead(*device) {
+                let end = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
+                losses.add(start.0, end.0, most);
+            }
+        }
+        losses
     }
 }

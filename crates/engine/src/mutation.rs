@@ -72,12 +72,18 @@ pub enum Mutation {
     CloseWithoutMap,
     /// Closing leaves a failed commit's number to be believed.
     CloseReusesNumber,
+    /// The survivors are not told that a device is gone.
+    ForgetGone,
+    /// What only a dead cache had counts as what its home has.
+    ForgetLost,
+    /// What is promoted is read from the home of a lost extent.
+    PromoteLost,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 33] = {
+    pub const ALL: [Mutation; 36] = {
         use Mutation::*;
         [
             SkipFastDataFlush,
@@ -113,6 +119,9 @@ impl Mutation {
             AcceptChanged,
             CloseWithoutMap,
             CloseReusesNumber,
+            ForgetGone,
+            ForgetLost,
+            PromoteLost,
         ]
     };
 }

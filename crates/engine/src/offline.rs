@@ -35,8 +35,13 @@ pub struct Detached {
 impl Engine {
     /// Opens a volume and closes it again, which makes good what a crash or a damaged copy left behind. `trust` settles
     /// which device is right where somebody else wrote to one.
-    pub fn repair(config: Config, storage: &mut dyn Storage, trust: Trust) -> Result<Opened, OpenError> {
-        let (mut engine, opened) = Engine::open_trusting(config, storage, trust)?;
+    pub fn repair(
+        config: Config,
+        storage: &mut dyn Storage,
+        trust: Trust,
+        without: &[DeviceId],
+    ) -> Result<Opened, OpenError> {
+        let (mut engine, opened) = Engine::open_trusting(config, storage, trust, without)?;
         let mut hand = Hand::new();
         hand.settle(&mut engine, storage);
         engine.close(storage).map_err(|DeviceError| OpenError::Device { device: 0 })?;

@@ -4,11 +4,12 @@
 //! begun, and only then is a request served. So a device that was left out of a generation, or is a copy from before
 //! it, is told from one that a crash left a step behind.
 
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     command::{Buffers, DeviceId, IoId},
     config::{Config, Placement},
+    core::Purpose,
     engine::{Engine, Placed},
     error::{ConfigError, DeviceError, FormatError, OpenError},
     metadata::{
@@ -16,7 +17,6 @@ use crate::{
         block::{BLOCK, BLOCK_LEN},
         checkpoint,
         image::Entry,
-        journal::{self, Ring},
         layout::MetadataLayout,
         superblock::{Fixed, MOST_DEVICES, MOST_NOTES, State, Superblock, Unreadable},
     },
@@ -68,6 +68,8 @@ pub struct Opened {
     pub lost: u64,
     /// Metadata that was found damaged and was made good from its copy.
     pub repaired: u64,
+    /// Devices that the volume was opened without, a bit each.
+    pub gone: u32,
     /// The driver's text.
     pub notes: String,
 }
@@ -84,6 +86,14 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    pub(crate) fn set_gone(&mut self, device: DeviceId) {
+        self.gone |= 1 << device.index();
+    }
+
+    pub(crate) fn open_superblock(&self, device: DeviceId) -> Superblock {
+        self.superblock(device, State::Open)
+    }
+
     fn superblock(&self, device: DeviceId, state: State) -> Superblock {
         Superblock {
             volume: self.volume,
@@ -163,9 +173,7 @@ fn read_superblock(storage: &mut dyn Storage, device: DeviceId, used: Bytes) -> 
         match read.map_err(|_| Unreadable::Damaged).and_then(|()| Superblock::decode(&block)) {
             Ok(other) => {
                 copies += 1;
-                let newer = found
-                    .as_ref()
-                    .is_none_or(|found| (found.generation, found.state) < (other.generation, other.state));
+                let newer = found.as_ref().is_none_or(|found| found.age() < other.age());
                 let said = other.used();
                 if newer {
                     found = Some(other);
@@ -238,7 +246,7 @@ impl Engine {
             fixed: engine.fixed(),
             notes: new.notes,
         };
-        engine.write_map(storage, volume, &engine.map_image(), 0).map_err(failed)?;
+        engine.write_map(storage, volume, &engine.map_image(), 0, engine.pair()).map_err(failed)?;
         if let (Placed::Logging(logging), Placement::Logging(place)) = (&engine.placed, &engine.placement) {
             logging.format(storage, volume).map_err(|_| failed(place.log))?;
         }
@@ -254,7 +262,17 @@ impl Engine {
     /// Opens a volume as it was left, whether by [`Engine::close`] or by a crash, and begins a new generation. A crash
     /// meanwhile changes nothing: opening begins again.
     pub fn open(config: Config, storage: &mut dyn Storage) -> Result<(Engine, Opened), OpenError> {
-        Engine::open_trusting(config, storage, Trust::Nobody)
+        Engine::open_trusting(config, storage, Trust::Nobody, &[])
+    }
+
+    /// The same without some of the devices, which need not be there and are not looked at: what only they had is lost
+    /// ([`Engine::losses`]), and they are no longer part of the volume. See `docs/failures.md`.
+    pub fn open_without(
+        config: Config,
+        storage: &mut dyn Storage,
+        without: &[DeviceId],
+    ) -> Result<(Engine, Opened), OpenError> {
+        Engine::open_trusting(config, storage, Trust::Nobody, without)
     }
 
     /// The same, where somebody has written to a device and it is known which one is right.
@@ -262,12 +280,14 @@ impl Engine {
         config: Config,
         storage: &mut dyn Storage,
         trust: Trust,
+        without: &[DeviceId],
     ) -> Result<(Engine, Opened), OpenError> {
         let count = config.devices.len();
         let planned = Engine::sized(config.clone(), None)?;
         let mut blocks = Vec::new();
         let mut repaired = 0;
-        for device in devices(count) {
+        let left: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
+        for device in left.iter().copied() {
             match read_superblock(storage, device, planned.device_bytes()[device.index()])? {
                 Said::Superblock { block, copies } => {
                     repaired += u64::from(copies < 2);
@@ -276,10 +296,13 @@ impl Engine {
                 Said::Missing => return Err(OpenError::Missing { device: device.index() }),
             }
         }
-        let newest = Self::agree(&blocks, &planned)?;
+        if blocks.is_empty() {
+            return Err(OpenError::NothingLeft { device: 0 });
+        }
+        let newest = Self::agree(&left, &blocks, &planned)?;
         let clean = blocks.iter().all(|block| block.state == State::Clean && block.generation == newest.generation);
         let mut engine = Engine::sized(config, Some(newest.fixed.spare))?;
-        for device in devices(count) {
+        for device in left.iter().copied() {
             let (size, need) = (storage.size(device).unwrap_or_default(), engine.device_bytes()[device.index()]);
             if size < need {
                 return Err(OpenError::TooSmall { device: device.index(), size, need });
@@ -300,13 +323,25 @@ impl Engine {
         // What somebody else wrote may be anywhere.
         let touched = (clean && trust == Trust::Nobody).then_some(newest.touched);
         let mut opened = Opened { volume, generation, clean, notes: newest.notes.clone(), ..Opened::default() };
+        for device in devices(count).filter(|device| without.contains(device)) {
+            opened.gone |= 1 << device.index();
+            engine.core.dead |= 1 << device.index();
+            match &mut engine.placed {
+                Placed::Linear(linear) if linear.is_all_dead(&engine.core) => {
+                    return Err(OpenError::NothingLeft { device: device.index() });
+                }
+                Placed::Linear(_) => {}
+                Placed::Hybrid(hybrid) => hybrid.without(device),
+                Placed::Logging(logging) => logging.without(device),
+            }
+        }
         engine.recover(storage, volume, (touched, trust), &mut opened)?;
         opened.repaired += repaired;
         let identity = Identity {
             volume,
             generation,
             formatted_unix_s: newest.formatted_unix_s,
-            gone: newest.gone,
+            gone: opened.gone,
             fixed: newest.fixed,
             notes: newest.notes,
         };
@@ -314,7 +349,7 @@ impl Engine {
             if state == State::Opening && mutation::is(Mutation::SkipAnnouncement) {
                 continue;
             }
-            for device in devices(count) {
+            for device in left.iter().copied() {
                 let used = engine.device_bytes()[device.index()];
                 write_superblock(storage, &identity.superblock(device, state), used)
                     .map_err(|_| OpenError::Device { device: device.index() })?;
@@ -325,12 +360,13 @@ impl Engine {
     }
 
     /// Whether the devices are all there is of one volume, and all of the same age. Returns the newest superblock.
-    fn agree(blocks: &[Superblock], planned: &Engine) -> Result<Superblock, OpenError> {
+    fn agree(devices: &[DeviceId], blocks: &[Superblock], planned: &Engine) -> Result<Superblock, OpenError> {
+        let named = || devices.iter().map(|device| device.index()).zip(blocks);
         let newest = blocks
             .iter()
-            .max_by_key(|block| (block.generation, block.state))
+            .max_by_key(|block| block.age())
             .ok_or(OpenError::Config(ConfigError::Device { device: 0, devices: 0 }))?;
-        for (index, block) in blocks.iter().enumerate() {
+        for (index, block) in named() {
             if block.volume != newest.volume {
                 return Err(OpenError::Foreign { device: index, volume: block.volume, expected: newest.volume });
             }
@@ -344,11 +380,14 @@ impl Engine {
         if !differences.is_empty() {
             return Err(OpenError::Mismatch { differences: differences.join("; ") });
         }
-        for (index, block) in blocks.iter().enumerate() {
+        for (index, block) in named() {
+            if newest.gone >> index & 1 == 1 {
+                return Err(OpenError::LeftOut { device: index, generation: newest.generation });
+            }
             let behind = block.generation < newest.generation
                 && !(newest.state == State::Opening && block.generation + 1 == newest.generation);
             let behind = behind && !mutation::is(Mutation::AcceptStale);
-            if behind || newest.gone >> index & 1 == 1 {
+            if behind {
                 return Err(OpenError::Stale {
                     device: index,
                     generation: block.generation,
@@ -360,40 +399,6 @@ impl Engine {
             }
         }
         Ok(newest.clone())
-    }
-
-    /// Brings the map back and makes it durable in a new checkpoint.
-    fn recover(
-        &mut self,
-        storage: &mut dyn Storage,
-        volume: VolumeId,
-        (touched, trust): (Option<[u32; 2]>, Trust),
-        opened: &mut Opened,
-    ) -> Result<(), OpenError> {
-        let core = &mut self.core;
-        let hybrid = match &mut self.placed {
-            Placed::Linear(_) => return Ok(()),
-            Placed::Hybrid(hybrid) => hybrid,
-            Placed::Logging(logging) => return logging.recover(core, storage, volume, opened),
-        };
-        let pair = [hybrid.layout.fast, hybrid.layout.slow];
-        let found = read_map(storage, &pair, &hybrid.layout.metadata, volume, opened)?;
-        let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
-        let restored = hybrid.restore(core, Nanos::ZERO, &found.image, touched, trust).map_err(damaged)?;
-        (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
-        let image = hybrid.image();
-        // A torn commit may be left with the next number: that number is not used again.
-        let header = checkpoint::Header {
-            number: found.number + 1,
-            last_commit: found.last_commit,
-            first_commit: found.next_commit + u64::from(!mutation::is(Mutation::ReuseCommitNumber)),
-            journal_at: found.next,
-            entries: image.len() as u32,
-        };
-        checkpoint::store(storage, &pair, &hybrid.layout.metadata, &header, &image, volume)
-            .map_err(|device| OpenError::Device { device: device.index() })?;
-        hybrid.begin_generation(volume, image, &header);
-        Ok(())
     }
 
     /// Closes a volume on which nothing is in flight, so that opening it needs no recovery.
@@ -408,12 +413,12 @@ impl Engine {
     pub(crate) fn close_as(&mut self, state: State, storage: &mut dyn Storage) -> Result<(), DeviceError> {
         assert!(self.is_idle(), "a drive is closed only when nothing is in flight");
         let identity = self.identity.clone().expect("only a volume that was opened is closed");
-        let all = || devices(self.device_bytes.len());
-        for device in all() {
+        let left: Vec<DeviceId> = self.left().collect();
+        for device in left.iter().copied() {
             storage.flush(device)?;
         }
         if !mutation::is(Mutation::CloseWithoutMap) {
-            self.write_map(storage, identity.volume, &self.map_image(), 1).map_err(|_| DeviceError)?;
+            self.write_map(storage, identity.volume, &self.map_image(), 1, self.pair()).map_err(|_| DeviceError)?;
         }
         if let Placed::Logging(logging) = &mut self.placed {
             logging.close(storage, identity.volume)?;
@@ -422,7 +427,7 @@ impl Engine {
             Placed::Hybrid(hybrid) => hybrid.touched(),
             _ => [0, 0],
         };
-        for device in all() {
+        for device in left {
             let mut block = Superblock { touched, ..identity.superblock(device, state) };
             block.fingerprint = self.fingerprint(storage, device, identity.volume);
             write_superblock(storage, &block, self.device_bytes[device.index()])?;
@@ -435,10 +440,11 @@ impl Engine {
         if notes.len() > MOST_NOTES {
             return Err(FormatError::Notes { most: MOST_NOTES });
         }
+        let left: Vec<DeviceId> = self.left().collect();
         let identity = self.identity.as_mut().expect("only a volume that was opened keeps notes");
         identity.notes = notes.to_string();
-        for (device, used) in devices(self.device_bytes.len()).zip(&self.device_bytes) {
-            write_superblock(storage, &identity.superblock(device, State::Open), *used)
+        for device in left {
+            write_superblock(storage, &identity.superblock(device, State::Open), self.device_bytes[device.index()])
                 .map_err(|_| FormatError::Device { device: device.index() })?;
         }
         Ok(())
@@ -459,6 +465,9 @@ impl Engine {
 
     fn encode(&self, io: IoId, into: &mut [u8], buffers: Option<&dyn Buffers>) {
         let command = self.core.in_flight(io);
+        if command.purpose == Purpose::Burial {
+            return self.encode_burial(command, into);
+        }
         match &self.placed {
             Placed::Hybrid(hybrid) => hybrid.encode(command, into),
             Placed::Logging(logging) => logging.encode(&self.core, command, into, buffers),
@@ -488,79 +497,34 @@ impl Engine {
         volume: VolumeId,
         image: &[Entry],
         ahead: u64,
+        to: Vec<DeviceId>,
     ) -> Result<(), DeviceId> {
         let Placed::Hybrid(hybrid) = &self.placed else { return Ok(()) };
-        let next = hybrid.next_header();
+        let next = hybrid.next_header(&self.core);
         // A commit that failed may be left in the journal, and is older than this map: its number is not used again.
         let gap = if mutation::is(Mutation::CloseReusesNumber) { 0 } else { ahead };
         let header =
             checkpoint::Header { number: next.number - 1 + ahead, first_commit: next.first_commit + gap, ..next };
-        let pair = [hybrid.layout.fast, hybrid.layout.slow];
-        checkpoint::store(storage, &pair, &hybrid.layout.metadata, &header, image, volume)
+        checkpoint::store(storage, &to, &hybrid.layout.metadata, &header, image, volume)
+    }
+
+    /// The devices that are not gone.
+    fn left(&self) -> impl Iterator<Item = DeviceId> {
+        let dead = self.core.dead;
+        devices(self.device_bytes.len()).filter(move |device| dead >> device.index() & 1 == 0)
+    }
+
+    /// Those of them that have the map.
+    fn pair(&self) -> Vec<DeviceId> {
+        match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.alive(),
+            _ => Vec::new(),
+        }
     }
 
     fn fingerprint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> u64 {
         fingerprint(storage, device, (self.data_at(device), self.device_bytes[device.index()] - Bytes(BLOCK)), volume)
     }
-}
-
-/// The map as the devices have it.
-struct FoundMap {
-    image: Vec<Entry>,
-    number: u64,
-    last_commit: u64,
-    next_commit: u64,
-    next: u64,
-}
-
-fn read_map(
-    storage: &mut dyn Storage,
-    pair: &[DeviceId; 2],
-    layout: &MetadataLayout,
-    volume: VolumeId,
-    opened: &mut Opened,
-) -> Result<FoundMap, OpenError> {
-    let headers = pair.map(|device| checkpoint::headers(storage, device, layout, volume));
-    let rings = pair.map(|device| Ring::read(storage, device, layout, volume).ok());
-    let mut candidates: Vec<checkpoint::Header> = headers.iter().flatten().flatten().copied().collect();
-    candidates.sort_by_key(|header| std::cmp::Reverse(header.number));
-    candidates.dedup();
-    let newest = candidates.first().map_or(0, |header| header.number);
-    let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
-    let mut problem = "no checkpoint can be read";
-    for header in candidates {
-        let Some(image) = checkpoint::load(storage, pair, layout, &header, volume) else {
-            problem = "part of the map can be read from neither device";
-            continue;
-        };
-        let mut image = image;
-        let replayed = journal::replay(&rings, header.first_commit, header.journal_at);
-        if replayed.broken {
-            problem = "part of the journal can be read from neither device";
-            continue;
-        }
-        for (extent, entry) in &replayed.records {
-            *image.get_mut(*extent as usize).ok_or(damaged("the journal names an extent that is not there"))? = *entry;
-        }
-        opened.commits = replayed.next_commit - header.first_commit;
-        // Each device has all commits but the one that was in flight; without damage, one that has not is a copy from
-        // earlier.
-        // (One that was not mirrored is on the fast device only.)
-        let has = if opened.commits >= 2 { replayed.next_commit - 2 } else { header.last_commit };
-        let mirrored = rings.iter().flatten().any(|ring| ring.was_mirrored(has));
-        for (device, ring) in pair.iter().zip(&rings) {
-            if let Some(ring) = ring {
-                let must_have = mirrored || *device == pair[0];
-                if must_have && ring.damaged == 0 && ring.newest() < has {
-                    let generation = opened.generation - 1;
-                    return Err(OpenError::Stale { device: device.index(), generation, newest: generation });
-                }
-            }
-        }
-        let (next_commit, next) = (replayed.next_commit, replayed.next);
-        return Ok(FoundMap { image, number: newest, last_commit: has, next_commit, next });
-    }
-    Err(damaged(problem))
 }
 
 impl Engine {

@@ -404,7 +404,7 @@ fn who_is_right_after_somebody_else_wrote_is_for_the_user_to_say() {
     assert_eq!(opened_with(&config, &changed), Err(OpenError::Changed { device: 1 }));
     assert_eq!(inspected(&config, &mut changed).verdict, Verdict::Damaged);
 
-    Engine::repair(config.clone(), &mut changed, Trust::Slow).unwrap();
+    Engine::repair(config.clone(), &mut changed, Trust::Slow, &[]).unwrap();
     assert_eq!(inspected(&config, &mut changed).verdict, Verdict::Clean);
     model[..4096].fill(0x77);
     check(&mut Machine::open(&config, changed).unwrap(), &model);

@@ -56,13 +56,22 @@ impl Hybrid {
         };
         let extent = row.extent;
         match then {
+            // The copy was about to go because its home is the truth, but there is no home any more.
+            Drained::Invalidate | Drained::Drop(_) if self.gone.slow => {
+                let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
+                match then {
+                    Drained::Drop(result) => core.part_done(fragment.request, result, out),
+                    _ => self.wait_behind(index, fragment),
+                }
+                self.end(core, now, index, out);
+            }
             Drained::Unmap => {
                 let fragment = row.trigger.take().expect("a discard is answered when it is done");
                 let entry = &mut self.extents[extent as usize];
                 let place = entry.place().expect("only a mapped extent is unmapped");
                 entry.set_place(None);
                 entry.misses = 0;
-                entry.lost = false;
+                self.set_lost(extent, false);
                 match self.layout.fast_slot(place) {
                     Some(slot) => self.release_slot(slot, Release::Discarded),
                     None => self.release_place(place, Release::Discarded),
@@ -117,7 +126,7 @@ impl Hybrid {
         let fragment = row.trigger.take().expect("a superseding write is answered when it is done");
         if !failed {
             self.set_dirty(extent, false);
-            self.extents[extent as usize].lost = false;
+            self.set_lost(extent, false);
             self.drop_copy(core, now, extent, Release::Detached, false);
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
@@ -135,7 +144,7 @@ impl Hybrid {
         // its home and goes all the same.
         if !failed || !entry.dirty {
             self.set_dirty(extent, false);
-            self.extents[extent as usize].lost = false;
+            self.set_lost(extent, false);
             self.drop_clean(core, now, extent, Release::Discarded);
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };

@@ -2,7 +2,7 @@
 
 use peryton_units::{Bytes, Nanos, Op, prefetch};
 
-use super::{Fragment, Hybrid, Mode, Request, Route, Run};
+use super::{Fragment, Hybrid, Mode, Request, Route, Router, Run};
 use crate::{
     admission::Miss,
     command::{Buffer, Cause, Commands, DeviceId, IoId, RequestId},
@@ -165,20 +165,17 @@ impl Hybrid {
             if self.waits_for_move(core, now, index, fragment, out) {
                 return Route::Taken;
             }
-        } else if extent.lost && !self.may_access_lost(fragment) {
-            core.part_done(fragment.request, Err(RequestError::Lost), out);
-            return Route::Taken;
+        } else if extent.lost
+            && let Some(route) = self.route_lost(core, now, fragment, out)
+        {
+            return route;
         }
-        match self.mode {
-            Mode::Tiering => self.route_tiering(core, now, fragment, out),
-            Mode::Caching if self.controller.is_some() => self.route_partitioned(core, now, fragment, out),
-            Mode::Caching => self.route_caching(core, now, fragment, out),
+        match self.router {
+            Router::Tiering => self.route_tiering(core, now, fragment, out),
+            Router::Caching => self.route_caching(core, now, fragment, out),
+            Router::Partitioned => self.route_partitioned(core, now, fragment, out),
+            Router::Degraded => self.route_degraded(core, now, fragment, out),
         }
-    }
-
-    /// What was lost stays lost until all of it is written or discarded.
-    fn may_access_lost(&self, fragment: Fragment) -> bool {
-        self.covers_extent(fragment) && fragment.op != Op::Read
     }
 
     pub(super) fn covers_extent(&self, fragment: Fragment) -> bool {
@@ -290,8 +287,9 @@ impl Hybrid {
         };
         let (device, at) = self.layout.at(place);
         let covered = command.at <= at && command.at + command.len >= at + Bytes(self.layout.extent_bytes);
-        if command.op == Op::Write && command.device == device && covered {
-            self.extents[extent as usize].lost = false;
+        // What is discarded while it is lost is zeroed.
+        if matches!(command.op, Op::Write | Op::Discard) && command.device == device && covered {
+            self.set_lost(extent, false);
             self.note(core, now, extent, false);
         }
     }
@@ -329,7 +327,8 @@ impl Hybrid {
         let (mut within, mut done) = (u64::from(within), 0);
         for extent in first..first + count {
             let len = (self.layout.extent_bytes - within).min(command.len.0 - done);
-            if self.extents[extent as usize].dirty && !mutation::is(Mutation::ReadOldHome) {
+            let entry = &self.extents[extent as usize];
+            if (entry.dirty || entry.lost) && !mutation::is(Mutation::ReadOldHome) {
                 core.add_part(request);
                 core.part_done(request, Err(RequestError::Device), out);
                 self.access_ended(core, now, extent, out);

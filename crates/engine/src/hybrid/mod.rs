@@ -2,9 +2,11 @@
 //!
 //! `tiering.rs`, `caching.rs` and `partitioned.rs` say where an access goes; `moves.rs` is the state machine that carries
 //! extents from one device to the other, `drain.rs` the one that detaches them; `room.rs` chooses who leaves;
-//! `writeback.rs` and `through.rs` are caching's write policies; `restore.rs` makes all of it from the durable map.
+//! `writeback.rs` and `through.rs` are caching's write policies; `restore.rs` makes all of it from the durable map;
+//! `degraded.rs` goes on with one device when the other is dead.
 
 mod caching;
+mod degraded;
 mod drain;
 mod host;
 mod invariants;
@@ -35,6 +37,8 @@ use crate::{
     replacement::{Policy, Replaces, SlotIndex, View},
     slab::Slab,
 };
+pub(crate) use degraded::Gone;
+use degraded::Router;
 pub(crate) use layout::{Layout, spare_extents};
 use moves::Move;
 use through::ThroughWrite;
@@ -111,6 +115,8 @@ fn new_gate(layout: &Layout, tuning: &Tuning) -> Gate {
 #[derive(Debug)]
 pub(crate) struct Hybrid {
     pub(crate) mode: Mode,
+    router: Router,
+    pub(crate) gone: Gone,
     pub(crate) layout: Layout,
     extents: Vec<Extent>,
     /// For each slot of the fast device the extent in it plus one, zero for none.
@@ -136,6 +142,8 @@ pub(crate) struct Hybrid {
     resident: u32,
     /// Extents of the cache that are newer than their homes.
     pub(crate) dirty: u32,
+    /// Extents whose only copy is lost.
+    pub(crate) lost: u32,
     /// Between LT and HT: extents are being taken off the fast device.
     making_room: bool,
     /// A device failed: the next victim waits until then.
@@ -166,6 +174,8 @@ impl Hybrid {
         let places = layout.fast_slots as usize + layout.slow_slots as usize;
         Hybrid {
             mode,
+            router: if mode == Mode::Tiering { Router::Tiering } else { Router::Caching },
+            gone: Gone::default(),
             layout,
             extents: vec![Extent::default(); layout.extents as usize],
             slots: vec![0; layout.fast_slots as usize],
@@ -183,6 +193,7 @@ impl Hybrid {
             buffer_count: 0,
             resident: 0,
             dirty: 0,
+            lost: 0,
             making_room: false,
             room_pauses_until: Nanos::ZERO,
             discarding: 0,
@@ -191,7 +202,7 @@ impl Hybrid {
             writing_back: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
-            journal: Journal::new(layout.metadata, layout.fast, layout.slow, layout.extents),
+            journal: Journal::new(layout.metadata, [layout.fast, layout.slow], layout.extents),
             controller: None,
             candidates: VecDeque::new(),
             flushes: Vec::new(),
@@ -202,7 +213,7 @@ impl Hybrid {
     /// The same, with a controller that says where writes go.
     pub(crate) fn partitioned(mode: Mode, layout: Layout, tuning: &Tuning) -> Hybrid {
         let controller = Some(Controller::new(layout.fast, &tuning.partition));
-        Hybrid { controller, ..Hybrid::new(mode, layout, tuning) }
+        Hybrid { controller, router: Router::Partitioned, ..Hybrid::new(mode, layout, tuning) }
     }
 
     pub(crate) fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
@@ -281,7 +292,7 @@ impl Hybrid {
     /// Takes a slot of the fast device for `extent`. None if there is none: then a commit that frees some is under way
     /// where one can help.
     fn reserve_slot(&mut self, core: &mut Core, now: Nanos, extent: u32, out: &mut Commands) -> Option<SlotIndex> {
-        if self.resident >= self.layout.fast_usable {
+        if self.resident >= self.layout.fast_usable || self.gone.fast {
             return None;
         }
         let slot = self.fast_free.take_lowest();
@@ -363,7 +374,7 @@ impl Hybrid {
 
     fn committed(&mut self, core: &mut Core, now: Nanos, done: Committed, out: &mut Commands) -> Option<Committed> {
         for Freed { place, discarded } in &done.freed {
-            if *discarded {
+            if *discarded && !core.is_dead(self.layout.at(*place).0) {
                 // The device is told, and the place is not reused before it has answered: the order of a discard and a
                 // later write is not the device's to choose.
                 let len = Bytes(self.layout.extent_bytes);
@@ -387,9 +398,6 @@ impl Hybrid {
                 Waiter::Move(index) => self.move_committed(core, now, index, out),
             }
         }
-        if done.failed {
-            self.journal.postpone(core, now);
-        }
         self.journal.checkpoint_if_needed(core, out);
         if done.failed {
             return None;
@@ -397,7 +405,7 @@ impl Hybrid {
         if self.making_room {
             self.make_room(core, now, out);
         }
-        if self.journal.commit_again() { self.journal.commit(core, false, out) } else { None }
+        if self.journal.commit_again(core) { self.journal.commit(core, false, out) } else { None }
     }
 
     pub(crate) fn checkpoint_step(
@@ -408,10 +416,8 @@ impl Hybrid {
         failed: bool,
         out: &mut Commands,
     ) {
-        if self.journal.checkpoint_step(core, device, failed, out) == Some(false) {
-            self.journal.postpone(core, now);
-        }
-        if !self.journal.is_checkpointing() && self.journal.commit_again() {
+        self.journal.checkpoint_step(core, device, failed, out);
+        if !self.journal.is_checkpointing() && self.journal.commit_again(core) {
             self.commit(core, now, false, out);
         }
     }

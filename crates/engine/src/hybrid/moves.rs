@@ -127,6 +127,9 @@ impl Hybrid {
         let was_volatile = std::mem::take(&mut row.ram_dirty);
         self.moves.remove(index);
         self.extents[extent as usize].set_moving(None);
+        if self.gone.any() {
+            self.strand(core, extent);
+        }
         if buffer != NO_BUFFER {
             self.buffers.push(buffer);
         }
@@ -194,6 +197,15 @@ impl Hybrid {
         }
         let entry = &self.extents[extent as usize];
         let in_use = entry.in_flight > 0;
+        let fills = !in_use
+            && fragment.op == Op::Write
+            && self.covers_extent(fragment)
+            && (self.mode == Mode::Tiering || core.tuning.write == WritePolicy::Back);
+        // What is lost may have something older at home: only what replaces all of it comes in.
+        if entry.lost && !fills && !mutation::is(Mutation::PromoteLost) || self.gone.any() {
+            cancelled.device_error += 1;
+            return false;
+        }
         if in_use {
             cancelled.in_use += 1;
             // With many requests in flight the hottest extents are never idle: they would never be promoted.
@@ -211,10 +223,6 @@ impl Hybrid {
         };
         let to = Place(slot.0);
         self.extents[extent as usize].access(now);
-        let fills = !in_use
-            && fragment.op == Op::Write
-            && self.covers_extent(fragment)
-            && (self.mode == Mode::Tiering || core.tuning.write == WritePolicy::Back);
         if fills {
             self.start_fill(core, fragment, to, out);
         } else {
@@ -330,6 +338,7 @@ impl Hybrid {
         out: &mut Commands,
     ) -> bool {
         let covers = self.covers_extent(fragment);
+        let degraded = self.gone.any();
         let row = &mut self.moves[index];
         let waits = match (row.kind, row.phase) {
             (Kind::Promotion, Phase::Writing) if fragment.op == Op::Read => {
@@ -351,6 +360,8 @@ impl Hybrid {
                 (through && phase == Phase::Writing) || (fragment.op == Op::Discard && covers)
             }
         };
+        // Where it leaves from, or goes to, may be gone: where the extent is then is known at the end.
+        let waits = waits || degraded;
         if waits {
             self.moves[index].waiters.push(fragment);
             self.count_hit(core, now, fragment);
@@ -397,6 +408,7 @@ impl Hybrid {
             core.ledger.moves.cancelled.device_error += 1;
         }
         match (row.kind, row.phase, row.failed) {
+            (Kind::Promotion, Phase::Reading, false) if self.gone.fast => self.abort_promotion(core, now, index, out),
             (Kind::Promotion, Phase::Reading, false) => self.serve_from_ram(core, index, out),
             (Kind::Promotion, Phase::Reading, true) => self.abort_promotion(core, now, index, out),
             (Kind::Promotion, Phase::Writing, false) => self.promoted(core, now, index, out),
@@ -412,7 +424,7 @@ impl Hybrid {
                 if failed {
                     core.ledger.lost_extents += 1;
                     let extent = row.extent;
-                    self.extents[extent as usize].lost = true;
+                    self.set_lost(extent, true);
                     self.note(core, now, extent, false);
                 }
                 self.abort_promotion(core, now, index, out);
@@ -521,13 +533,13 @@ impl Hybrid {
                 None => self.release_place(to, Release::NeverUsed),
             }
             // Where there is another place, the write goes there.
-            if self.mode == Mode::Caching || self.extents[extent as usize].place().is_some() {
+            if self.mode == Mode::Caching || self.extents[extent as usize].place().is_some() || self.gone.any() {
                 self.moves[index].waiters.insert(0, fragment);
             } else {
                 core.part_done(fragment.request, Err(RequestError::Device), out);
             }
         } else {
-            self.extents[extent as usize].lost = false;
+            self.set_lost(extent, false);
             core.ledger.moves.promotions += u64::from(self.layout.fast_slot(to).is_some());
             self.settle(core, now, extent, to);
             if self.mode == Mode::Caching {
@@ -578,7 +590,9 @@ impl Hybrid {
         let row = &mut self.moves[index];
         let (extent, to) = (row.extent, row.to.expect("a place to zero"));
         if failed {
-            for fragment in std::mem::take(&mut row.waiters) {
+            // With a device gone there may be another place.
+            let waiters = if self.gone.any() { Vec::new() } else { std::mem::take(&mut row.waiters) };
+            for fragment in waiters {
                 core.part_done(fragment.request, Err(RequestError::Device), out);
             }
             match self.layout.fast_slot(to) {

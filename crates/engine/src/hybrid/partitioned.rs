@@ -113,7 +113,14 @@ impl Hybrid {
         self.direct(now, fragment, Place(slot.0))
     }
 
-    fn zero_copy(&mut self, core: &mut Core, now: Nanos, fragment: Fragment, place: Place, out: &mut Commands) {
+    pub(super) fn zero_copy(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        fragment: Fragment,
+        place: Place,
+        out: &mut Commands,
+    ) {
         let entry = &mut self.extents[fragment.extent as usize];
         entry.access(now);
         entry.in_flight += 1;
@@ -148,6 +155,11 @@ impl Hybrid {
         self.access_ended(core, now, extent, out);
         let entry = &self.extents[extent as usize];
         if entry.place().is_none() {
+            // The copy died meanwhile; the home has all of it now.
+            if entry.lost && !failed {
+                self.set_lost(extent, false);
+                self.note(core, now, extent, false);
+            }
             return;
         }
         let detaching = if failed {
@@ -169,13 +181,13 @@ impl Hybrid {
     /// The copy is older than the home.
     pub(super) fn drop_stale(&mut self, core: &mut Core, now: Nanos, extent: u32) {
         self.set_dirty(extent, false);
-        self.extents[extent as usize].lost = false;
+        self.set_lost(extent, false);
         self.drop_copy(core, now, extent, Release::Detached, false);
     }
 
     /// Tidies up while the host is idle: cold extents go home, often-read ones come in.
     pub(super) fn tick_partition(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
-        let Some(controller) = &self.controller else { return };
+        let Some(controller) = self.controller.as_ref().filter(|_| !self.gone.any()) else { return };
         if let Err(due) = controller.idle(now, &core.tuning.partition) {
             return core.due(due);
         }

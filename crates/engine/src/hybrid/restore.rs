@@ -4,8 +4,8 @@ use peryton_units::{Bytes, Nanos};
 
 use super::{Hybrid, Mode};
 use crate::{
-    commit::Durable,
-    config::WritePolicy,
+    commit::{Durable, Told},
+    config::{Tuning, WritePolicy},
     core::{Core, InFlight},
     engine::Whereabouts,
     extent_map::Place,
@@ -41,6 +41,7 @@ impl Hybrid {
         }
         let places = self.layout.fast_slots + if self.mode == Mode::Tiering { self.layout.slow_slots } else { 0 };
         for (index, entry) in (0..).zip(image) {
+            let entry = self.without_gone(*entry);
             let mut place = entry.place();
             let mut dirty = entry.is_dirty();
             if place.is_some_and(|place| place.0 >= places) {
@@ -49,7 +50,7 @@ impl Hybrid {
             if dirty && (place.is_none() || self.mode == Mode::Tiering) {
                 return Err("an extent is dirty that has no copy");
             }
-            if self.mode == Mode::Caching && touched.is_none() && place.is_some() {
+            if self.mode == Mode::Caching && touched.is_none() && place.is_some() && !self.gone.slow {
                 // Writes that no flush made durable may have reached the copy, the home, or both. One of them has to be
                 // the truth from now on: with write-back the copy, which newer writes go to; otherwise the home.
                 // In a partitioned drive it is the copy, whatever the policy says.
@@ -62,8 +63,8 @@ impl Hybrid {
             if self.mode == Mode::Caching && trust == Trust::Slow {
                 (place, dirty) = (None, false);
             }
+            self.set_lost(index, entry.is_lost());
             let extent = &mut self.extents[index as usize];
-            extent.lost = entry.is_lost();
             extent.dirty = dirty;
             self.dirty += u32::from(dirty);
             restored.lost += u64::from(extent.lost);
@@ -143,8 +144,19 @@ impl Hybrid {
     }
 
     /// The header of a checkpoint that is written now.
-    pub(crate) fn next_header(&self) -> checkpoint::Header {
-        self.journal.next_header()
+    pub(crate) fn next_header(&self, core: &Core) -> checkpoint::Header {
+        self.journal.next_header(core.tuning.mirror_journal)
+    }
+
+    /// What a slow device that is alone from now on may conclude of the fast one.
+    pub(crate) fn tells(&self, tuning: &Tuning) -> Told {
+        let home = self.mode == Mode::Caching && self.controller.is_none() && self.dirty == 0;
+        Told { alone: !tuning.mirror_journal && !self.gone.any(), home }
+    }
+
+    pub(crate) fn begins_telling(&mut self, tuning: &Tuning) {
+        let told = self.tells(tuning);
+        self.journal.tells(told);
     }
 
     /// Encodes what a command in flight writes.

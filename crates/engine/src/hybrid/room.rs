@@ -24,6 +24,9 @@ impl Hybrid {
         extent: u32,
         out: &mut Commands,
     ) -> Option<SlotIndex> {
+        if self.gone.any() {
+            return None;
+        }
         self.policy.admitting(extent);
         if self.resident >= self.layout.fast_usable {
             // HT 0: a clean victim leaves at once, which costs nothing; all others in the background.
@@ -67,7 +70,7 @@ impl Hybrid {
     pub(super) fn make_room(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
         let (low, high) = (core.tuning.demotion_low, core.tuning.demotion_high);
         self.making_room |= high > 0 && self.free_soon() <= low;
-        if !self.making_room {
+        if !self.making_room || self.gone.any() {
             return;
         }
         if now < self.room_pauses_until {

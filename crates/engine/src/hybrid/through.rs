@@ -103,8 +103,14 @@ impl Hybrid {
     ) {
         let result = if slow_failed { Err(RequestError::Device) } else { Ok(()) };
         let entry = &self.extents[fragment.extent as usize];
-        if !fast_failed && !slow_failed {
-            core.part_done(fragment.request, Ok(()), out);
+        if !fast_failed && !slow_failed || entry.place().is_none() {
+            // Where the copy is gone with its device, the home is all there is.
+            core.part_done(fragment.request, result, out);
+        } else if self.gone.slow {
+            // There is no home that the copy could differ from.
+            self.became_dirty(core, now, fragment.extent);
+            let result = if fast_failed { Err(RequestError::Device) } else { Ok(()) };
+            core.part_done(fragment.request, result, out);
         } else if entry.dirty {
             // The copy is the only full one: it stays, and the write has failed.
             core.part_done(fragment.request, Err(RequestError::Device), out);

@@ -65,6 +65,7 @@ impl Hybrid {
     fn allocate(&mut self, core: &mut Core, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
         let place = match self.reserve_slot(core, now, fragment.extent, out) {
             Some(slot) => Some(Place(slot.0)),
+            None if self.gone.slow => None,
             None => self.slow_free.take_lowest().map(|slot| self.layout.slow_place(slot)),
         };
         let Some(place) = place else {

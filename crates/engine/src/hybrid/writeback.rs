@@ -24,7 +24,7 @@ impl Hybrid {
             }
         }
         // A partitioned drive leaves what is on the fast device there until it is cold.
-        if !self.extents[extent as usize].queued && self.controller.is_none() {
+        if !self.extents[extent as usize].queued && self.controller.is_none() && !self.gone.any() {
             let delay = core.tuning.writeback_delay;
             self.enqueue(core, extent, now.saturating_add(delay));
         }
@@ -69,7 +69,7 @@ impl Hybrid {
     pub(super) fn queue_writeback(&mut self, core: &mut Core, now: Nanos, extent: u32, failed: bool) {
         let delay = if failed { RETRY_FAILED } else { core.tuning.writeback_delay.max(RETRY_IN_USE) };
         let entry = &self.extents[extent as usize];
-        if entry.dirty && !entry.queued {
+        if entry.dirty && !entry.queued && !self.gone.any() {
             self.enqueue(core, extent, now.saturating_add(delay));
         }
     }
@@ -85,6 +85,10 @@ impl Hybrid {
 
     /// Starts the write-backs that are due. They take at most half of MCML, so that promotions are not starved.
     pub(super) fn pump_writebacks(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if self.gone.any() {
+            // Nothing is dirty any more, or there is no home.
+            return;
+        }
         let most = (core.tuning.max_moves / 2).max(1);
         // Each entry is looked at once: those in use go to the back with a later time.
         for _ in 0..self.writebacks.len() {

@@ -101,6 +101,18 @@ impl BlockMap {
         }
     }
 
+    /// The same for the whole map of `size` bytes; quick where nothing was ever logged.
+    pub(super) fn walk_all(&self, size: u64, mut piece: impl FnMut(u64, u64, Option<u64>)) {
+        let bytes = (CHUNK as u64) << self.shift;
+        for (chunk, from) in self.chunks.iter().zip((0..).step_by(bytes as usize)) {
+            let to = size.min(from + bytes);
+            match chunk {
+                None => piece(from, to, None),
+                Some(_) => self.walk(from, to, &mut piece),
+            }
+        }
+    }
+
     /// The parts of the range that are still where a record put them: `from` at `at`, and so on.
     pub(super) fn live(&self, from: u64, to: u64, at: u64, mut part: impl FnMut(u64, u64, u64)) {
         self.walk(from, to, |low, high, place| {

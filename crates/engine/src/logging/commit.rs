@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A failed commit is tried again after this time.
-const RETRY: Nanos = Nanos::from_s(1);
+const RETRY: Nanos = Nanos::from_ms(250);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -108,6 +108,10 @@ pub(super) struct Commit {
     before_migration: u64,
     /// Appends before this one, which is at this place, are completed: what the flush under way covers.
     covers: (u64, u64),
+    /// Something failed: nothing is tried before this time.
+    retry_at: Nanos,
+    /// Which devices there are to flush, the primary and the log.
+    pub(super) alive: [bool; 2],
 }
 
 impl Commit {
@@ -132,6 +136,8 @@ impl Commit {
             forgotten: 0,
             before_migration: 0,
             covers: (0, NOWHERE),
+            retry_at: Nanos::ZERO,
+            alive: [true; 2],
         }
     }
 
@@ -152,6 +158,10 @@ impl Commit {
 
     /// To be durable after the commit interval, or with the next flush.
     pub(super) fn record(&mut self, core: &mut Core, now: Nanos, record: Record) {
+        if !self.alive[1] {
+            // The ring is gone with the log.
+            return;
+        }
         let batch = &mut self.gathering;
         let joined = match (batch.records.last_mut().filter(|_| self.joins), record) {
             (Some(Record::Void { offset, len, before }), Record::Void { offset: next, len: more, before: same })
@@ -295,26 +305,47 @@ impl Commit {
         self.head = Head { number: number + 1, previous: number, attempt: 0, ..self.head };
     }
 
-    /// The commit under way has failed: what it was to record goes into the next, before what has come since. Returns
-    /// the host flushes, which are told.
-    fn take_back(&mut self, core: &mut Core, now: Nanos, mut batch: Batch) -> Vec<RequestIndex> {
+    /// The commit under way has failed: what it was to record goes into the next, before what has come since. Host
+    /// flushes wait for that.
+    #[cold]
+    fn take_back(&mut self, core: &mut Core, now: Nanos, mut batch: Batch) {
         let gathering = &mut self.gathering;
         batch.records.append(&mut gathering.records);
         batch.freed.append(&mut gathering.freed);
-        let flushes = std::mem::replace(&mut batch.flushes, std::mem::take(&mut gathering.flushes));
+        batch.flushes.append(&mut gathering.flushes);
         batch.obsolete = batch.obsolete.max(gathering.obsolete);
         batch.settles |= gathering.settles;
         batch.index = gathering.index;
-        if batch.since.is_some() || gathering.since.is_some() || !batch.records_nothing() {
-            // Counted so that it is due after the pause, whatever the interval.
-            let interval = core.tuning.commit_interval;
-            batch.since = Some(now.saturating_add(RETRY).saturating_sub(interval));
-            core.due(now.saturating_add(RETRY));
-        }
+        batch.since = batch.since.or(gathering.since);
         self.gathering = batch;
         self.joins = false;
         self.head.attempt += 1;
-        flushes
+        self.retry_at = now.saturating_add(RETRY);
+        core.due(self.retry_at);
+    }
+
+    /// A device is dead. Without the log there is nothing to record.
+    pub(super) fn device_died(&mut self, log: bool) {
+        self.alive[usize::from(log)] = false;
+        self.failed = true;
+        self.retry_at = Nanos::ZERO;
+        if log {
+            for batch in [&mut self.gathering, &mut self.committing] {
+                batch.records.clear();
+                batch.freed.clear();
+                (batch.obsolete, batch.settles, batch.index, batch.since) = (0, false, false, None);
+            }
+            self.needed.clear();
+            self.written.clear();
+        }
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    pub(super) fn take_flushes(&mut self) -> Vec<RequestIndex> {
+        std::mem::take(&mut self.gathering.flushes)
     }
 }
 
@@ -326,6 +357,12 @@ impl Logging {
         if commit.phase != Phase::Idle || !commit.wanted && !flushes && !commit.gathering.index {
             return;
         }
+        if core.burying || now < commit.retry_at {
+            return;
+        }
+        if commit.alive == [false; 2] {
+            return self.give_up(core, out);
+        }
         let wanted = std::mem::take(&mut commit.wanted);
         commit.failed = false;
         commit.committing = std::mem::take(&mut commit.gathering);
@@ -336,10 +373,10 @@ impl Logging {
         }
         let (primary, settles) = (records || wanted || flushes, commit.committing.settles);
         let mut left = 0;
-        if primary {
+        if primary && commit.alive[0] {
             left += u32::from(core.flush_if_needed(self.primary, purpose, out));
         }
-        if !records || settles {
+        if (!records || settles) && self.commit.alive[1] {
             left += u32::from(self.flush_log(core, out));
         } else {
             self.commit.covers = (0, NOWHERE);
@@ -495,11 +532,11 @@ impl Logging {
         let phase = std::mem::replace(&mut commit.phase, Phase::Idle);
         let mut batch = std::mem::take(&mut commit.committing);
         let mut flushes = std::mem::take(&mut batch.flushes);
-        let result = if commit.failed {
-            batch.flushes = flushes;
-            flushes = commit.take_back(core, now, batch);
-            Err(RequestError::Device)
+        if commit.failed {
+            batch.flushes = std::mem::take(&mut flushes);
+            commit.take_back(core, now, batch);
         } else {
+            core.is_durable();
             if !matches!(phase, Phase::FlushingOnly { .. }) {
                 self.commit.done(&batch);
                 self.log_flushed();
@@ -512,16 +549,33 @@ impl Logging {
             if batch.index {
                 self.write_index(core, out);
             }
-            Ok(())
-        };
+        }
         for flush in flushes {
-            core.part_done(flush, result, out);
+            core.part_done(flush, Ok(()), out);
         }
         self.retry_parked(core, now, out);
         self.pump_commit(core, now, out);
     }
 
+    /// Both devices are dead.
+    #[cold]
+    fn give_up(&mut self, core: &mut Core, out: &mut Commands) {
+        let batch = std::mem::take(&mut self.commit.gathering);
+        self.commit.wanted = false;
+        for flush in batch.flushes {
+            core.part_done(flush, Err(RequestError::Device), out);
+        }
+    }
+
     pub(super) fn tick_commit(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if self.commit.retry_at > Nanos::ZERO {
+            if now < self.commit.retry_at {
+                return core.due(self.commit.retry_at);
+            }
+            self.commit.retry_at = Nanos::ZERO;
+            self.commit.wanted |= !self.commit.gathering.records_nothing();
+            self.pump_commit(core, now, out);
+        }
         if let Some(since) = self.commit.gathering.since {
             let due = since.saturating_add(core.tuning.commit_interval);
             if due <= now {

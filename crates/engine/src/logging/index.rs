@@ -83,6 +83,12 @@ impl Indexes {
         self.pending.is_empty()
     }
 
+    /// There is no log to list anything of.
+    pub(super) fn clear(&mut self) {
+        self.pending.clear();
+        (self.bytes, self.due, self.more) = (0, Nanos::MAX, false);
+    }
+
     #[inline]
     pub(super) fn add(&mut self, pending: Pending) {
         self.bytes += u64::from(pending.len);
@@ -187,7 +193,10 @@ impl Logging {
     ) {
         self.index.in_flight = false;
         if failed {
-            return self.put_back(entries);
+            if !self.gone.log {
+                self.put_back(entries);
+            }
+            return;
         }
         core.ledger.logging_mut().checkpoints += 1;
         core.ledger.checkpoints += 1;

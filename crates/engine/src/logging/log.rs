@@ -69,6 +69,8 @@ pub(super) struct Log {
     pub(super) live: u64,
     /// The sequence of the next append.
     next_sequence: u64,
+    /// Its device is dead: it takes nothing in.
+    pub(super) gone: bool,
 }
 
 /// Space for an append.
@@ -116,6 +118,7 @@ impl Log {
             head: 0,
             live: 0,
             next_sequence: FIRST_SEQUENCE,
+            gone: false,
         }
     }
 
@@ -160,6 +163,9 @@ impl Log {
     /// Space for an append of `len` bytes; `None` if the log is full.
     #[inline]
     pub(super) fn allocate(&mut self, len: u64) -> Option<Space> {
+        if self.gone {
+            return None;
+        }
         assert!(len.is_multiple_of(HEADER) && len <= self.segment_bytes(), "an append of {len} bytes fits no segment");
         let segment = match self.open() {
             Some(open) if self.head + len <= self.segment_bytes() => open,
@@ -237,7 +243,7 @@ impl Log {
         }
     }
 
-    fn free_if_unread(&mut self, segment: u32) {
+    pub(super) fn free_if_unread(&mut self, segment: u32) {
         let row = &mut self.segments[segment as usize];
         if row.state == (State::Draining { committed: true }) && row.readers == 0 {
             row.state = State::Free;
@@ -250,7 +256,7 @@ impl Log {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.free.is_empty() && self.open().is_none_or(|_| self.head + 2 * HEADER > self.segment_bytes())
+        self.gone || self.free.is_empty() && self.open().is_none_or(|_| self.head + 2 * HEADER > self.segment_bytes())
     }
 
     /// How much of the log cannot be written now, and how large the log is.

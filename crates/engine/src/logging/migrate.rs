@@ -81,6 +81,7 @@ pub(super) struct Migration {
     range: (u64, u64),
     hints: VecDeque<(u64, u64)>,
     whole: bool,
+    began: Nanos,
     chunks: Vec<Chunk>,
     parts: Vec<Part>,
     next_chunk: usize,
@@ -112,6 +113,7 @@ impl Migration {
             range: (0, 0),
             hints: VecDeque::new(),
             whole: false,
+            began: Nanos::ZERO,
             chunks: Vec::new(),
             parts: Vec::new(),
             next_chunk: 0,
@@ -140,6 +142,16 @@ impl Migration {
         if from < to && self.hints.len() < MOST_HINTS {
             self.hints.push_back((from, to));
         }
+    }
+
+    /// A device is dead: what is not under way is left.
+    pub(super) fn stop(&mut self) {
+        self.segments.clear();
+        self.passed.clear();
+        self.hints.clear();
+        self.held_back.clear();
+        (self.record, self.range, self.next_chunk) = (0, (0, 0), self.chunks.len());
+        self.parts.truncate(self.next_part);
     }
 
     /// Whether the range is on its way to the primary.
@@ -184,6 +196,7 @@ impl Logging {
 
     fn begin(&mut self, core: &mut Core, now: Nanos, trigger: Trigger) {
         self.migration.phase = Phase::Planning;
+        self.migration.began = now;
         (self.migration.left_over, self.migration.stuck) = (false, false);
         let by = &mut core.ledger.logging_mut().migrations;
         *match trigger {
@@ -254,6 +267,9 @@ impl Logging {
             if migration.left_over {
                 self.since.not_before = now.saturating_add(RETRY);
                 core.due(self.since.not_before);
+            }
+            if migration.whole && !migration.left_over {
+                self.since.first_logged = self.since.first_logged.max(migration.began);
             }
             if migration.whole && !migration.stuck {
                 self.commit.migration_ended();

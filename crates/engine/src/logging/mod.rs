@@ -5,6 +5,8 @@
 //! `migrate.rs` empties the log when `triggers.rs` says so, `direct.rs` writes to the primary what cannot or should not
 //! be logged, and `commit.rs` makes durable what the log's own records do not say.
 //!
+//! `degraded.rs` goes on with one of the two devices.
+//!
 //! `header.rs` and `ring.rs` are the format on disk, `index.rs` lists for a restart what was appended, `scan.rs` finds
 //! it again, and `restore.rs` makes a running drive of it.
 //!
@@ -22,6 +24,7 @@ mod append;
 mod block_map;
 mod commit;
 mod config;
+mod degraded;
 mod direct;
 mod header;
 mod index;
@@ -50,6 +53,7 @@ use crate::{
 use append::Appends;
 use block_map::{BlockMap, SECTOR};
 use commit::Commit;
+use degraded::Gone;
 use direct::{Directs, Parked, Piece, Way};
 use index::Indexes;
 use log::{HEADER, Log};
@@ -102,6 +106,7 @@ pub(crate) struct Logging {
     since: Since,
     commit: Commit,
     overwrites: Overwrites,
+    gone: Gone,
 }
 
 impl Logging {
@@ -144,6 +149,7 @@ impl Logging {
             since: Since::default(),
             commit: Commit::new(Bytes(SUPERBLOCK), ring, count as usize),
             overwrites: Overwrites::new(),
+            gone: Gone::default(),
         })
     }
 
@@ -199,6 +205,7 @@ impl Logging {
     fn read(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
         let (from, to) = (asked.offset.0, asked.offset.0 + asked.len.0);
         let (log_device, log_at, (primary, data_at)) = (self.log_device, self.log_at, self.primary_place(0));
+        let gone = self.gone;
         let Logging { map, log, .. } = self;
         let border = log.segment_bytes() - 1;
         let mut from_log = 0;
@@ -207,6 +214,7 @@ impl Logging {
             let buffer = Buffer::Request { id: core.id_of(request), offset: Bytes(from) - asked.offset };
             let len = Bytes(to - from);
             match place {
+                _ if gone.has(place) => core.part_done(request, Err(RequestError::Lost), out),
                 None => {
                     let purpose = Purpose::Host { request, first: 0, count: 0 };
                     core.read((primary, data_at + Bytes(from)), len, buffer, purpose, Cause::Host, out);
@@ -257,6 +265,8 @@ impl Logging {
         let threshold = match core.tuning.logging.caching {
             // A threshold of zero is full caching (Griffin, section 5.1).
             LogCaching::Full | LogCaching::Selective { overwrite_ratio_ppm: 0 } => None,
+            // The log is all there is.
+            _ if self.gone.primary => None,
             LogCaching::Selective { overwrite_ratio_ppm } => Some(overwrite_ratio_ppm),
         };
         let mut next = start;

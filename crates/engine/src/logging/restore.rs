@@ -133,8 +133,12 @@ impl Logging {
         volume: VolumeId,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
+        if self.gone.log {
+            // The primary has an image of its own, as old as the last migration.
+            return Ok(());
+        }
         // What can be read may be in a cache only; what follows takes it for granted.
-        for device in [self.primary, self.log_device] {
+        for device in [self.primary, self.log_device].into_iter().filter(|device| !self.is_gone(*device)) {
             storage.flush(device).map_err(|_| OpenError::Device { device: device.index() })?;
         }
         let recorded = self.read_ring(storage, volume)?;
@@ -450,6 +454,9 @@ impl Logging {
 
     /// Writes what makes opening quick; the devices are flushed, and nothing is in flight.
     pub(crate) fn close(&mut self, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+        if self.gone.log {
+            return Ok(());
+        }
         loop {
             (self.index.flushed, self.index.flushed_at) = self.unretired();
             let Some((covered, entries)) = self.next_index(self.index_room()) else { break };

@@ -26,12 +26,14 @@ pub(super) struct Since {
     pub(super) reads_from_log: u64,
     /// Not before this time, for the last one failed.
     pub(super) not_before: Nanos,
+    /// Nothing in the log is older.
+    pub(super) first_logged: Nanos,
 }
 
 impl Logging {
     #[inline]
     fn fired(&mut self, core: &Core, now: Nanos) -> Option<Trigger> {
-        if !self.migration.is_idle() || self.log.is_empty() || now < self.since.not_before {
+        if !self.migration.is_idle() || self.log.is_empty() || now < self.since.not_before || self.gone.any() {
             return None;
         }
         let triggers = &core.tuning.logging.triggers;
@@ -83,6 +85,7 @@ impl Logging {
     /// longer ago than the timeout.
     #[inline]
     pub(super) fn first_logged(&mut self, core: &mut Core, now: Nanos) {
+        self.since.first_logged = now;
         if let Some(timeout) = core.tuning.logging.triggers.timeout {
             if self.since.started.saturating_add(timeout) <= now {
                 self.since.started = now;

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     command::DeviceId,
+    commit::Told,
     mutation::{self, Mutation},
     storage::Storage,
 };
@@ -32,6 +33,8 @@ pub(crate) struct Header {
     pub(crate) journal_at: u64,
     /// How many entries the map has.
     pub(crate) entries: u32,
+    /// What becomes of commits from here on.
+    pub(crate) told: Told,
 }
 
 impl Header {
@@ -46,6 +49,7 @@ impl Header {
         put_u64(block, 24, self.journal_at);
         put_u64(block, 32, self.last_commit);
         put_u32(block, 40, self.entries);
+        put_u32(block, 44, u32::from(self.told.alone) | u32::from(self.told.home) << 1);
         seal(block, Kind::CheckpointHeader, volume);
     }
 
@@ -56,6 +60,7 @@ impl Header {
             journal_at: get_u64(block, 24),
             last_commit: get_u64(block, 32),
             entries: get_u32(block, 40),
+            told: Told { alone: get_u32(block, 44) & 1 != 0, home: get_u32(block, 44) & 2 != 0 },
         })
     }
 }

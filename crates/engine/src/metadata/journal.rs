@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     command::DeviceId,
+    commit::Told,
     error::DeviceError,
     mutation::{self, Mutation},
     storage::Storage,
@@ -22,6 +23,10 @@ const RECORD: usize = 8;
 pub(crate) const UPDATES_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / RECORD) as u64;
 /// Set in the count of a commit that goes to both devices.
 const MIRRORED: u32 = 1 << 31;
+/// What a commit tells a device that may not see those after it ([`Told`]).
+const ALONE: u32 = 1 << 30;
+const HOME: u32 = 1 << 29;
+const FLAGS: u32 = MIRRORED | ALONE | HOME;
 /// The ring is read in pieces of this size.
 const PIECE: u64 = 1 << 20;
 
@@ -36,7 +41,7 @@ pub(crate) fn commit_bytes(records: u64) -> u64 {
 /// Encodes a whole commit; `into` is [`commit_bytes`] long.
 pub(crate) fn encode(
     records: impl ExactSizeIterator<Item = Record>,
-    (number, attempt, mirrored): (u64, u32, bool),
+    (number, attempt, mirrored, told): (u64, u32, bool, Told),
     volume: VolumeId,
     into: &mut [u8],
 ) {
@@ -50,7 +55,9 @@ pub(crate) fn encode(
         put_u64(block, 8, number);
         put_u32(block, 16, index as u32);
         put_u32(block, 20, blocks as u32);
-        put_u32(block, 24, here as u32 | if mirrored { MIRRORED } else { 0 });
+        let flags = [(mirrored, MIRRORED), (told.alone, ALONE), (told.home, HOME)];
+        let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
+        put_u32(block, 24, here as u32 | flags);
         put_u32(block, 28, attempt);
         for (slot, (extent, entry)) in records.by_ref().take(here as usize).enumerate() {
             let at = HEADER + slot * RECORD;
@@ -71,6 +78,7 @@ struct Header {
     attempt: u32,
     /// It was written to both devices.
     mirrored: bool,
+    told: Told,
 }
 
 fn header(block: &[u8], volume: VolumeId) -> Option<Header> {
@@ -81,9 +89,10 @@ fn header(block: &[u8], volume: VolumeId) -> Option<Header> {
         number: get_u64(block, 8),
         index: get_u32(block, 16),
         blocks: get_u32(block, 20),
-        count: get_u32(block, 24) & !MIRRORED,
+        count: get_u32(block, 24) & !FLAGS,
         attempt: get_u32(block, 28),
         mirrored: get_u32(block, 24) & MIRRORED != 0,
+        told: Told { alone: get_u32(block, 24) & ALONE != 0, home: get_u32(block, 24) & HOME != 0 },
     };
     (u64::from(header.count) <= UPDATES_PER_BLOCK && header.index < header.blocks).then_some(header)
 }
@@ -176,6 +185,12 @@ impl Ring {
     /// Whether the commit was written to both devices, if it is here at all.
     pub(crate) fn was_mirrored(&self, number: u64) -> bool {
         self.headers.iter().flatten().any(|header| header.number == number && header.mirrored)
+    }
+
+    /// What the newest commit from `first` on that is in here says of those that follow it.
+    pub(crate) fn told_since(&self, first: u64) -> Option<Told> {
+        let since = self.headers.iter().flatten().filter(|header| header.number >= first);
+        since.max_by_key(|header| (header.number, header.attempt)).map(|header| header.told)
     }
 
     /// The highest number of any block that is whole.

@@ -120,6 +120,11 @@ fn get_placement(block: &[u8]) -> Option<Placement> {
 }
 
 impl Superblock {
+    /// Which of two says more of the volume: within a generation, the one that knows of more devices that are gone.
+    pub(crate) fn age(&self) -> (u64, u32, State) {
+        (self.generation, self.gone.count_ones(), self.state)
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut block = vec![0; BLOCK_LEN];
         block[8..16].copy_from_slice(MAGIC);

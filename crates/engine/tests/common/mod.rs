@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use peryton_engine::{Buffer, Command, Commands, Config, DeviceError, Engine, IoId, Request, RequestId, Tuning};
+use peryton_engine::{
+    Buffer, Command, Commands, Config, DeviceError, DeviceId, Engine, IoId, Request, RequestId, Tuning,
+};
 use peryton_engine::{LogCaching, LoggingTuning, Partition, Predict, Regulation, Triggers};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{Rng, RngExt, SeedableRng};
@@ -34,6 +36,10 @@ pub struct World {
     pub rng: Pcg64Mcg,
     /// One in so many commands fails; zero for none.
     pub fail_one_in: u32,
+    /// Every command of this device fails, without any effect.
+    pub dead: Option<DeviceId>,
+    /// Failed reads and writes that have not been looked at: those of a device that is dead.
+    pub failed: Vec<Request>,
     devices: Vec<Vec<u64>>,
     move_buffers: HashMap<u32, Vec<u64>>,
     extent_cells: usize,
@@ -59,6 +65,8 @@ impl World {
             now: Nanos::ZERO,
             rng: Pcg64Mcg::seed_from_u64(seed),
             fail_one_in: 0,
+            dead: None,
+            failed: Vec::new(),
             devices,
             move_buffers: HashMap::new(),
             extent_cells: (extent.0 / CELL) as usize,
@@ -194,6 +202,9 @@ impl World {
         self.replies += 1;
         self.failures += u64::from(!ok);
         let Asked { request, data, allowed, contended } = asked;
+        if !ok && self.dead.is_some() {
+            self.failed.push(request);
+        }
         let end = request.offset.0.checked_add(request.len.0);
         if request.op != Op::Flush && end.is_none_or(|end| end > self.engine.volume_size().0) {
             assert!(!ok, "a request past the end was accepted");
@@ -262,7 +273,8 @@ impl World {
     /// Completes one command.
     pub fn complete_at(&mut self, index: usize) {
         let Pending { command, snapshot } = self.pending.remove(index);
-        let failed = self.fail_one_in > 0 && self.rng.random_range(0..self.fail_one_in) == 0;
+        let dead = self.dead.is_some_and(|dead| touches(&command, dead));
+        let failed = dead || self.fail_one_in > 0 && self.rng.random_range(0..self.fail_one_in) == 0;
         let span = |at: Bytes, len: Bytes| (at.0 / CELL) as usize..((at.0 + len.0) / CELL) as usize;
         let io = match command {
             Command::Read { io, device, at, len, buffer, .. } => {
@@ -277,7 +289,7 @@ impl World {
             Command::Write { io, device, at, len, buffer, .. } => {
                 assert_eq!(self.buffer(buffer, len), snapshot, "a buffer changed while it was written: {command:?}");
                 for (cell, value) in span(at, len).zip(&snapshot) {
-                    if !failed || self.rng.random_bool(0.5) {
+                    if !failed || !dead && self.rng.random_bool(0.5) {
                         self.devices[device.index()][cell] = *value;
                     }
                 }
@@ -285,7 +297,7 @@ impl World {
             }
             Command::Zero { io, device, at, len } => {
                 for cell in span(at, len) {
-                    if !failed || self.rng.random_bool(0.5) {
+                    if !failed || !dead && self.rng.random_bool(0.5) {
                         self.devices[device.index()][cell] = 0;
                     }
                 }
@@ -311,6 +323,13 @@ impl World {
     fn complete(&mut self, io: IoId, failed: bool) {
         let mut out = std::mem::take(&mut self.out);
         self.engine.complete(self.now, io, if failed { Err(DeviceError) } else { Ok(()) }, &mut out);
+        self.obey(out);
+    }
+
+    /// The driver says that the device is dead.
+    pub fn device_failed(&mut self, device: DeviceId) {
+        let mut out = std::mem::take(&mut self.out);
+        self.engine.device_failed(self.now, device, &mut out);
         self.obey(out);
     }
 
@@ -466,5 +485,16 @@ fn random_logging(rng: &mut Pcg64Mcg) -> LoggingTuning {
         gather_delay: if rng.random_bool(0.5) { Nanos::ZERO } else { Nanos::from_ms(rng.random_range(0..30)) },
         checkpoint_interval: Nanos::from_ms(rng.random_range(1..2_000)),
         migration_memory: Bytes::kib(256 * rng.random_range(0..6)),
+    }
+}
+
+fn touches(command: &Command, dead: DeviceId) -> bool {
+    match command {
+        Command::Read { device, .. }
+        | Command::Write { device, .. }
+        | Command::Flush { device, .. }
+        | Command::Discard { device, .. }
+        | Command::Zero { device, .. } => *device == dead,
+        _ => false,
     }
 }

@@ -1,0 +1,104 @@
+//! With one device left.
+//!
+//! * Without the log: what only the log had is lost until it is written or discarded; the primary has an older image of
+//!   it. Writes go to the primary, and there is nothing to commit.
+//! * Without the primary: what the log has stays readable, and it takes writes until it is full. The rest is lost.
+
+use peryton_units::Nanos;
+
+use super::{Logging, log::State};
+use crate::{
+    command::{Commands, DeviceId},
+    core::Core,
+    error::RequestError,
+    failure::Losses,
+};
+
+/// Which device is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gone {
+    pub(super) primary: bool,
+    pub(super) log: bool,
+}
+
+impl Gone {
+    #[inline]
+    pub(super) fn any(self) -> bool {
+        self.primary || self.log
+    }
+
+    /// Whether what has this place in the log, or none, cannot be read.
+    #[inline]
+    pub(super) fn has(self, place: Option<u64>) -> bool {
+        if place.is_some() { self.log } else { self.primary }
+    }
+}
+
+impl Logging {
+    /// A device is dead. Says whether anything that was answered may be lost.
+    #[cold]
+    pub(crate) fn device_died(&mut self, core: &mut Core, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
+        self.without(device);
+        self.migration.stop();
+        self.commit.device_died(device == self.log_device);
+        if self.gone.log {
+            // Segments that waited for a commit hold nothing.
+            let waiting = |segment: &&mut super::log::Segment| segment.state == State::Draining { committed: false };
+            for segment in self.log.segments.iter_mut().filter(waiting) {
+                segment.state = State::Draining { committed: true };
+            }
+            for segment in 0..self.log.segments.len() as u32 {
+                self.log.free_if_unread(segment);
+            }
+            self.index.clear();
+        }
+        self.pump_migration(core, now, out);
+        self.retry_parked(core, now, out);
+        self.gone.primary || self.log.live > 0 || !self.appends.is_idle()
+    }
+
+    /// From now on, or from the start, there is one device.
+    pub(crate) fn without(&mut self, device: DeviceId) {
+        self.gone.log |= device == self.log_device;
+        self.gone.primary |= device == self.primary;
+        self.log.gone |= self.gone.log;
+        self.commit.alive = [!self.gone.primary, !self.gone.log];
+    }
+
+    pub(crate) fn is_gone(&self, device: DeviceId) -> bool {
+        device == self.log_device && self.gone.log || device == self.primary && self.gone.primary
+    }
+
+    pub(crate) fn is_ready_to_bury(&self) -> bool {
+        self.commit.is_quiet()
+    }
+
+    /// It is durable that a device is gone: commits go on.
+    #[cold]
+    pub(crate) fn buried(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        let failed = if core.owes_error { self.commit.take_flushes() } else { Vec::new() };
+        core.owes_error &= failed.is_empty();
+        for flush in failed {
+            core.part_done(flush, Err(RequestError::Device), out);
+        }
+        self.pump_commit(core, now, out);
+        self.retry_parked(core, now, out);
+    }
+
+    pub(crate) fn losses(&self, most: usize) -> Losses {
+        let mut losses = Losses::default();
+        if self.gone.any() {
+            self.map.walk_all(self.size, |from, to, place| {
+                if self.gone.has(place) {
+                    losses.add(from, to, most);
+                }
+            });
+        }
+        losses
+    }
+
+    /// How long ago the oldest write was logged of which the primary has nothing newer.
+    pub(crate) fn age(&self, now: Nanos) -> Option<Nanos> {
+        (self.log.live > 0).then(|| now.saturating_sub(self.since.first_logged))
+    }
+}
