@@ -100,6 +100,11 @@ impl Engine {
         self.core.is_dead(device)
     }
 
+    /// Whether the survivors know that the device is gone, so that it is refused should it come back.
+    pub fn is_durably_gone(&self, device: DeviceId) -> bool {
+        self.core.is_dead(device) && !self.core.burying
+    }
+
     /// What is lost, with at most `most` ranges of it. Walks the map if there is anything.
     pub fn losses(&self, most: usize) -> Losses {
         match &self.placed {

@@ -414,6 +414,9 @@ impl Engine {
         assert!(self.is_idle(), "a drive is closed only when nothing is in flight");
         let identity = self.identity.clone().expect("only a volume that was opened is closed");
         let left: Vec<DeviceId> = self.left().collect();
+        if left.is_empty() {
+            return Err(DeviceError);
+        }
         for device in left.iter().copied() {
             storage.flush(device)?;
         }

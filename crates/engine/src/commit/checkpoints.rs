@@ -45,6 +45,12 @@ impl Journal {
         if self.checkpoint.is_some() || self.phase != Phase::Idle || !needed || core.now < self.retry_at {
             return;
         }
+        if self.bar == Bar::Draining {
+            // A commit that failed may be left in the survivor's journal, and what it says of those after it is not so.
+            (self.next_commit, self.attempt) = (self.next_commit + 1, 0);
+            // So may a checkpoint on the dead device, in the same place: its entries are not to be taken for these.
+            self.checkpoint_number += 2;
+        }
         self.checkpoint = Some(Checkpoint {
             header: self.next_header(core.tuning.mirror_journal),
             phase: CheckpointPhase::Entries,

@@ -125,8 +125,12 @@ pub(crate) fn span(request: &Request) -> std::ops::Range<usize> {
 
 impl Drive {
     /// Opens the volume on these disks.
-    pub(crate) fn open(config: &Config, mut disks: Vec<Disk>) -> Result<(Drive, Opened), (OpenError, Vec<Disk>)> {
-        let opened = Engine::open(config.clone(), &mut Direct { disks: &mut disks });
+    pub(crate) fn open(
+        config: &Config,
+        mut disks: Vec<Disk>,
+        without: &[DeviceId],
+    ) -> Result<(Drive, Opened), (OpenError, Vec<Disk>)> {
+        let opened = Engine::open_without(config.clone(), &mut Direct { disks: &mut disks }, without);
         match opened {
             Ok((engine, opened)) => Ok((Drive::new(engine, disks), opened)),
             Err(error) => Err((error, disks)),
@@ -155,6 +159,13 @@ impl Drive {
         self.engine.submit(self.now, id, request, &mut out);
         self.obey(out);
         id
+    }
+
+    /// The driver says that a device is dead.
+    pub(crate) fn device_failed(&mut self, device: DeviceId) {
+        let mut out = std::mem::take(&mut self.out);
+        self.engine.device_failed(self.now, device, &mut out);
+        self.obey(out);
     }
 
     /// When the oldest read in flight was submitted.

@@ -23,8 +23,10 @@ pub(super) struct Faults {
     fail_one_in: u32,
     /// One step in so many a sector of data goes bad; 0 for none.
     bad_one_in: u32,
-    /// One step in so many a device dies, until the power goes and comes back; 0 for none.
-    dies_one_in: u32,
+    /// One step in so many a device dies; 0 for none.
+    pub(super) dies_one_in: u32,
+    /// A death is all that goes wrong.
+    pub(super) deaths_only: bool,
     /// Metadata of one device rots while the power is off.
     rots: bool,
     /// Each commit since the last checkpoint of a recovery went to both devices.
@@ -36,8 +38,14 @@ const STRANGE: Tag = Tag::MAX - 1;
 
 impl Faults {
     pub(super) fn new(kind: Kind, active: bool, rng: &mut Pcg64Mcg) -> Faults {
+        if active && rng.random_bool(0.3) {
+            let dies_one_in = [60, 150, 400][rng.random_range(0..3)];
+            let none = Faults::new(kind, false, rng);
+            return Faults { active: true, dies_one_in, deaths_only: true, ..none };
+        }
         let mut pick = |from: [u32; 4]| if active { from[rng.random_range(0..4)] } else { 0 };
         Faults {
+            deaths_only: false,
             active,
             calm: false,
             fail_one_in: pick([0, 30, 100, 300]),
@@ -49,24 +57,19 @@ impl Faults {
         }
     }
 
+    /// Whether anything but a device's death goes wrong.
+    pub(super) fn fails_at_all(&self) -> bool {
+        self.fail_one_in > 0 || self.bad_one_in > 0 || self.rots
+    }
+
     pub(super) fn fails(&self, rng: &mut Pcg64Mcg) -> bool {
         self.fail_one_in > 0 && !self.calm && rng.random_range(0..self.fail_one_in) == 0
     }
 }
 
 impl World {
-    /// Every command to a device fails from now on.
-    pub(super) fn maybe_die(&mut self) {
-        if self.faults.dies_one_in == 0 || self.has_dead() || !self.chance(self.faults.dies_one_in) {
-            return;
-        }
-        let index = self.rng.random_range(0..self.drive.disks.len());
-        self.drive.disks[index].dead = true;
-        self.say(&format!("device {index} dies"));
-    }
-
-    pub(super) fn has_dead(&self) -> bool {
-        self.drive.disks.iter().any(|disk| disk.dead)
+    pub(super) fn pick_device(&mut self) -> usize {
+        self.rng.random_range(0..self.drive.disks.len())
     }
 
     pub(super) fn maybe_break_sector(&mut self) {
@@ -82,7 +85,8 @@ impl World {
 
     /// Bits flip in the metadata of one device, or its sectors cannot be read: the other device's copy must do.
     pub(super) fn damage_metadata(&mut self, disks: &mut [Disk]) {
-        if !self.faults.rots || self.chance(2) {
+        // What one device has alone has no copy.
+        if !self.faults.rots || !self.deaths.without.is_empty() || self.has_dead() || self.chance(2) {
             return;
         }
         // What was written to the fast device alone has no copy.
@@ -119,6 +123,10 @@ impl World {
 
     /// Disks that do not belong there must be refused, and by name.
     pub(super) fn impostors(&mut self, disks: &[Disk], closed: bool) -> Result<(), String> {
+        if disks.iter().any(|disk| disk.dead) {
+            self.before = None;
+            return Ok(());
+        }
         let stand_in = self.rng.random_range(0..disks.len());
         let device = stand_in;
         if let Some(before) = self.before.take()
@@ -172,7 +180,7 @@ impl World {
         Engine::open(self.config.clone(), &mut Direct { disks: &mut disks }).map(|_| ())
     }
 
-    fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         if let Some(log) = self.log {
             log(text);
         }

@@ -2,8 +2,9 @@
 //! against what a correct disk could return. One seed is one run; the same seed is the same run on any machine.
 //!
 //! `disk` is the fake disk, `model` what a correct one could return, `drive` the engine with its disks, `design` random
-//! designs, `world` the run, `faults` what goes wrong besides the power; `torture` runs many.
+//! designs, `world` the run, `faults` and `deaths` what goes wrong besides the power; `torture` runs many.
 
+mod deaths;
 mod design;
 mod disk;
 mod drive;

@@ -1,7 +1,7 @@
 //! One run: a host at a random design, power losses at random moments, recovery, and on with what was recovered.
 
 use peryton_engine::{
-    Command, Config, Engine, Formatting, Opened, Request, RequestError, Tuning, VolumeId, WritePolicy,
+    Command, Config, DeviceId, Engine, Formatting, Opened, Request, RequestError, Tuning, VolumeId, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{Rng, RngExt, SeedableRng};
@@ -9,6 +9,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::{
     Options, Outcome,
+    deaths::Deaths,
     design::{Kind, Plan, random_plan, random_tuning},
     disk::{Disk, SECTOR, Tag},
     drive::{Direct, Drive, Fused, span},
@@ -44,6 +45,7 @@ pub(super) struct World {
     habits: Habits,
     generation: u64,
     pub(super) faults: Faults,
+    pub(super) deaths: Deaths,
     /// The disks as they were when the last generation ended.
     pub(super) before: Option<Vec<Disk>>,
 }
@@ -86,7 +88,8 @@ impl World {
         let new = Formatting { volume: VolumeId(u128::from(seed) + 1), unix_s: 1, zeroed, notes: String::new() };
         Engine::format(&config, new, &mut Direct { disks: &mut disks })
             .map_err(|error| format!("the volume cannot be formatted: {error}"))?;
-        let (drive, opened) = Drive::open(&config, disks).map_err(|(error, _)| format!("a new volume: {error}"))?;
+        let (drive, opened) =
+            Drive::open(&config, disks, &[]).map_err(|(error, _)| format!("a new volume: {error}"))?;
         let most = (plan.extent / SECTOR) as usize;
         let mix = [[40, 50, 7, 3], [30, 60, 0, 10], [45, 45, 9, 1], [20, 50, 20, 10]][rng.random_range(0..4)];
         let habits = Habits {
@@ -111,6 +114,7 @@ impl World {
             habits,
             generation: opened.generation,
             faults,
+            deaths: Deaths::new(kind),
             before: None,
         };
         say!(
@@ -153,11 +157,14 @@ impl World {
             for _ in 0..steps {
                 self.step()?;
             }
-            // A drive with a dead device does not come to rest.
-            if self.chance(4) && !self.has_dead() {
+            // A drive with a dead device does not come to rest before it is given up.
+            if self.chance(4) && self.is_given_up() {
                 self.close()?
             } else {
                 self.crash()?
+            }
+            if self.deaths.over {
+                return Ok(());
             }
             if self.chance(2) {
                 self.read_everything()?;
@@ -188,6 +195,7 @@ impl World {
         }
         self.maybe_break_sector();
         self.maybe_die();
+        self.check_losses(None)?;
         if self.chance(16) {
             self.drive.engine.check_invariants();
         }
@@ -266,6 +274,10 @@ impl World {
             say!(self, "{now}: {:?} {range:?} of {} is answered {result:?}", asked.request.op, asked.from);
             if let Err(error) = result {
                 self.expect_error(error, &asked.request)?;
+                let Request { op, offset, len } = asked.request;
+                if op == Op::Read {
+                    self.must_be_named(&self.drive, error, offset.0, (offset + len).0)?;
+                }
             }
             match asked.request.op {
                 Op::Read if result.is_ok() => {
@@ -283,7 +295,9 @@ impl World {
     }
 
     fn expect_error(&self, error: RequestError, request: &Request) -> Result<(), String> {
-        if self.faults.active && matches!(error, RequestError::Device | RequestError::Lost) {
+        // A tiering drive with one device has less room.
+        let little_room = error == RequestError::NoSpace && (self.has_dead() || !self.deaths.without.is_empty());
+        if self.faults.active && (little_room || matches!(error, RequestError::Device | RequestError::Lost)) {
             return Ok(());
         }
         Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, span(request)))
@@ -297,17 +311,21 @@ impl World {
         let disks = self.drive.disks_after_crash(&mut self.rng);
         let config = self.config_to_open();
         say!(self, "--- branch: the power goes");
-        let (mut drive, opened) = self.recover(&config, disks)?;
+        let mut disks = disks;
+        let Some(without) = self.revive(&mut disks)? else { return Ok(()) };
+        let (mut drive, opened) = self.recover(&config, disks, &without)?;
+        self.check_losses(Some(&drive))?;
         if opened.clean {
             return Err("a volume that lost power is said to have been closed".to_string());
         }
         let found = self.look(&mut drive)?;
         if self.chance(8) {
             // Nothing was written since: what was found once is found again.
-            let disks = drive.disks_after_crash(&mut self.rng);
+            let mut disks = drive.disks_after_crash(&mut self.rng);
+            without.iter().for_each(|device| disks[device.index()].dead = true);
             let config = self.config_to_open();
             self.outcome.crash_points += 1;
-            let (mut drive, _) = self.recover(&config, disks)?;
+            let (mut drive, _) = self.recover(&config, disks, &without)?;
             let again = self.look(&mut drive)?;
             for (sector, pair) in found.iter().zip(&again).enumerate() {
                 if let (Some(first), Some(second)) = pair
@@ -324,6 +342,13 @@ impl World {
 
     /// Reads everything on a recovered drive and checks it, without touching the model.
     fn look(&mut self, drive: &mut Drive) -> Result<Vec<Option<Tag>>, String> {
+        self.deaths.quiet = true;
+        let looked = self.look_at(drive);
+        self.deaths.quiet = false;
+        looked
+    }
+
+    fn look_at(&mut self, drive: &mut Drive) -> Result<Vec<Option<Tag>>, String> {
         drive.engine.check_invariants();
         let total = self.model.sectors();
         let extent = (self.plan.extent / SECTOR) as usize;
@@ -333,7 +358,11 @@ impl World {
             let range = found.len()..(found.len() + step).min(total);
             match drive.read_now(range.clone(), &mut self.rng) {
                 Ok(data) => found.extend(data.into_iter().map(Some)),
-                Err(_) if self.faults.active => found.extend(range.map(|_| None)),
+                Err(error) if self.faults.active => {
+                    let (from, to) = (range.start as u64 * SECTOR, range.end as u64 * SECTOR);
+                    self.must_be_named(drive, error, from, to)?;
+                    found.extend(range.map(|_| None));
+                }
                 Err(error) => return Err(format!("after a crash sectors {range:?} cannot be read: {error}")),
             }
         }
@@ -365,6 +394,10 @@ impl World {
     /// Opens the volume again, and goes on. `closed`: whether it was, if that is known.
     fn reopen(&mut self, mut disks: Vec<Disk>, closed: Option<bool>) -> Result<(), String> {
         self.model.crashed();
+        let Some(without) = self.revive(&mut disks)? else {
+            self.deaths.over = true;
+            return Ok(());
+        };
         self.impostors(&disks, closed == Some(true))?;
         self.damage_metadata(&mut disks);
         self.count_drive();
@@ -372,7 +405,9 @@ impl World {
         self.faults.mirrored = self.config.tuning.mirror_journal;
         let config = self.config.clone();
         let before = self.outcome.recoveries_cut_short;
-        let (drive, opened) = self.recover(&config, disks)?;
+        let (drive, opened) = self.recover(&config, disks, &without)?;
+        self.deaths.without = without;
+        self.check_losses(Some(&drive))?;
         let interrupted = self.outcome.recoveries_cut_short > before;
         if closed.is_some_and(|closed| opened.clean != closed && !(closed && interrupted)) {
             return Err(format!("closed: {closed:?}, but opened as {opened:?}"));
@@ -395,12 +430,17 @@ impl World {
     }
 
     /// Opens a volume, losing power meanwhile now and then.
-    fn recover(&mut self, config: &Config, mut disks: Vec<Disk>) -> Result<(Drive, Opened), String> {
+    fn recover(
+        &mut self,
+        config: &Config,
+        mut disks: Vec<Disk>,
+        without: &[DeviceId],
+    ) -> Result<(Drive, Opened), String> {
         let mut losses = if self.chance(3) { self.rng.random_range(1..4) } else { 0 };
         while losses > 0 {
             losses -= 1;
             let mut storage = Fused::new(&mut disks, self.rng.random_range(0..MOST_CALLS));
-            let opened = Engine::open(config.clone(), &mut storage);
+            let opened = Engine::open_without(config.clone(), &mut storage, without);
             if !storage.blown {
                 let (engine, opened) = opened.map_err(|error| format!("the volume cannot be opened: {error}"))?;
                 return Ok((Drive::new(engine, disks), self.recovered(opened)));
@@ -410,9 +450,10 @@ impl World {
             self.outcome.crash_points += 1;
             self.outcome.recoveries_cut_short += 1;
             disks = self.cut(&disks, in_flight);
+            without.iter().for_each(|device| disks[device.index()].dead = true);
         }
-        let (drive, opened) =
-            Drive::open(config, disks).map_err(|(error, _)| format!("the volume cannot be opened: {error}"))?;
+        let (drive, opened) = Drive::open(config, disks, without)
+            .map_err(|(error, _)| format!("the volume cannot be opened: {error}"))?;
         Ok((drive, self.recovered(opened)))
     }
 
@@ -493,6 +534,13 @@ impl World {
 
     /// Reads the whole volume as a host would, with nothing else asked.
     fn read_everything(&mut self) -> Result<(), String> {
+        self.deaths.quiet = self.drive.requests.is_empty() && self.drive.engine.is_idle();
+        let read = self.read_all();
+        self.deaths.quiet = false;
+        read
+    }
+
+    fn read_all(&mut self) -> Result<(), String> {
         let total = self.model.sectors();
         let step = self.habits.most_sectors;
         for start in (0..total).step_by(step) {
