@@ -61,6 +61,13 @@ pub enum What {
         /// In the system's words.
         error: String,
     },
+    /// A device is dead, or was left out, and the volume goes on without it: that is durable now.
+    DeviceGone {
+        /// The device.
+        device: String,
+        /// What cannot be read any more, as in the status: `bytes`, some `ranges`, and whether there are `more`.
+        lost: serde_json::Value,
+    },
     /// Settings were changed.
     Set {
         /// Those in force on top of the design.

@@ -97,7 +97,7 @@ pub struct MadeDevice {
 pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let engine = Engine::new(spec.config.clone())?;
     let needs = engine.device_bytes().to_vec();
-    let mut devices = Device::open_all(&spec.devices, Opening { direct: true, create: true })?;
+    let mut devices = Device::open_all(&spec.devices, Opening { direct: true, create: true }, &[])?;
     let all = || devices.iter().flatten().zip(&needs);
     // Nothing is written until all of them are known to be good.
     for (device, need) in all() {
@@ -134,7 +134,7 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
 type Failed = (&'static str, io::Error);
 
 /// Makes what the volume will use read as zeros; says whether that could be done without writing it all.
-fn empty(device: &mut Device, need: Bytes) -> Result<bool, Failed> {
+pub(crate) fn empty(device: &mut Device, need: Bytes) -> Result<bool, Failed> {
     let file = &device.file;
     if device.is_block {
         // Deallocates, and promises zeros, or refuses.

@@ -27,7 +27,7 @@ pub use disks::fault::{Effect, Fault, Only};
 pub use events::{Event, What};
 pub use format::{Made, MadeDevice, MakeError, format};
 pub use listen::{Endpoint, ListenError};
-pub use offline::{OfflineError, detach, inspect, repair};
+pub use offline::{OfflineError, detach, inspect, repair, replace};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening};
 pub use serve::{Handle, ServeError, Service, Settings, Summary, TlsFiles, Tuner, VolumeSpec};
 pub use status::{Kind, Traffic};

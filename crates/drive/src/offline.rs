@@ -1,12 +1,15 @@
-//! What is done to a volume that nobody serves: looked at, put right, taken apart.
+//! What is done to a volume that nobody serves: looked at, put right, given a device in place of one that is gone, taken
+//! apart.
 
 use std::io;
 
-use peryton_engine::{ConfigError, DetachError, Detached, Engine, Inspection, OpenError, Opened, Trust};
+use peryton_engine::{ConfigError, DetachError, Detached, Engine, Inspection, OpenError, Opened, ReplaceError, Trust};
 use thiserror::Error;
 
 use crate::{
-    open::{Device, DeviceOpenError, Opening},
+    format::empty,
+    open::{Device, DeviceOpenError, Opening, named},
+    probe,
     serve::VolumeSpec,
     storage::Files,
 };
@@ -26,6 +29,17 @@ pub enum OfflineError {
     /// It cannot be taken apart.
     #[error(transparent)]
     Detach(#[from] DetachError),
+    /// A device cannot be replaced.
+    #[error(transparent)]
+    Replace(#[from] ReplaceError),
+    /// What is to be the new device holds something.
+    #[error("device '{name}' holds {what}: give --force to destroy it")]
+    Holds {
+        /// The device.
+        name: String,
+        /// What it holds.
+        what: &'static str,
+    },
     /// No memory.
     #[error("memory for buffers: {0}")]
     System(#[from] io::Error),
@@ -34,20 +48,47 @@ pub enum OfflineError {
 /// As devices are opened that are there already.
 const AS_THEY_ARE: Opening = Opening { direct: true, create: false };
 
-/// Looks at a volume without changing anything; `whole`: the journal and the map as well.
-pub fn inspect(spec: &VolumeSpec, whole: bool) -> Result<Inspection, OfflineError> {
-    let devices = Device::open_all(&spec.devices, AS_THEY_ARE)?;
-    Ok(Engine::inspect(spec.config.clone(), &mut Files::new(&devices)?, whole)?)
+/// Looks at a volume without changing anything; `whole`: the journal and the map as well. As it would be without the
+/// devices of these names.
+pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Inspection, OfflineError> {
+    let without = named(&spec.devices, without)?;
+    let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
+    Ok(Engine::inspect(spec.config.clone(), &mut Files::new(&devices)?, whole, &without)?)
 }
 
-/// Makes good what a crash or a damaged copy left behind.
-pub fn repair(spec: &VolumeSpec, trust: Trust) -> Result<Opened, OfflineError> {
-    let devices = Device::open_all(&spec.devices, AS_THEY_ARE)?;
-    Ok(Engine::repair(spec.config.clone(), &mut Files::new(&devices)?, trust, &[])?)
+/// Makes good what a crash or a damaged copy left behind, without the devices of these names.
+pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Opened, OfflineError> {
+    let without = named(&spec.devices, without)?;
+    let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
+    Ok(Engine::repair(spec.config.clone(), &mut Files::new(&devices)?, trust, &without)?)
+}
+
+/// Puts an empty device in the place of the one of this name, which is gone. That what is at its path now holds something
+/// is an error unless `force` says otherwise.
+pub fn replace(spec: &VolumeSpec, name: &str, force: bool) -> Result<Opened, OfflineError> {
+    let replaced = named(&spec.devices, &[name.to_owned()])?;
+    let device = replaced[0].index();
+    let mut devices = Device::open_all(&spec.devices, AS_THEY_ARE, &replaced)?;
+    // Nothing is destroyed before it is known that the others can do without it.
+    let mut files = Files::new(&devices)?;
+    Engine::can_replace(&spec.config, &mut files, replaced[0])?;
+    drop(files);
+    let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
+    devices[device] = new;
+    let need = Engine::new(spec.config.clone())?.device_bytes()[device];
+    if let Some(new) = &mut devices[device] {
+        if !force && let Some(what) = probe::content(new)? {
+            return Err(OfflineError::Holds { name: name.to_owned(), what });
+        }
+        if !new.is_block || new.size >= need {
+            empty(new, need).map_err(|(_, source)| source)?;
+        }
+    }
+    Ok(Engine::replace(spec.config.clone(), &mut Files::new(&devices)?, replaced[0])?)
 }
 
 /// Takes a volume apart, so that one device stands alone.
 pub fn detach(spec: &VolumeSpec) -> Result<Detached, OfflineError> {
-    let devices = Device::open_all(&spec.devices, AS_THEY_ARE)?;
+    let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
     Ok(Engine::detach(spec.config.clone(), &mut Files::new(&devices)?)?)
 }

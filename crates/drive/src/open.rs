@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use peryton_engine::DeviceId;
 use peryton_units::Bytes;
 use rustix::{
     fs::{FlockOperation, Mode, OFlags, SeekFrom},
@@ -60,6 +61,14 @@ pub enum DeviceOpenError {
         /// Who, and what to do.
         by: &'static str,
     },
+    /// The design has no such device.
+    #[error("there is no device '{name}' to leave out or replace: the design has {known}")]
+    Unknown {
+        /// What was given.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
     /// Two devices of the design are one.
     #[error("{}: devices '{first}' and '{second}' are the same: give each its own file or block device", path.display())]
     Same {
@@ -82,6 +91,18 @@ pub enum DeviceOpenError {
         /// What to do.
         remedy: &'static str,
     },
+}
+
+/// The devices with these names, in the order of the engine.
+pub(crate) fn named(devices: &[DevicePath], names: &[String]) -> Result<Vec<DeviceId>, DeviceOpenError> {
+    let find = |name: &String| {
+        let index = devices.iter().position(|device| device.name == *name);
+        let known = || devices.iter().map(|device| format!("'{}'", device.name)).collect::<Vec<_>>().join(" and ");
+        index
+            .map(|index| DeviceId(index as u8))
+            .ok_or_else(|| DeviceOpenError::Unknown { name: name.clone(), known: known() })
+    };
+    names.iter().map(find).collect()
 }
 
 /// An open device.
@@ -179,10 +200,18 @@ impl Device {
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 
-    /// Opens all devices of a volume; those that are not there are `None`.
-    pub fn open_all(devices: &[DevicePath], opening: Opening) -> Result<Vec<Option<Device>>, DeviceOpenError> {
+    /// Opens all devices of a volume but those that are left out; those that are not there are `None`.
+    pub fn open_all(
+        devices: &[DevicePath],
+        opening: Opening,
+        without: &[DeviceId],
+    ) -> Result<Vec<Option<Device>>, DeviceOpenError> {
         let mut open: Vec<Option<Device>> = Vec::new();
-        for at in devices {
+        for (index, at) in devices.iter().enumerate() {
+            if without.iter().any(|device| device.index() == index) {
+                open.push(None);
+                continue;
+            }
             // A file that two devices share would be locked by the first.
             if let Some(other) = open.iter().flatten().find(|other| same_file(&other.path, &at.path)) {
                 let (first, second) = (other.name.clone(), at.name.clone());

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use peryton_engine::{Config, ConfigError, DeviceError, Engine, OpenError, Opened, Tuning};
+use peryton_engine::{Config, ConfigError, DeviceError, DeviceId, Engine, OpenError, Opened, Tuning};
 use peryton_units::Bytes;
 use thiserror::Error;
 
@@ -18,7 +18,7 @@ use crate::{
     kernel::{Kernel, Waker},
     listen::{Endpoint, ListenError, Listener},
     nbd::{Export, ExportError, TlsError, TlsServer},
-    open::{Device, DeviceOpenError, DevicePath, Opening},
+    open::{Device, DeviceOpenError, DevicePath, Opening, named},
     pool::Pool,
     server::{About, Call, Parts, Server},
     status::Traffic,
@@ -92,6 +92,8 @@ pub struct Settings {
     pub spin: Duration,
     /// TLS; without it only unix sockets are served.
     pub tls: Option<TlsFiles>,
+    /// Devices to do without, by their names in the design: they are not looked at, and what only they had is lost.
+    pub without: Vec<String>,
 }
 
 impl Default for Settings {
@@ -103,6 +105,7 @@ impl Default for Settings {
             direct: true,
             spin: Duration::from_micros(100),
             tls: None,
+            without: Vec::new(),
         }
     }
 }
@@ -117,7 +120,8 @@ pub enum ServeError {
     #[error(transparent)]
     Open(#[from] DeviceOpenError),
     /// A device is not there.
-    #[error("{}: device '{name}' is not there: check the path, or make it with peryton format", path.display())]
+    #[error("{}: device '{name}' is not there: check the path, make it with peryton format, or do without what it has \
+        (--without {name})", path.display())]
     Missing {
         /// The device.
         name: String,
@@ -214,6 +218,7 @@ pub struct Service {
     engine: Engine,
     opened: Opened,
     tuner: Option<Tuner>,
+    names: Vec<String>,
     devices: Vec<Option<Device>>,
     export: Export,
     listeners: Vec<Listener>,
@@ -247,8 +252,9 @@ impl Service {
             (_, Endpoint::Unix(_)) => None,
         };
         let opening = Opening { direct: settings.direct, create: false };
-        let devices = Device::open_all(&spec.devices, opening)?;
-        let (engine, opened) = open_engine(spec, &devices)?;
+        let without = named(&spec.devices, &settings.without)?;
+        let devices = Device::open_all(&spec.devices, opening, &without)?;
+        let (engine, opened) = open_engine(spec, &devices, &without)?;
         let mut export = Export::new(&spec.name, engine.volume_size());
         export.rotational = spec.rotational;
         // A request and its place in a block must fit into half of the pool, so that two clients never starve each other.
@@ -264,6 +270,7 @@ impl Service {
             engine,
             opened,
             tuner,
+            names: spec.devices.iter().map(|device| device.name.clone()).collect(),
             devices,
             export,
             listeners: vec![listener],
@@ -290,6 +297,11 @@ impl Service {
         self.export.size
     }
 
+    /// How much of it is lost with devices that are gone.
+    pub fn lost(&self) -> Bytes {
+        self.engine.losses(0).bytes
+    }
+
     /// Listens on a control socket, as long as what is returned lives.
     pub fn control(&self, path: &Path) -> Result<Control, ServeError> {
         Ok(Control::listen(path, &self.handle, &self.events)?)
@@ -305,7 +317,9 @@ impl Service {
         let system = |what| move |source| ServeError::System { what, source };
         let devices = self.devices;
         let abilities = devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
-        let disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
+        let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
+        let absent = devices.iter().enumerate().filter(|(_, device)| device.is_none());
+        absent.for_each(|(index, _)| disks.faults_mut().leave_out(index));
         let volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"))?;
         let files: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.file.clone())).collect();
@@ -322,7 +336,8 @@ impl Service {
         self.events.tell(What::Opened { clean, generation });
         let events = self.events.clone();
         let (name, tuner, opened) = (self.export.name.clone(), self.tuner, self.opened);
-        let about = About { name, opened, devices, tuner, settings: Vec::new(), events };
+        let names = self.names;
+        let about = About { name, names, opened, devices, tuner, settings: Vec::new(), events };
         let mut server = Server::new(Parts {
             kernel,
             volume,
@@ -356,9 +371,16 @@ const DEPTH: u32 = 512;
 const ABSENT: crate::disks::Ability = crate::disks::Ability { block: 1, memory: 1, punch: false, zero_range: false };
 
 /// Opens the volume on its devices.
-fn open_engine(spec: &VolumeSpec, devices: &[Option<Device>]) -> Result<(Engine, Opened), ServeError> {
+fn open_engine(
+    spec: &VolumeSpec,
+    devices: &[Option<Device>],
+    without: &[DeviceId],
+) -> Result<(Engine, Opened), ServeError> {
     let planned = Engine::new(spec.config.clone())?;
-    for ((device, at), need) in devices.iter().zip(&spec.devices).zip(planned.device_bytes()) {
+    for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(planned.device_bytes()).enumerate() {
+        if without.iter().any(|other| other.index() == index) {
+            continue;
+        }
         let DevicePath { name, path } = at.clone();
         match device {
             None => return Err(ServeError::Missing { name, path }),
@@ -370,7 +392,7 @@ fn open_engine(spec: &VolumeSpec, devices: &[Option<Device>]) -> Result<(Engine,
     }
     drop(planned);
     let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
-    Engine::open(spec.config.clone(), &mut files).map_err(|source| {
+    Engine::open_without(spec.config.clone(), &mut files, without).map_err(|source| {
         let name = |(index, at): (usize, &DevicePath)| format!("{index}: {} ({})", at.name, at.path.display());
         let devices = spec.devices.iter().enumerate().map(name).collect::<Vec<_>>().join(", ");
         ServeError::Volume { devices, source }

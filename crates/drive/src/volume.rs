@@ -3,8 +3,8 @@
 use std::{fmt, io, mem, ops::Range};
 
 use peryton_engine::{
-    Buffer, Buffers, Command, Commands, DeviceError, Engine, IoId, Power, Request, RequestError, RequestId, Tuning,
-    TuningError,
+    Buffer, Buffers, Command, Commands, DeviceError, DeviceId, Engine, IoId, Power, Request, RequestError, RequestId,
+    Tuning, TuningError,
 };
 use peryton_units::{Bytes, Nanos};
 use thiserror::Error;
@@ -155,6 +155,12 @@ impl<B: Backend> Volume<B> {
     pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>) {
         self.metadata.done(io);
         self.engine.complete(now, io, result, &mut self.commands);
+        self.carry_out(now);
+    }
+
+    /// The device is dead: see [`Engine::device_failed`].
+    pub fn device_failed(&mut self, now: Nanos, device: DeviceId) {
+        self.engine.device_failed(now, device, &mut self.commands);
         self.carry_out(now);
     }
 

@@ -153,6 +153,33 @@ pub enum DetachError {
     Device,
 }
 
+/// Why a device could not be replaced. The volume is as it was.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ReplaceError {
+    /// It cannot be opened without the device.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The placement has no map of what an empty device does not have.
+    #[error("a device of this placement cannot be replaced by an empty one: copy the volume")]
+    Unsupported,
+    /// A device has too little room.
+    #[error("device {device} has {size}, but the volume needs {need} of it: give a larger one")]
+    TooSmall {
+        /// The index of the device.
+        device: usize,
+        /// What it has.
+        size: Bytes,
+        /// What the volume needs of it.
+        need: Bytes,
+    },
+    /// A device could not be read or written.
+    #[error("device {device} could not be read or written: check it and try again")]
+    Device {
+        /// The index of the device.
+        device: usize,
+    },
+}
+
 /// Why a volume could not be opened. Nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OpenError {

@@ -100,6 +100,20 @@ impl Engine {
         self.core.is_dead(device)
     }
 
+    /// All that are gone, a bit each.
+    #[inline]
+    pub fn gone(&self) -> u32 {
+        self.core.dead
+    }
+
+    /// Extents that are lost.
+    pub fn lost_extents(&self) -> u32 {
+        match &self.placed {
+            Placed::Hybrid(hybrid) => hybrid.lost,
+            _ => 0,
+        }
+    }
+
     /// Whether the survivors know that the device is gone, so that it is refused should it come back.
     pub fn is_durably_gone(&self, device: DeviceId) -> bool {
         self.core.is_dead(device) && !self.core.burying

@@ -11,6 +11,7 @@ use crate::{
     config::Config,
     engine::{Engine, Placed},
     error::{ConfigError, DeviceError, OpenError},
+    failure::Losses,
     metadata::{
         VolumeId,
         block::{BLOCK, BLOCK_LEN},
@@ -174,6 +175,27 @@ pub struct MapRow {
     pub lost: bool,
 }
 
+/// At most so many ranges of what is lost are listed.
+const MOST_LOST: usize = 4096;
+
+/// What is lost until it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// How much.
+    pub bytes: u64,
+    /// Where: offsets and lengths, in order.
+    pub ranges: Vec<(u64, u64)>,
+    /// There are more ranges.
+    pub more: bool,
+}
+
+impl Lost {
+    fn of(losses: &Losses) -> Lost {
+        let ranges = losses.ranges.iter().map(|range| (range.start.0, (range.end - range.start).0)).collect();
+        Lost { bytes: losses.bytes.0, ranges, more: losses.more }
+    }
+}
+
 /// What is on the devices of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
@@ -182,6 +204,8 @@ pub struct Inspection {
     /// What would be found on opening, or why it cannot be opened.
     #[serde(skip)]
     pub opened: Result<Opened, OpenError>,
+    /// What cannot be read, because a device that had it failed, or would be left out.
+    pub lost: Lost,
     /// What is wrong, a line each.
     pub findings: Vec<String>,
     /// How bad it is.
@@ -228,7 +252,13 @@ fn superblock_at(storage: &mut dyn Storage, device: DeviceId, at: Bytes) -> (Sup
 
 impl Engine {
     /// Looks at everything that the volume keeps on its devices. `whole`: also lists the journal and the map.
-    pub fn inspect(config: Config, storage: &mut dyn Storage, whole: bool) -> Result<Inspection, ConfigError> {
+    /// `without`: as the volume would be without these devices.
+    pub fn inspect(
+        config: Config,
+        storage: &mut dyn Storage,
+        whole: bool,
+        without: &[DeviceId],
+    ) -> Result<Inspection, ConfigError> {
         let planned = Engine::sized(config.clone(), None)?;
         let mut newest: Option<Superblock> = None;
         let mut devices = Vec::new();
@@ -260,9 +290,12 @@ impl Engine {
             let engine = Engine::sized(config.clone(), Some(newest.fixed.spare))?;
             engine.inspect_map(storage, newest.volume, &mut devices, whole.then_some((&mut commits, &mut map)));
         }
-        let opened = Engine::open(config, &mut Overlay::new(storage)).map(|(_, opened)| opened);
-        let (findings, verdict) = judge(&devices, &opened);
-        Ok(Inspection { devices, opened, findings, verdict, commits, map })
+        let opened = Engine::open_without(config, &mut Overlay::new(storage), without);
+        let lost = opened.as_ref().map(|(engine, _)| engine.losses(MOST_LOST)).unwrap_or_default();
+        let opened = opened.map(|(_, opened)| opened);
+        let (findings, verdict) = judge(&devices, &opened, &lost);
+        let lost = Lost::of(&lost);
+        Ok(Inspection { devices, opened, lost, findings, verdict, commits, map })
     }
 
     fn inspect_map(
@@ -326,7 +359,7 @@ impl Engine {
     }
 }
 
-fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>) -> (Vec<String>, Verdict) {
+fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Losses) -> (Vec<String>, Verdict) {
     let mut findings = Vec::new();
     let mut verdict = Verdict::Clean;
     let mut find = |text: String, how_bad: Verdict| {
@@ -370,11 +403,13 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>) -> (Vec<S
             find(format!("device {device}: it has no copy of checkpoint {newest}"), Verdict::Repairable);
         }
     }
-    if let Ok(Opened { lost, .. }) = opened
-        && *lost > 0
-    {
+    if lost.bytes > Bytes::ZERO {
+        let first: Vec<String> =
+            lost.ranges.iter().take(4).map(|range| format!("{} to {}", range.start.0, range.end.0)).collect();
+        let more = if lost.ranges.len() > 4 { ", ..." } else { "" };
+        let (bytes, first) = (lost.bytes, first.join(", "));
         find(
-            format!("{lost} extents were lost in earlier failures, and are until they are overwritten"),
+            format!("{bytes} lost with a device, until they are overwritten or discarded: bytes {first}{more}"),
             Verdict::Clean,
         );
     }

@@ -30,6 +30,7 @@ mod partition;
 mod queues;
 mod recent;
 mod recovery;
+mod replace;
 mod replacement;
 mod slab;
 mod storage;
@@ -42,10 +43,12 @@ pub use config::{
     Threshold, Tuning, WriteHits, WritePolicy,
 };
 pub use engine::{Engine, Whereabouts};
-pub use error::{ConfigError, DetachError, DeviceError, FormatError, OpenError, RequestError, TuningError};
+pub use error::{
+    ConfigError, DetachError, DeviceError, FormatError, OpenError, ReplaceError, RequestError, TuningError,
+};
 pub use failure::Losses;
 pub use inspect::{
-    CheckpointReport, CommitReport, DeviceReport, Inspection, MapRow, Overlay, SuperblockReport, Verdict,
+    CheckpointReport, CommitReport, DeviceReport, Inspection, Lost, MapRow, Overlay, SuperblockReport, Verdict,
 };
 pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves, PartitionLedger};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};

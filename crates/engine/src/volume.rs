@@ -90,6 +90,15 @@ impl Identity {
         self.gone |= 1 << device.index();
     }
 
+    pub(crate) fn volume(&self) -> VolumeId {
+        self.volume
+    }
+
+    /// With no device gone.
+    pub(crate) fn superblock_of_all(&self, device: DeviceId, state: State) -> Superblock {
+        Superblock { gone: 0, ..self.superblock(device, state) }
+    }
+
     pub(crate) fn open_superblock(&self, device: DeviceId) -> Superblock {
         self.superblock(device, State::Open)
     }
@@ -115,7 +124,7 @@ fn devices(count: usize) -> impl Iterator<Item = DeviceId> {
 }
 
 /// Writes both copies of a superblock, one after the other, so that one is always whole.
-fn write_superblock(storage: &mut dyn Storage, block: &Superblock, used: Bytes) -> Result<(), DeviceError> {
+pub(crate) fn write_superblock(storage: &mut dyn Storage, block: &Superblock, used: Bytes) -> Result<(), DeviceError> {
     let bytes = block.encode();
     for at in [Bytes::ZERO, used - Bytes(BLOCK)] {
         if at > Bytes::ZERO && mutation::is(Mutation::OneSuperblock) {
@@ -486,7 +495,7 @@ impl Engine {
         Fixed { devices: self.data_bytes.clone(), placement: self.placement.clone(), spare }
     }
 
-    fn map_image(&self) -> Vec<Entry> {
+    pub(crate) fn map_image(&self) -> Vec<Entry> {
         match &self.placed {
             Placed::Hybrid(hybrid) => hybrid.image(),
             _ => Vec::new(),
@@ -525,7 +534,7 @@ impl Engine {
         }
     }
 
-    fn fingerprint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> u64 {
+    pub(crate) fn fingerprint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> u64 {
         fingerprint(storage, device, (self.data_at(device), self.device_bytes[device.index()] - Bytes(BLOCK)), volume)
     }
 }

@@ -309,7 +309,7 @@ fn metadata_that_one_device_lost_is_made_good_from_the_other() {
 
 fn inspected(config: &Config, storage: &mut Memory) -> Inspection {
     let before = storage.clone();
-    let inspection = Engine::inspect(config.clone(), storage, true).unwrap();
+    let inspection = Engine::inspect(config.clone(), storage, true, &[]).unwrap();
     assert!(before.0 == storage.0, "a look changed something");
     inspection
 }

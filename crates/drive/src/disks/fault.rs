@@ -54,6 +54,8 @@ pub enum Only {
 pub enum Effect {
     /// It fails, and nothing of it is done.
     Fail,
+    /// It fails as if the device had been unplugged.
+    Gone,
     /// It begins later.
     Lag {
         /// By so many microseconds.
@@ -65,6 +67,8 @@ pub enum Effect {
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     rules: Vec<Fault>,
+    /// Devices that are not there, a bit each.
+    absent: u32,
     /// Slots by the time at which they go on.
     held: VecDeque<(Nanos, u32)>,
 }
@@ -79,6 +83,11 @@ impl Faults {
         room
     }
 
+    /// The device is not there, whatever happens.
+    pub(crate) fn leave_out(&mut self, device: usize) {
+        self.absent |= 1 << device;
+    }
+
     /// Ends all. What they hold back goes on when its time comes.
     pub(crate) fn clear(&mut self) {
         self.rules.clear();
@@ -91,8 +100,11 @@ impl Faults {
     /// What befalls this operation: the first rule that it meets.
     #[inline]
     pub(super) fn effect(&mut self, operation: &Operation) -> Option<Effect> {
-        if self.rules.is_empty() {
+        if self.rules.is_empty() && self.absent == 0 {
             return None;
+        }
+        if self.absent >> operation.device.index() & 1 == 1 {
+            return Some(Effect::Gone);
         }
         let index = self.rules.iter().position(|rule| rule.meets(operation))?;
         let rule = &mut self.rules[index];

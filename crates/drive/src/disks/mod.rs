@@ -38,6 +38,9 @@ const ATTEMPTS: u8 = 3;
 /// A command that was interrupted, or found no resources, is tried so often.
 const INTERRUPTIONS: u8 = 100;
 
+/// What the kernel says of a device that was unplugged, or has given up altogether. No use trying again.
+const VANISHED: [i32; 4] = [libc::ENXIO, libc::ENODEV, libc::ENOMEDIUM, libc::ESHUTDOWN];
+
 /// What the kernel is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
@@ -131,6 +134,8 @@ pub(crate) struct Disks {
     pub(crate) finished: Vec<(IoId, Result<(), DeviceError>)>,
     /// For people.
     pub(crate) failures: Vec<Failure>,
+    /// Devices that are not there any more, a bit each.
+    pub(crate) vanished: u32,
 }
 
 impl Disks {
@@ -151,6 +156,7 @@ impl Disks {
             raw: Vec::new(),
             finished: Vec::new(),
             failures: Vec::new(),
+            vanished: 0,
         })
     }
 
@@ -236,7 +242,8 @@ impl Disks {
             _ => {}
         }
         job.attempts += 1;
-        if job.attempts < ATTEMPTS && errno != libc::ENOSPC {
+        let vanished = VANISHED.contains(&errno);
+        if job.attempts < ATTEMPTS && errno != libc::ENOSPC && !vanished {
             health.retries += 1;
             return self.issue(slot);
         }
@@ -247,6 +254,7 @@ impl Disks {
             return self.finish(slot, Ok(()));
         }
         let operation = job.operation;
+        self.vanished |= u32::from(vanished) << device;
         self.give_up(slot, operation, error.to_string());
     }
 
@@ -447,6 +455,7 @@ impl Backend for Disks {
             Some(Effect::Fail) => {
                 self.give_up(slot, operation, "a failure that was asked for".to_owned());
             }
+            Some(Effect::Gone) => self.failed(slot, libc::ENXIO),
             Some(Effect::Lag { lag_us }) => {
                 let lag = Nanos(lag_us.saturating_mul(1000));
                 self.faults.hold(slot, self.now.saturating_add(lag));

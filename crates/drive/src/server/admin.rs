@@ -1,6 +1,6 @@
 //! What whoever owns the volume asks of it: its state, other settings, drills.
 
-use peryton_engine::Opened;
+use peryton_engine::{DeviceId, Losses, Opened};
 use peryton_units::Nanos;
 use serde_json::{Value, json};
 
@@ -20,6 +20,8 @@ const MOST_NOTES: usize = 3584;
 #[derive(Debug)]
 pub(crate) struct About {
     pub(crate) name: String,
+    /// Of the devices, in the engine's order.
+    pub(crate) names: Vec<String>,
     pub(crate) opened: Opened,
     /// In the engine's order.
     pub(crate) devices: Vec<Option<Device>>,
@@ -100,10 +102,15 @@ impl Server {
         let ledger = engine.ledger();
         let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
             let health = &self.volume.backend.health()[index];
+            let gone = engine.is_gone(DeviceId(index as u8));
             match device {
-                None => (format!("device {index}"), json!({ "state": "missing" })),
+                None => (self.about.names[index].clone(), json!({ "state": "gone", "errors": 0, "retries": 0 })),
                 Some(device) => {
-                    let state = if health.errors > 0 { "errors" } else { "ok" };
+                    let state = match health.errors {
+                        _ if gone => "gone",
+                        0 => "ok",
+                        _ => "errors",
+                    };
                     let about = json!({
                         "state": state,
                         "path": device.path,
@@ -120,8 +127,12 @@ impl Server {
         };
         let devices: serde_json::Map<String, Value> = self.about.devices.iter().enumerate().map(device).collect();
         let opened = &self.about.opened;
+        let losses = engine.losses(MOST_RANGES);
         json!({
             "name": self.about.name,
+            "state": if engine.gone() == 0 { "healthy" } else { "degraded" },
+            "lost": ranges(&losses),
+            "log_age_s": engine.log_age(self.now).map(|age| age.0 as f64 / 1e9),
             "size": engine.volume_size(),
             "volume": format!("{:032x}", opened.volume.0),
             "generation": opened.generation,
@@ -149,12 +160,23 @@ impl Server {
             "devices": devices,
             "faults": self.volume.backend.faults().rules(),
             "dirty_extents": engine.dirty_extents(),
-            "lost_extents": ledger.lost_extents + opened.lost,
+            "lost_extents": engine.lost_extents(),
             "fast_hit_ratio": ledger.fast_hit_ratio(),
             "traffic": self.latencies.traffic(),
             "ledger": ledger,
         })
     }
+}
+
+/// So many ranges of what is lost are listed; the others are in the sum.
+const MOST_RANGES: usize = 256;
+/// And so many in an event.
+const MOST_TOLD: usize = 16;
+
+fn ranges(losses: &Losses) -> Value {
+    let range = |range: &std::ops::Range<peryton_units::Bytes>| json!({ "offset": range.start, "length": range.end - range.start });
+    let ranges: Vec<Value> = losses.ranges.iter().map(range).collect();
+    json!({ "bytes": losses.bytes, "ranges": ranges, "more": losses.more })
 }
 
 const ENDED: &str = "the volume is closed";
@@ -172,6 +194,13 @@ impl Handle {
     /// One line; nothing has changed then, but for a device that could not keep them.
     pub fn set(&self, settings: Vec<String>, unset: Vec<String>) -> Result<Vec<String>, String> {
         self.ask(move |server| server.set(settings, unset, true)).unwrap_or_else(|| Err(ENDED.to_owned()))
+    }
+
+    /// What has happened so far, as far as it is remembered.
+    pub fn events(&self) -> Vec<Value> {
+        let told = |server: &mut Server| server.about.events.since(0, std::time::Duration::ZERO).unwrap_or_default();
+        let events = self.ask(told).unwrap_or_default();
+        events.iter().filter_map(|event| serde_json::to_value(event).ok()).collect()
     }
 
     /// Lets a device fail or lag from now on; returns how many faults are in force.
@@ -216,6 +245,8 @@ const TOLD_A_SECOND: u32 = 10;
 pub(super) struct Complaints {
     since: Nanos,
     told: u32,
+    /// Devices whose death has been told.
+    pub(super) gone: u32,
 }
 
 impl Server {
@@ -224,18 +255,45 @@ impl Server {
         for failure in self.volume.backend.failures.drain(..) {
             let complaints = &mut self.complaints;
             if self.now.saturating_sub(complaints.since) > Nanos::from_s(1) {
-                *complaints = Complaints { since: self.now, told: 0 };
+                (complaints.since, complaints.told) = (self.now, 0);
             }
             complaints.told += 1;
             if complaints.told > TOLD_A_SECOND {
                 continue;
             }
-            let device = self.about.devices.get(failure.operation.device.index()).and_then(Option::as_ref);
-            let device = device.map_or_else(|| "?".to_owned(), |device| device.name.clone());
+            let device = self.about.names[failure.operation.device.index()].clone();
             let crate::backend::Operation { action, at, len, .. } = failure.operation;
             let (action, error) = (format!("{action:?}").to_lowercase(), failure.error);
             tracing::warn!(device, action, at, len, error, "device error");
             self.about.events.tell(What::DeviceError { device, action, at, len, error });
+        }
+        let vanished = std::mem::take(&mut self.volume.backend.vanished);
+        for device in (0..self.about.names.len() as u8).filter(|device| vanished >> device & 1 == 1) {
+            self.volume.device_failed(self.now, DeviceId(device));
+        }
+    }
+
+    /// A device is given up: once that is durable, it is said, with what is lost.
+    #[cold]
+    pub(super) fn tell_of_death(&mut self) {
+        let engine = self.volume.engine();
+        let new = (0..self.about.names.len() as u8)
+            .map(DeviceId)
+            .filter(|device| engine.is_durably_gone(*device) && self.complaints.gone >> device.index() & 1 == 0);
+        let new: Vec<DeviceId> = new.collect();
+        if new.is_empty() {
+            return;
+        }
+        let losses = engine.losses(MOST_TOLD);
+        for device in new {
+            self.complaints.gone |= 1 << device.index();
+            let (device, lost) = (self.about.names[device.index()].clone(), ranges(&losses));
+            tracing::error!(
+                device,
+                lost_bytes = losses.bytes.0,
+                "the device is given up; the volume goes on without it"
+            );
+            self.about.events.tell(What::DeviceGone { device, lost });
         }
     }
 }

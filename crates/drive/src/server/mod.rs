@@ -216,6 +216,10 @@ impl Server {
             let mut finished = std::mem::take(&mut self.volume.backend.finished);
             let mut replies = std::mem::take(self.volume.replies());
             if finished.is_empty() && replies.is_empty() {
+                if !self.volume.backend.failures.is_empty() {
+                    self.complain();
+                    continue;
+                }
                 if !std::mem::take(&mut self.released) || self.starved.is_empty() {
                     break;
                 }
@@ -245,8 +249,8 @@ impl Server {
             self.kernel.device(&raw);
         }
         self.volume.backend.raw = raw;
-        if !self.volume.backend.failures.is_empty() {
-            self.complain();
+        if self.volume.engine().gone() != self.complaints.gone {
+            self.tell_of_death();
         }
         self.send();
     }

@@ -18,6 +18,9 @@ pub struct Args {
     /// Design file; its devices have a `path`
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
+    /// As the volume would be without a device
+    #[arg(long, value_name = "NAME")]
+    without: Vec<String>,
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -29,7 +32,7 @@ pub struct Args {
 /// Looks.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
-    let found = peryton_drive::inspect(&spec, false)?;
+    let found = peryton_drive::inspect(&spec, false, &args.without)?;
     if args.json {
         output::print_json(&as_json(&spec, &found))?;
     } else {

@@ -17,6 +17,9 @@ pub struct Args {
     /// Leave the map out
     #[arg(long)]
     no_map: bool,
+    /// As the volume would be without a device
+    #[arg(long, value_name = "NAME")]
+    without: Vec<String>,
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -28,7 +31,7 @@ pub struct Args {
 /// Prints it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
-    let mut found = peryton_drive::inspect(&spec, true)?;
+    let mut found = peryton_drive::inspect(&spec, true, &args.without)?;
     if args.no_map {
         found.map.clear();
     }

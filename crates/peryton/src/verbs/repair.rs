@@ -16,6 +16,16 @@ pub struct Args {
     /// Where somebody else wrote to a device: who is right
     #[arg(long, value_enum, default_value = "nobody")]
     trust: Who,
+    /// Do without a device that is lost
+    #[arg(long, value_name = "NAME")]
+    without: Vec<String>,
+    /// Put an empty device, at the path that the design has, in the place of one that is lost (caching, tiering,
+    /// partitioned)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["without", "trust"])]
+    replace: Option<String>,
+    /// Destroy whatever the new device holds
+    #[arg(long, requires = "replace")]
+    force: bool,
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -43,12 +53,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Who::Slow => Trust::Slow,
         Who::AsItIs => Trust::AsItIs,
     };
-    let opened = peryton_drive::repair(&spec, trust)
-        .map_err(|error| Failure::failed(check::with_names(&spec, &error.to_string())))?;
+    let done = match &args.replace {
+        Some(name) => peryton_drive::replace(&spec, name, args.force),
+        None => peryton_drive::repair(&spec, trust, &args.without),
+    };
+    let opened = done.map_err(|error| Failure::failed(check::with_names(&spec, &error.to_string())))?;
     if args.json {
         return output::print_json(&check::opened_json(&opened));
     }
-    let state = if opened.clean && opened.repaired == 0 { "there was nothing to repair" } else { "repaired" };
+    let state = if let Some(name) = &args.replace {
+        &format!("'{name}' is replaced by an empty device")
+    } else if opened.clean && opened.repaired == 0 {
+        "there was nothing to repair"
+    } else {
+        "repaired"
+    };
     output::print(&format!(
         "{state}: {} commits replayed, {} damaged copies made good, {} extents lost\n",
         opened.commits, opened.repaired, opened.lost

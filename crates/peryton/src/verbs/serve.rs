@@ -49,6 +49,9 @@ pub struct Args {
     /// Use the page cache
     #[arg(long)]
     no_direct: bool,
+    /// Do without a device that is lost: what only it had is lost, the rest is served, and it is refused from then on
+    #[arg(long, value_name = "NAME")]
+    without: Vec<String>,
     /// Set a key of the design, such as placement.max_moves=4
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -76,11 +79,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
             "volume": format!("{:032x}", opened.volume.0),
             "generation": opened.generation,
             "clean": opened.clean,
+            "without": args.without,
+            "lost_bytes": service.lost(),
         }))?;
     } else {
         let how = if opened.clean { "closed in good order" } else { "recovered" };
         let control = control.path().display();
         output::print(&format!("{}: {} ({how}) at {shown}, control {control}\n", spec.name, service.size()))?;
+        if !args.without.is_empty() {
+            let lost = service.lost();
+            output::print(&format!("degraded, without {}: {lost} are lost\n", args.without.join(" and ")))?;
+        }
     }
     stop_on_signals(&service)?;
     let summary = service.run()?;
@@ -102,6 +111,7 @@ fn settings(args: &Args) -> Settings {
         direct: !args.no_direct,
         spin: Duration::from_nanos(args.spin.0),
         tls,
+        without: args.without.clone(),
     }
 }
 

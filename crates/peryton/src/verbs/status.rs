@@ -29,6 +29,33 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json { output::print_json(&status) } else { output::print(&shown(&status)) }
 }
 
+/// So many ranges are printed; all of them are in the JSON.
+const MOST_RANGES: usize = 8;
+
+fn degraded(status: &Value, lost: &Value) -> String {
+    let devices = status["devices"].as_object().into_iter().flatten();
+    let gone: Vec<&str> =
+        devices.filter(|(_, device)| device["state"] == "gone").map(|(name, _)| name.as_str()).collect();
+    let ranges = lost["ranges"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let shown = ranges.iter().take(MOST_RANGES).map(|range| {
+        let from = number(&range["offset"]);
+        format!("{from} to {}", from + number(&range["length"]))
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let more = if ranges.len() > MOST_RANGES { ", ..." } else { "" };
+    let without = if gone.is_empty() {
+        "all devices are there again".to_owned()
+    } else {
+        format!("without {}", gone.join(" and "))
+    };
+    match number(&lost["bytes"]) {
+        0 => format!("DEGRADED: {without}; nothing is lost"),
+        bytes => {
+            format!("DEGRADED: {without}; {} lost until overwritten or discarded: bytes {shown}{more}", Bytes(bytes))
+        }
+    }
+}
+
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
@@ -59,6 +86,15 @@ fn shown(status: &Value) -> String {
         number(&moves["demotions"]),
         number(&moves["writebacks"]),
     ));
+    let lost = &status["lost"];
+    if status["state"] != "healthy" || number(&lost["bytes"]) > 0 {
+        lines.push(degraded(status, lost));
+    }
+    if let Some(age) = status["log_age_s"].as_f64() {
+        let newer =
+            if number(&lost["bytes"]) > 0 { "what is lost with the log" } else { "the oldest write in the log" };
+        lines.push(format!("{newer} is {} old at most", Nanos((age * 1e9) as u64)));
+    }
     let settings: Vec<String> = status["settings"].as_array().into_iter().flatten().map(text).collect();
     if !settings.is_empty() {
         lines.push(format!("set: {}", settings.join(", ")));

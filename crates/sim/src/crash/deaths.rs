@@ -117,7 +117,8 @@ impl World {
                     self.say(&format!("--- device {died} stays away"));
                     disks[died].dead = true;
                 }
-                Err(OpenError::Untracked { .. }) if !refused => {
+                // Nobody can tell what was dirty, unless nothing ever was.
+                Err(OpenError::Untracked { .. }) if !refused && !self.deaths.never_back => {
                     without.pop();
                 }
                 Err(error) => return Err(format!("without device {died}: {error}")),
