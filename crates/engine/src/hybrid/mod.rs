@@ -262,7 +262,8 @@ impl Hybrid {
     }
 
     pub(crate) fn move_buffers(&self, tuning: &Tuning) -> u32 {
-        self.buffer_count.max(tuning.max_moves)
+        // A promotion is under MCML when it asks for a slot, and the evictions that begin for it may reach MCML.
+        self.buffer_count.max(tuning.max_moves + 1)
     }
 
     // Buffers and places.

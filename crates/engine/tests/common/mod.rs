@@ -40,6 +40,8 @@ pub struct World {
     pub dead: Option<DeviceId>,
     /// Failed reads and writes that have not been looked at: those of a device that is dead.
     pub failed: Vec<Request>,
+    /// How many move buffers there are: what the engine asked for when it was made or re-tuned.
+    buffers: u32,
     devices: Vec<Vec<u64>>,
     move_buffers: HashMap<u32, Vec<u64>>,
     extent_cells: usize,
@@ -60,6 +62,7 @@ impl World {
         let engine = Engine::new(config).expect("the test's configuration is sound");
         let devices = engine.device_bytes().iter().map(|bytes| vec![0; bytes.0.div_ceil(CELL) as usize]).collect();
         let cells = engine.volume_size().0 / CELL;
+        let buffers = engine.move_buffers();
         World {
             engine,
             now: Nanos::ZERO,
@@ -67,6 +70,7 @@ impl World {
             fail_one_in: 0,
             dead: None,
             failed: Vec::new(),
+            buffers,
             devices,
             move_buffers: HashMap::new(),
             extent_cells: (extent.0 / CELL) as usize,
@@ -166,7 +170,7 @@ impl World {
                 &mut asked.data[start..start + cells]
             }
             Buffer::Move { index, offset } => {
-                assert!(index < self.engine.move_buffers(), "move buffer {index} is beyond the bound");
+                assert!(index < self.buffers, "move buffer {index} is beyond the bound");
                 let whole = (self.engine.move_buffer_bytes().0 / CELL) as usize;
                 let start = (offset.0 / CELL) as usize;
                 let bytes = self.move_buffers.entry(index).or_insert_with(|| vec![u64::MAX; whole]);
@@ -346,6 +350,7 @@ impl World {
         if self.engine.retune(self.now, tuning, &mut out).is_err() {
             assert_eq!(self.engine.tuning(), &before, "a refused tuning changed something");
         }
+        self.buffers = self.buffers.max(self.engine.move_buffers());
         self.obey(out);
     }
 
