@@ -76,14 +76,12 @@ pub enum Mutation {
     ForgetGone,
     /// What only a dead cache had counts as what its home has.
     ForgetLost,
-    /// What is promoted is read from the home of a lost extent.
-    PromoteLost,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 36] = {
+    pub const ALL: [Mutation; 35] = {
         use Mutation::*;
         [
             SkipFastDataFlush,
@@ -121,7 +119,6 @@ impl Mutation {
             CloseReusesNumber,
             ForgetGone,
             ForgetLost,
-            PromoteLost,
         ]
     };
 }

@@ -30,6 +30,8 @@ fn check(error: &str) -> &str {
         ("after a crash sectors", "unreadable after a crash"),
         ("after a crash sector", "wrong data after a crash"),
         ("and another value after", "a value that changed by itself"),
+        ("is accepted with what it held", "a dead device that is accepted"),
+        ("is lost", "a loss that is not named"),
         ("is damaged", "recovery: refused as damaged"),
         ("is older than", "recovery: refused as stale"),
         ("cannot be opened", "recovery: refused"),

@@ -202,7 +202,7 @@ impl Hybrid {
             && self.covers_extent(fragment)
             && (self.mode == Mode::Tiering || core.tuning.write == WritePolicy::Back);
         // What is lost may have something older at home: only what replaces all of it comes in.
-        if entry.lost && !fills && !mutation::is(Mutation::PromoteLost) || self.gone.any() {
+        if entry.lost && !fills || self.gone.any() {
             cancelled.device_error += 1;
             return false;
         }

@@ -2,11 +2,12 @@
 
 use peryton_engine::{DeviceId, Engine, OpenError, RequestError, WritePolicy};
 use peryton_units::Bytes;
+use rand::RngExt;
 
 use super::{
     design::Kind,
     disk::Disk,
-    drive::{Direct, Drive},
+    drive::{Direct, Drive, Fused},
     world::World,
 };
 
@@ -125,5 +126,39 @@ impl World {
             }
         }
         Ok(Some(without))
+    }
+
+    /// Makes what came back, with what it held, an empty member of the volume again, now and then; the power may go
+    /// meanwhile. Says whether it tried.
+    pub(super) fn maybe_replace(&mut self, disks: &mut Vec<Disk>, without: &mut Vec<DeviceId>) -> Result<bool, String> {
+        let has_map = matches!(self.deaths.kind, Kind::Tiering | Kind::Caching | Kind::Partitioned);
+        let [device] = without[..] else { return Ok(false) };
+        if !has_map || !self.chance(3) {
+            return Ok(false);
+        }
+        let index = device.index();
+        disks[index].dead = false;
+        disks[index].bad.clear();
+        let left = if self.chance(2) { self.rng.random_range(0..48) } else { u32::MAX };
+        let mut storage = Fused::new(disks, left);
+        let replaced = Engine::replace(self.config.clone(), &mut storage, device).map(|_| ());
+        let (blown, in_flight) = (storage.blown, storage.in_flight.take());
+        *disks = self.cut(disks, in_flight);
+        match replaced {
+            Ok(()) => self.say(&format!("--- device {index} is replaced")),
+            Err(_) if blown => {
+                self.say("--- the power goes while a device is replaced");
+                let mut copy = disks.clone();
+                if Engine::open(self.config.clone(), &mut Direct { disks: &mut copy }).is_err() {
+                    disks[index].dead = true;
+                    return Ok(true);
+                }
+            }
+            Err(error) => return Err(format!("device {index} cannot be replaced: {error}")),
+        }
+        // What only the disk had is lost in a cache, too.
+        self.deaths.never_back &= device != DeviceId(1);
+        without.clear();
+        Ok(true)
     }
 }

@@ -394,10 +394,11 @@ impl World {
     /// Opens the volume again, and goes on. `closed`: whether it was, if that is known.
     fn reopen(&mut self, mut disks: Vec<Disk>, closed: Option<bool>) -> Result<(), String> {
         self.model.crashed();
-        let Some(without) = self.revive(&mut disks)? else {
+        let Some(mut without) = self.revive(&mut disks)? else {
             self.deaths.over = true;
             return Ok(());
         };
+        let closed = if self.maybe_replace(&mut disks, &mut without)? { None } else { closed };
         self.impostors(&disks, closed == Some(true))?;
         self.damage_metadata(&mut disks);
         self.count_drive();
@@ -463,7 +464,11 @@ impl World {
         opened
     }
 
-    fn cut(&mut self, disks: &[Disk], in_flight: Option<(peryton_engine::DeviceId, super::disk::Entry)>) -> Vec<Disk> {
+    pub(super) fn cut(
+        &mut self,
+        disks: &[Disk],
+        in_flight: Option<(peryton_engine::DeviceId, super::disk::Entry)>,
+    ) -> Vec<Disk> {
         let after = |index: usize, disk: &Disk, rng: &mut Pcg64Mcg| {
             let here = in_flight.iter().filter(|(device, _)| device.index() == index).map(|(_, entry)| entry.clone());
             disk.after_crash(here, rng)
