@@ -304,6 +304,41 @@ pub struct Tuning {
     pub logging: LoggingTuning,
     /// Where writes go, and what is tidied up when the host is idle (partitioned).
     pub partition: Partition,
+    /// Hill climbing on some of the settings above while the drive runs (tiering, caching); `None`: they stay.
+    pub climb: Option<Climb>,
+}
+
+/// Hill climbing while the drive runs: how steps are tried, what is better, and what must hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Climb {
+    /// How long a step is tried, and how long the drive is watched before and after without it.
+    pub every: Nanos,
+    /// A span with fewer requests goes on until there are as many.
+    pub requests: u32,
+    /// Weight of the mean response time in what is to be least: a product of powers, as [`Objective`] is.
+    pub latency: f64,
+    /// Weight of what is written to the fast device.
+    pub wear: f64,
+    /// Most that the mean response time may be.
+    pub mean_cap: Option<Nanos>,
+    /// Most that 99 of 100 requests may take.
+    pub p99_cap: Option<Nanos>,
+    /// Most that may be written to the fast device a day.
+    pub fast_bytes_per_day: Option<Bytes>,
+}
+
+impl Default for Climb {
+    fn default() -> Climb {
+        Climb {
+            every: Nanos::from_s(30),
+            requests: 1000,
+            latency: 1.0,
+            wear: 0.0,
+            mean_cap: None,
+            p99_cap: None,
+            fast_bytes_per_day: None,
+        }
+    }
 }
 
 impl Default for Tuning {
@@ -327,6 +362,7 @@ impl Default for Tuning {
             read_effect: Some(100),
             logging: LoggingTuning::default(),
             partition: Partition::default(),
+            climb: None,
         }
     }
 }
@@ -349,6 +385,20 @@ impl Tuning {
         }
         self.logging.check()?;
         self.partition.check()?;
+        if let Some(climb) = &self.climb {
+            let bad = |key, value: String, remedy| Err(TuningError::Range { key, value, remedy });
+            if climb.every == Nanos::ZERO {
+                return bad("climb.every", "0".to_owned(), "use a time such as 30s");
+            }
+            for (key, weight) in [("climb.latency", climb.latency), ("climb.wear", climb.wear)] {
+                if !(0.0..=100.0).contains(&weight) {
+                    return bad(key, weight.to_string(), "use a weight from 0 to 100");
+                }
+            }
+            if climb.latency == 0.0 && climb.wear == 0.0 {
+                return bad("climb.latency", "0".to_owned(), "give it or climb.wear a weight above 0");
+            }
+        }
         self.admission.check()
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     error::RequestError,
     extent_map::Place,
     ledger::Ledger,
+    responses::Responses,
     slab::Slab,
 };
 
@@ -15,6 +16,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 struct HostRequest {
     id: RequestId,
+    began: Nanos,
     /// Parts not yet answered, and one more while the request is being split.
     parts: u32,
     error: Option<RequestError>,
@@ -125,6 +127,8 @@ pub(crate) struct Core {
     /// Requests answered since [`Core::next_answered`] was asked, where somebody wants to know.
     answered: Vec<RequestIndex>,
     pub(crate) tells_answers: bool,
+    /// Where somebody judges by them.
+    responses: Option<Box<Responses>>,
     /// The time of the call that is being served.
     pub(crate) now: Nanos,
     /// Never later than the next moment at which a timer is due.
@@ -156,6 +160,7 @@ impl Core {
             owes_error: false,
             answered: Vec::new(),
             tells_answers: false,
+            responses: None,
             now: Nanos::ZERO,
             deadline: Nanos::ZERO,
         }
@@ -166,7 +171,7 @@ impl Core {
     /// Takes a request in with one part, which the caller gives up ([`Core::part_done`]) when it has split it.
     #[inline]
     pub(crate) fn begin(&mut self, id: RequestId) -> RequestIndex {
-        RequestIndex(self.requests.insert(HostRequest { id, parts: 1, error: None }))
+        RequestIndex(self.requests.insert(HostRequest { id, began: self.now, parts: 1, error: None }))
     }
 
     #[inline]
@@ -192,6 +197,9 @@ impl Core {
             let result = row.error.map_or(Ok(()), Err);
             out.push(Command::Reply { id: row.id, result });
             self.ledger.failed_requests += u64::from(result.is_err());
+            if let Some(responses) = &mut self.responses {
+                responses.record(self.now.saturating_sub(row.began).0);
+            }
             self.requests.remove(request.0);
             if self.tells_answers {
                 self.answered.push(request);
@@ -201,6 +209,11 @@ impl Core {
 
     pub(crate) fn next_answered(&mut self) -> Option<RequestIndex> {
         self.answered.pop()
+    }
+
+    /// The response times since they were cleared; recorded from the first call on.
+    pub(crate) fn responses_mut(&mut self) -> &mut Responses {
+        self.responses.get_or_insert_with(|| Box::new(Responses::new()))
     }
 
     /// Whether no host request is in flight.

@@ -6,6 +6,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     admission::AdaptiveView,
+    climb::{ClimbView, Climber},
     command::{Commands, DeviceId, IoId, Request, RequestId},
     config::{Config, Placement, Tuning},
     core::{Core, Purpose},
@@ -54,6 +55,8 @@ pub struct Engine {
     volume_size: Bytes,
     pub(crate) device_bytes: Vec<Bytes>,
     move_buffer_bytes: Bytes,
+    /// Moves settings while the drive runs, where the tuning asks for it.
+    climber: Option<Box<Climber>>,
     /// What the devices know of the volume; a simulated one has nothing.
     pub(crate) identity: Option<Identity>,
     pub(crate) burial: Burial,
@@ -109,7 +112,9 @@ impl Engine {
         }
         let mut core = Core::new(devices.len(), tuning);
         core.tells_answers = matches!(placement, Placement::Partitioned(_));
+        let climber = Climber::new(&placement, &core.tuning);
         let mut engine = Engine {
+            climber,
             core,
             placed,
             placement,
@@ -293,7 +298,25 @@ impl Engine {
             self.bury(now, out);
         }
         self.core.tick_power(now, out);
+        self.climb(now, out);
         self.deadline()
+    }
+
+    fn climb(&mut self, now: Nanos, out: &mut Commands) {
+        let (Some(climber), Placed::Hybrid(hybrid)) = (&mut self.climber, &mut self.placed) else { return };
+        if !climber.is_due(&mut self.core, now) {
+            return;
+        }
+        let written = self.core.ledger.devices[hybrid.layout.fast.index()].bytes_written.iter().sum();
+        let before = self.core.tuning.clone();
+        if climber.tick(&mut self.core, now, written) {
+            hybrid.retuned(&mut self.core, &before, now, out);
+        }
+    }
+
+    /// Where hill climbing stands; `None` where nothing climbs.
+    pub fn climbing(&self) -> Option<ClimbView> {
+        self.climber.as_ref().map(|climber| climber.view(&self.core.tuning))
     }
 
     /// The next deadline, without doing anything: never later than the true one.
@@ -310,6 +333,8 @@ impl Engine {
         if let Placed::Hybrid(hybrid) = &self.placed {
             hybrid.check(&tuning)?;
         }
+        // The climb begins anew, from what the user wants now.
+        self.climber = Climber::new(&self.placement, &tuning);
         let before = std::mem::replace(&mut self.core.tuning, tuning);
         self.core.now = now;
         self.core.due(now);
@@ -332,6 +357,9 @@ impl Engine {
     /// Starts counting anew, as after a warm-up.
     pub fn reset_ledger(&mut self) {
         self.core.ledger = Ledger::new(self.device_bytes.len());
+        if let Some(climber) = &mut self.climber {
+            climber.books_reset(&mut self.core);
+        }
         if let Placed::Logging(_) = self.placed {
             self.core.ledger.logging = Some(Default::default());
         }

@@ -5,6 +5,7 @@
 //! came from a device model or from a device: the simulator and the live drive run this very code.
 
 mod admission;
+mod climb;
 mod command;
 mod commit;
 mod config;
@@ -32,14 +33,16 @@ mod recent;
 mod recovery;
 mod replace;
 mod replacement;
+mod responses;
 mod slab;
 mod storage;
 mod volume;
 
 pub use admission::AdaptiveView;
+pub use climb::ClimbView;
 pub use command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
 pub use config::{
-    AccessEnergy, Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
+    AccessEnergy, Adaptive, Admission, AdmitBy, Climb, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
     Threshold, Tuning, WriteHits, WritePolicy,
 };
 pub use engine::{Engine, Whereabouts};

@@ -23,6 +23,8 @@ pub enum Verb {
     Trace(verbs::trace::Verb),
     /// List the device profiles, or show one beside its data sheet
     Devices(verbs::devices::Args),
+    /// Look for better settings of a design under a trace
+    Tune(verbs::tune::Args),
     /// Say which devices need the least energy, and which the least money
     Greenest(verbs::greenest::Args),
     /// Say how long a mixed SSD array lives, by arithmetic

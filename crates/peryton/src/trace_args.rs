@@ -1,6 +1,7 @@
 //! How traces are named on the command line, wherever they are read.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -57,6 +58,14 @@ impl TraceArgs {
             return Ok(Box::new(SynthSource::new(&spec, &path.display().to_string())?));
         }
         Ok(Box::new(Watched { reader: self.open(paths)?, skipped: skipped.clone() }))
+    }
+
+    /// The same once more, after [`TraceArgs::source`] has said that it can be read.
+    pub fn again(&self, paths: &[PathBuf], skipped: &Counted) -> Result<Box<dyn Source>, TraceError> {
+        self.source(paths, skipped).map_err(|error| match error {
+            SourceError::Trace(error) => error,
+            SourceError::Synth(error) => TraceError::Io { path: name(paths), source: io::Error::other(error) },
+        })
     }
 }
 

@@ -75,6 +75,22 @@ impl Metric {
         (Metric::Iops, &["iops"]),
     ];
 
+    /// Every metric.
+    pub const ALL: [Metric; 12] = [
+        Metric::Latency,
+        Metric::Read,
+        Metric::Write,
+        Metric::P50,
+        Metric::P99,
+        Metric::P999,
+        Metric::Iops,
+        Metric::Lifetime,
+        Metric::Power,
+        Metric::Energy,
+        Metric::Dollars,
+        Metric::Ownership,
+    ];
+
     /// The name that it is printed with.
     pub fn name(self) -> &'static str {
         Metric::NAMES.iter().find(|(metric, _)| *metric == self).map_or("", |(_, names)| names[0])

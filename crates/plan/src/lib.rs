@@ -6,3 +6,4 @@ pub mod evaluate;
 pub mod greenest;
 pub mod lifetime;
 pub mod regression;
+pub mod tune;

@@ -103,6 +103,19 @@ impl Document {
         Ok(())
     }
 
+    /// The document with its overrides, as TOML. Comments are gone.
+    pub(crate) fn to_toml(&self) -> String {
+        fn value(node: &Node) -> toml::Value {
+            match &node.value {
+                Value::Leaf(leaf) => leaf.clone(),
+                Value::Table(entries) => {
+                    toml::Value::Table(entries.iter().map(|(name, below)| (name.clone(), value(below))).collect())
+                }
+            }
+        }
+        toml::to_string(&value(&self.root)).expect("what was read as TOML can be written as TOML")
+    }
+
     pub(crate) fn keys(&self) -> Keys<'_> {
         Keys {
             document: self,

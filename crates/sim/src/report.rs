@@ -70,6 +70,9 @@ pub struct Report {
     /// What admission kept out of the cache (caching with an admission other than `all`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionReport>,
+    /// What hill climbing did, where the design asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub climb: Option<peryton_engine::ClimbView>,
     /// In the order of the design; a member of a striped array has its number behind the name.
     #[serde(serialize_with = "as_map")]
     pub devices: Vec<(String, DeviceReport)>,
@@ -386,6 +389,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
         admission: (design.tuning.admission.by != AdmitBy::All)
             .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: outcome.adaptive.clone() }),
+        climb: outcome.climb.clone(),
         devices,
         energy_j,
         mean_power_w,

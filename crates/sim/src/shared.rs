@@ -464,6 +464,7 @@ impl Shared<'_> {
             wrapped: self.feed.wrapped,
             skipped: self.feed.skipped,
             adaptive: None,
+            climb: None,
             bounds: Some(bounds),
             deepest: self.deepest,
         };

@@ -56,6 +56,8 @@ pub(crate) struct Outcome {
     pub(crate) skipped: u64,
     /// Where an adaptive admission threshold stood at the end.
     pub(crate) adaptive: Option<peryton_engine::AdaptiveView>,
+    /// Where hill climbing stood at the end.
+    pub(crate) climb: Option<peryton_engine::ClimbView>,
     pub(crate) bounds: Option<FtlBounds>,
     /// Most requests in flight at once.
     pub(crate) deepest: u32,
@@ -398,6 +400,7 @@ impl Simulator<'_> {
             wrapped: self.feed.wrapped,
             skipped: self.feed.skipped,
             adaptive: self.machine.engine.adaptive_admission(),
+            climb: self.machine.engine.climbing(),
             bounds,
             deepest: self.deepest,
             drained,

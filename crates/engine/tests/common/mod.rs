@@ -381,7 +381,9 @@ impl World {
     }
 
     pub fn random_tuning(&mut self, fast_extents: u32) -> Tuning {
-        use peryton_engine::{Adaptive, Admission, AdmitBy, Objective, Replacement, Threshold, WriteHits, WritePolicy};
+        use peryton_engine::{
+            Adaptive, Admission, AdmitBy, Climb, Objective, Replacement, Threshold, WriteHits, WritePolicy,
+        };
         let rng = &mut self.rng;
         let high = rng.random_range(0..fast_extents.max(2) + 1);
         Tuning {
@@ -426,6 +428,7 @@ impl World {
             read_effect: Some(10),
             logging: random_logging(rng),
             partition: random_partition(rng),
+            climb: (high % 3 == 0).then(|| Climb { every: Nanos::from_ms(5), requests: 3, ..Climb::default() }),
         }
     }
 

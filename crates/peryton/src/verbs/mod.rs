@@ -15,6 +15,7 @@ pub mod set;
 pub mod sim;
 pub mod status;
 pub mod trace;
+pub mod tune;
 
 use crate::{
     cli::{Cli, Verb},
@@ -27,6 +28,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Sim(args) => sim::run(args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Devices(args) => devices::run(args),
+        Verb::Tune(args) => tune::run(&args),
         Verb::Greenest(args) => greenest::run(args),
         Verb::Lifetime(args) => lifetime::run(args),
         Verb::Format(args) => format::run(&args),

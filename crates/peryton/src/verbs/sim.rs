@@ -1,22 +1,20 @@
 //! `peryton sim`: a trace on one or several designs.
 
 use std::{
-    io,
     path::PathBuf,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use peryton_sim::{
-    Design, DeviceReport, Fit, FtlReport, LatencySummary, LoggingLedger, Options, Replay, Report, SimError,
-};
-use peryton_trace::TraceError;
+use peryton_sim::{Design, DeviceReport, FtlReport, LatencySummary, LoggingLedger, Options, Report, SimError};
 
 use crate::{
     failure::Failure,
-    output, table,
-    trace_args::{self, Counted, SourceError, TraceArgs},
+    output,
+    replay_args::ReplayArgs,
+    table,
+    trace_args::{self, Counted, TraceArgs},
 };
 
 /// Options of `peryton sim`.
@@ -30,24 +28,8 @@ pub struct Args {
     trace: Vec<PathBuf>,
     #[command(flatten)]
     trace_args: TraceArgs,
-    /// When requests arrive: as recorded, one after the other without think time, or N in flight at all times
-    #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
-    replay: Replay,
-    /// Timed replay this many times faster than recorded
-    #[arg(long, value_name = "X")]
-    speed: Option<f64>,
-    /// Fill the map as a scan of the volume would before the first request, and begin with used flash
-    #[arg(long)]
-    warm_up: bool,
-    /// Replay this many requests before the measured ones
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    warm_up_requests: u64,
-    /// Stop after this many requests
-    #[arg(long, value_name = "N")]
-    limit: Option<u64>,
-    /// What to do with requests past the end of the volume
-    #[arg(long, value_enum, default_value_t = FitArg::Error)]
-    fit: FitArg,
+    #[command(flatten)]
+    replay_args: ReplayArgs,
     /// Set a key of the designs, such as placement.promotion.threshold=1
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -56,19 +38,9 @@ pub struct Args {
     json: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum FitArg {
-    /// Stop with an error
-    Error,
-    /// Take the offset modulo the size of the volume
-    Wrap,
-    /// Leave them out, and count them
-    Skip,
-}
-
 /// Replays and reports.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let options = options(&args)?;
+    let options = args.replay_args.options()?;
     let designs = designs(&args)?;
     let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
     if from_stdin && designs.len() > 1 {
@@ -95,23 +67,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
     output::print(&(shown(&reports) + &shown_logs(&reports)))
 }
 
-fn options(args: &Args) -> Result<Options, Failure> {
-    let replay = match (args.replay, args.speed) {
-        (replay, None) => replay,
-        (Replay::Timed { .. }, Some(speed)) if speed > 0.0 && speed.is_finite() => Replay::Timed { speed },
-        (Replay::Timed { .. }, Some(speed)) => {
-            return Err(Failure::bad_input(format!("--speed {speed}: give a number above 0, such as 2")));
-        }
-        (_, Some(_)) => return Err(Failure::bad_input("--speed: only --replay timed has a speed, leave it out")),
-    };
-    let fit = match args.fit {
-        FitArg::Error => Fit::Strict,
-        FitArg::Wrap => Fit::Wrap,
-        FitArg::Skip => Fit::Skip,
-    };
-    Ok(Options { replay, fit, warm_up: args.warm_up, warm_up_requests: args.warm_up_requests, limit: args.limit })
-}
-
 fn designs(args: &Args) -> Result<Vec<Design>, Failure> {
     let load = |path: &PathBuf| Design::load(path, &args.set);
     let designs = args.designs.iter().map(load).collect::<Result<Vec<_>, _>>()?;
@@ -134,15 +89,7 @@ fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counte
         let before = so_far[design].swap(requests, Relaxed);
         bar.inc(requests.saturating_sub(before));
     };
-    let trace = || {
-        args.trace_args.source(&args.trace, skipped).map_err(|error| match error {
-            SourceError::Trace(error) => error,
-            // It was read once before the simulations started.
-            SourceError::Synth(error) => {
-                TraceError::Io { path: trace_args::name(&args.trace), source: io::Error::other(error) }
-            }
-        })
-    };
+    let trace = || args.trace_args.again(&args.trace, skipped);
     let result = peryton_sim::run(designs, &trace_args::name(&args.trace), &trace, options, &progress);
     bar.finish_and_clear();
     result.map_err(|error: SimError| error.into())

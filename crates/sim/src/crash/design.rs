@@ -1,8 +1,8 @@
 //! Random designs: small, so that everything is full most of the time.
 
 use peryton_engine::{
-    Adaptive, Admission, AdmitBy, Config, DeviceId, Hybrid, LogCaching, Logging, LoggingTuning, Objective, Partition,
-    Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, WriteHits, WritePolicy,
+    Adaptive, Admission, AdmitBy, Climb, Config, DeviceId, Hybrid, LogCaching, Logging, LoggingTuning, Objective,
+    Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, WriteHits, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt};
@@ -103,6 +103,8 @@ pub(crate) fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         read_effect: Some(10),
         partition: random_partition(rng),
         logging: random_logging(rng),
+        // Without a draw of its own, so that other settings stay what they were for each seed.
+        climb: (high % 3 == 0).then(|| Climb { every: Nanos::from_ms(5), requests: 3, ..Climb::default() }),
     }
 }
 

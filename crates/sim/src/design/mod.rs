@@ -1,6 +1,7 @@
 //! The design file: which devices, and how they make one drive.
 
 mod admission;
+mod climb;
 mod devices;
 mod logging;
 mod partition;
@@ -104,6 +105,19 @@ impl Design {
         Design::from_document(Document::read(path)?, &name, overrides)
     }
 
+    /// A design file with overrides in it, as TOML. Comments are gone; every key is as it was written.
+    ///
+    /// # Errors
+    /// As [`Design::load`], whatever the overrides make of the design.
+    pub fn rewritten(path: impl AsRef<Path>, overrides: &[String]) -> Result<String, DesignError> {
+        Design::load(path.as_ref(), overrides)?;
+        let mut document = Document::read(path.as_ref())?;
+        for (index, text) in overrides.iter().enumerate() {
+            document.set(index, text)?;
+        }
+        Ok(document.to_toml())
+    }
+
     /// The same from text; `file` names it in errors.
     ///
     /// # Errors
@@ -149,12 +163,16 @@ impl Design {
             }
         };
         let fast = match &placement {
-            Placement::Partitioned(pair) => Some(pair.fast.index()),
+            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => {
+                Some(pair.fast.index())
+            }
             _ => None,
         };
         let endurance =
             fast.and_then(|fast| Some(limits[fast].written?.saturating_mul(u64::from(devices[fast].count))));
-        partition::read(&mut root, fast.is_some(), endurance, seed, &mut tuning.partition)?;
+        let partitioned = matches!(placement, Placement::Partitioned(_));
+        partition::read(&mut root, partitioned, endurance, seed, &mut tuning.partition)?;
+        tuning.climb = climb::read(&mut root, &placement, endurance)?;
         let caching = matches!(placement, Placement::Caching(_));
         if let Some(read) = admission::read(&mut root, caching, seed)? {
             tuning.admission = read;

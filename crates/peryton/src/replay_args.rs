@@ -1,0 +1,59 @@
+//! How a trace is replayed, wherever designs are simulated.
+
+use peryton_sim::{Fit, Options, Replay};
+
+use crate::failure::Failure;
+
+/// Options of replaying a trace.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReplayArgs {
+    /// When requests arrive: as recorded, one after the other without think time, or N in flight at all times
+    #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
+    replay: Replay,
+    /// Timed replay this many times faster than recorded
+    #[arg(long, value_name = "X")]
+    speed: Option<f64>,
+    /// Fill the map as a scan of the volume would before the first request, and begin with used flash
+    #[arg(long)]
+    warm_up: bool,
+    /// Replay this many requests before the measured ones
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warm_up_requests: u64,
+    /// Stop after this many requests
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// What to do with requests past the end of the volume
+    #[arg(long, value_enum, default_value_t = FitArg::Error)]
+    fit: FitArg,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum FitArg {
+    /// Stop with an error
+    Error,
+    /// Take the offset modulo the size of the volume
+    Wrap,
+    /// Leave them out, and count them
+    Skip,
+}
+
+impl ReplayArgs {
+    /// As the simulator wants them.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let replay = match (self.replay, self.speed) {
+            (replay, None) => replay,
+            (Replay::Timed { .. }, Some(speed)) if speed > 0.0 && speed.is_finite() => Replay::Timed { speed },
+            (Replay::Timed { .. }, Some(speed)) => {
+                return Err(Failure::bad_input(format!("--speed {speed}: give a number above 0, such as 2")));
+            }
+            (_, Some(_)) => return Err(Failure::bad_input("--speed: only --replay timed has a speed, leave it out")),
+        };
+        let fit = match self.fit {
+            FitArg::Error => Fit::Strict,
+            FitArg::Wrap => Fit::Wrap,
+            FitArg::Skip => Fit::Skip,
+        };
+        let ReplayArgs { warm_up, warm_up_requests, limit, .. } = *self;
+        Ok(Options { replay, fit, warm_up, warm_up_requests, limit })
+    }
+}

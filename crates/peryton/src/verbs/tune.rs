@@ -1,0 +1,227 @@
+//! `peryton tune`: better settings of a design under a trace.
+
+use std::{fs, path::PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use peryton_plan::{
+    constraint::{Constraint, ConstraintError, Metric},
+    evaluate::{Account, Metrics},
+    tune::{Knob, Search, TuneError, Tuned, tune},
+};
+use peryton_sim::Design;
+use serde::Serialize;
+
+use crate::{
+    failure::Failure,
+    output,
+    replay_args::ReplayArgs,
+    table,
+    trace_args::{Counted, TraceArgs},
+};
+
+/// Options of `peryton tune`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Figures: latency, read, write (means), p50, p99, p999, iops, lifetime, power, energy, dollars, ownership.
+
+  peryton tune tiering.toml --trace my.parquet --objective latency --subject-to 'lifetime>=5y,power<=8W' --out tuned.toml
+  peryton tune caching.toml --trace my.parquet --objective p99 --search-requests 200000 \\
+    --knob placement.extent=16KiB,64KiB,256KiB
+
+What it turns: PT and TW, LT and HT, MCML, replacement, the write-back delay, admission, when disks spin down, the triggers
+of a log, what a partitioned drive does when idle. The write policy stays, since it says what a failure may cost.")]
+pub struct Args {
+    /// The design file
+    #[arg(value_name = "DESIGN.toml")]
+    design: PathBuf,
+    /// The trace; a specification (.toml) is drawn from; several are merged by time
+    #[arg(long, required = true, value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    /// What is to be least, or most if more of it is better
+    #[arg(long, value_name = "FIGURE", default_value = "latency")]
+    objective: Metric,
+    /// What must hold, such as lifetime>=5y,p99<=10ms,power<=8W
+    #[arg(long, value_name = "BOUND,BOUND...", value_parser = bounds, default_value = "")]
+    subject_to: Bounds,
+    /// Simulations at the most
+    #[arg(long, value_name = "N", default_value_t = 96)]
+    evaluations: u32,
+    /// Search on this many requests; the result is measured on the whole trace
+    #[arg(long, value_name = "N")]
+    search_requests: Option<u64>,
+    /// Also try these values of a key, or these in place of the usual ones
+    #[arg(long, value_name = "KEY=VALUE,VALUE...")]
+    knob: Vec<String>,
+    /// Turn the keys of --knob and no others
+    #[arg(long, requires = "knob")]
+    only: bool,
+    /// Also what is fixed once the drive is formatted: the size of its extents
+    #[arg(long)]
+    with_format: bool,
+    /// The same seed finds the same settings
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Set a key of the design before anything else
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    trace_args: TraceArgs,
+    #[command(flatten)]
+    replay_args: ReplayArgs,
+    /// Write the tuned design to a file
+    #[arg(long, value_name = "TUNED.toml")]
+    out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What must hold. (A list of its own, since a list of values would be several options to the command line.)
+#[derive(Clone, Debug)]
+struct Bounds(Vec<Constraint>);
+
+fn bounds(text: &str) -> Result<Bounds, ConstraintError> {
+    if text.trim().is_empty() { Ok(Bounds(Vec::new())) } else { Constraint::list(text).map(Bounds) }
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Printed<'a> {
+    design: &'a str,
+    objective: Metric,
+    subject_to: &'a [Constraint],
+    #[serde(flatten)]
+    tuned: &'a Tuned,
+}
+
+/// Searches and prints.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let options = args.replay_args.options()?;
+    if args.trace.iter().any(|path| path.as_os_str() == "-") {
+        return Err(Failure::bad_input("--trace -: standard input can be read only once: save the trace in a file"));
+    }
+    if args.evaluations == 0 || args.search_requests == Some(0) {
+        return Err(Failure::bad_input("--evaluations and --search-requests: give numbers above 0"));
+    }
+    let design = Design::load(&args.design, &args.set)?;
+    if let Some(index) = design.ignored_overrides.first() {
+        return Err(Failure::bad_input(format!("--set {}: does not apply to the design: remove it", args.set[*index])));
+    }
+    let skipped = Counted::default();
+    args.trace_args.source(&args.trace, &skipped)?;
+    let trace = || args.trace_args.again(&args.trace, &skipped);
+    let load = |overrides: &[String]| {
+        let all: Vec<String> = args.set.iter().chain(overrides).cloned().collect();
+        Design::load(&args.design, &all)
+    };
+    let search = Search {
+        objective: args.objective,
+        constraints: args.subject_to.0.clone(),
+        evaluations: args.evaluations,
+        seed: args.seed,
+        requests: args.search_requests,
+    };
+    let bar = ProgressBar::new(u64::from(args.evaluations));
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} settings tried, {eta} left");
+    bar.set_style(style.expect("the template is a constant"));
+    let account = Account { usd_per_kwh: design.electricity_usd_per_kwh, ..Account::default() };
+    let tuned =
+        tune(&load, &knobs(args, &design)?, &trace, &options, &account, &search, &|tried| bar.set_position(tried));
+    bar.finish_and_clear();
+    let tuned = tuned.map_err(|error| match error {
+        TuneError::Sim(error) => error.into(),
+        error => Failure::bad_input(error),
+    })?;
+    skipped.report();
+    if let Some(path) = &args.out {
+        save(args, &tuned, path)?;
+    }
+    if args.json {
+        let printed =
+            Printed { design: &design.name, objective: args.objective, subject_to: &search.constraints, tuned: &tuned };
+        return output::print_json(&printed);
+    }
+    output::print(&shown(args, &tuned))
+}
+
+fn knobs(args: &Args, design: &Design) -> Result<Vec<Knob>, Failure> {
+    let mut knobs = if args.only { Vec::new() } else { Knob::list(design, args.with_format) };
+    for text in &args.knob {
+        let bad =
+            || Failure::bad_input(format!("--knob {text}: write KEY=VALUE,VALUE such as placement.max_moves=4,16"));
+        let (key, values) = text.split_once('=').ok_or_else(bad)?;
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        if key.trim().is_empty() || values.iter().any(|value| value.is_empty()) {
+            return Err(bad());
+        }
+        knobs.retain(|knob| knob.name != key.trim());
+        knobs.push(Knob::given(key.trim(), &values));
+    }
+    Ok(knobs)
+}
+
+/// The design file with the settings in it. Comments do not survive.
+fn save(args: &Args, tuned: &Tuned, path: &PathBuf) -> Result<(), Failure> {
+    let all: Vec<String> = args.set.iter().chain(&tuned.overrides).cloned().collect();
+    let text = Design::rewritten(&args.design, &all)?;
+    let text = format!(
+        "# {} with settings found by peryton tune --objective {}.\n{text}",
+        args.design.file_name().unwrap_or_default().display(),
+        args.objective
+    );
+    fs::write(path, text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+}
+
+fn shown(args: &Args, tuned: &Tuned) -> String {
+    let mut text = String::new();
+    if tuned.changed.is_empty() {
+        text += "Nothing better was found: the design stays as it is.\n\n";
+    } else {
+        let mut settings = table::text(&["setting", "design", "tuned"]);
+        for changed in &tuned.changed {
+            settings.add_row([&changed.knob, &changed.from, &changed.to]);
+        }
+        text += &(table::shown(&settings) + "\n");
+    }
+    let mut figures = table::figures(&["figure", "design", "tuned", "change", "bound"]);
+    for metric in Metric::ALL {
+        let (before, after) = (metric.of(&tuned.before), metric.of(&tuned.after));
+        let bound = args.subject_to.0.iter().find(|bound| bound.metric == metric);
+        let show = |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| metric.show(value));
+        if before.is_none() && after.is_none() {
+            continue;
+        }
+        let change = match (before, after) {
+            (Some(before), Some(after)) if before > 0.0 && before.is_finite() && after.is_finite() => {
+                format!("{:+.1} %", (after / before - 1.0) * 100.0)
+            }
+            _ => table::NONE.to_owned(),
+        };
+        let mark = if metric == args.objective { " *" } else { "" };
+        let bound = bound.map_or_else(String::new, |bound| bound_shown(bound, &tuned.after));
+        figures.add_row([format!("{metric}{mark}"), show(before), show(after), change, bound]);
+    }
+    text += &table::shown(&figures);
+    text += &format!("\n* what was to be {}; {}", best_word(args.objective), effort(tuned));
+    if !tuned.met_after {
+        text += "No settings were found that keep every bound: loosen one, or change the devices.\n";
+    }
+    text
+}
+
+fn bound_shown(bound: &Constraint, after: &Metrics) -> String {
+    let word = if bound.met(after) { "met" } else { "NOT met" };
+    format!("{bound}: {word}")
+}
+
+fn best_word(metric: Metric) -> &'static str {
+    if metric.more_is_better() { "most" } else { "least" }
+}
+
+fn effort(tuned: &Tuned) -> String {
+    let refused = match tuned.refused {
+        0 => String::new(),
+        n => format!(" ({n} of the settings could not be simulated)"),
+    };
+    format!("{} simulations{refused}.\n", tuned.evaluations)
+}

@@ -1,0 +1,434 @@
+//! Settings for a design, found by trying them on a trace: GreenDM's future work ("self-tuning", section 5).
+//!
+//! Simulated annealing (several chains, each with a seed of its own) goes through the lists of [`Knob`]s; then single
+//! knobs are turned from the best settings found until none helps. What the search was shown (a part of the trace, where
+//! the user says so) is not trusted: the best settings and the design's own are measured on the whole of it.
+
+mod knobs;
+
+use std::{collections::HashMap, sync::Mutex};
+
+use argmin::{
+    core::{CostFunction, Error, Executor, State},
+    solver::simulatedannealing::{Anneal, SATempFunc, SimulatedAnnealing},
+};
+use peryton_sim::{Design, DesignError, Options, SimError, TraceFactory};
+use rand_xoshiro::{
+    Xoshiro256PlusPlus,
+    rand_core::{RngCore, SeedableRng},
+};
+use rayon::prelude::*;
+use serde::Serialize;
+use thiserror::Error as ThisError;
+
+use crate::{
+    constraint::{Constraint, Metric, strain},
+    evaluate::{Account, Metrics, evaluate},
+};
+pub use knobs::{Choice, Knob};
+
+/// What is wanted, and how long to look for it.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// What is to be least, or most.
+    pub objective: Metric,
+    /// What must hold.
+    pub constraints: Vec<Constraint>,
+    /// Simulations at the most, besides those on the whole trace.
+    pub evaluations: u32,
+    /// The same seed finds the same settings.
+    pub seed: u64,
+    /// Requests that the search is shown; all if absent.
+    pub requests: Option<u64>,
+}
+
+/// A setting that the search changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changed {
+    /// The key.
+    pub knob: String,
+    /// What the design had.
+    pub from: String,
+    /// What is better.
+    pub to: String,
+}
+
+/// What the search found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tuned {
+    /// The design as it was, on the whole trace.
+    pub before: Metrics,
+    /// As it is to be; the same if nothing better was found.
+    pub after: Metrics,
+    /// What has to be changed for that.
+    pub changed: Vec<Changed>,
+    /// The same as overrides of the design.
+    pub overrides: Vec<String>,
+    /// Whether every constraint holds before.
+    pub met_before: bool,
+    /// Whether every constraint holds after.
+    pub met_after: bool,
+    /// Simulations.
+    pub evaluations: u64,
+    /// Settings that the design did not accept or the simulator could not carry through.
+    pub refused: u64,
+}
+
+/// Why there is nothing to find.
+#[derive(Debug, ThisError)]
+pub enum TuneError {
+    /// Nothing to turn.
+    #[error("{design}: has no settings that matter to a simulation: name some with --knob KEY=VALUE,VALUE")]
+    NothingToTurn {
+        /// The design.
+        design: String,
+    },
+    /// The objective is not among what the design's report has.
+    #[error("{design}: its report has no {metric}: {remedy}")]
+    Unknown {
+        /// The design.
+        design: String,
+        /// The figure.
+        metric: Metric,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A value that the design does not take.
+    #[error("--knob {knob}: {source}")]
+    Knob {
+        /// Which.
+        knob: String,
+        /// Why.
+        source: DesignError,
+    },
+    /// A key that is about something else.
+    #[error("--knob {knob}: {design} has nothing that this key is about: remove it")]
+    NotHere {
+        /// Which.
+        knob: String,
+        /// The design.
+        design: String,
+    },
+    /// The design itself.
+    #[error(transparent)]
+    Design(#[from] DesignError),
+    /// The design as it is cannot be simulated.
+    #[error(transparent)]
+    Sim(#[from] SimError),
+}
+
+/// Values of all knobs, by index.
+type Settings = Vec<usize>;
+
+/// Where a design comes from, with these overrides.
+pub type DesignFactory<'a> = dyn Fn(&[String]) -> Result<Design, DesignError> + Sync + 'a;
+
+/// How many chains anneal, each on a core if there is one.
+const CHAINS: u64 = 4;
+/// Of the simulations, annealing has two thirds.
+const ANNEALING: u32 = 2;
+const OF: u32 = 3;
+/// Of the settings that did best on part of the trace, so many are tried on the whole of it.
+const FINALISTS: usize = 3;
+/// A bound that does not hold costs more than any objective gains.
+const BROKEN: f64 = 100.0;
+
+struct Bench<'a> {
+    design: &'a DesignFactory<'a>,
+    knobs: &'a [Knob],
+    trace: &'a TraceFactory<'a>,
+    options: Options,
+    account: Account,
+    search: &'a Search,
+    /// The objective of the design as it is: the unit of all others.
+    unit: f64,
+    known: Mutex<HashMap<Settings, f64>>,
+    refused: Mutex<u64>,
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Bench<'_> {
+    fn overrides(&self, settings: &[usize]) -> Vec<String> {
+        let chosen = self.knobs.iter().zip(settings).map(|(knob, choice)| &knob.choices[*choice]);
+        chosen.flat_map(|choice| choice.overrides.clone()).collect()
+    }
+
+    fn measure(&self, settings: &[usize], options: &Options) -> Option<Metrics> {
+        let design = (self.design)(&self.overrides(settings)).ok()?;
+        evaluate(&design, self.trace, options, &self.account).ok()
+    }
+
+    /// Less is better: the logarithm of the objective against the design as it is, or how far a bound is from holding.
+    fn cost(&self, metrics: &Metrics) -> f64 {
+        let strain = strain(&self.search.constraints, metrics);
+        if strain > 1.0 || strain.is_nan() {
+            return BROKEN + strain.ln().min(BROKEN);
+        }
+        let Some(value) = self.search.objective.of(metrics).filter(|value| !value.is_nan()) else {
+            return 3.0 * BROKEN;
+        };
+        let ratio = (value.max(1e-12) / self.unit.max(1e-12)).ln().clamp(-50.0, 50.0);
+        if self.search.objective.more_is_better() { -ratio } else { ratio }
+    }
+
+    fn try_out(&self, settings: &[usize]) -> f64 {
+        if let Some(cost) = self.known.lock().expect("no evaluation panics").get(settings) {
+            return *cost;
+        }
+        let metrics = self.measure(settings, &self.options);
+        if metrics.is_none() {
+            *self.refused.lock().expect("no evaluation panics") += 1;
+        }
+        let cost = metrics.map_or(4.0 * BROKEN, |metrics| self.cost(&metrics));
+        let mut known = self.known.lock().expect("no evaluation panics");
+        known.insert(settings.to_vec(), cost);
+        (self.progress)(known.len() as u64);
+        cost
+    }
+}
+
+/// One chain of the annealing.
+struct Chain<'a, 'b> {
+    bench: &'a Bench<'b>,
+    random: Mutex<Xoshiro256PlusPlus>,
+}
+
+impl CostFunction for Chain<'_, '_> {
+    type Param = Settings;
+    type Output = f64;
+
+    fn cost(&self, settings: &Settings) -> Result<f64, Error> {
+        Ok(self.bench.try_out(settings))
+    }
+}
+
+impl Anneal for Chain<'_, '_> {
+    type Param = Settings;
+    type Output = Settings;
+    type Float = f64;
+
+    /// Turns one knob, two while it is hot; a step along an ordered list, anywhere in another.
+    fn anneal(&self, settings: &Settings, temperature: f64) -> Result<Settings, Error> {
+        let mut random = self.random.lock().expect("no chain panics");
+        let mut below = |n: usize| (random.next_u64() % n as u64) as usize;
+        let mut next = settings.clone();
+        let turns = if temperature > HOT { 1 + below(2) } else { 1 };
+        for _ in 0..turns {
+            let index = below(self.bench.knobs.len());
+            let knob = &self.bench.knobs[index];
+            let count = knob.choices.len();
+            let at = next[index];
+            next[index] = if knob.ordered {
+                let far = 1 + below(2);
+                if below(2) == 0 { at.saturating_sub(far) } else { (at + far).min(count - 1) }
+            } else {
+                (at + 1 + below(count - 1)) % count
+            };
+        }
+        Ok(next)
+    }
+}
+
+/// An objective that is half as good again is accepted once in five times at the start.
+const FIRST_TEMPERATURE: f64 = 0.3;
+const HOT: f64 = 0.1;
+
+/// Looks for better settings.
+///
+/// `progress` is told how many different settings have been tried.
+///
+/// # Errors
+/// See [`TuneError`]. Settings that are refused on the way are no errors: they are counted.
+pub fn tune(
+    design: &DesignFactory<'_>,
+    knobs: &[Knob],
+    trace: &TraceFactory<'_>,
+    options: &Options,
+    account: &Account,
+    search: &Search,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Tuned, TuneError> {
+    let own = design(&[])?;
+    let mut knobs = knobs.to_vec();
+    for knob in &mut knobs {
+        usable(design, knob)?;
+    }
+    knobs.retain(|knob| knob.choices.len() > 1);
+    if knobs.is_empty() {
+        return Err(TuneError::NothingToTurn { design: own.name });
+    }
+    let short = Options { limit: search.requests.or(options.limit), ..options.clone() };
+    let part = evaluate(&own, trace, &short, account)?;
+    for metric in search.constraints.iter().map(|constraint| constraint.metric).chain([search.objective]) {
+        if metric.of(&part).is_none() {
+            let remedy = match metric {
+                Metric::Dollars | Metric::Ownership => "give its devices prices (cost.price_usd), or leave it out",
+                Metric::Power | Metric::Energy => "use device profiles with power figures, or leave it out",
+                _ => "leave it out, or use a trace that has such requests",
+            };
+            return Err(TuneError::Unknown { design: own.name, metric, remedy });
+        }
+    }
+    let unit = search.objective.of(&part).filter(|value| value.is_finite()).unwrap_or(1.0);
+    let start: Settings = knobs.iter().map(|knob| knob.own).collect();
+    let bench = Bench {
+        design,
+        knobs: &knobs,
+        trace,
+        options: short,
+        account: *account,
+        search,
+        unit,
+        known: Mutex::new(HashMap::new()),
+        refused: Mutex::new(0),
+        progress,
+    };
+    let first = bench.cost(&part);
+    bench.known.lock().expect("nothing has panicked").insert(start.clone(), first);
+
+    let each = u64::from(search.evaluations * ANNEALING / OF) / CHAINS;
+    let found = (0..CHAINS).into_par_iter().map(|chain| anneal(&bench, &start, first, each, search.seed ^ chain << 32));
+    let mut best = found.collect::<Vec<_>>().into_iter().flatten().fold((first, start.clone()), better);
+    let tried = bench.known.lock().expect("nothing has panicked").len() as u64;
+    best = polish(&bench, best, u64::from(search.evaluations).saturating_sub(tried));
+
+    // What a part of the trace taught may not hold for the rest.
+    let whole = |settings: &Settings| bench.measure(settings, options);
+    let mut ranked: Vec<(f64, Settings)> = bench
+        .known
+        .lock()
+        .expect("nothing has panicked")
+        .iter()
+        .map(|(settings, cost)| (*cost, settings.clone()))
+        .collect();
+    ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let mut finalists: Vec<Settings> = vec![best.1];
+    finalists.extend(ranked.into_iter().map(|(_, settings)| settings));
+    finalists = finalists.into_iter().map(|settings| simplified(&bench, settings, &start)).collect();
+    finalists.retain(|settings| *settings != start);
+    let mut seen = std::collections::HashSet::new();
+    finalists.retain(|settings| seen.insert(settings.clone()));
+    finalists.truncate(FINALISTS);
+    let before = evaluate(&own, trace, options, account)?;
+    let measured: Vec<(Settings, Option<Metrics>)> =
+        finalists.into_par_iter().map(|settings| (settings.clone(), whole(&settings))).collect();
+    let evaluations = bench.known.lock().expect("nothing has panicked").len() as u64 + measured.len() as u64 + 1;
+    let mut winner = (bench.cost(&before), start.clone(), before.clone());
+    for (settings, metrics) in measured {
+        if let Some(metrics) = metrics
+            && bench.cost(&metrics) < winner.0
+        {
+            winner = (bench.cost(&metrics), settings, metrics);
+        }
+    }
+    let (_, settings, after) = winner;
+    let changed = |(knob, choice): (&Knob, &usize)| {
+        let label = |choice: usize| knob.choices[choice].label.clone();
+        (*choice != knob.own).then(|| Changed { knob: knob.name.clone(), from: label(knob.own), to: label(*choice) })
+    };
+    let met = |metrics: &Metrics| search.constraints.iter().all(|constraint| constraint.met(metrics));
+    Ok(Tuned {
+        met_before: met(&before),
+        met_after: met(&after),
+        changed: knobs.iter().zip(&settings).filter_map(changed).collect(),
+        overrides: bench.overrides(&settings),
+        before,
+        after,
+        evaluations,
+        refused: *bench.refused.lock().expect("nothing has panicked"),
+    })
+}
+
+/// Leaves out what the design does not take.
+fn usable(design: &DesignFactory<'_>, knob: &mut Knob) -> Result<(), TuneError> {
+    let mut own = knob.own;
+    let mut choices = Vec::new();
+    for (index, choice) in knob.choices.iter().enumerate() {
+        match design(&choice.overrides) {
+            Ok(design) if design.ignored_overrides.is_empty() => choices.push(choice.clone()),
+            Ok(design) if knob.given => {
+                return Err(TuneError::NotHere { knob: knob.name.clone(), design: design.name });
+            }
+            Err(source) if knob.given => return Err(TuneError::Knob { knob: knob.name.clone(), source }),
+            Ok(_) | Err(_) => own -= usize::from(index < knob.own),
+        }
+    }
+    (knob.choices, knob.own) = (choices, own);
+    Ok(())
+}
+
+fn better(best: (f64, Settings), other: (f64, Settings)) -> (f64, Settings) {
+    // Of equals the one that comes first in order, so that threads do not decide.
+    if other.0 < best.0 || (other.0 == best.0 && other.1 < best.1) { other } else { best }
+}
+
+fn anneal(bench: &Bench<'_>, start: &Settings, first: f64, steps: u64, seed: u64) -> Option<(f64, Settings)> {
+    if steps == 0 {
+        return None;
+    }
+    let random = |salt: u64| Xoshiro256PlusPlus::seed_from_u64(seed ^ salt);
+    // Down to a hundredth by the last step.
+    let cooling = 0.01f64.powf(1.0 / steps as f64);
+    let solver = SimulatedAnnealing::new_with_rng(FIRST_TEMPERATURE, random(1))
+        .expect("the temperature is above zero")
+        .with_temp_func(SATempFunc::Exponential(cooling));
+    let chain = Chain { bench, random: Mutex::new(random(2)) };
+    let run = Executor::new(chain, solver)
+        .configure(|state| state.param(start.clone()).cost(first).max_iters(steps))
+        .run()
+        .expect("neither cost nor step fails");
+    let state = run.state();
+    Some((state.get_best_cost(), state.get_best_param()?.clone()))
+}
+
+/// Turns single knobs until none helps, or so many simulations have been made.
+fn polish(bench: &Bench<'_>, mut best: (f64, Settings), mut left: u64) -> (f64, Settings) {
+    loop {
+        let mut near = Vec::new();
+        for (index, knob) in bench.knobs.iter().enumerate() {
+            let at = best.1[index];
+            let choices: Vec<usize> = match knob.ordered {
+                true => [at.checked_sub(1), Some(at + 1)].into_iter().flatten().collect(),
+                false => (0..knob.choices.len()).filter(|choice| *choice != at).collect(),
+            };
+            for choice in choices.into_iter().filter(|choice| *choice < knob.choices.len()) {
+                let mut settings = best.1.clone();
+                settings[index] = choice;
+                near.push(settings);
+            }
+        }
+        let known = |settings: &Settings| bench.known.lock().expect("nothing has panicked").contains_key(settings);
+        let mut new = 0;
+        near.retain(|settings| {
+            let wanted = known(settings) || new < left;
+            new += u64::from(!known(settings) && wanted);
+            wanted
+        });
+        left -= new;
+        let tried: Vec<(f64, Settings)> =
+            near.into_par_iter().map(|settings| (bench.try_out(&settings), settings)).collect();
+        let next = tried.into_iter().fold(best.clone(), better);
+        if next.0 >= best.0 || left == 0 {
+            return if next.0 < best.0 { next } else { best };
+        }
+        best = next;
+    }
+}
+
+/// Without what changes nothing: a knob whose own value does as well stays where it is.
+fn simplified(bench: &Bench<'_>, mut settings: Settings, own: &Settings) -> Settings {
+    let known = bench.known.lock().expect("nothing has panicked");
+    for index in 0..settings.len() {
+        let mut without = settings.clone();
+        without[index] = own[index];
+        if let (Some(with), Some(without_cost)) = (known.get(&settings), known.get(&without))
+            && without_cost <= with
+        {
+            settings = without;
+        }
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests;

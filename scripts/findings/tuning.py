@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Makes the tables of docs/findings/tuning.md anew.
+
+Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
+reports go to report/findings/tuning.json as well.
+
+usage: tuning.py [--peryton PROGRAM] [--only NAME,NAME...] [--requests N]
+"""
+
+import argparse
+
+from common import ROOT, fill, number, real_traces, start, table
+
+DOCUMENT = ROOT / "docs/findings/tuning.md"
+DESIGNS = "examples/designs/findings/greendm"
+TRACES = ["pgbench", "cloudphysics", "mailstore", "websearch-sample"]
+# The paper replays without think time (section 3.1), on a map that a scan has filled.
+REPLAY = ["--replay", "sync", "--warm-up"]
+EVALUATIONS = 96
+# A bound of exactly what there is would be broken by rounding.
+SLACK = 1.02
+# Without think time a drive that is twice as fast is written twice as much a day.
+LIFE = 2.0
+CLIMB = ["climb.every=2s", "climb.requests=500"]
+
+
+def sized(trace, design):
+    """The volume holds the trace, and a quarter of it is flash, as in the paper (section 3.3)."""
+    volume = max(256, trace.volume_mib())
+    return [f"volume.size={volume}MiB", f"devices.ssd.size={volume // 4}MiB", "placement.extent=128KiB"]
+
+
+def mean_ms(report):
+    return report["latency_us"]["all"]["mean"] / 1000
+
+
+def p99_ms(report):
+    return report["latency_us"]["all"]["p99"] / 1000
+
+
+class Case:
+    """A trace on a design: with the paper's settings, tuned, and climbing."""
+
+    def __init__(self, runner, trace, design):
+        self.trace, self.design = trace, design
+        path = f"{DESIGNS}/{design}.toml"
+        settings = sized(trace, design)
+        fixed = runner.sim(path, trace, settings, REPLAY).result()
+        self.fixed = fixed
+        self.years, self.watts = fixed["lifetime_years"], fixed["mean_power_w"]
+        bounds = [f"power<={self.watts * SLACK:.6g}W"]
+        if self.years:
+            bounds.append(f"lifetime>={self.years / LIFE:.6g}y")
+        arguments = ["tune", path, *trace.replay(), *REPLAY, "--objective", "latency", "--subject-to", ",".join(bounds),
+                     "--evaluations", str(EVALUATIONS)]
+        for setting in settings:
+            arguments += ["--set", setting]
+        self.tuned = runner.command(*arguments, "--json")
+        caps = [f"climb.caps.lifetime_years={self.years / LIFE:.6g}"] if self.years else []
+        self.climbing = runner.sim(path, trace, [*settings, *CLIMB, *caps], REPLAY).result()
+        # From where nothing is promoted before it has missed 64 times in a minute.
+        self.bad = runner.sim(path, trace, [*settings, "placement.promotion.threshold=64"], REPLAY).result()
+        self.climbed = runner.sim(path, trace, [*settings, "placement.promotion.threshold=64", *CLIMB, *caps],
+                                  REPLAY).result()
+
+
+def years(value):
+    return "–" if value is None else number(value)
+
+
+def ratio(after, before):
+    return f"{after / before:.2f}"
+
+
+def searched(cases):
+    rows = []
+    for case in cases:
+        before, after = case.tuned["before"], case.tuned["after"]
+        rows.append([case.trace.name, case.design, number(before["mean_ms"]), number(after["mean_ms"]),
+                     ratio(after["mean_ms"], before["mean_ms"]), ratio(after["p99_ms"], before["p99_ms"]),
+                     ratio(after["power_w"], before["power_w"]),
+                     f"{years(before.get('lifetime_years'))} → {years(after.get('lifetime_years'))}",
+                     "yes" if case.tuned["met_after"] else "no", str(case.tuned["evaluations"])])
+    yield from table(["trace", "design", "mean ms, paper's settings", "tuned", "ratio", "p99, ratio", "power, ratio",
+                      "lifetime, years", "bounds hold", "simulations"], rows)
+
+
+def settings(cases):
+    rows = []
+    for case in cases:
+        changed = [f"`{change['knob'].removeprefix('placement.')}` {change['from']} → {change['to']}"
+                   for change in case.tuned["changed"]]
+        rows.append([case.trace.name, case.design, ", ".join(changed) or "nothing"])
+    yield from table(["trace", "design", "changed"], rows)
+
+
+def online(cases):
+    rows = []
+    for case in cases:
+        climb = case.climbing["climb"]
+        rows.append([case.trace.name, case.design, number(mean_ms(case.fixed)),
+                     ratio(mean_ms(case.climbing), mean_ms(case.fixed)),
+                     ratio(p99_ms(case.climbing), p99_ms(case.fixed)),
+                     f"{years(case.years)} → {years(case.climbing['lifetime_years'])}",
+                     f"{climb['kept']} of {climb['tried']}",
+                     number(mean_ms(case.bad)), ratio(mean_ms(case.climbed), mean_ms(case.bad)),
+                     f"{case.climbed['climb']['kept']} of {case.climbed['climb']['tried']}"])
+    yield from table(["trace", "design", "mean ms, paper's settings", "climbing, ratio", "p99, ratio", "lifetime, years",
+                      "steps kept", "mean ms, PT 64", "climbing, ratio", "steps kept"], rows)
+
+
+def main():
+    arguments, runner, _folder = start(argparse.ArgumentParser(description=__doc__.splitlines()[0]))
+    traces = [trace for trace in real_traces(arguments.requests) if trace.name in TRACES]
+    runner.look(traces)
+    cases = []
+
+    def all_cases():
+        if not cases:
+            cases.extend(Case(runner, trace, design) for trace in traces for design in ["tiering", "caching-back"])
+        return cases
+
+    tables = [("searched", lambda: searched(all_cases())), ("settings", lambda: settings(all_cases())),
+              ("online", lambda: online(all_cases()))]
+    fill(DOCUMENT, tables, runner, arguments.only and arguments.only.split(","))
+
+
+if __name__ == "__main__":
+    main()
