@@ -47,6 +47,8 @@ pub enum Verb {
     Set(verbs::set::Args),
     /// Say what happened to a volume that is being served
     Events(verbs::events::Args),
+    /// Print manual pages
+    Man(verbs::man::Args),
     /// Print completions for a shell
     Completions(verbs::completions::Args),
 }

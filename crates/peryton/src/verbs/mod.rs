@@ -9,6 +9,7 @@ pub mod events;
 pub mod format;
 pub mod greenest;
 pub mod lifetime;
+pub mod man;
 pub mod repair;
 pub mod serve;
 pub mod set;
@@ -40,6 +41,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Status(args) => status::run(&args),
         Verb::Set(args) => set::run(args),
         Verb::Events(args) => events::run(&args),
+        Verb::Man(args) => man::run(&args),
         Verb::Completions(args) => completions::run(&args),
     }
 }
