@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-use crate::{Accepted, Device, Io, Model, PowerState, Profile, ProfileError, Tag};
+use crate::{Accepted, Device, Io, Model, PowerState, Profile, ProfileError, Tag, flash::FtlStats};
 
 /// A simple workload: requests of one size, closed loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -143,6 +143,9 @@ pub struct Measured {
     /// Bytes programmed per byte written in that (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification_steady: Option<f64>,
+    /// What its translation layer did in that, and how fragmented the data was at the end (flash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ftl_steady: Option<FtlStats>,
     /// Random reads of 1 MiB, queue depth 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_read_large: Option<Throughput>,
@@ -312,6 +315,7 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
         measured.rand_write_steady = Some(throughput);
         measured.write_amplification_steady =
             stats.nand_bytes_written.map(|programmed| programmed.0 as f64 / stats.bytes_written.0.max(1) as f64);
+        measured.ftl_steady = stats.ftl;
     }
     Ok(measured)
 }

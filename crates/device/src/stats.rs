@@ -1,6 +1,8 @@
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
+use crate::flash::FtlStats;
+
 /// What a device has done and spent since it was made (or since preconditioning ended).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeviceStats {
@@ -36,4 +38,6 @@ pub struct DeviceStats {
     pub erase_count_min_max: Option<(u32, u32)>,
     /// Erase cycles that the whole device can stand: blocks × cycles per block (flash).
     pub rated_erases: Option<u64>,
+    /// What the translation layer did, and the state that it is in (flash from its parts).
+    pub ftl: Option<FtlStats>,
 }

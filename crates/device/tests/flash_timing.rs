@@ -186,7 +186,8 @@ fn static_wear_levelling_brings_cold_blocks_into_use() {
     println!("without {never:?}, with {levelled:?}");
     assert_eq!(never.0, 0, "cold data stays where it is");
     assert!(levelled.0 > 0 && levelled.1 - levelled.0 <= 10, "{levelled:?}");
-    assert!(levelled.1 < never.1);
+    // 400,000 writes are 20 erases for each of 320 blocks. Cold data that wandered from block to block would make more.
+    assert!(levelled.1 < never.1 && levelled.1 <= 30, "{levelled:?}");
 }
 
 #[test]

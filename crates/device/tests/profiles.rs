@@ -156,7 +156,7 @@ proptest! {
         key in prop::sample::select(vec![
             "channels", "dies_per_channel", "planes", "pages_per_block", "page", "mapping_unit", "over_provisioning",
             "write_buffer", "gc_low", "gc_high", "channel_mb_per_s", "idle_w", "program", "cycles", "wear_gap", "ftl",
-            "log_blocks", "interface_mb_per_s",
+            "log_blocks", "interface_mb_per_s", "map_cache", "level_wear", "burst",
         ]),
         value in prop_oneof![
             any::<i64>().prop_map(|n| n.to_string()),

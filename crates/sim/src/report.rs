@@ -1,6 +1,6 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
-use peryton_device::{Class, DeviceStats, Model};
+use peryton_device::{Class, DeviceStats, Model, flash::FtlStats};
 use peryton_engine::{AdmitBy, Ledger, LoggingLedger, PartitionLedger, Placement, endurance};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -238,6 +238,12 @@ pub struct DeviceReport {
     /// Bytes programmed per byte written (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
+    /// What the translation layer did besides, and how fragmented the data is at the end (flash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ftl: Option<FtlStats>,
+    /// Share of the map entries asked for that were cached (flash with a demand-cached map).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mapping_hit_ratio: Option<f64>,
     /// Share of the written bytes that continued the write before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequential_write_share: Option<f64>,
@@ -479,6 +485,8 @@ fn device_report(
         erases_per_s,
         nand_bytes_written: stats.nand_bytes_written.map(|bytes| bytes.0),
         write_amplification: stats.nand_bytes_written.and_then(|bytes| share(bytes.0 as f64)),
+        mapping_hit_ratio: stats.ftl.as_ref().and_then(|ftl| ftl.mapping?.hit_ratio()),
+        ftl: stats.ftl.clone(),
         sequential_write_share: share(stats.sequential_bytes_written.0 as f64),
         wear_eu,
         lifetime_years: lifetime_years(device, stats, is_disk, span_s),

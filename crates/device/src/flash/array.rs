@@ -13,6 +13,15 @@ pub(super) trait Operations {
     fn program_moved(&mut self, die: u32, units: u32);
     /// Erases one block.
     fn erase(&mut self, die: u32);
+    /// Cleaning has moved a unit to this slot.
+    #[inline]
+    fn moved(&mut self, _unit: u32, _slot: u32) {}
+    /// Reads `units` of one stripe that the host's command waits for, from `at` on; returns when they are there.
+    fn look_up(&mut self, die: u32, units: u32, at: u64) -> u64;
+    /// The clock.
+    fn now(&self) -> u64;
+    /// When the die will have done all that is booked.
+    fn free_at(&self, die: u32) -> u64;
 }
 
 /// Flash without time: only the map matters.
@@ -25,6 +34,15 @@ impl Operations for Untimed {
     fn fetch(&mut self, _die: u32, _units: u32) {}
     fn program_moved(&mut self, _die: u32, _units: u32) {}
     fn erase(&mut self, _die: u32) {}
+    fn look_up(&mut self, _die: u32, _units: u32, at: u64) -> u64 {
+        at
+    }
+    fn now(&self) -> u64 {
+        0
+    }
+    fn free_at(&self, _die: u32) -> u64 {
+        0
+    }
 }
 
 /// What each die is doing.
@@ -65,6 +83,7 @@ pub(super) struct Array {
     /// What a read waits for at most when the die programs or erases.
     suspend: u64,
     page: u64,
+    unit: u64,
     codeword: u64,
     ns_per_byte: f64,
     byte_transfer_j: f64,
@@ -108,6 +127,7 @@ impl Array {
             erase: (p.erase.0 as f64 * geometry.block_scale).round() as u64,
             suspend: p.suspend.map_or(u64::MAX, |cost| cost.0),
             page: p.page.0,
+            unit: geometry.unit,
             codeword: p.page.0.min(CODEWORD),
             ns_per_byte: 1e3 / p.channel_mb_per_s,
             byte_transfer_j: p.transfer_uj_per_kib * 1e-6 / 1024.0,
@@ -177,12 +197,6 @@ impl Array {
         end
     }
 
-    /// When the die will have done all that is booked.
-    pub fn free_at(&self, die: u32) -> u64 {
-        let die = &self.dies[die as usize];
-        die.free.max(die.read_free)
-    }
-
     /// Begins background work on an idle die no earlier than `at`.
     pub fn idle_until(&mut self, die: u32, at: u64) {
         let die = &mut self.dies[die as usize];
@@ -222,5 +236,18 @@ impl Operations for Array {
         die.erase = (start, end);
         self.erases += 1;
         self.spent_j += self.erase_j;
+    }
+
+    fn look_up(&mut self, die: u32, units: u32, at: u64) -> u64 {
+        self.read(die, u64::from(units) * self.unit, at)
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn free_at(&self, die: u32) -> u64 {
+        let die = &self.dies[die as usize];
+        die.free.max(die.read_free)
     }
 }

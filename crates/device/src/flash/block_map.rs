@@ -1,6 +1,7 @@
 use super::{
     array::Operations,
     blocks::{Blocks, State},
+    counts::{Fragmentation, Merges},
     open_stripe::{OpenStripe, Programmed, both},
     parameters::{Geometry, Mapping, Parameters},
 };
@@ -55,6 +56,7 @@ pub(super) struct BlockMap {
     unused_logs: Vec<Vec<u32>>,
     /// Programmed ahead of time because a merge needed it.
     early: Programmed,
+    merges: Merges,
 }
 
 impl BlockMap {
@@ -83,6 +85,7 @@ impl BlockMap {
             clock: 0,
             unused_logs: Vec::new(),
             early: None,
+            merges: Merges::default(),
         }
     }
 
@@ -273,6 +276,7 @@ impl BlockMap {
             if in_stripe > 0 && ((offset + 1).is_multiple_of(stripe_units) || offset + 1 == offsets.end) {
                 flash.fetch(die, in_stripe);
                 flash.program_moved(die, in_stripe);
+                self.merges.units_copied += u64::from(in_stripe);
                 in_stripe = 0;
             }
         }
@@ -292,9 +296,14 @@ impl BlockMap {
         let last = (0..units).rev().find(|&offset| self.find(die, logical, offset).is_some());
         let end = last.map_or(0, |last| last + 1);
         let kept = if in_order {
+            let before = self.merges.units_copied;
             self.copy_into_log(die, logical, end, flash);
+            let copied = self.merges.units_copied > before;
+            let count = if copied { &mut self.merges.partial } else { &mut self.merges.switches };
+            *count += 1;
             block
         } else {
+            self.merges.full += 1;
             let target = self.take_free(die);
             self.copy(die, 0..end, |map, offset| map.find(die, logical, offset), target, flash);
             self.release(die, block, flash);
@@ -334,6 +343,19 @@ impl BlockMap {
 
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
+    }
+
+    pub fn fragmentation(&self) -> Fragmentation {
+        self.blocks.fragmentation(self.g.block_units)
+    }
+
+    pub fn merges(&self) -> Merges {
+        self.merges
+    }
+
+    /// A new account; wear stays.
+    pub fn reset_counts(&mut self) {
+        self.merges = Merges::default();
     }
 
     pub fn forget_wear(&mut self) {

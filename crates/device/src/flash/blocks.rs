@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::parameters::Collection;
+use super::{counts::Fragmentation, parameters::Collection};
 
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,8 @@ pub(super) struct Blocks {
     erased: Vec<u32>,
     closed_at: Vec<u32>,
     state: Vec<State>,
-    cold: Option<u32>,
+    /// Being emptied for the sake of wear-levelling, one on a die at most.
+    cold: Vec<u32>,
 }
 
 impl Blocks {
@@ -34,7 +35,7 @@ impl Blocks {
             erased: vec![0; count],
             closed_at: vec![0; count],
             state: vec![State::Free; count],
-            cold: None,
+            cold: Vec::new(),
         }
     }
 
@@ -71,11 +72,11 @@ impl Blocks {
         assert_eq!(self.valid[block as usize], 0, "an erase must not lose data");
         self.erased[block as usize] += 1;
         self.state[block as usize] = State::Free;
-        self.cold = self.cold.filter(|&cold| cold != block);
+        self.cold.retain(|&cold| cold != block);
     }
     /// Whether this block was chosen for the sake of wear-levelling.
     pub fn is_cold(&self, block: u32) -> bool {
-        self.cold == Some(block)
+        self.cold.contains(&block)
     }
     pub fn forget_wear(&mut self) {
         self.erased.fill(0);
@@ -102,16 +103,22 @@ impl Blocks {
         }
     }
 
-    /// Static wear-levelling: where erase counts of `range` lie more than `gap` apart, the least worn full block.
-    pub fn coldest_beyond(&mut self, range: Range<u32>, gap: u32) -> Option<u32> {
-        if gap == u32::MAX {
-            return None;
-        }
-        let most = range.clone().map(|block| self.erased[block as usize]).max()?;
-        let coldest = range
+    /// The least worn full block of `range`.
+    pub fn coldest(&self, range: Range<u32>) -> Option<u32> {
+        range
             .filter(|&block| self.state[block as usize] == State::Full)
-            .min_by_key(|&b| self.erased[b as usize])?;
-        self.cold = (most - self.erased[coldest as usize] > gap).then_some(coldest);
-        self.cold
+            .min_by_key(|&block| self.erased[block as usize])
+    }
+
+    /// This block was chosen for the sake of wear-levelling.
+    pub fn set_cold(&mut self, block: u32) {
+        self.cold.push(block);
+    }
+
+    /// Where the valid data lies.
+    pub fn fragmentation(&self, block_units: u32) -> Fragmentation {
+        let free = self.state.iter().filter(|&&state| state == State::Free).count() as u32;
+        let others = self.state.iter().zip(&self.valid).filter(|(state, _)| **state != State::Free);
+        Fragmentation::new(free, block_units, others.map(|(_, &valid)| valid))
     }
 }

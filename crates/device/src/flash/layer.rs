@@ -1,24 +1,44 @@
+use std::ops::Range;
+
 use super::{
     array::Operations,
     block_map::BlockMap,
+    cached_map::CachedMap,
+    counts::FtlStats,
     ideal::Ideal,
     open_stripe::Programmed,
     page_map::PageMap,
     parameters::{Geometry, Mapping, Parameters},
 };
 
-/// The translation layers. A demand-cached map will be one more of them.
+/// The translation layers.
 #[derive(Clone, Debug)]
 pub(super) enum Layer {
     Page(Box<PageMap>),
+    Cached(Box<CachedMap>),
     Ideal(Box<Ideal>),
     Block(Box<BlockMap>),
 }
 
+/// What can be asked of all alike; of a demand-cached map, the one within answers.
 macro_rules! each {
     ($layer:expr, $map:ident => $body:expr) => {
         match $layer {
             Layer::Page($map) => $body,
+            Layer::Cached(cached) => {
+                let $map = cached.map();
+                $body
+            }
+            Layer::Ideal($map) => $body,
+            Layer::Block($map) => $body,
+        }
+    };
+}
+macro_rules! each_mut {
+    ($layer:expr, $map:ident => $body:expr) => {
+        match $layer {
+            Layer::Page($map) => $body,
+            Layer::Cached($map) => $body,
             Layer::Ideal($map) => $body,
             Layer::Block($map) => $body,
         }
@@ -29,6 +49,7 @@ impl Layer {
     pub fn new(p: &Parameters, g: Geometry) -> Layer {
         match p.ftl {
             Mapping::Page => Layer::Page(Box::new(PageMap::new(p, g))),
+            Mapping::DemandCached => Layer::Cached(Box::new(CachedMap::new(p, g))),
             Mapping::Ideal => Layer::Ideal(Box::new(Ideal::new(g))),
             Mapping::BlockMapped | Mapping::LogBlock => Layer::Block(Box::new(BlockMap::new(p, g))),
         }
@@ -38,6 +59,15 @@ impl Layer {
     #[inline]
     pub fn locate(&self, unit: u32) -> Option<u32> {
         each!(self, map => map.locate(unit).filter(|&slot| !map.is_open(slot)))
+    }
+
+    /// When the entries of `units` units from `first` on are known, if asked for at `at`.
+    #[inline]
+    pub fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
+        match self {
+            Layer::Cached(map) => map.translate(first, units, at, flash),
+            _ => at,
+        }
     }
 
     /// Whether the unit was written and not discarded since.
@@ -60,37 +90,49 @@ impl Layer {
     /// Writes a unit; returns what was programmed because of it.
     #[inline]
     pub fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
-        each!(self, map => map.write(unit, flash))
+        each_mut!(self, map => map.write(unit, flash))
     }
 
     /// Programs what has been begun.
     pub fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
-        each!(self, map => map.flush(flash))
+        each_mut!(self, map => map.flush(flash))
     }
 
-    /// The unit is no longer needed.
-    pub fn discard(&mut self, unit: u32) {
-        each!(self, map => map.discard(unit));
+    /// The units are no longer needed.
+    pub fn discard(&mut self, units: Range<u32>, flash: &mut impl Operations) {
+        match self {
+            Layer::Page(map) => units.for_each(|unit| map.discard(unit)),
+            Layer::Cached(map) => map.discard(units, flash),
+            Layer::Ideal(map) => units.for_each(|unit| map.discard(unit)),
+            Layer::Block(map) => units.for_each(|unit| map.discard(unit)),
+        }
     }
 
     /// Whether idle time could be put to use. The other layers merge only when they must.
     #[inline]
     pub fn background_wanted(&self) -> bool {
-        matches!(self, Layer::Page(map) if map.background_wanted())
+        match self {
+            Layer::Page(map) => map.background_wanted(),
+            Layer::Cached(map) => map.map().background_wanted(),
+            Layer::Ideal(_) | Layer::Block(_) => false,
+        }
     }
 
     /// Idle time of a die, for as long as there is `more`; returns whether it has done all there is to do.
     pub fn collect_in_background<F: Operations>(&mut self, die: u32, flash: &mut F, more: impl Fn(&F) -> bool) -> bool {
         match self {
             Layer::Page(map) => map.collect_in_background(die, flash, more),
+            Layer::Cached(map) => map.collect_in_background(die, flash, more),
             Layer::Ideal(_) | Layer::Block(_) => true,
         }
     }
 
     /// All dies have done all there is to do.
     pub fn background_done(&mut self) {
-        if let Layer::Page(map) = self {
-            map.background_done();
+        match self {
+            Layer::Page(map) => map.background_done(),
+            Layer::Cached(map) => map.map_mut().background_done(),
+            Layer::Ideal(_) | Layer::Block(_) => {}
         }
     }
 
@@ -98,6 +140,7 @@ impl Layer {
     pub fn wear(&self) -> (u32, u32) {
         match self {
             Layer::Page(map) => map.blocks().wear(),
+            Layer::Cached(map) => map.wear(),
             Layer::Ideal(map) => map.wear(),
             Layer::Block(map) => map.blocks().wear(),
         }
@@ -105,13 +148,44 @@ impl Layer {
 
     /// Wear counts from here on.
     pub fn forget_wear(&mut self) {
-        each!(self, map => map.forget_wear());
+        each_mut!(self, map => map.forget_wear());
+    }
+
+    /// Blocks beyond those of the geometry.
+    pub fn extra_blocks(&self) -> u32 {
+        if let Layer::Cached(map) = self { map.translation_blocks() } else { 0 }
+    }
+
+    /// What the layer has done of its own, and the state that it is in.
+    pub fn stats(&self) -> FtlStats {
+        let none = FtlStats::default();
+        match self {
+            Layer::Page(map) => {
+                FtlStats { fragmentation: Some(map.fragmentation()), levelling: map.levelling(), ..none }
+            }
+            Layer::Cached(map) => FtlStats {
+                fragmentation: Some(map.map().fragmentation()),
+                levelling: map.map().levelling(),
+                mapping: Some(map.counts()),
+                ..none
+            },
+            Layer::Ideal(_) => none,
+            Layer::Block(map) => {
+                FtlStats { fragmentation: Some(map.fragmentation()), merges: Some(map.merges()), ..none }
+            }
+        }
+    }
+
+    /// A new account; wear stays.
+    pub fn reset_counts(&mut self) {
+        each_mut!(self, map => map.reset_counts());
     }
 
     /// Panics if a unit is lost, doubled, or counted wrong.
     pub fn check(&self) {
         match self {
             Layer::Page(map) => map.check(),
+            Layer::Cached(map) => map.check(),
             Layer::Ideal(_) => {}
             Layer::Block(map) => map.check(),
         }

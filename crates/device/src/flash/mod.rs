@@ -4,21 +4,27 @@ mod array;
 mod block_map;
 mod blocks;
 mod buffer;
+mod cached_map;
+mod counts;
 mod divisor;
 mod ideal;
 mod layer;
+mod levelling;
 mod open_stripe;
 mod page_map;
 mod parameters;
 mod precondition;
+mod segmented_lru;
 mod timeline;
+mod translation_pages;
 
-use array::Array;
+use array::{Array, Operations};
 use buffer::Buffer;
+pub use counts::{Fragmentation, FtlStats, Levelling, MappingStats, Merges};
 use layer::Layer;
 use open_stripe::Programmed;
 use parameters::Geometry;
-pub use parameters::{Collection, Mapping, Parameters, Precondition};
+pub use parameters::{Collection, LevelWear, Mapping, Parameters, Precondition};
 use peryton_units::{Bytes, Nanos, Op};
 use timeline::Timeline;
 
@@ -73,7 +79,8 @@ impl Flash {
             });
         }
         // The tables are zeroed memory that costs nothing until it is touched, but the system may refuse even that.
-        let entries = geometry.units as usize + geometry.slots() as usize;
+        let cached = if p.ftl == Mapping::DemandCached { geometry.units as usize } else { 0 };
+        let entries = geometry.units as usize + geometry.slots() as usize + cached;
         let mut tables = Vec::<u32>::new();
         // Without the black box an optimiser may leave the allocation out and call it a success.
         if std::hint::black_box(&mut tables).try_reserve_exact(entries).is_err() {
@@ -83,7 +90,7 @@ impl Flash {
         let mut layer = Layer::new(p, geometry);
         precondition::run(&mut layer, p.precondition, &geometry, seed);
         let write_rate = p.interface_write_mb_per_s.unwrap_or(p.interface_mb_per_s);
-        let physical_blocks = u64::from(geometry.blocks()) * u64::from(p.planes);
+        let physical_blocks = u64::from(geometry.blocks() + layer.extra_blocks()) * u64::from(p.planes);
         Ok(Flash {
             array: Array::new(p, geometry),
             layer,
@@ -141,6 +148,7 @@ impl Flash {
         let unit = self.geometry.unit;
         let (from, to) = (io.at.0, io.at.0 + io.len.0);
         let mut at = from;
+        let begin = if at < to { self.translate(at, to, begin) } else { begin };
         let mut end = begin;
         while at < to {
             let first = self.geometry.unit_of(at) as u32;
@@ -156,6 +164,14 @@ impl Flash {
             at = until;
         }
         end + self.read_overhead
+    }
+
+    /// When it is known where the bytes from `from` to before `to` are.
+    #[inline]
+    fn translate(&mut self, from: u64, to: u64, begin: u64) -> u64 {
+        let first = self.geometry.unit_of(from) as u32;
+        let units = self.geometry.unit_of(to - 1) as u32 + 1 - first;
+        self.layer.translate(first, units, begin, &mut self.array)
     }
 
     /// How many of the units from `first` on come out of the flash (of which die) with one access, or need none.
@@ -185,7 +201,8 @@ impl Flash {
             let transfer = ((until - at) as f64 * self.write_ns_per_byte) as u64;
             let arrived = self.to_device.reserve(self.array.now, room, transfer);
             end = end.max(arrived);
-            let merged = self.merge_edges(at, until, begin);
+            let known = self.translate(at, until, begin);
+            let merged = self.merge_edges(at, until, known);
             self.array.ready = arrived.max(merged);
             for unit in first..first + units {
                 self.write_unit(unit);
@@ -251,8 +268,8 @@ impl Flash {
         let first = io.at.0.div_ceil(unit);
         let end = io.at.0 + io.len.0;
         let last = if end == self.used.0 { end.div_ceil(unit) } else { end / unit };
-        for unit in first..last {
-            self.layer.discard(unit as u32);
+        if first < last {
+            self.layer.discard(first as u32..last as u32, &mut self.array);
         }
         begin + self.write_overhead
     }
@@ -310,10 +327,20 @@ impl Flash {
         let mut stats = self.meter.stats(now.0);
         stats.energy_j += self.array.spent_j;
         let real = f64::from(self.planes) * self.geometry.block_scale;
-        stats.erases = Some((self.array.erases as f64 * real).round() as u64);
+        let whole = |erases: u64| (erases as f64 * real).round() as u64;
+        stats.erases = Some(whole(self.array.erases));
         stats.nand_bytes_written = Some(Bytes(self.array.programmed_units * self.geometry.unit));
         stats.erase_count_min_max = Some(self.layer.wear());
         stats.rated_erases = Some(self.rated_erases);
+        let mut ftl = self.layer.stats();
+        if let Some(mapping) = &mut ftl.mapping {
+            mapping.erases = whole(mapping.erases);
+        }
+        if let Some(levelling) = &mut ftl.levelling {
+            levelling.erases = whole(levelling.erases);
+            levelling.bytes_moved = Bytes(levelling.bytes_moved.0 * self.geometry.unit);
+        }
+        stats.ftl = Some(ftl);
         stats
     }
 
@@ -324,6 +351,7 @@ impl Flash {
         self.array.spent_j = 0.0;
         self.array.programmed_units = 0;
         self.array.erases = 0;
+        self.layer.reset_counts();
     }
 
     /// Addressable bytes.

@@ -7,6 +7,8 @@ use rand_pcg::Pcg64Mcg;
 use super::{
     array::Operations,
     blocks::{Blocks, State},
+    counts::{Fragmentation, Levelling},
+    levelling::Leveller,
     open_stripe::Programmed,
     parameters::{Collection, Geometry, Parameters},
 };
@@ -68,6 +70,7 @@ pub(super) struct PageMap {
     gc_low: u32,
     gc_high: u32,
     wear_gap: u32,
+    leveller: Leveller,
     /// Counts stripes of the host, for the age of blocks.
     clock: u32,
     /// Some die may have fewer free blocks than background work wants.
@@ -99,6 +102,7 @@ impl PageMap {
             gc_low,
             gc_high: p.gc_high.min(spare.saturating_sub(1)).max(gc_low),
             wear_gap: p.wear_gap.unwrap_or(u32::MAX),
+            leveller: Leveller::new(p, &g),
             clock: 0,
             background_wanted: false,
         }
@@ -249,9 +253,8 @@ impl PageMap {
     fn collect_share(&mut self, at: u32, flash: &mut impl Operations) {
         let mut left = None;
         while self.dies[at as usize].free.len() <= self.gc_low as usize {
-            let Some(mut victim) = self.dies[at as usize].victim.or_else(|| self.choose_victim(at, true)) else {
-                return;
-            };
+            let chosen = self.dies[at as usize].victim;
+            let Some(mut victim) = chosen.or_else(|| self.choose_victim(at, true, flash.now())) else { return };
             let moves = left.unwrap_or_else(|| {
                 victim.debt += u64::from(self.g.stripe_units) * victim.cost;
                 let moves = victim.debt / victim.gain.max(1);
@@ -259,7 +262,7 @@ impl PageMap {
                 moves
             });
             self.dies[at as usize].victim = Some(victim);
-            let rest = self.move_valid(at, moves, flash);
+            let rest = self.empty(at, moves, flash);
             if rest == 0 {
                 return;
             }
@@ -271,21 +274,49 @@ impl PageMap {
     fn collect_block(&mut self, at: u32, flash: &mut impl Operations) {
         if self.dies[at as usize].victim.is_none() {
             // Room is needed now; levelling wear can wait.
-            let victim = self.choose_victim(at, false).expect("a die with room has a block that is not all valid");
+            let victim =
+                self.choose_victim(at, false, flash.now()).expect("a die with room has a block that is not all valid");
             self.dies[at as usize].victim = Some(victim);
         }
-        self.move_valid(at, u64::MAX, flash);
+        self.empty(at, u64::MAX, flash);
     }
 
-    fn choose_victim(&mut self, at: u32, level_wear: bool) -> Option<Victim> {
-        let first = at * self.g.blocks_per_die;
-        let range = first..first + self.g.blocks_per_die;
-        let cold = if level_wear { self.blocks.coldest_beyond(range.clone(), self.wear_gap) } else { None };
-        let block = cold.or_else(|| self.blocks.victim(range, self.collection, self.g.block_units, self.clock))?;
+    fn blocks_of(&self, die: u32) -> Range<u32> {
+        let first = die * self.g.blocks_per_die;
+        first..first + self.g.blocks_per_die
+    }
+
+    fn choose_victim(&mut self, at: u32, level_wear: bool, now: u64) -> Option<Victim> {
+        self.leveller.observe(now, self.clock);
+        let cold = if level_wear { self.worth_levelling(at) } else { None };
+        if let Some(block) = cold.filter(|_| self.leveller.may(at)) {
+            return Some(self.chosen(block, true));
+        }
+        let range = self.blocks_of(at);
+        let block = self.blocks.victim(range, self.collection, self.g.block_units, self.clock)?;
+        Some(self.chosen(block, false))
+    }
+
+    fn chosen(&mut self, block: u32, cold: bool) -> Victim {
+        if cold {
+            self.blocks.set_cold(block);
+        }
         self.blocks.set_state(block, State::Victim);
         let cost = u64::from(self.blocks.valid(block));
         let gain = u64::from(self.g.block_units) - cost;
-        Some(Victim { block, cursor: 0, cost, gain, debt: 0 })
+        Victim { block, cursor: 0, cost, gain, debt: 0 }
+    }
+
+    /// [`PageMap::move_valid`], with the books of wear-levelling.
+    fn empty(&mut self, at: u32, moves: u64, flash: &mut impl Operations) -> u64 {
+        let cold = self.dies[at as usize].victim.filter(|victim| self.blocks.is_cold(victim.block));
+        let Some(victim) = cold else { return self.move_valid(at, moves, flash) };
+        let (begin, valid) = (flash.free_at(at).max(flash.now()), self.blocks.valid(victim.block));
+        let rest = self.move_valid(at, moves, flash);
+        let erased = self.dies[at as usize].victim.is_none();
+        let moved = valid - if erased { 0 } else { self.blocks.valid(victim.block) };
+        self.leveller.moved(moved, flash.free_at(at).saturating_sub(begin), erased);
+        rest
     }
 
     /// Moves up to `moves` valid units of the victim of a die, erases it when none are left, and returns the moves
@@ -385,6 +416,7 @@ impl PageMap {
                 to.pending += 1;
                 let unit = self.unit_in[slot as usize];
                 self.place(unit, target, to.block);
+                flash.moved(unit, target);
                 if to.pending == self.g.stripe_units {
                     to.pending = 0;
                     if to.next == self.g.block_units {
@@ -446,12 +478,37 @@ impl PageMap {
                 return false;
             }
             if self.dies[at as usize].victim.is_none() {
-                let Some(victim) = self.choose_victim(at, true) else { return true };
+                let Some(victim) = self.choose_victim(at, true, flash.now()) else { return true };
                 self.dies[at as usize].victim = Some(victim);
             }
-            self.move_valid(at, step, flash);
+            self.empty(at, step, flash);
+        }
+        // What a burst put off.
+        while self.leveller.owes(at) {
+            if !more(flash) {
+                return false;
+            }
+            if self.dies[at as usize].victim.is_none() {
+                let Some(block) = self.worth_levelling(at) else {
+                    self.leveller.settled(at);
+                    return true;
+                };
+                self.dies[at as usize].victim = Some(self.chosen(block, true));
+            }
+            self.empty(at, step, flash);
         }
         true
+    }
+
+    /// Static wear-levelling: the least worn full block of a die, if one that is free is more worn by more than the gap.
+    /// (Were there another that is as worn but not free, cold data would only wander.)
+    fn worth_levelling(&self, at: u32) -> Option<u32> {
+        if self.wear_gap == u32::MAX {
+            return None;
+        }
+        let free = self.dies[at as usize].free.iter().map(|&block| self.blocks.erase_count(block));
+        let least = free.max()?.checked_sub(self.wear_gap)?;
+        self.blocks.coldest(self.blocks_of(at)).filter(|&coldest| self.blocks.erase_count(coldest) < least)
     }
 
     /// Background work has looked at every die.
@@ -461,6 +518,20 @@ impl PageMap {
 
     pub fn blocks(&self) -> &Blocks {
         &self.blocks
+    }
+
+    pub fn fragmentation(&self) -> Fragmentation {
+        self.blocks.fragmentation(self.g.block_units)
+    }
+
+    /// What static wear-levelling cost; none if there is none.
+    pub fn levelling(&self) -> Option<Levelling> {
+        (self.wear_gap != u32::MAX).then(|| self.leveller.counts())
+    }
+
+    /// A new account; wear stays.
+    pub fn reset_counts(&mut self) {
+        self.leveller.reset_counts();
     }
 
     /// Wear counts from here on.

@@ -11,6 +11,9 @@ pub enum Mapping {
     /// Any unit anywhere: a full table of mapping units, log-structured, with garbage collection.
     #[default]
     Page,
+    /// The same with its table on flash and `map_cache` of it in RAM (DFTL).
+    #[serde(alias = "dftl")]
+    DemandCached,
     /// A place for every unit and cleaning that never copies: the lower bound on erases (Griffin, section 6.3), and the
     /// layer of media that are written in place.
     Ideal,
@@ -29,6 +32,17 @@ pub enum Collection {
     Greedy,
     /// The block with the greatest age × (1 − u) / 2u (Kawaguchi, Nishioka and Motoda 1995).
     CostBenefit,
+}
+
+/// When static wear-levelling may work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LevelWear {
+    /// Whenever it has reason to.
+    #[default]
+    Always,
+    /// Not in a burst of writes, but then (MixedStore, section 5.5): what it puts off is done when the device is idle.
+    Adaptive,
 }
 
 /// What the flash holds before the first command.
@@ -102,6 +116,9 @@ pub struct Parameters {
     /// Log blocks of a `log-block` layer, as a share of the data blocks.
     #[serde(default = "log_share")]
     pub log_blocks: f64,
+    /// RAM for the entries of a `demand-cached` map, 8 bytes each.
+    #[serde(default = "map_cache")]
+    pub map_cache: Bytes,
     /// Victim selection.
     #[serde(default)]
     pub collection: Collection,
@@ -115,6 +132,12 @@ pub struct Parameters {
     pub background_after: Option<Nanos>,
     /// Static wear-levelling moves cold data once erase counts of a die lie further apart than this; absent: never.
     pub wear_gap: Option<u32>,
+    /// When it may do so.
+    #[serde(default)]
+    pub level_wear: LevelWear,
+    /// Writes of the host at more than so many times their mean rate are a burst, for `level_wear = "adaptive"`.
+    #[serde(default = "burst")]
+    pub burst: f64,
     /// RAM that acknowledges writes at once; zero: a write is done when it is programmed.
     #[serde(default)]
     pub write_buffer: Bytes,
@@ -153,6 +176,12 @@ fn one() -> u32 {
 }
 fn log_share() -> f64 {
     0.03
+}
+fn map_cache() -> Bytes {
+    Bytes::kib(256)
+}
+fn burst() -> f64 {
+    2.0
 }
 fn gc_low() -> u32 {
     2
@@ -301,6 +330,12 @@ impl Parameters {
         }
         if !(self.log_blocks > 0.0 && self.log_blocks <= 1.0) {
             return range("log_blocks", self.log_blocks.to_string(), "above 0, at most 1");
+        }
+        if self.map_cache.0 < 8 {
+            return range("map_cache", self.map_cache.to_string(), "8B or more");
+        }
+        if !(self.burst > 1.0 && self.burst <= 1e6) {
+            return range("burst", self.burst.to_string(), "above 1 (2 is twice the mean rate), at most 1000000");
         }
         if self.gc_high < self.gc_low {
             return range("gc_high", self.gc_high.to_string(), "gc_low or more");

@@ -16,6 +16,17 @@ pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u6
         (Precondition::Random, Layer::Page(map)) => {
             overwritten(map, g, &mut random);
         }
+        (_, Layer::Cached(cached)) => {
+            if state == Precondition::Random {
+                overwritten(cached.map_mut(), g, &mut random);
+                cached.settle(Some(&mut random));
+            } else {
+                (0..g.units).for_each(|unit| {
+                    cached.map_mut().write(unit, &mut Untimed);
+                });
+                cached.settle(None);
+            }
+        }
         (Precondition::Random, Layer::Block(_)) => {
             in_order(layer, g);
             // Each costs a block, and twice the number of blocks takes every log.
@@ -28,6 +39,7 @@ pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u6
     }
     layer.flush(&mut Untimed);
     layer.forget_wear();
+    layer.reset_counts();
 }
 
 fn in_order(layer: &mut Layer, g: &Geometry) {

@@ -96,7 +96,11 @@ fn beside(profile: &Profile, model: &Measured) -> Vec<(String, Option<f64>, Opti
     let written = sheet.rand_write_size.unwrap_or(Bytes::kib(4));
     let fresh = sheet.rand_write_iops.filter(|_| sheet.rand_write_state != Some(WriteState::Steady));
     let steady = sheet.rand_write_iops.filter(|_| sheet.rand_write_state == Some(WriteState::Steady));
-    let rows: [(String, Option<f64>, Option<f64>); 18] = [
+    let percent = |share: f64| share * 100.0;
+    let ftl = model.ftl_steady.as_ref();
+    let valid = ftl.and_then(|ftl| ftl.fragmentation).map(|state| percent(state.valid_share));
+    let cached = ftl.and_then(|ftl| ftl.mapping?.hit_ratio()).map(percent);
+    let rows: [(String, Option<f64>, Option<f64>); 20] = [
         ("sequential read, MB/s".into(), sheet.seq_read_mb_per_s, mb(&model.seq_read)),
         ("sequential read at the end, MB/s".into(), None, mb(&model.seq_read_tail)),
         ("sequential write, MB/s".into(), sheet.seq_write_mb_per_s, mb(&model.seq_write)),
@@ -104,6 +108,8 @@ fn beside(profile: &Profile, model: &Measured) -> Vec<(String, Option<f64>, Opti
         (format!("random write {written}, fresh, IOPS"), fresh, iops(&model.rand_write_fresh)),
         (format!("random write {written}, steady, IOPS"), steady, iops(&model.rand_write_steady)),
         ("write amplification, steady".into(), None, model.write_amplification_steady),
+        ("valid data in blocks in use, steady, %".into(), None, valid),
+        ("map entries found in RAM, steady, %".into(), None, cached),
         ("random read 4KiB, one at a time, ms".into(), sheet.rand_read_ms, ms(&model.rand_read_qd1)),
         ("random write 4KiB, one at a time, ms".into(), sheet.rand_write_ms, ms(&model.rand_write_qd1)),
         ("random read 1MiB, MB/s".into(), sheet.rand_read_mb_per_s, mb(&model.rand_read_large)),

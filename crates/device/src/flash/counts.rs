@@ -1,0 +1,108 @@
+//! What a translation layer does besides what the host asked for.
+
+use peryton_units::{Bytes, Nanos};
+use serde::{Serialize, Serializer};
+
+/// The account of a translation layer. What a layer does not have is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FtlStats {
+    /// How fragmented the data is now (page-mapped and block-mapped layers).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragmentation: Option<Fragmentation>,
+    /// The demand-cached map.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mapping: Option<MappingStats>,
+    /// Merges of block-mapped layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merges: Option<Merges>,
+    /// Static wear-levelling, where there is some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub levelling: Option<Levelling>,
+}
+
+/// Where the valid data lies: few blocks that are full of it, or many with a little of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Fragmentation {
+    /// Share of the blocks that are erased.
+    pub free_share: f64,
+    /// Share of the units in the others that is still valid: 1 is no fragmentation at all.
+    pub valid_share: f64,
+    /// How many of the others have less than 10 %, 20 %, … of their units valid; the last includes the full ones.
+    pub blocks_by_valid_tenth: [u32; 10],
+}
+
+impl Fragmentation {
+    /// Of blocks of `units` each: how many are `free`, and the valid units of the others.
+    pub(super) fn new(free: u32, units: u32, others: impl Iterator<Item = u32>) -> Fragmentation {
+        let mut fragmentation = Fragmentation::default();
+        let (mut used, mut valid) = (0u32, 0u64);
+        for count in others {
+            used += 1;
+            valid += u64::from(count);
+            let tenth = (u64::from(count) * 10 / u64::from(units)).min(9);
+            fragmentation.blocks_by_valid_tenth[tenth as usize] += 1;
+        }
+        fragmentation.free_share = f64::from(free) / f64::from((free + used).max(1));
+        fragmentation.valid_share = valid as f64 / (f64::from(used) * f64::from(units)).max(1.0);
+        fragmentation
+    }
+}
+
+/// What a map that does not fit in RAM costs (DFTL: Gupta, Kim and Urgaonkar 2009).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MappingStats {
+    /// Entries that were asked for.
+    pub lookups: u64,
+    /// Of these, found in the cache.
+    pub hits: u64,
+    /// Translation pages read: for entries that were missing, or to change a part of them.
+    pub reads: u64,
+    /// Translation pages written, those that cleaning moved included.
+    pub writes: u64,
+    /// Of `writes`, because a changed entry left the cache.
+    pub evictions: u64,
+    /// Of `writes`, because cleaning had moved data whose entries were not cached.
+    pub updates: u64,
+    /// Of `writes`, because cleaning moved the translation pages themselves.
+    pub moves: u64,
+    /// Blocks of translation pages erased; `DeviceStats::erases` includes them.
+    pub erases: u64,
+}
+
+impl MappingStats {
+    /// Share of the entries asked for that were cached; `None` if none was.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        (self.lookups > 0).then(|| self.hits as f64 / self.lookups as f64)
+    }
+}
+
+/// Merges of a data block and the block that took its overwrites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Merges {
+    /// The log was whole and in order: it became the data block.
+    pub switches: u64,
+    /// It was in order but not whole: the rest was copied into it.
+    pub partial: u64,
+    /// All valid data was copied to a third block.
+    pub full: u64,
+    /// Units copied.
+    pub units_copied: u64,
+}
+
+/// What static wear-levelling cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Levelling {
+    /// Blocks erased for its sake; `DeviceStats::erases` includes them.
+    pub erases: u64,
+    /// Bytes of cold data moved.
+    pub bytes_moved: Bytes,
+    /// Time of the dies that it took.
+    #[serde(rename = "time_s", serialize_with = "as_seconds")]
+    pub time: Nanos,
+    /// Times that it would have moved a block and a burst of writes put it off.
+    pub put_off: u64,
+}
+
+fn as_seconds<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_s_f64())
+}
