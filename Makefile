@@ -52,6 +52,7 @@ findings: setup
 	python3 scripts/findings/greendm.py
 	python3 scripts/findings/griffin.py
 	python3 scripts/findings/mixed_array.py
+	python3 scripts/findings/mixedstore_dc.py
 	python3 scripts/findings/greenest.py
 	python3 scripts/findings/tuning.py
 

@@ -145,8 +145,8 @@ def geometric(values):
     return product ** (1 / len(values)) if values else None
 
 
-def fill(document, tables, runner, only):
-    """Puts each table between its comments in the document."""
+def fill(document, tables, runner, only, reports=None):
+    """Puts each table between its comments in the document, and all reports into a file."""
     known = [name for name, _ in tables]
     if only and not set(only) <= set(known):
         sys.exit(f"--only {','.join(only)}: use some of {', '.join(known)}")
@@ -162,7 +162,7 @@ def fill(document, tables, runner, only):
         before, rest = text.split(begin, 1)
         # After each table, so that a run that is stopped has not been for nothing.
         document.write_text(f"{before}{begin}\n{body}\n\n{end}{rest.split(end, 1)[1]}")
-    out = ROOT / f"report/findings/{document.stem}.json"
+    out = ROOT / f"report/findings/{reports or document.stem}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     runs = [{"command": command, "report": promise.result()} for command, promise in runner.results]
     out.write_text(json.dumps(runs, indent=1) + "\n")

@@ -177,6 +177,8 @@ pub struct PartitionLedger {
     pub response_squares: f64,
     /// The errors'.
     pub residual_squares: f64,
+    /// Predictions that the mean service time made, because the model knew too little or had been wrong by more.
+    pub stand_ins: u64,
     /// Times that the model had to be started anew.
     pub resets: u64,
 }

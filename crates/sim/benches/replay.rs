@@ -136,6 +136,15 @@ fn caching(ssd: &str, hdd: &str, more: &str) -> String {
     )
 }
 
+fn partitioned(ssd: &str, hdd: &str) -> String {
+    format!(
+        "[devices.ssd]\nsize = {}\n{ssd}\n[devices.hdd]\nsize = {}\n{hdd}\n\
+         [placement]\nmode = 'partitioned'\nfast = 'ssd'\nslow = 'hdd'\nextent = '4KiB'\nreplacement = 'lru'\n",
+        CACHED * PAGE,
+        OBJECTS as u64 * PAGE
+    )
+}
+
 fn single(device: &str) -> String {
     format!("[devices.one]\nsize = {}\n{device}\n[placement]\nmode = 'single'\n", OBJECTS as u64 * PAGE)
 }
@@ -194,6 +203,11 @@ fn main() {
     let disk = "profile = 'seagate-st32000641as'";
     let real = caching(flash, disk, "write = 'back'");
     measure("caching, page-mapped FTL + disk, 70/30, sync", &real, mixed, Replay::Sync);
+    for (name, ftl) in [("page-mapped", "page"), ("demand-cached", "dftl")] {
+        let flash = format!("profile = 'intel-320-300gb'\nmodel = {{ precondition = 'random', ftl = '{ftl}' }}");
+        let design = partitioned(&flash, disk);
+        measure(&format!("partitioned, {name} FTL + disk, 70/30, sync"), &design, mixed, Replay::Sync);
+    }
     measure("single, page-mapped FTL, 70/30, sync", &single(flash), mixed, Replay::Sync);
     measure("single, disk, 70/30, sync", &single(disk), mixed, Replay::Sync);
 }

@@ -232,6 +232,9 @@ pub struct DeviceReport {
     /// Erases over the measured span (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub erases_per_s: Option<f64>,
+    /// Erases of the least and of the most worn block, since the device was made (flash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub erase_count_min_max: Option<(u32, u32)>,
     /// Bytes programmed into flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nand_bytes_written: Option<u64>,
@@ -314,6 +317,8 @@ pub struct PartitionReport {
     /// How much of the variance of the response times the predictions explain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r_squared: Option<f64>,
+    /// Predictions that the mean service time made, because the model knew too little or had been wrong by more.
+    pub stand_ins: u64,
     /// Times that the model had to be started anew.
     pub resets: u64,
 }
@@ -330,6 +335,7 @@ impl PartitionReport {
             prediction_error: books.relative_error(),
             last_value_error: books.last_value_relative_error(),
             r_squared: books.r_squared(),
+            stand_ins: books.stand_ins,
             resets: books.resets,
         }
     }
@@ -483,6 +489,7 @@ fn device_report(
         start_stops: is_disk.then_some(stats.start_stops),
         erases: stats.erases,
         erases_per_s,
+        erase_count_min_max: stats.erase_count_min_max,
         nand_bytes_written: stats.nand_bytes_written.map(|bytes| bytes.0),
         write_amplification: stats.nand_bytes_written.and_then(|bytes| share(bytes.0 as f64)),
         mapping_hit_ratio: stats.ftl.as_ref().and_then(|ftl| ftl.mapping?.hit_ratio()),

@@ -224,7 +224,9 @@ impl Hybrid {
     /// told. Says whether there is more to do at once.
     fn bust(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) -> bool {
         let Some(after) = core.tuning.partition.bust_after else { return false };
-        while self.copying < core.tuning.max_moves {
+        let free = u64::from(self.layout.fast_usable) * u64::from(core.tuning.partition.bust_free) / 1_000_000;
+        let most = self.layout.fast_usable - free as u32;
+        while self.resident > most && self.copying < core.tuning.max_moves {
             let Some(victim) = self.victim(core, now, false) else { return false };
             let entry = &self.extents[victim as usize];
             let due = entry.last_access.saturating_add(after);
@@ -238,7 +240,7 @@ impl Hybrid {
             self.evict(core, now, victim, out);
             core.ledger.partition_mut().busted += 1;
         }
-        true
+        self.resident > most
     }
 
     /// To be called when the tuning has changed.

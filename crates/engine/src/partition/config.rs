@@ -14,6 +14,9 @@ pub struct Partition {
     /// Fragmentation busting: extents of the fast device that were not used for this long go to the slow one when the
     /// host is idle, and the fast device is told (section 5.3).
     pub bust_after: Option<Nanos>,
+    /// Until this share of the fast device, in parts per million, holds nothing: more room does its cleaning less good
+    /// than the slow device's reads do harm.
+    pub bust_free: u32,
     /// Extents that were read so often, by requests of no more than `small` bytes, come to the fast device when the host
     /// is idle (section 5.2). 0: none do.
     pub promote_reads: u32,
@@ -26,12 +29,12 @@ pub struct Partition {
 /// How the fast device's response time is predicted (section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Predict {
-    /// A linear model of the last `window` requests and of what the device took for them. It learns from `training`
-    /// writes and then stays as it is, as in the paper; with 0 it goes on learning, and forgets.
+    /// A linear model of the last `window` requests and of what the device took for them. It learns during the first
+    /// `training` writes and then stays as it is, as in the paper; with 0 it goes on learning, and forgets.
     Linear {
         /// Requests in the window.
         window: u32,
-        /// Writes to learn from.
+        /// Writes of the host while it learns, wherever they go.
         training: u32,
     },
     /// What the last request took: the paper's baseline.
@@ -47,6 +50,16 @@ pub enum Regulation {
     Off,
     /// This share of them, in parts per million, is sent to the slow device instead: 250,000 is the paper's Red25.
     Share(u32),
+    /// This share of them (as [`Regulation::Share`]), but only while the host writes more than the fast device can
+    /// stand for as long as it shall last: the paper's own use.
+    ShareBeyond {
+        /// Parts per million.
+        share: u32,
+        /// What the host may write to it in its life: its endurance over its write amplification.
+        endurance: Bytes,
+        /// How long it shall last.
+        lifetime: Nanos,
+    },
     /// As many as it takes to make the fast device last.
     Lifetime {
         /// What the host may write to it in its life: its endurance over its write amplification.
@@ -63,6 +76,7 @@ impl Default for Partition {
             regulation: Regulation::Off,
             idle_after: Nanos::from_ms(20),
             bust_after: Some(Nanos::from_s(60)),
+            bust_free: 200_000,
             promote_reads: 4,
             small: Bytes::kib(64),
             seed: 1,
@@ -81,11 +95,16 @@ impl Partition {
         {
             return range("partition.window", window.to_string(), "use 1 to 4096");
         }
+        if self.bust_free > 1_000_000 {
+            return range("partition.bust_free", format!("{} ppm", self.bust_free), "use a share from 0 to 1");
+        }
         match self.regulation {
-            Regulation::Share(share) if share > 1_000_000 => {
+            Regulation::Share(share) | Regulation::ShareBeyond { share, .. } if share > 1_000_000 => {
                 range("partition.regulation", format!("{share} ppm"), "use a share from 0 to 1")
             }
-            Regulation::Lifetime { endurance, lifetime } if endurance == Bytes::ZERO || lifetime == Nanos::ZERO => {
+            Regulation::Lifetime { endurance, lifetime } | Regulation::ShareBeyond { endurance, lifetime, .. }
+                if endurance == Bytes::ZERO || lifetime == Nanos::ZERO =>
+            {
                 range("partition.lifetime", lifetime.to_string(), "use more than zero, of a device that wears")
             }
             _ => Ok(()),

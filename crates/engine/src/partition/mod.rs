@@ -33,7 +33,7 @@ struct Asked {
 
 /// The mean of the slow device's response times: the weight of the newest is 2 to the power of minus this.
 const MEAN_SHIFT: u32 = 5;
-/// Without news of the slow device for this long, a write is sent there to have some.
+/// Without news of a device for this long, a write is sent there to have some.
 const STALE: Nanos = Nanos::from_s(10);
 /// The host is idle when it has asked nothing for so many times its mean inter-arrival time.
 const IDLE_ARRIVALS: u64 = 8;
@@ -50,6 +50,8 @@ pub(crate) struct Controller {
     pub(crate) way: Way,
     slow_mean: Option<Nanos>,
     slow_news: Nanos,
+    /// The same of a write to the fast device.
+    fast_news: Nanos,
     last_arrival: Nanos,
     mean_gap: Nanos,
     next_offset: u64,
@@ -65,6 +67,7 @@ impl Controller {
             way: Way::Fast,
             slow_mean: None,
             slow_news: Nanos::ZERO,
+            fast_news: Nanos::ZERO,
             last_arrival: Nanos::ZERO,
             mean_gap: Nanos::ZERO,
             next_offset: 0,
@@ -97,7 +100,12 @@ impl Controller {
                 self.slow_news = now;
                 Way::Slow
             }
-            (Some(prediction), Some(slow)) if prediction.expected > slow => Way::Slow,
+            // So is the fast one, or a prediction that keeps writes away from it could not be found wrong.
+            (Some(prediction), Some(slow))
+                if prediction.expected > slow && now.saturating_sub(self.fast_news) <= STALE =>
+            {
+                Way::Slow
+            }
             _ => Way::Fast,
         };
         if self.way == Way::Fast && self.regulator.redirects(now, len) {
@@ -105,7 +113,10 @@ impl Controller {
             self.way = Way::Slow;
         }
         match self.way {
-            Way::Fast => books.writes_fast += 1,
+            Way::Fast => {
+                books.writes_fast += 1;
+                self.fast_news = now;
+            }
             Way::Slow => books.writes_slow += 1,
         }
         let row = index.index();

@@ -18,6 +18,10 @@ const UNCERTAIN: f64 = 1e3;
 const MOST_UNCERTAIN: f64 = 1e9;
 /// Predictions count from here on; before, the mean service time stands in.
 const LEAST_SAMPLES: u32 = 32;
+/// The errors of model and stand-in are compared over about so many samples…
+const ERROR_MEMORY: f64 = 1.0 / 64.0;
+/// … and a model that errs by more than so many times as much is not believed.
+const MOST_ERROR: f64 = 2.0;
 /// No device takes longer for an answer that it gives.
 const ABSURD_S: f64 = 60.0;
 
@@ -27,6 +31,8 @@ pub struct Prediction {
     /// The response time.
     pub expected: Nanos,
     row: Row,
+    /// What the model said, believed or not, in ms.
+    modelled_ms: f64,
     /// What the baseline would have said.
     last_value: Nanos,
     /// It is the model's own, and not a stand-in.
@@ -54,6 +60,11 @@ pub(super) struct Predictor {
     coefficients: Row,
     covariance: [Row; FEATURES],
     samples: u32,
+    /// Writes of the host so far.
+    writes: u32,
+    /// Mean errors of late of the model and of its stand-in, in ms.
+    model_error: f64,
+    stand_in_error: f64,
 }
 
 fn identity() -> [Row; FEATURES] {
@@ -83,10 +94,14 @@ impl Predictor {
             coefficients: [0.0; FEATURES],
             covariance: identity(),
             samples: 0,
+            writes: 0,
+            model_error: 0.0,
+            stand_in_error: 0.0,
         }
     }
 
     pub(super) fn arrived(&mut self, op: Op, sequential: bool, gap: Nanos) {
+        self.writes = self.writes.saturating_add(u32::from(op == Op::Write));
         if !matches!(self.kind, Predict::Linear { .. }) {
             return;
         }
@@ -131,19 +146,32 @@ impl Predictor {
     /// What a write of this length would take; `None` while nothing is known.
     pub(super) fn predict(&self, len: Bytes) -> Option<Prediction> {
         let last_value = self.last?;
-        let (row, expected, modelled) = match self.kind {
+        let (row, modelled_ms, expected, modelled) = match self.kind {
             Predict::Off => return None,
-            Predict::LastValue => ([0.0; FEATURES], last_value, true),
+            Predict::LastValue => ([0.0; FEATURES], 0.0, last_value, true),
             Predict::Linear { .. } => {
                 let row = self.row(len);
                 let modelled_ms = dot(&self.coefficients, &row);
-                let sound = self.samples >= LEAST_SAMPLES && modelled_ms.is_finite();
+                let sound = self.samples >= LEAST_SAMPLES
+                    && modelled_ms.is_finite()
+                    && self.model_error <= MOST_ERROR * self.stand_in_error;
                 // A model that says less than nothing still says "soon".
                 let ms = if sound { modelled_ms.clamp(0.0, ABSURD_S * 1e3) } else { row[FEATURES - 1] };
-                (row, Nanos((ms * 1e6) as u64), sound)
+                (row, modelled_ms, Nanos((ms * 1e6) as u64), sound)
             }
         };
-        Some(Prediction { expected, row, last_value, modelled })
+        Some(Prediction { expected, row, modelled_ms, last_value, modelled })
+    }
+
+    /// Remembers how far off model and stand-in were.
+    fn judge(&mut self, prediction: &Prediction, took: Nanos) {
+        let took_ms = (took.0 as f64 / 1e6).min(ABSURD_S * 1e3);
+        if self.samples >= LEAST_SAMPLES && prediction.modelled_ms.is_finite() {
+            let modelled_ms = prediction.modelled_ms.clamp(0.0, ABSURD_S * 1e3);
+            self.model_error += ((modelled_ms - took_ms).abs() - self.model_error) * ERROR_MEMORY;
+            self.stand_in_error +=
+                ((prediction.row[FEATURES - 1] - took_ms).abs() - self.stand_in_error) * ERROR_MEMORY;
+        }
     }
 
     /// What a predicted write took.
@@ -158,7 +186,9 @@ impl Predictor {
             books.residual_squares += (took - expected) * (took - expected);
         }
         let Predict::Linear { training, .. } = self.kind else { return };
-        if training > 0 && self.samples >= training {
+        books.stand_ins += u64::from(!prediction.modelled);
+        self.judge(prediction, took);
+        if training > 0 && self.writes > training {
             return;
         }
         self.samples = self.samples.saturating_add(1);
@@ -230,6 +260,23 @@ mod tests {
         let before = predictor.coefficients;
         teach(&mut predictor, 200, &mut books);
         assert_eq!(predictor.coefficients, before);
+    }
+
+    #[test]
+    fn a_model_that_is_worse_than_none_is_not_believed() {
+        let mut predictor = Predictor::new(Predict::Linear { window: 16, training: 100 });
+        teach(&mut predictor, 200, &mut PartitionLedger::default());
+        // The device is another now: ten times as fast, and size does not matter.
+        let mut books = PartitionLedger::default();
+        for _ in 0..500 {
+            predictor.arrived(Op::Write, false, Nanos::from_us(500));
+            let prediction = predictor.predict(Bytes::kib(128)).unwrap();
+            predictor.learn(&prediction, Nanos::from_us(30), &mut books);
+            predictor.served(Nanos::from_us(30));
+        }
+        assert!(books.stand_ins > 400, "{books:?}");
+        let prediction = predictor.predict(Bytes::kib(128)).unwrap();
+        assert_eq!(prediction.expected, Nanos::from_us(30));
     }
 
     #[test]

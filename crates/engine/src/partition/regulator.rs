@@ -24,10 +24,15 @@ pub(super) struct Regulator {
     written: u64,
 }
 
+/// Out of 2 to the power of 32.
+fn of_ppm(ppm: u32) -> u64 {
+    (u64::from(ppm) << 32) / 1_000_000
+}
+
 impl Regulator {
     pub(super) fn new(regulation: Regulation, seed: u64) -> Regulator {
         let share = match regulation {
-            Regulation::Share(ppm) => (u64::from(ppm) << 32) / 1_000_000,
+            Regulation::Share(ppm) => of_ppm(ppm),
             _ => 0,
         };
         // Any seed will do, but for zero.
@@ -37,7 +42,9 @@ impl Regulator {
 
     /// Whether this write is sent to the slow device instead.
     pub(super) fn redirects(&mut self, now: Nanos, len: Bytes) -> bool {
-        if let Regulation::Lifetime { endurance, lifetime } = self.regulation {
+        if let Regulation::Lifetime { endurance, lifetime } | Regulation::ShareBeyond { endurance, lifetime, .. } =
+            self.regulation
+        {
             self.wanted += len.0;
             let span = now.saturating_sub(self.frame_began);
             if span >= FRAME {
@@ -65,8 +72,11 @@ impl Regulator {
         self.credit = self.credit.min(budget * frame * HORIZON_FRAMES);
         let allowed = (budget * frame + self.credit / HORIZON_FRAMES).max(0.0);
         let wanted = self.wanted as f64 * frame / span;
-        let share = if wanted > allowed { 1.0 - allowed / wanted } else { 0.0 };
-        self.share = (share * (1u64 << 32) as f64) as u64;
+        self.share = match self.regulation {
+            Regulation::ShareBeyond { share, .. } if wanted > allowed => of_ppm(share),
+            Regulation::Lifetime { .. } if wanted > allowed => ((1.0 - allowed / wanted) * (1u64 << 32) as f64) as u64,
+            _ => 0,
+        };
         (self.frame_began, self.wanted, self.written) = (now, 0, 0);
     }
 }
@@ -92,6 +102,19 @@ mod tests {
         let (kept, all) = written(Regulation::Share(250_000), 100, 1000);
         assert!((kept / all - 0.75).abs() < 0.01, "{}", kept / all);
         assert_eq!(written(Regulation::Off, 10, 100), (4_096_000.0, 4_096_000.0));
+    }
+
+    #[test]
+    fn a_share_beyond_the_budget_leaves_alone_what_is_within_it() {
+        let regulation = |budget: f64| Regulation::ShareBeyond {
+            share: 500_000,
+            endurance: Bytes((budget * 1e6 * 1_024_000.0) as u64),
+            lifetime: Nanos::from_s(1_000_000),
+        };
+        let (kept, all) = written(regulation(8.0), 2000, 1000);
+        assert_eq!(kept, all);
+        let (kept, all) = written(regulation(1.0), 2000, 1000);
+        assert!((kept / all - 0.5).abs() < 0.02, "half, though a quarter would be the budget: {}", kept / all);
     }
 
     #[test]

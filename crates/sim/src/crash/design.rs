@@ -146,13 +146,19 @@ fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
             2 => Predict::Linear { window: rng.random_range(1..20), training: rng.random_range(0..50) },
             _ => Predict::Linear { window: 16, training: 0 },
         },
-        regulation: match rng.random_range(0..3) {
+        regulation: match rng.random_range(0..4) {
             0 => Regulation::Off,
             1 => Regulation::Share(rng.random_range(0..1_000_000)),
+            2 => Regulation::ShareBeyond {
+                share: rng.random_range(0..1_000_000),
+                endurance: Bytes::mib(rng.random_range(1..10)),
+                lifetime: Nanos::from_s(60),
+            },
             _ => Regulation::Lifetime { endurance: Bytes::mib(rng.random_range(1..10)), lifetime: Nanos::from_s(60) },
         },
         idle_after: Nanos::from_ms(rng.random_range(0..50)),
         bust_after: rng.random_bool(0.6).then(|| Nanos::from_ms(rng.random_range(0..200))),
+        bust_free: if rng.random_bool(0.5) { 1_000_000 } else { rng.random_range(0..1_000_000) },
         promote_reads: rng.random_range(0..3),
         small: Bytes::kib(rng.random_range(1..32)),
         seed: rng.random_range(0..9),

@@ -36,14 +36,11 @@ pub(super) fn read(
     let lifetime = keys.get::<f64>("lifetime_years")?;
     let amplification = keys.get::<f64>("write_amplification")?;
     match (share, lifetime) {
-        (Some(share), Some(_)) => {
-            return Err(share.wrong("a fixed share and lifetime_years cannot both regulate writes: remove one"));
-        }
-        (Some(share), None) if *share > 1.0 => {
+        (Some(share), _) if *share > 1.0 => {
             return Err(share.wrong(format!("is {}: use a share from 0 to 1", *share)));
         }
-        (Some(share), None) => tuning.regulation = Regulation::Share((*share * 1e6).round() as u32),
-        (None, Some(years)) => {
+        (Some(share), None) => tuning.regulation = Regulation::Share(ppm(*share)),
+        (share, Some(years)) => {
             let Some(endurance) = endurance else {
                 return Err(years.wrong(
                     "the fast device's profile does not say what may be written to it: give it endurance, or remove this",
@@ -55,7 +52,10 @@ pub(super) fn read(
             if lifetime == Nanos::ZERO || writable == Bytes::ZERO {
                 return Err(years.wrong("give it more than zero years"));
             }
-            tuning.regulation = Regulation::Lifetime { endurance: writable, lifetime };
+            tuning.regulation = match share {
+                Some(share) => Regulation::ShareBeyond { share: ppm(*share), endurance: writable, lifetime },
+                None => Regulation::Lifetime { endurance: writable, lifetime },
+            };
         }
         (None, None) => {}
     }
@@ -63,7 +63,17 @@ pub(super) fn read(
     if let Some(after) = keys.get::<OrNever>("bust_after")? {
         tuning.bust_after = after.into_inner().0;
     }
+    if let Some(free) = keys.get::<f64>("bust_free")? {
+        if !(0.0..=1.0).contains(&*free) {
+            return Err(free.wrong(format!("is {}: use a share from 0 to 1", *free)));
+        }
+        tuning.bust_free = ppm(*free);
+    }
     set::<u32>(&mut tuning.promote_reads, &mut keys, "promote_reads")?;
     set::<Bytes>(&mut tuning.small, &mut keys, "small")?;
     keys.finish()
+}
+
+fn ppm(share: f64) -> u32 {
+    (share * 1e6).round() as u32
 }
