@@ -197,18 +197,22 @@ impl CachedMap {
     /// Writes a translation page with all that was changed of it in RAM.
     fn write_back(&mut self, page: u32, flash: &mut impl Operations) {
         self.pages.write(page, flash, &mut self.counts);
-        for unit in self.units_of(page) {
-            if self.cache.is_dirty(unit) {
-                self.cache.set_dirty(unit, false);
-                self.says(unit);
+        let (map, units) = (&self.map, self.units_of(page));
+        #[cfg(debug_assertions)]
+        let on_flash = &mut self.on_flash;
+        self.cache.clean(units, |unit| {
+            #[cfg(debug_assertions)]
+            {
+                on_flash[unit as usize] = map.locate(unit).map_or(0, |slot| slot + 1);
             }
-        }
+            let _ = (map, unit);
+        });
     }
 
     /// An entry is another now.
     fn changed(&mut self, unit: u32, flash: &mut impl Operations) {
         self.bring_in(unit, flash);
-        self.cache.set_dirty(unit, true);
+        self.cache.set_dirty(unit);
     }
 
     /// Writes a unit that was looked up before; returns what was programmed if this unit completed a stripe.
@@ -280,7 +284,7 @@ impl CachedMap {
                 continue; // written or discarded since
             }
             if self.cache.contains(unit) {
-                self.cache.set_dirty(unit, true);
+                self.cache.set_dirty(unit);
             } else {
                 self.moved[(slot / self.per_die) as usize].push((unit, slot));
             }
@@ -305,7 +309,7 @@ impl CachedMap {
                     continue;
                 }
                 if self.cache.contains(unit) {
-                    self.cache.set_dirty(unit, true);
+                    self.cache.set_dirty(unit);
                 } else {
                     write = true;
                     self.says(unit);

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 /// No entry.
 const NONE: u32 = u32::MAX;
 
@@ -6,7 +8,6 @@ struct Entry {
     unit: u32,
     older: u32,
     newer: u32,
-    dirty: bool,
     protected: bool,
 }
 
@@ -25,6 +26,8 @@ pub(super) struct SegmentedLru {
     /// Index of the entry of each unit, plus one; zeroed memory costs nothing until it is touched.
     entry_of: Vec<u32>,
     entries: Vec<Entry>,
+    /// One bit for each unit whose cached entry was changed.
+    dirty: Vec<u64>,
     free: Vec<u32>,
     capacity: u32,
     probation: Segment,
@@ -37,6 +40,7 @@ impl SegmentedLru {
         SegmentedLru {
             entry_of: vec![0; units as usize],
             entries: Vec::new(),
+            dirty: vec![0; (units as usize).div_ceil(64)],
             free: Vec::new(),
             capacity: capacity.max(1),
             probation: empty,
@@ -55,14 +59,31 @@ impl SegmentedLru {
     }
 
     pub fn is_dirty(&self, unit: u32) -> bool {
-        self.index(unit).is_some_and(|index| self.entries[index as usize].dirty)
+        self.dirty[unit as usize / 64] >> (unit % 64) & 1 == 1
     }
 
     /// # Panics
     /// If the entry is not cached.
-    pub fn set_dirty(&mut self, unit: u32, dirty: bool) {
-        let index = self.index(unit).expect("only a cached entry changes in RAM");
-        self.entries[index as usize].dirty = dirty;
+    pub fn set_dirty(&mut self, unit: u32) {
+        assert!(self.contains(unit), "only a cached entry changes in RAM");
+        self.dirty[unit as usize / 64] |= 1 << (unit % 64);
+    }
+
+    /// The entries of `units` are clean from here on; tells which were not.
+    pub fn clean(&mut self, units: Range<u32>, mut was_dirty: impl FnMut(u32)) {
+        let mut from = units.start;
+        while from < units.end {
+            let word = from as usize / 64;
+            let end = (from / 64 + 1).saturating_mul(64).min(units.end);
+            let all = u64::MAX >> (64 - (end - from)) << (from % 64);
+            let mut bits = self.dirty[word] & all;
+            self.dirty[word] &= !all;
+            while bits != 0 {
+                was_dirty(word as u32 * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+            from = end;
+        }
     }
 
     /// The entry is used: whether it is there.
@@ -96,7 +117,7 @@ impl SegmentedLru {
     /// If there is no room, or the entry is there.
     pub fn insert(&mut self, unit: u32) {
         assert!(self.victim().is_none() && !self.contains(unit), "entry {unit} comes in once and finds room");
-        let entry = Entry { unit, older: NONE, newer: NONE, dirty: false, protected: false };
+        let entry = Entry { unit, older: NONE, newer: NONE, protected: false };
         let index = match self.free.pop() {
             Some(index) => {
                 self.entries[index as usize] = entry;
@@ -115,6 +136,7 @@ impl SegmentedLru {
         let Some(index) = self.index(unit) else { return };
         self.unlink(index);
         self.entry_of[unit as usize] = 0;
+        self.dirty[unit as usize / 64] &= !(1 << (unit % 64));
         self.free.push(index);
     }
 
