@@ -5,5 +5,6 @@ pub mod constraint;
 pub mod evaluate;
 pub mod greenest;
 pub mod lifetime;
+pub mod mixcp;
 pub mod regression;
 pub mod tune;
