@@ -25,6 +25,8 @@ pub struct Kind {
     pub price_usd: f64,
 }
 
+/// Superblocks, journal and checkpoints, and a 256th of the device for maps.
+const METADATA: Bytes = Bytes::mib(16);
 /// The largest folder that is read as one of profiles.
 const MOST_FILES: usize = 1_000;
 
@@ -153,8 +155,9 @@ impl Kind {
         self.profile.class != Class::Hdd
     }
 
-    /// What a striped member of it holds.
+    /// What it holds beside a drive's metadata.
     pub fn usable(&self) -> Bytes {
-        Bytes(self.profile.capacity.0 - self.profile.capacity.0 % (1 << 20))
+        let room = (self.profile.capacity.0 - self.profile.capacity.0 / 256).saturating_sub(METADATA.0);
+        Bytes(room - room % (1 << 20))
     }
 }

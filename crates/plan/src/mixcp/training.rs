@@ -18,8 +18,8 @@ pub const TRAINING_TRACES: u32 = 900;
 /// For each so many of the training set, one that the models do not see.
 const HELD_OUT: u32 = 4;
 /// Requests of a trace that are measured, after others that bring its device into the state that goes with it.
-const REQUESTS: u64 = 3_000;
-const WARM_UP: u64 = 600;
+const REQUESTS: u64 = 2_000;
+const WARM_UP: u64 = 400;
 /// Fewer than this would be fewer than unknowns.
 const LEAST_TRACES: u32 = 40;
 
@@ -116,13 +116,13 @@ struct Bench<'a> {
     design: Design,
     /// How much of it is used.
     slice: Bytes,
-    /// Milliseconds that a read and a write of 4 KiB and of 256 KiB take, one at a time.
+    /// Milliseconds that a read and a write of the smallest and of the largest size take, one at a time.
     service_ms: [[f64; 2]; 2],
     rated_erases: Option<f64>,
 }
 
 const SMALL_KIB: f64 = 4.0;
-const LARGE_KIB: f64 = 256.0;
+const LARGE_KIB: f64 = 128.0;
 /// Of a die, so much takes part: blocks enough for cleaning to be what it is on the whole.
 const OF_A_DIE: Bytes = Bytes::mib(16);
 /// Erase blocks of a device that does not say how large they are.
