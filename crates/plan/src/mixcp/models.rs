@@ -305,3 +305,70 @@ pub struct Trained {
     /// By the name of the device.
     pub devices: BTreeMap<String, DeviceModels>,
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Workloads all over the place, without chance.
+    fn workloads(count: u32) -> Vec<Predictors> {
+        let share = |n: u32, step: u32| f64::from(n * step % 97) / 97.0;
+        let one = |n: u32| Predictors {
+            read_share: share(n, 31),
+            sequential_share: share(n, 7),
+            inter_arrival_ms: 0.5 + 100.0 * share(n, 43),
+            request_kib: 4.0 + 120.0 * share(n, 61),
+            utilisation: share(n, 19),
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn the_coefficients_of_the_papers_form_are_found_again() {
+        let known = [-1.2, 0.4, -0.01, 0.02, 0.7];
+        let log = |of: &Predictors| 0.3 + of.values().iter().zip(known).map(|(x, a)| a * x).sum::<f64>();
+        let observed: Vec<(Predictors, f64)> = workloads(96).into_iter().map(|of| (of, log(&of).exp())).collect();
+        let fitted = Fitted::fit(Form::Paper, &observed[..80], &observed[80..]).unwrap();
+        assert!(fitted.dropped.is_empty() && (fitted.intercept - 0.3).abs() < 1e-9, "{fitted:?}");
+        for ((_, found), wanted) in fitted.coefficients.iter().zip(known) {
+            assert!((found - wanted).abs() < 1e-9, "{fitted:?}");
+        }
+        assert!(fitted.adjusted_r2 > 0.999_999 && fitted.training_error < 1e-9 && fitted.held_out_error < 1e-9);
+        assert!((fitted.predict(&observed[3].0) / observed[3].1 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_characteristic_that_follows_from_others_is_left_out_and_named() {
+        let mut all = workloads(90);
+        // Whoever reads more asks for more at once.
+        all.iter_mut().for_each(|of| of.request_kib = 8.0 + 50.0 * of.read_share);
+        let observed: Vec<(Predictors, f64)> = all.into_iter().map(|of| (of, 1.0 + of.read_share)).collect();
+        let fitted = Fitted::fit(Form::Paper, &observed, &[]).unwrap();
+        assert_eq!(fitted.dropped.len(), 1, "{fitted:?}");
+        assert_eq!(fitted.coefficients.len(), 4);
+        // In the extended form the logarithm of the rate is the difference of two others.
+        let observed: Vec<(Predictors, f64)> = workloads(90).into_iter().map(|of| (of, of.request_kib)).collect();
+        let fitted = Fitted::fit(Form::Extended, &observed, &[]).unwrap();
+        let kept = |name: &str| fitted.coefficients.iter().any(|(known, _)| known == name);
+        assert!(!(kept("ln kib_per_ms") && kept("ln request_kib") && kept("ln inter_arrival_ms")), "{fitted:?}");
+        // The figure *is* one of them, if that was kept: a logarithm of the size.
+        assert!(fitted.adjusted_r2 > 0.9, "{fitted:?}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_model_is_refused_and_one_of_another_version_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("models.json");
+        assert_eq!(Models::load(&path).unwrap(), Models::new());
+        Models::new().save(&path).unwrap();
+        assert_eq!(Models::load(&path).unwrap(), Models::new());
+        fs::write(&path, r#"{"version": 0, "devices": {}}"#).unwrap();
+        assert_eq!(Models::load(&path).unwrap(), Models::new());
+        for text in ["", "{", "[]", "{\"version\": 1}", "\u{0}\u{1}", "{\"version\": 1, \"devices\": 7}"] {
+            fs::write(&path, text).unwrap();
+            let error = Models::load(&path).unwrap_err().to_string();
+            assert!(error.contains("not models of peryton plan") && !error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -77,7 +77,9 @@ impl Predict<'_> {
             let log = self.device(slow, Load { of: log, data: footprint })?;
             let primary = self.device(fast, Load { of: whole, data: self.workload.reach })?;
             let mean_ms = like.read_share * primary.mean_ms + write_share * log.mean_ms;
-            return Some(Prediction { mean_ms, extrapolated: log.extrapolated || primary.extrapolated, ..primary });
+            let lifetimes = [log.lifetime_years, primary.lifetime_years].into_iter().flatten();
+            let extrapolated = log.extrapolated || primary.extrapolated;
+            return Some(Prediction { mean_ms, lifetime_years: lifetimes.min_by(f64::total_cmp), extrapolated });
         }
         let room = self.catalogue.kinds[fast.kind].usable() * u64::from(fast.count);
         let size = room.min(self.workload.reach);

@@ -93,9 +93,14 @@ impl Search<'_> {
         while requests < whole && known.iter().filter(|one| one.alive).count() > FINALISTS {
             let Some(sample) = Sample::draw(self.workload, requests).map_err(PlanError::Trace)? else { break };
             rungs.push(self.rung(&mut known, &sample, round)?);
+            let before = known.iter().filter(|one| one.alive).count();
             self.thin(&mut known, SLACK[round.min(SLACK.len() - 1)], also);
             requests = requests.saturating_mul(GROWTH);
             round += 1;
+            // What is left are the best of one problem or another: a larger sample would not tell more of them apart.
+            if round > 1 && known.iter().filter(|one| one.alive).count() * 4 > before * 3 {
+                break;
+            }
         }
         let slack = SLACK[round.min(SLACK.len() - 1)];
         let run = self.finals(&mut known, slack, round == 0, also)?;
