@@ -474,7 +474,7 @@ fn shown_models(models: &[mixcp::ModelQuality]) -> String {
         let fitted = &one.fitted;
         let form = match fitted.form {
             mixcp::Form::Paper => "paper",
-            mixcp::Form::Extended => "extended",
+            mixcp::Form::Extended | mixcp::Form::ExtendedWrites => "extended",
         };
         rows.add_row([
             one.device.clone(),

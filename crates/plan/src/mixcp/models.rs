@@ -49,6 +49,8 @@ pub enum Form {
     Paper,
     /// With logarithms of time and size, and rates, since both range over several powers of ten.
     Extended,
+    /// The same for what only writes do: with the logarithm of their share.
+    ExtendedWrites,
 }
 
 impl Form {
@@ -63,30 +65,54 @@ impl Form {
                 "utilisation",
                 "requests_per_ms",
                 "kib_per_ms",
+                "reads × size",
+                "reads × utilisation",
+                "reads × rate",
                 "ln kib_per_ms",
-                "written_kib_per_ms",
+            ],
+            Form::ExtendedWrites => &[
                 "ln write_share",
-                "read_share × ln request_kib",
+                "sequential_share",
+                "ln inter_arrival_ms",
+                "ln request_kib",
+                "utilisation",
+                "requests_per_ms",
+                "kib_per_ms",
+                "ln kib_per_ms",
             ],
         }
     }
 
     fn row(self, of: &Predictors) -> Vec<f64> {
         let Predictors { read_share, sequential_share, inter_arrival_ms, request_kib, utilisation } = *of;
+        let (ln_time, ln_size) = (inter_arrival_ms.ln(), request_kib.ln());
+        let (requests_per_ms, kib_per_ms) = (1.0 / inter_arrival_ms, request_kib / inter_arrival_ms);
+        // About the middle of what is drawn, so that a product does not follow from its factors.
+        let (reads, size) = (read_share - 0.4, ln_size - 3.0);
         match self {
             Form::Paper => of.values().to_vec(),
             Form::Extended => vec![
                 read_share,
                 sequential_share,
-                inter_arrival_ms.ln(),
-                request_kib.ln(),
+                ln_time,
+                ln_size,
                 utilisation,
-                1.0 / inter_arrival_ms,
-                request_kib / inter_arrival_ms,
-                (request_kib / inter_arrival_ms).ln(),
-                (1.0 - read_share) * request_kib / inter_arrival_ms,
+                requests_per_ms,
+                kib_per_ms,
+                reads * size,
+                reads * (utilisation - 0.4),
+                reads * ln_time,
+                kib_per_ms.ln(),
+            ],
+            Form::ExtendedWrites => vec![
                 (1.0 - read_share).max(LEAST_WRITE_SHARE).ln(),
-                read_share * request_kib.ln(),
+                sequential_share,
+                ln_time,
+                ln_size,
+                utilisation,
+                requests_per_ms,
+                kib_per_ms,
+                kib_per_ms.ln(),
             ],
         }
     }

@@ -76,18 +76,17 @@ impl Training {
             from.iter().filter_map(|one| Some((one.of, of(one).filter(|value| *value > 0.0)?))).collect()
         };
         let (seen, unseen) = observed.split_at(self.traces as usize);
-        let fit = |of: fn(&Observed) -> Option<f64>| -> Result<Vec<Fitted>, PlanError> {
-            let fitted =
-                [Form::Paper, Form::Extended].map(|form| Fitted::fit(form, &pick(of, seen), &pick(of, unseen)));
+        let fit = |of: fn(&Observed) -> Option<f64>, extended| -> Result<Vec<Fitted>, PlanError> {
+            let fitted = [Form::Paper, extended].map(|form| Fitted::fit(form, &pick(of, seen), &pick(of, unseen)));
             let failed = |error: crate::regression::RegressionError| PlanError::Fit {
                 device: kind.profile.name.clone(),
                 what: error.to_string(),
             };
             fitted.into_iter().map(|one| one.map_err(failed)).collect()
         };
-        let response = fit(|one| one.mean_ms)?;
+        let response = fit(|one| one.mean_ms, Form::Extended)?;
         let enough = pick(|one| one.erases_per_s, seen).len() >= LEAST_TRACES as usize;
-        let erases = if enough { fit(|one| one.erases_per_s)? } else { Vec::new() };
+        let erases = if enough { fit(|one| one.erases_per_s, Form::ExtendedWrites)? } else { Vec::new() };
         let kept = || seen.iter().filter(|one| one.mean_ms.is_some());
         let range = |of: fn(&Predictors) -> f64| {
             let values = || kept().map(|one| of(&one.of));
