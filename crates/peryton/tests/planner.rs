@@ -124,6 +124,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
         (&["--capacity", "1000PB"], &["raise --most"]),
         (&["--capacity", "1MiB"], &["less than the"]),
         (&["--most", "0"], &["--most", "1 to 256"]),
+        (&["--runners-up", "99999999999"], &["--runners-up", "0 to 50"]),
         (&["--for", "0s"], &["--for"]),
         (&["--electricity=-1"], &["--electricity"]),
         (&["--speed", "0"], &["--speed"]),

@@ -27,8 +27,8 @@ pub struct Kind {
 
 /// Superblocks, journal and checkpoints, and a 256th of the device for maps.
 const METADATA: Bytes = Bytes::mib(16);
-/// The largest folder that is read as one of profiles.
-const MOST_FILES: usize = 1_000;
+/// The most devices: each makes a design with every other.
+const MOST_KINDS: usize = 100;
 
 impl Catalogue {
     /// Every shipped profile that has a price, but for the models of analytic work, which nobody sells.
@@ -90,6 +90,10 @@ impl Catalogue {
             }
             let price_usd = profile.price_usd.filter(|usd| usd.is_finite() && *usd > 0.0);
             let price_usd = price_usd.ok_or(PlanError::NoPrice { name, origin })?;
+            if kinds.len() == MOST_KINDS {
+                let value = format!("more than {MOST_KINDS} devices");
+                return Err(PlanError::Range { key: "--devices", value, remedy: "fewer of them" });
+            }
             // A model that cannot be built is told now, not in the middle of the search.
             profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1)?;
             kinds.push(Kind { profile, reference, price_usd });
@@ -121,7 +125,7 @@ impl Catalogue {
 fn folder(path: &str) -> Result<Vec<String>, PlanError> {
     let io = |source| PlanError::Io { path: path.to_owned(), source };
     let mut files = Vec::new();
-    for entry in fs::read_dir(path).map_err(io)?.take(MOST_FILES) {
+    for entry in fs::read_dir(path).map_err(io)? {
         let file = entry.map_err(io)?.path();
         if file.extension().is_some_and(|extension| extension == "toml") {
             files.push(file.display().to_string());

@@ -1,6 +1,6 @@
 //! The answer: what to buy, what else would do, and what each budget costs.
 
-use peryton_sim::Options;
+use peryton_sim::{Options, Replay};
 use peryton_units::Bytes;
 use serde::Serialize;
 
@@ -204,6 +204,8 @@ pub struct ModelQuality {
     pub fitted: super::Fitted,
 }
 
+/// Each of them is simulated with the whole trace.
+const MOST_RUNNERS_UP: usize = 50;
 /// A budget loosened, or tightened, by this.
 const BY: f64 = 2.0;
 
@@ -226,6 +228,9 @@ pub fn plan(
     if ask.most == 0 || ask.most > 256 {
         return Err(PlanError::Range { key: "--most", value: ask.most.to_string(), remedy: "1 to 256" });
     }
+    if ask.runners_up > MOST_RUNNERS_UP {
+        return Err(PlanError::Range { key: "--runners-up", value: ask.runners_up.to_string(), remedy: "0 to 50" });
+    }
     let about_energy = |metric: Metric| matches!(metric, Metric::Power | Metric::Energy | Metric::Ownership);
     let spin_down = about_energy(ask.objective) || ask.constraints.iter().any(|one| about_energy(one.metric));
     let mut candidates = Candidate::all(catalogue, &Enumerate { capacity, most: ask.most, spin_down });
@@ -243,7 +248,11 @@ pub fn plan(
         return Err(PlanError::NoCandidate { most: ask.most, capacity });
     }
     let count = candidates.len();
-    let predictions = models.map(|models| predict::all(models, catalogue, workload, &candidates)).transpose()?;
+    // Regressions go by the time between requests: without one, in a closed loop, they say nothing.
+    let models = models.filter(|_| matches!(ask.options.replay, Replay::Timed { .. }));
+    let speed = if let Replay::Timed { speed } = ask.options.replay { speed } else { 1.0 };
+    let predict = |models| predict::all(models, catalogue, workload, speed, &candidates);
+    let predictions = models.map(predict).transpose()?;
     let choice = predictions.as_ref().and_then(|all| chosen(ask, catalogue, &candidates, all));
     let search = Search {
         catalogue,

@@ -7,7 +7,7 @@ use peryton_trace::{MissRatioCurve, Source};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
-use super::{Candidate, Catalogue, DeviceModels, Member, Mode, PlanError, Predictors, Trained, Workload};
+use super::{Candidate, Catalogue, DeviceModels, Like, Member, Mode, PlanError, Predictors, Trained, Workload};
 
 /// What is predicted of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,11 +28,12 @@ const EXTENT: Bytes = Bytes::kib(64);
 /// What goes to one member of a striped array before the next.
 const STRIPE_KIB: f64 = 64.0;
 
-/// Of every candidate, in their order; nothing where a device has no models.
+/// Of every candidate, in their order, with requests arriving so many times faster; nothing where a device has no models.
 pub(super) fn all(
     models: &Trained,
     catalogue: &Catalogue,
     workload: &Workload<'_>,
+    speed: f64,
     candidates: &[Candidate],
 ) -> Result<Vec<Option<Prediction>>, PlanError> {
     let hybrids = candidates.iter().any(|candidate| candidate.slow.is_some());
@@ -43,7 +44,8 @@ pub(super) fn all(
         }
         false => None,
     };
-    let one = |candidate: &Candidate| Predict { models, catalogue, workload }.of(candidate, curve.as_ref());
+    let like = Like { inter_arrival_ms: workload.like.inter_arrival_ms / speed, ..workload.like };
+    let one = |candidate: &Candidate| Predict { models, catalogue, workload, like }.of(candidate, curve.as_ref());
     Ok(candidates.iter().map(one).collect())
 }
 
@@ -51,6 +53,8 @@ struct Predict<'a> {
     models: &'a Trained,
     catalogue: &'a Catalogue,
     workload: &'a Workload<'a>,
+    /// What it is like at the speed at which it is replayed.
+    like: Like,
 }
 
 /// What devices of one kind are asked for.
@@ -63,7 +67,7 @@ struct Load {
 
 impl Predict<'_> {
     fn of(&self, candidate: &Candidate, curve: Option<&MissRatioCurve>) -> Option<Prediction> {
-        let like = &self.workload.like;
+        let like = &self.like;
         let whole = Predictors::of(like, 0.0);
         let footprint = Bytes(like.footprint_bytes);
         let Some(slow) = candidate.slow else {

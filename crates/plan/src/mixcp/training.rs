@@ -22,6 +22,7 @@ const REQUESTS: u64 = 2_000;
 const WARM_UP: u64 = 400;
 /// Fewer than this would be fewer than unknowns.
 const LEAST_TRACES: u32 = 40;
+const MOST_TRACES: u32 = 100_000;
 
 /// How models are trained.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -58,8 +59,8 @@ impl Training {
 
     /// Trains the models of one device, on all cores.
     pub(super) fn train(&self, kind: &Kind, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<DeviceModels, PlanError> {
-        if self.traces < LEAST_TRACES {
-            let remedy = "40 at least, such as 900";
+        if !(LEAST_TRACES..=MOST_TRACES).contains(&self.traces) {
+            let remedy = "40 to 100000, such as 900";
             return Err(PlanError::Range { key: "--training-traces", value: self.traces.to_string(), remedy });
         }
         let bench = Bench::new(kind)?;
