@@ -54,6 +54,7 @@ findings: setup
 	python3 scripts/findings/mixed_array.py
 	python3 scripts/findings/mixedstore_dc.py
 	python3 scripts/findings/greenest.py
+	python3 scripts/findings/mixcp.py
 	python3 scripts/findings/tuning.py
 
 # Hostile bytes, made from seeds, for every parser that strangers' bytes reach; needs no nightly compiler. With one,

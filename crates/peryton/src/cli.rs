@@ -25,6 +25,8 @@ pub enum Verb {
     Devices(verbs::devices::Args),
     /// Look for better settings of a design under a trace
     Tune(verbs::tune::Args),
+    /// Say what to buy for a workload, so that budgets of response time, lifetime, power and money are met
+    Plan(verbs::plan::Args),
     /// Say which devices need the least energy, and which the least money
     Greenest(verbs::greenest::Args),
     /// Say how long a mixed SSD array lives, by arithmetic

@@ -165,23 +165,30 @@ impl LogLinear {
 }
 
 /// For each predictor, by how much the others inflate the variance of its coefficient: 1 / (1 − R²) of it on them. One:
-/// it has nothing to do with them. Above 5 or 10 it is commonly left out. Infinite: it follows from them.
+/// it has nothing to do with them. Above 5 or 10 it is commonly left out. Infinite: it follows from them. That some of the
+/// others follow from each other says nothing of it.
 pub fn variance_inflation(predictors: &[Vec<f64>]) -> Vec<f64> {
     let of = |predictor: usize| {
         let observed: Vec<f64> = predictors.iter().map(|row| row[predictor]).collect();
-        let others = |row: &Vec<f64>| {
-            row.iter()
-                .enumerate()
-                .filter(|(other, _)| *other != predictor)
-                .map(|(_, value)| *value)
-                .collect::<Vec<f64>>()
+        let without = |row: &Vec<f64>, left_out: usize| {
+            let others = row.iter().enumerate().filter(|(other, _)| *other != left_out);
+            others.map(|(_, value)| *value).collect::<Vec<f64>>()
         };
-        let data = Observations { predictors: predictors.iter().map(others).collect(), observed };
-        let (rows, unknowns) = (predictors.len() as f64, predictors[0].len() as f64);
-        match Linear::fit(&data) {
-            // R² itself, not the adjusted.
-            Ok(fit) => ((rows - 1.0) / ((1.0 - fit.adjusted_r2) * (rows - unknowns))).max(1.0),
-            Err(_) => f64::INFINITY,
+        let mut data =
+            Observations { predictors: predictors.iter().map(|row| without(row, predictor)).collect(), observed };
+        loop {
+            let (rows, unknowns) = (data.predictors.len(), data.predictors[0].len() + 1);
+            match Linear::fit(&data) {
+                // R² itself, not the adjusted.
+                Ok(fit) => {
+                    let unexplained = (1.0 - fit.adjusted_r2) * (rows - unknowns) as f64 / (rows - 1) as f64;
+                    return if unexplained < DEPENDENT { f64::INFINITY } else { (1.0 / unexplained).max(1.0) };
+                }
+                Err(RegressionError::Dependent { predictor }) => {
+                    data.predictors = data.predictors.iter().map(|row| without(row, predictor)).collect();
+                }
+                Err(_) => return f64::INFINITY,
+            }
         }
     };
     (0..predictors.first().map_or(0, Vec::len)).map(of).collect()
@@ -237,6 +244,13 @@ mod tests {
         );
         let constant = Observations { predictors: vec![vec![4.0]; 9], observed: vec![1.0; 9] };
         assert_eq!(Linear::fit(&constant), Err(RegressionError::Dependent { predictor: 0 }));
+    }
+
+    #[test]
+    fn what_follows_from_others_does_not_taint_a_bystander() {
+        let row = |n: u32| vec![f64::from(n), f64::from(2 * n), f64::from(n * 31 % 47)];
+        let found = variance_inflation(&(0..40).map(row).collect::<Vec<_>>());
+        assert!(found[0].is_infinite() && found[1].is_infinite() && found[2] < 2.0, "{found:?}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod format;
 pub mod greenest;
 pub mod lifetime;
 pub mod man;
+pub mod plan;
 pub mod repair;
 pub mod serve;
 pub mod set;
@@ -32,6 +33,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Tune(args) => tune::run(&args),
         Verb::Greenest(args) => greenest::run(args),
         Verb::Lifetime(args) => lifetime::run(args),
+        Verb::Plan(args) => plan::run(args),
         Verb::Format(args) => format::run(&args),
         Verb::Serve(args) => serve::run(args),
         Verb::Check(args) => check::run(&args),

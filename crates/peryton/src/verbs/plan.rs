@@ -1,0 +1,491 @@
+//! `peryton plan`: what to buy for a workload, and how to set it up.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Mutex,
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use peryton_plan::{
+    constraint::{Constraint, Metric},
+    evaluate::Account,
+    mixcp::{self, Ask, Catalogue, Found, Models, Plan, PlanError, Trained, Training, Workload},
+};
+use peryton_sim::{Fit, Options, Replay};
+use peryton_trace::TraceError;
+use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
+
+use crate::{
+    failure::Failure,
+    output, table,
+    trace_args::{self, Counted, SourceError, TraceArgs},
+};
+
+/// Options of `peryton plan`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The planner is MixedStore's MixCP: the cheapest devices that meet the budgets, by simulation of the trace and, beside it, by \
+the paper's regressions. Models are trained once for each device and kept (docs/planning.md).
+
+What to buy for this trace, so that requests take 2 ms on average and nothing wears out within five years:
+  peryton plan --trace my.parquet --latency 2ms --lifetime 5y
+The same with more budgets, the least cost of ownership, and the design written down, ready for peryton sim and serve:
+  peryton plan --trace my.parquet --subject-to 'p99<=10ms,lifetime>=5y,power<=20W' --objective ownership --out designs")]
+pub struct Args {
+    /// The trace; a specification (.toml) is drawn from; several are merged by time
+    #[arg(long, required_unless_present = "show_models", value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    #[command(flatten)]
+    trace_args: TraceArgs,
+    /// Mean response time, at most
+    #[arg(long, value_name = "TIME")]
+    latency: Option<Nanos>,
+    /// Time until the first device is worn out, at least
+    #[arg(long, value_name = "TIME")]
+    lifetime: Option<Nanos>,
+    /// More budgets: latency, read, write, p50, p99, p999, lifetime, power, energy (a year), dollars, ownership, iops
+    #[arg(long, value_name = "p99<=10ms,power<=8W,...")]
+    subject_to: Vec<String>,
+    /// What is to be least (of lifetime and iops: most); any of the above
+    #[arg(long, value_name = "FIGURE", default_value = "dollars")]
+    objective: Metric,
+    /// Data to be stored [default: the space that the trace reaches over]
+    #[arg(long, value_name = "SIZE")]
+    capacity: Option<Bytes>,
+    /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile with a price]
+    #[arg(long, value_name = "NAME|FILE|FOLDER,...", value_delimiter = ',')]
+    devices: Vec<String>,
+    /// Purchase price of a device in USD, in place of its profile's
+    #[arg(long, value_name = "NAME=USD")]
+    price: Vec<String>,
+    /// The most devices of a kind
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    most: u32,
+    /// How many designs to show beside the best
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    runners_up: usize,
+    /// Time over which ownership is reckoned
+    #[arg(long = "for", value_name = "TIME", default_value = "5y")]
+    run_for: Nanos,
+    /// Price of electricity, USD per kWh
+    #[arg(long, value_name = "USD", default_value_t = 0.12)]
+    electricity: f64,
+    /// When requests arrive: as recorded, one after the other without think time, or N in flight at all times
+    #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
+    replay: Replay,
+    /// Timed replay this many times faster than recorded
+    #[arg(long, value_name = "X")]
+    speed: Option<f64>,
+    /// Replay this many requests before the measured ones
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warm_up_requests: u64,
+    /// Keep trained models in this file [default: plan-models.json in the user's cache]
+    #[arg(long, value_name = "FILE")]
+    models: Option<PathBuf>,
+    /// Plan by simulation alone
+    #[arg(long, conflicts_with_all = ["models", "show_models"])]
+    no_models: bool,
+    /// Say how good the models are; without a trace, do nothing else
+    #[arg(long)]
+    show_models: bool,
+    /// Traces that each device's models are trained on
+    #[arg(long, value_name = "N", default_value_t = mixcp::TRAINING_TRACES)]
+    training_traces: u32,
+    /// Seeds the training
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the best design and the runners-up into this folder, ready for peryton sim and serve
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Plans and prints.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let ask = ask(&args)?;
+    let catalogue = Catalogue::named(&args.devices, &prices(&args.price)?)?;
+    let bar = Bar::new();
+    if args.trace.is_empty() {
+        let trained = trained(&args, &catalogue, &bar)?;
+        bar.finish();
+        return match args.json {
+            true => output::print_json(&trained),
+            false => output::print(&shown_models(&mixcp::qualities(&catalogue, &trained))),
+        };
+    }
+    if args.trace.iter().any(|path| path.as_os_str() == "-") {
+        return Err(Failure::bad_input("--trace -: a plan reads its trace several times: save it in a file"));
+    }
+    let skipped = Counted::default();
+    // A specification that cannot be drawn from is told in its own words.
+    args.trace_args.source(&args.trace, &skipped)?;
+    let trace = || {
+        args.trace_args.source(&args.trace, &skipped).map_err(|error| match error {
+            SourceError::Trace(error) => error,
+            SourceError::Synth(error) => {
+                TraceError::Io { path: trace_args::name(&args.trace), source: io::Error::other(error) }
+            }
+        })
+    };
+    bar.show("reading the trace", 0, 0);
+    let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
+    skipped.report();
+    let trained = if args.no_models { None } else { Some(trained(&args, &catalogue, &bar)?) };
+    let plan = mixcp::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
+    bar.finish();
+    if let Some(folder) = &args.out {
+        write(folder, &plan, &catalogue)?;
+    }
+    if args.json {
+        output::print_json(&plan)?;
+    } else {
+        output::print(&shown(&plan, args.show_models))?;
+    }
+    // Who asks in a script learns by the exit code whether there is a design.
+    if plan.best.is_none() { Err(Failure::quietly(1)) } else { Ok(()) }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Failure {
+        match error {
+            PlanError::Sim(error) => error.into(),
+            PlanError::Io { .. } | PlanError::Fit { .. } | PlanError::NoneRuns { .. } => Failure::failed(error),
+            _ => Failure::bad_input(error),
+        }
+    }
+}
+
+fn ask(args: &Args) -> Result<Ask, Failure> {
+    let mut constraints = Vec::new();
+    let years = |time: Nanos| time.as_s_f64() / SECONDS_PER_YEAR;
+    let given = [
+        (Metric::Latency, args.latency.map(|time| time.as_s_f64() * 1e3)),
+        (Metric::Lifetime, args.lifetime.map(years)),
+    ];
+    for (metric, limit) in given {
+        if let Some(limit) = limit {
+            constraints.push(Constraint::new(metric, limit).map_err(Failure::bad_input)?);
+        }
+    }
+    for text in &args.subject_to {
+        for constraint in
+            Constraint::list(text).map_err(|error| Failure::bad_input(format!("--subject-to: {error}")))?
+        {
+            if constraints.iter().any(|known| known.metric == constraint.metric) {
+                let metric = constraint.metric;
+                return Err(Failure::bad_input(format!("{metric} has two budgets: leave one of them out")));
+            }
+            constraints.push(constraint);
+        }
+    }
+    if args.run_for == Nanos::ZERO {
+        return Err(Failure::bad_input("--for 0s: give a time such as 5y"));
+    }
+    if !(args.electricity >= 0.0 && args.electricity.is_finite()) {
+        return Err(Failure::bad_input(format!("--electricity {}: use a price such as 0.12", args.electricity)));
+    }
+    let replay = match (args.replay, args.speed) {
+        (replay, None) => replay,
+        (Replay::Timed { .. }, Some(speed)) if speed > 0.0 && speed.is_finite() => Replay::Timed { speed },
+        (Replay::Timed { .. }, Some(speed)) => {
+            return Err(Failure::bad_input(format!("--speed {speed}: give a number above 0, such as 2")));
+        }
+        (_, Some(_)) => return Err(Failure::bad_input("--speed: only --replay timed has a speed, leave it out")),
+    };
+    Ok(Ask {
+        constraints,
+        objective: args.objective,
+        capacity: args.capacity,
+        most: args.most,
+        runners_up: args.runners_up,
+        account: Account { years: years(args.run_for), usd_per_kwh: args.electricity },
+        options: Options {
+            replay,
+            fit: Fit::Strict,
+            warm_up: false,
+            warm_up_requests: args.warm_up_requests,
+            limit: None,
+        },
+    })
+}
+
+fn prices(texts: &[String]) -> Result<Vec<(String, f64)>, Failure> {
+    let one = |text: &String| {
+        let (name, usd) = text.split_once('=')?;
+        let usd: f64 = usd.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd > 0.0)?;
+        Some((name.to_owned(), usd))
+    };
+    let bad = |text: &String| {
+        let remedy = "write a device and its price above 0, such as intel-320-300gb=529";
+        Failure::bad_input(format!("--price {text}: {remedy}"))
+    };
+    texts.iter().map(|text| one(text).ok_or_else(|| bad(text))).collect()
+}
+
+/// Models of every device, from the file where they are kept, or trained and put there.
+fn trained(args: &Args, catalogue: &Catalogue, bar: &Bar) -> Result<Trained, Failure> {
+    let training = Training { traces: args.training_traces, seed: args.seed };
+    let file = args.models.clone().or_else(cache);
+    let mut models = match &file {
+        Some(file) => match Models::load(file) {
+            // What a user named must be what he thinks; what we put away ourselves can be made again.
+            Err(error) if args.models.is_none() => {
+                eprintln!("peryton: {error}; models are trained anew");
+                Models::new()
+            }
+            loaded => loaded?,
+        },
+        None => Models::new(),
+    };
+    let (trained, anew) = models.train(&catalogue.kinds, &training, &|what, done, of| bar.show(what, done, of))?;
+    if let Some(file) = file.filter(|_| anew)
+        && let Err(error) = models.save(&file)
+    {
+        if args.models.is_some() {
+            return Err(error.into());
+        }
+        eprintln!("peryton: trained models are not kept: {error}");
+    }
+    Ok(trained)
+}
+
+/// Where models are kept (XDG base directories).
+fn cache() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(folder.join("peryton").join("plan-models.json"))
+}
+
+/// Says on a terminal what is being done.
+struct Bar(ProgressBar, Mutex<String>);
+
+impl Bar {
+    fn new() -> Bar {
+        let bar = ProgressBar::new(0);
+        let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len} {eta}");
+        bar.set_style(style.expect("the template is a constant"));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Bar(bar, Mutex::new(String::new()))
+    }
+
+    fn show(&self, what: &str, done: u64, of: u64) {
+        let mut shown = self.1.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *shown != what {
+            what.clone_into(&mut shown);
+            self.0.reset();
+            self.0.set_message(what.to_owned());
+        }
+        self.0.set_length(of);
+        self.0.set_position(done);
+    }
+
+    fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn write(folder: &Path, plan: &Plan, catalogue: &Catalogue) -> Result<(), Failure> {
+    let failed = |path: &Path, error: &io::Error| Failure::writing(&path.display().to_string(), error);
+    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    for (rank, found) in plan.best.iter().chain(&plan.runners_up).enumerate() {
+        let path = folder.join(format!("{}.toml", found.design));
+        let place = if rank == 0 { "the best".to_owned() } else { format!("number {}", rank + 1) };
+        let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "# {}: {place} of {} designs for {} ({}; least {}).\n# For peryton serve, give each device a path.\n\n{}",
+            found.label,
+            plan.candidates,
+            plan.trace,
+            if budgets.is_empty() { "no budgets" } else { &budgets },
+            plan.objective,
+            found.candidate.text(catalogue, Bytes(plan.capacity_bytes), plan.workload.request_kib)
+        );
+        fs::write(&path, text).map_err(|error| failed(&path, &error))?;
+    }
+    Ok(())
+}
+
+fn shown(plan: &Plan, models: bool) -> String {
+    let like = &plan.workload;
+    let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let size = |bytes: u64| format!("{} MiB", table::number(bytes as f64 / f64::from(1 << 20)));
+    let verb = if plan.objective.more_is_better() { "most" } else { "least" };
+    let mut text = format!(
+        "{}: {} requests in {} s, {} ms apart, {} KiB each, {} % reads, {} % sequential; {} touched within {}\n{} designs of {} \
+         devices for {}; {}; {verb} {}\n\n",
+        plan.trace,
+        like.requests,
+        table::number(like.span_s),
+        table::number(like.inter_arrival_ms),
+        table::number(like.request_kib),
+        table::number(like.read_share * 100.0),
+        table::number(like.sequential_share * 100.0),
+        size(like.footprint_bytes),
+        size(like.reach_bytes),
+        plan.candidates,
+        plan.catalogue.len(),
+        size(plan.capacity_bytes),
+        if budgets.is_empty() { "no budgets" } else { &budgets },
+        plan.objective,
+    );
+    match (&plan.best, &plan.infeasible) {
+        (Some(best), _) => text += &format!("Buy: {} ({})\n\n", best.label, money(best)),
+        (None, Some(infeasible)) => {
+            text += &format!("No design that was simulated meets these budgets. What binds: {}.\n", infeasible.binding);
+            for one in &infeasible.impossible_alone {
+                text += &format!("Not even alone: {one}.\n");
+            }
+            text += &format!("The nearest: {} ({})\n\n", infeasible.nearest.label, money(&infeasible.nearest));
+        }
+        (None, None) => {}
+    }
+    text += &shown_designs(plan);
+    text += &shown_budgets(plan);
+    text += &shown_regression(plan);
+    if models && let Some(regression) = &plan.regression {
+        text += "\n";
+        text += &shown_models(&regression.models);
+    }
+    let rounds: Vec<String> =
+        plan.search.iter().map(|rung| format!("{} on {} requests", rung.candidates, rung.requests)).collect();
+    text += &format!("\nSimulated: {}\n", rounds.join(", "));
+    if let Some(first) = plan.left_out.first() {
+        text += &format!("{} designs could not be simulated; the first: {first}\n", plan.left_out.len());
+    }
+    text
+}
+
+fn money(found: &Found) -> String {
+    found.metrics.dollars.map_or_else(|| "no price".to_owned(), |usd| Metric::Dollars.show(usd))
+}
+
+/// Rows below the runners-up say more of the budgets than of what to buy.
+const MOST_ROWS: usize = 12;
+
+fn shown_designs(plan: &Plan) -> String {
+    let ownership = format!("USD in\n{} y", table::number(plan.account.years));
+    let header = [
+        "design",
+        "meets",
+        "USD",
+        ownership.as_str(),
+        "mean ms",
+        "p99 ms",
+        "lifetime\nyears",
+        "W",
+        "regression\nmean ms",
+        "\nerror %",
+        "\nyears",
+        "\nerror %",
+    ];
+    let mut rows = table::figures(&header);
+    let error = |value: f64| format!("{:+.0}", value * 100.0);
+    for found in plan.simulated.iter().take(MOST_ROWS) {
+        let metrics = &found.metrics;
+        let predicted = found.predicted.as_ref();
+        let off = found.prediction_error.as_ref();
+        rows.add_row([
+            found.label.clone(),
+            if found.meets { "yes".to_owned() } else { format!("{}×", table::number(found.strain)) },
+            table::optional(metrics.dollars),
+            table::optional(metrics.ownership_usd),
+            table::number(metrics.mean_ms),
+            table::number(metrics.p99_ms),
+            table::optional(metrics.lifetime_years),
+            table::optional(metrics.power_w),
+            predicted.map_or_else(
+                || table::NONE.to_owned(),
+                |one| table::number(one.mean_ms) + if one.extrapolated { " *" } else { "" },
+            ),
+            off.map_or_else(|| table::NONE.to_owned(), |one| error(one.mean_ms)),
+            table::optional(predicted.and_then(|one| one.lifetime_years)),
+            off.and_then(|one| one.lifetime_years).map_or_else(|| table::NONE.to_owned(), error),
+        ]);
+    }
+    let mut text = table::shown(&rows);
+    if plan.simulated.iter().take(MOST_ROWS).any(|found| !found.meets) {
+        text += "n×: so many times as good it would have to be\n";
+    }
+    if plan.simulated.iter().take(MOST_ROWS).any(|found| found.predicted.as_ref().is_some_and(|one| one.extrapolated)) {
+        text += "* a workload unlike any that the regression was trained on\n";
+    }
+    text
+}
+
+fn shown_budgets(plan: &Plan) -> String {
+    if plan.budgets.is_empty() {
+        return String::new();
+    }
+    let mut rows = table::text(&["what a budget costs", "as asked", "without it", "twice as loose", "twice as tight"]);
+    let asked = plan.best.as_ref().and_then(|best| plan.objective.of(&best.metrics));
+    let none = || "nothing found".to_owned();
+    let value = |value: Option<f64>| value.map_or_else(none, |value| plan.objective.show(value));
+    for budget in &plan.budgets {
+        let variant = |variant: &mixcp::Variant| value(variant.objective);
+        rows.add_row([
+            budget.constraint.to_string(),
+            value(asked),
+            variant(&budget.without),
+            variant(&budget.loosened),
+            variant(&budget.tightened),
+        ]);
+    }
+    format!("\n{}", table::shown(&rows))
+}
+
+fn shown_regression(plan: &Plan) -> String {
+    let Some(regression) = &plan.regression else { return String::new() };
+    let name = |design: &String| {
+        plan.simulated.iter().find(|found| found.design == *design).map_or(design.clone(), |found| found.label.clone())
+    };
+    let choice = match (&regression.choice, regression.choice_meets) {
+        (Some(_), _) if regression.agrees => "The regressions would choose the same".to_owned(),
+        (Some(design), Some(true)) => format!("The regressions would choose {}, which meets the budgets", name(design)),
+        (Some(design), _) => format!("The regressions would choose {}, which does not meet the budgets", name(design)),
+        (None, _) => "By the regressions no design meets the budgets".to_owned(),
+    };
+    let percent =
+        |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| format!("{:.0} %", value * 100.0));
+    format!(
+        "\n{choice}. Over the designs simulated they are off by {} in response time and {} in lifetime; rank correlation {}.\n",
+        percent(regression.mean_error),
+        percent(regression.lifetime_error),
+        table::optional(regression.rank_correlation),
+    )
+}
+
+fn shown_models(models: &[mixcp::ModelQuality]) -> String {
+    let header = [
+        "models",
+        "figure",
+        "form",
+        "adjusted R²",
+        "training\nerror %",
+        "held-out\nerror %",
+        "traces",
+        "left out as following from others",
+    ];
+    let mut rows = table::text(&header);
+    for one in models {
+        let fitted = &one.fitted;
+        let form = match fitted.form {
+            mixcp::Form::Paper => "paper",
+            mixcp::Form::Extended | mixcp::Form::ExtendedWrites => "extended",
+        };
+        rows.add_row([
+            one.device.clone(),
+            one.figure.to_owned(),
+            format!("{form}{}", if one.used { " (used)" } else { "" }),
+            format!("{:.3}", fitted.adjusted_r2),
+            format!("{:.0}", fitted.training_error * 100.0),
+            format!("{:.0}", fitted.held_out_error * 100.0),
+            format!("{} + {}", fitted.observations, fitted.held_out),
+            fitted.dropped.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    table::shown(&rows)
+}

@@ -1,0 +1,153 @@
+//! `peryton plan`.
+
+mod common;
+
+use common::{folder, peryton};
+use serde_json::Value;
+
+/// A catalogue of the disk and the flash of MixedStore, planned without regressions.
+const PLAN: &[&str] =
+    &["plan", "--trace", "trace.csv", "--devices", "super-talent-32gb,ibm-ultrastar-36z15", "--no-models"];
+
+fn plan(folder: &std::path::Path, more: &[&str]) -> Value {
+    let run = peryton(folder, &[PLAN, more, &["--json"]].concat()).ok();
+    assert!(run.err.is_empty(), "a pipe gets no progress: {}", run.err);
+    serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {}", run.out))
+}
+
+#[test]
+fn a_report_has_what_it_promises_and_nothing_that_does_not_apply() {
+    let folder = folder();
+    let found = plan(folder.path(), &["--latency", "100s", "--lifetime", "1d", "--runners-up", "2"]);
+    let best = &found["best"];
+    for key in [
+        "design",
+        "label",
+        "mode",
+        "devices",
+        "meets",
+        "strain",
+        "mean_ms",
+        "p99_ms",
+        "power_w",
+        "dollars",
+        "ownership_usd",
+    ] {
+        assert!(!best[key].is_null(), "{key} is missing: {best}");
+    }
+    assert_eq!(best["meets"], Value::Bool(true));
+    assert_eq!(found["runners_up"].as_array().map(Vec::len), Some(2));
+    let limits: Vec<f64> =
+        found["constraints"].as_array().into_iter().flatten().filter_map(|one| one["limit"].as_f64()).collect();
+    assert_eq!(limits, [100_000.0, 1.0 / 365.25]);
+    for budget in found["budgets"].as_array().into_iter().flatten() {
+        assert!(budget["without"]["objective"].is_number() && budget["without"].get("limit").is_none(), "{budget}");
+        assert!(budget["loosened"]["limit"].is_number() && budget["tightened"]["limit"].is_number(), "{budget}");
+    }
+    assert!(found.get("regression").is_none() && found.get("infeasible").is_none());
+    // A disk that is not spun down does not wear.
+    let disk =
+        found["simulated"].as_array().into_iter().flatten().find(|one| one["design"] == "single_ibm-ultrastar-36z15");
+    assert!(disk.is_some_and(|disk| disk.get("lifetime_years").is_none() && disk["mode"] == "single"), "{found}");
+}
+
+#[test]
+fn a_design_that_is_written_down_is_the_one_that_was_planned() {
+    let folder = folder();
+    let found = plan(folder.path(), &["--latency", "1s", "--out", "designs", "--price", "super-talent-32gb=50"]);
+    for one in std::iter::once(&found["best"]).chain(found["runners_up"].as_array().into_iter().flatten()) {
+        let file = format!("designs/{}.toml", one["design"].as_str().unwrap_or_default());
+        let run = peryton(folder.path(), &["sim", &file, "--trace", "trace.csv", "--json", "-"]).ok();
+        let report: Value = serde_json::from_str(&run.out).expect("a report");
+        let mean = report[0]["latency_us"]["all"]["mean"].as_f64().expect("a mean") / 1e3;
+        // Reading decimals back may lose the last bit.
+        let planned = one["mean_ms"].as_f64().expect("a mean");
+        assert!((mean / planned - 1.0).abs() < 1e-12, "{file}: {mean} against {planned}");
+        assert_eq!(report[0]["cost"]["devices_usd"], one["dollars"], "{file}");
+    }
+    assert_eq!(found["best"]["dollars"], 50.0);
+}
+
+#[test]
+fn budgets_that_nothing_meets_end_with_an_answer_and_exit_code_1() {
+    let folder = folder();
+    let run = peryton(folder.path(), &[PLAN, &["--latency", "1us", "--out", "designs"]].concat());
+    assert_eq!((run.code, run.err.as_str()), (1, ""));
+    assert!(run.out.contains("What binds: latency ≤ 0.001 ms") && run.out.contains("The nearest: "), "{}", run.out);
+    assert_eq!(std::fs::read_dir(folder.path().join("designs")).map(Iterator::count).unwrap_or(0), 0);
+}
+
+#[test]
+fn models_are_kept_where_they_are_told_and_shown() {
+    let folder = folder();
+    let args = [
+        "plan",
+        "--show-models",
+        "--devices",
+        "ibm-ultrastar-36z15",
+        "--models",
+        "m/models.json",
+        "--training-traces",
+        "60",
+    ];
+    let first = peryton(folder.path(), &args).ok().out;
+    assert!(
+        first.contains("adjusted R²") && first.contains("ibm-ultrastar-36z15") && first.contains("(used)"),
+        "{first}"
+    );
+    let kept = std::fs::read(folder.path().join("m/models.json")).expect("models were kept");
+    assert_eq!(peryton(folder.path(), &args).ok().out, first);
+    assert_eq!(std::fs::read(folder.path().join("m/models.json")).expect("still there"), kept);
+    let more = ["plan", "--trace", "trace.csv", "--latency", "1s"];
+    let out = peryton(folder.path(), &[&more[..], &args[2..]].concat()).ok().out;
+    assert!(out.contains("Buy: ") && out.contains("The regressions would choose"), "{out}");
+    std::fs::write(folder.path().join("m/models.json"), "{}").expect("the folder is ours");
+    peryton(folder.path(), &args).fails(2, &["m/models.json", "not models of peryton plan", "delete it"]);
+}
+
+#[test]
+fn bad_input_is_one_line_and_exit_code_2() {
+    let folder = folder();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("the folder is ours");
+    write("one.csv", "time_us,op,offset,length\n0,R,0,4096\n");
+    write("at-once.csv", "time_us,op,offset,length\n5,R,0,4096\n5,W,0,4096\n");
+    write("none.csv", "time_us,op,offset,length\n");
+    write("two.csv", "time_us,op,offset,length,volume\n0,R,0,4096,0\n9,R,0,4096,1\n");
+    write("broken.toml", "name = 'broken'\n[disk]\nrpm = 'fast'\n");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--latency", "0s"], &["latency", "above zero"]),
+        (&["--lifetime", "0y"], &["lifetime", "above zero"]),
+        (&["--latency", "2"], &["--latency", "unit"]),
+        (&["--latency", "2 fortnights"], &["unknown unit"]),
+        (&["--subject-to", "p99<=10"], &["--subject-to", "a time such as"]),
+        (&["--subject-to", "speed<=10ms"], &["no figure of a design"]),
+        (&["--latency", "1ms", "--subject-to", "latency<=2ms"], &["two budgets"]),
+        (&["--objective", "beauty"], &["no figure of a design"]),
+        (&["--capacity", "1000PB"], &["raise --most"]),
+        (&["--capacity", "1MiB"], &["less than the"]),
+        (&["--most", "0"], &["--most", "1 to 256"]),
+        (&["--runners-up", "99999999999"], &["--runners-up", "0 to 50"]),
+        (&["--for", "0s"], &["--for"]),
+        (&["--electricity=-1"], &["--electricity"]),
+        (&["--speed", "0"], &["--speed"]),
+        (&["--price", "super-talent-32gb=0"], &["--price", "above 0"]),
+        (&["--price", "nobody=5"], &["--price", "name of a device"]),
+    ];
+    for (more, parts) in cases {
+        peryton(folder.path(), &[PLAN, more].concat()).fails(2, parts);
+    }
+    let with = |trace: &str, devices: &str| {
+        peryton(folder.path(), &["plan", "--trace", trace, "--devices", devices, "--no-models", "--latency", "1ms"])
+    };
+    for trace in ["one.csv", "at-once.csv"] {
+        with(trace, "super-talent-32gb").fails(2, &["no rate to plan for"]);
+    }
+    with("two.csv", "super-talent-32gb").fails(2, &["2 volumes", "--volumes"]);
+    with("none.csv", "super-talent-32gb").fails(2, &[]);
+    with("nothing.csv", "super-talent-32gb").fails(2, &["nothing.csv"]);
+    with("trace.csv", "griffin-wd-10k").fails(2, &["has no price", "--price griffin-wd-10k=USD"]);
+    with("trace.csv", "broken.toml").fails(2, &["broken.toml"]);
+    with("trace.csv", "nothing.toml").fails(2, &["nothing.toml"]);
+    with("-", "super-talent-32gb").fails(2, &["several times"]);
+    peryton(folder.path(), &["plan", "--latency", "1ms"]).fails(2, &["--trace"]);
+}

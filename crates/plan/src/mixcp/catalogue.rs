@@ -1,0 +1,167 @@
+//! What can be bought.
+
+use std::{fs, path::Path};
+
+use peryton_device::{Class, Model, Profile};
+use peryton_units::{Bytes, Nanos};
+
+use super::PlanError;
+
+/// Devices with prices.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    /// In the order of their names.
+    pub kinds: Vec<Kind>,
+}
+
+/// A device that can be bought, any number of times.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// What it is.
+    pub profile: Profile,
+    /// What a design's `profile` says to have it.
+    pub reference: String,
+    /// Of one.
+    pub price_usd: f64,
+}
+
+/// Superblocks, journal and checkpoints, and a 256th of the device for maps.
+const METADATA: Bytes = Bytes::mib(16);
+/// The most devices: each makes a design with every other.
+const MOST_KINDS: usize = 100;
+
+impl Catalogue {
+    /// Every shipped profile that has a price, but for the models of analytic work, which nobody sells.
+    ///
+    /// # Errors
+    /// None that a user could cause.
+    pub fn shipped() -> Result<Catalogue, PlanError> {
+        let profiles = Profile::shipped().map(|name| Ok((Profile::named(name)?, name.to_owned())));
+        let mut profiles = profiles.collect::<Result<Vec<_>, PlanError>>()?;
+        profiles.retain(|(profile, _)| profile.price_usd.is_some() && profile.class != Class::Fixed);
+        Catalogue::new(profiles, &[])
+    }
+
+    /// The devices that `names` name: shipped profiles, files, and folders of files. `prices` replace those of profiles.
+    ///
+    /// # Errors
+    /// A name that is none, a file that is no profile, a device without a price, two of one name, a price of a device
+    /// that is not there.
+    pub fn named(names: &[String], prices: &[(String, f64)]) -> Result<Catalogue, PlanError> {
+        if names.is_empty() && prices.is_empty() {
+            return Catalogue::shipped();
+        }
+        let mut profiles = Vec::new();
+        let shipped: Vec<String> = Profile::shipped().map(str::to_owned).collect();
+        for name in if names.is_empty() { &shipped } else { names } {
+            if Path::new(name).is_dir() {
+                for file in folder(name)? {
+                    profiles.push((Profile::named(&file)?, reference(&file)?));
+                }
+            } else {
+                let profile = Profile::named(name)?;
+                let reference =
+                    if Profile::shipped().any(|known| known == name) { name.clone() } else { reference(name)? };
+                profiles.push((profile, reference));
+            }
+        }
+        if names.is_empty() {
+            let given = |profile: &Profile| prices.iter().any(|(name, _)| *name == profile.name);
+            profiles.retain(|(profile, _)| {
+                given(profile) || (profile.price_usd.is_some() && profile.class != Class::Fixed)
+            });
+        }
+        Catalogue::new(profiles, prices)
+    }
+
+    fn new(profiles: Vec<(Profile, String)>, prices: &[(String, f64)]) -> Result<Catalogue, PlanError> {
+        let mut kinds: Vec<Kind> = Vec::new();
+        for (mut profile, reference) in profiles {
+            if let Some((_, usd)) = prices.iter().find(|(name, _)| *name == profile.name) {
+                profile.price_usd = Some(*usd);
+            }
+            let (name, origin) = (profile.name.clone(), profile.origin().to_owned());
+            if let Some(other) = kinds.iter().find(|kind| kind.profile.name == name) {
+                if other.reference == reference {
+                    continue;
+                }
+                let first = other.profile.origin().to_owned();
+                return Err(PlanError::SameName { name, first, second: origin });
+            }
+            let price_usd = profile.price_usd.filter(|usd| usd.is_finite() && *usd > 0.0);
+            let price_usd = price_usd.ok_or(PlanError::NoPrice { name, origin })?;
+            if kinds.len() == MOST_KINDS {
+                let value = format!("more than {MOST_KINDS} devices");
+                return Err(PlanError::Range { key: "--devices", value, remedy: "fewer of them" });
+            }
+            // A model that cannot be built is told now, not in the middle of the search.
+            profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1)?;
+            kinds.push(Kind { profile, reference, price_usd });
+        }
+        for (name, usd) in prices {
+            if !kinds.iter().any(|kind| kind.profile.name == *name) {
+                let value = format!("{name}={usd}");
+                return Err(PlanError::Range {
+                    key: "--price",
+                    value,
+                    remedy: "the name of a device of the catalogue",
+                });
+            }
+        }
+        if kinds.is_empty() {
+            return Err(PlanError::NoDevices);
+        }
+        kinds.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
+        Ok(Catalogue { kinds })
+    }
+
+    /// By name.
+    pub fn get(&self, name: &str) -> Option<&Kind> {
+        self.kinds.iter().find(|kind| kind.profile.name == name)
+    }
+}
+
+/// Profiles in a folder, in the order of their names.
+fn folder(path: &str) -> Result<Vec<String>, PlanError> {
+    let io = |source| PlanError::Io { path: path.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(io)? {
+        let file = entry.map_err(io)?.path();
+        if file.extension().is_some_and(|extension| extension == "toml") {
+            files.push(file.display().to_string());
+        }
+    }
+    if files.is_empty() {
+        return Err(PlanError::EmptyFolder { path: path.to_owned() });
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A design names a file so that it is found from anywhere.
+fn reference(path: &str) -> Result<String, PlanError> {
+    let whole = fs::canonicalize(path).map_err(|source| PlanError::Io { path: path.to_owned(), source })?;
+    Ok(whole.display().to_string())
+}
+
+impl Kind {
+    /// About how long a small random read takes.
+    pub fn read_time(&self) -> Nanos {
+        match &self.profile.model {
+            Model::Disk(_) => Nanos::from_ms(10),
+            Model::Flash(flash) => flash.read.saturating_add(flash.read_overhead),
+            Model::Fixed(fixed) => fixed.read,
+        }
+    }
+
+    /// Whether it wears by being written, as flash does.
+    pub fn wears(&self) -> bool {
+        self.profile.class != Class::Hdd
+    }
+
+    /// What it holds beside a drive's metadata.
+    pub fn usable(&self) -> Bytes {
+        let room = (self.profile.capacity.0 - self.profile.capacity.0 / 256).saturating_sub(METADATA.0);
+        Bytes(room - room % (1 << 20))
+    }
+}

@@ -1,0 +1,400 @@
+//! The paper's models of a device: its mean response time and its erase rate, from what a workload is like
+//! (sections 4.2 and 4.3, equations (2) and (3)).
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Like, PlanError, Training};
+use crate::regression::{LogLinear, Observations, RegressionError, variance_inflation};
+
+/// What a workload is like for one device; W of the paper's equations.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Predictors {
+    /// Share of reads.
+    pub read_share: f64,
+    /// Share of requests that begin where the one before ended.
+    pub sequential_share: f64,
+    /// Mean time between requests.
+    pub inter_arrival_ms: f64,
+    /// Mean size of a request.
+    pub request_kib: f64,
+    /// Share of a flash device's data that is touched; of a disk, share of its room.
+    pub utilisation: f64,
+}
+
+impl Predictors {
+    /// Of a trace whose data fill so much of a device.
+    pub fn of(like: &Like, utilisation: f64) -> Predictors {
+        Predictors {
+            read_share: like.read_share,
+            sequential_share: like.sequential_share,
+            inter_arrival_ms: like.inter_arrival_ms,
+            request_kib: like.request_kib,
+            utilisation,
+        }
+    }
+
+    fn values(&self) -> [f64; 5] {
+        let Predictors { read_share, sequential_share, inter_arrival_ms, request_kib, utilisation } = *self;
+        [read_share, sequential_share, inter_arrival_ms, request_kib, utilisation]
+    }
+}
+
+/// In which form the characteristics are given to a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// As they are, as the paper does.
+    Paper,
+    /// With logarithms of time and size, and rates, since both range over several powers of ten.
+    Extended,
+    /// The same for what only writes do: with the logarithm of their share.
+    ExtendedWrites,
+}
+
+impl Form {
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Form::Paper => &["read_share", "sequential_share", "inter_arrival_ms", "request_kib", "utilisation"],
+            Form::Extended => &[
+                "read_share",
+                "sequential_share",
+                "ln inter_arrival_ms",
+                "ln request_kib",
+                "utilisation",
+                "requests_per_ms",
+                "kib_per_ms",
+                "reads × size",
+                "reads × utilisation",
+                "reads × rate",
+                "ln kib_per_ms",
+            ],
+            Form::ExtendedWrites => &[
+                "ln write_share",
+                "sequential_share",
+                "ln inter_arrival_ms",
+                "ln request_kib",
+                "utilisation",
+                "requests_per_ms",
+                "kib_per_ms",
+                "ln kib_per_ms",
+            ],
+        }
+    }
+
+    fn row(self, of: &Predictors) -> Vec<f64> {
+        let Predictors { read_share, sequential_share, inter_arrival_ms, request_kib, utilisation } = *of;
+        let (ln_time, ln_size) = (inter_arrival_ms.ln(), request_kib.ln());
+        let (requests_per_ms, kib_per_ms) = (1.0 / inter_arrival_ms, request_kib / inter_arrival_ms);
+        // About the middle of what is drawn, so that a product does not follow from its factors.
+        let (reads, size) = (read_share - 0.4, ln_size - 3.0);
+        match self {
+            Form::Paper => of.values().to_vec(),
+            Form::Extended => vec![
+                read_share,
+                sequential_share,
+                ln_time,
+                ln_size,
+                utilisation,
+                requests_per_ms,
+                kib_per_ms,
+                reads * size,
+                reads * (utilisation - 0.4),
+                reads * ln_time,
+                kib_per_ms.ln(),
+            ],
+            Form::ExtendedWrites => vec![
+                (1.0 - read_share).max(LEAST_WRITE_SHARE).ln(),
+                sequential_share,
+                ln_time,
+                ln_size,
+                utilisation,
+                requests_per_ms,
+                kib_per_ms,
+                kib_per_ms.ln(),
+            ],
+        }
+    }
+}
+
+/// So that reads alone have a logarithm of their write share.
+const LEAST_WRITE_SHARE: f64 = 0.01;
+/// Predictors that the others explain so well are left out.
+const MOST_INFLATION: f64 = 10.0;
+
+/// A model of one figure of one device, and how far it can be trusted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fitted {
+    /// The form of its predictors.
+    pub form: Form,
+    /// Those that it uses, with the coefficient of each.
+    pub coefficients: Vec<(String, f64)>,
+    /// Those that follow from the others, with their variance inflation when they were left out.
+    pub dropped: Vec<(String, Option<f64>)>,
+    /// a₀ or b₀.
+    pub intercept: f64,
+    /// Of the logarithm, on the training set.
+    pub adjusted_r2: f64,
+    /// Traces of the training set.
+    pub observations: u64,
+    /// Mean of |predicted − observed| / observed on it.
+    pub training_error: f64,
+    /// Traces that it has not seen.
+    pub held_out: u64,
+    /// The same mean on them.
+    pub held_out_error: f64,
+}
+
+impl Fitted {
+    /// Fits, having left out predictors that others explain.
+    pub(super) fn fit(
+        form: Form,
+        training: &[(Predictors, f64)],
+        held_out: &[(Predictors, f64)],
+    ) -> Result<Fitted, RegressionError> {
+        let names = form.names();
+        let all: Vec<Vec<f64>> = training.iter().map(|(of, _)| form.row(of)).collect();
+        let mut kept: Vec<usize> = (0..names.len()).collect();
+        let pick = |row: &[f64], kept: &[usize]| kept.iter().map(|index| row[*index]).collect::<Vec<f64>>();
+        let mut dropped = Vec::new();
+        loop {
+            let rows: Vec<Vec<f64>> = all.iter().map(|row| pick(row, &kept)).collect();
+            let inflation = variance_inflation(&rows);
+            // Of several that follow from each other the last of the list goes: the first are the paper's.
+            let worst = inflation.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+            match worst {
+                Some((index, vif)) if *vif > MOST_INFLATION => {
+                    dropped.push((names[kept[index]].to_owned(), Some(*vif).filter(|vif| vif.is_finite())));
+                    kept.remove(index);
+                }
+                _ => break,
+            }
+        }
+        let data = |of: &[(Predictors, f64)]| Observations {
+            predictors: of.iter().map(|(of, _)| pick(&form.row(of), &kept)).collect(),
+            observed: of.iter().map(|(_, observed)| *observed).collect(),
+        };
+        let (seen, unseen) = (data(training), data(held_out));
+        let model = LogLinear::fit(&seen)?;
+        Ok(Fitted {
+            form,
+            coefficients: kept
+                .iter()
+                .zip(&model.0.coefficients)
+                .map(|(index, a)| (names[*index].to_owned(), *a))
+                .collect(),
+            dropped,
+            intercept: model.0.intercept,
+            adjusted_r2: model.0.adjusted_r2,
+            observations: training.len() as u64,
+            training_error: model.mean_error(&seen),
+            held_out: held_out.len() as u64,
+            held_out_error: if held_out.is_empty() { 0.0 } else { model.mean_error(&unseen) },
+        })
+    }
+
+    /// The figure for such a workload.
+    pub fn predict(&self, of: &Predictors) -> f64 {
+        let (names, row) = (self.form.names(), self.form.row(of));
+        let term = |(name, a): &(String, f64)| {
+            names.iter().position(|known| known == name).map_or(0.0, |index| a * row[index])
+        };
+        (self.intercept + self.coefficients.iter().map(term).sum::<f64>()).exp()
+    }
+}
+
+/// The models of one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceModels {
+    /// Of its mean response time in ms, in each form.
+    pub response: Vec<Fitted>,
+    /// Of its erases per second, in each form; none for what does not wear.
+    pub erases: Vec<Fitted>,
+    /// Erases in its life.
+    pub rated_erases: Option<f64>,
+    /// Between which characteristics it was trained; least and most, in the order of the paper's predictors.
+    pub ranges: [(f64, f64); 5],
+    /// Training traces that the device could not keep up with, which have no mean response time.
+    pub overloaded: u64,
+    /// Training traces under which no block was erased, which have no logarithm of the erase rate.
+    pub no_erases: u64,
+}
+
+impl DeviceModels {
+    /// The form that errs least on the training set.
+    fn best(of: &[Fitted]) -> Option<&Fitted> {
+        of.iter().min_by(|a, b| a.training_error.total_cmp(&b.training_error))
+    }
+
+    /// The model of the response time that predictions go by.
+    pub fn best_response(&self) -> Option<&Fitted> {
+        DeviceModels::best(&self.response)
+    }
+
+    /// The model of the erase rate that predictions go by.
+    pub fn best_erases(&self) -> Option<&Fitted> {
+        DeviceModels::best(&self.erases)
+    }
+
+    /// Whether a workload is unlike any of the training set.
+    pub fn extrapolates(&self, of: &Predictors) -> bool {
+        // A tenth of a mean more or less is the noise of drawing a trace.
+        of.values().iter().zip(&self.ranges).any(|(value, (least, most))| *value < least * 0.9 || *value > most * 1.1)
+    }
+}
+
+/// Models of several devices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Models {
+    /// [`MODEL_VERSION`].
+    version: u32,
+    /// By what they were trained on: device and training.
+    devices: BTreeMap<String, DeviceModels>,
+}
+
+/// Changes when models trained before are no longer what would be trained now: with the device models, the
+/// characteristics drawn, the form of the predictors.
+pub const MODEL_VERSION: u32 = 1;
+/// Some hundred devices; what is larger is something else.
+const MAX_FILE: u64 = 16 << 20;
+
+impl Models {
+    /// No models yet.
+    pub fn new() -> Models {
+        Models { version: MODEL_VERSION, devices: BTreeMap::new() }
+    }
+
+    /// Those of a file; none if there is no such file, or its models are of another version.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is something else.
+    pub fn load(path: &Path) -> Result<Models, PlanError> {
+        let shown = path.display().to_string();
+        let bad = |what: String| PlanError::Models { path: shown.clone(), what };
+        let io = |source| PlanError::Io { path: shown.clone(), source };
+        match fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Models::new()),
+            Err(error) => return Err(io(error)),
+            Ok(about) if about.len() > MAX_FILE => return Err(bad("larger than 16 MiB".to_owned())),
+            Ok(_) => {}
+        }
+        let text = fs::read(path).map_err(io)?;
+        let found: Models = serde_json::from_slice(&text).map_err(|error| bad(error.to_string().replace('\n', " ")))?;
+        Ok(if found.version == MODEL_VERSION { found } else { Models::new() })
+    }
+
+    /// Writes them to a file, whole or not at all.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), PlanError> {
+        let io = |source| PlanError::Io { path: path.display().to_string(), source };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(io)?;
+        }
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(format!(".partial-{}", std::process::id()));
+        let text = serde_json::to_vec_pretty(self).expect("models are numbers and names");
+        fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).map_err(io)
+    }
+
+    /// The models of these devices, of which those that are missing are trained and kept; and whether any was.
+    ///
+    /// # Errors
+    /// A device whose model cannot be simulated or fitted.
+    pub fn train(
+        &mut self,
+        kinds: &[Kind],
+        training: &Training,
+        progress: &super::Progress<'_>,
+    ) -> Result<(Trained, bool), PlanError> {
+        let missing: Vec<&Kind> = kinds.iter().filter(|kind| !self.devices.contains_key(&training.key(kind))).collect();
+        for (index, kind) in missing.iter().enumerate() {
+            let what = format!("training models, device {} of {}", index + 1, missing.len());
+            let trained = training.train(kind, &|done, of| progress(&what, done, of))?;
+            // As it will be read again, to the last digit.
+            let text = serde_json::to_string(&trained).expect("models are numbers and names");
+            let again = serde_json::from_str(&text).expect("it was just written");
+            self.devices.insert(training.key(kind), again);
+        }
+        let of = |kind: &Kind| Some((kind.profile.name.clone(), self.devices.get(&training.key(kind))?.clone()));
+        Ok((Trained { training: *training, devices: kinds.iter().filter_map(of).collect() }, !missing.is_empty()))
+    }
+}
+
+/// The models of a catalogue's devices.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trained {
+    /// On what.
+    pub training: Training,
+    /// By the name of the device.
+    pub devices: BTreeMap<String, DeviceModels>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Workloads all over the place, without chance.
+    fn workloads(count: u32) -> Vec<Predictors> {
+        let share = |n: u32, step: u32| f64::from(n * step % 97) / 97.0;
+        let one = |n: u32| Predictors {
+            read_share: share(n, 31),
+            sequential_share: share(n, 7),
+            inter_arrival_ms: 0.5 + 100.0 * share(n, 43),
+            request_kib: 4.0 + 120.0 * share(n, 61),
+            utilisation: share(n, 19),
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn the_coefficients_of_the_papers_form_are_found_again() {
+        let known = [-1.2, 0.4, -0.01, 0.02, 0.7];
+        let log = |of: &Predictors| 0.3 + of.values().iter().zip(known).map(|(x, a)| a * x).sum::<f64>();
+        let observed: Vec<(Predictors, f64)> = workloads(96).into_iter().map(|of| (of, log(&of).exp())).collect();
+        let fitted = Fitted::fit(Form::Paper, &observed[..80], &observed[80..]).unwrap();
+        assert!(fitted.dropped.is_empty() && (fitted.intercept - 0.3).abs() < 1e-9, "{fitted:?}");
+        for ((_, found), wanted) in fitted.coefficients.iter().zip(known) {
+            assert!((found - wanted).abs() < 1e-9, "{fitted:?}");
+        }
+        assert!(fitted.adjusted_r2 > 0.999_999 && fitted.training_error < 1e-9 && fitted.held_out_error < 1e-9);
+        assert!((fitted.predict(&observed[3].0) / observed[3].1 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_characteristic_that_follows_from_others_is_left_out_and_named() {
+        let mut all = workloads(90);
+        // Whoever reads more asks for more at once.
+        all.iter_mut().for_each(|of| of.request_kib = 8.0 + 50.0 * of.read_share);
+        let observed: Vec<(Predictors, f64)> = all.into_iter().map(|of| (of, 1.0 + of.read_share)).collect();
+        let fitted = Fitted::fit(Form::Paper, &observed, &[]).unwrap();
+        assert_eq!(fitted.dropped.len(), 1, "{fitted:?}");
+        assert_eq!(fitted.coefficients.len(), 4);
+        // In the extended form the logarithm of the rate is the difference of two others.
+        let observed: Vec<(Predictors, f64)> = workloads(90).into_iter().map(|of| (of, of.request_kib)).collect();
+        let fitted = Fitted::fit(Form::Extended, &observed, &[]).unwrap();
+        let kept = |name: &str| fitted.coefficients.iter().any(|(known, _)| known == name);
+        assert!(!(kept("ln kib_per_ms") && kept("ln request_kib") && kept("ln inter_arrival_ms")), "{fitted:?}");
+        // The figure *is* one of them, if that was kept: a logarithm of the size.
+        assert!(fitted.adjusted_r2 > 0.9, "{fitted:?}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_model_is_refused_and_one_of_another_version_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("models.json");
+        assert_eq!(Models::load(&path).unwrap(), Models::new());
+        Models::new().save(&path).unwrap();
+        assert_eq!(Models::load(&path).unwrap(), Models::new());
+        fs::write(&path, r#"{"version": 0, "devices": {}}"#).unwrap();
+        assert_eq!(Models::load(&path).unwrap(), Models::new());
+        for text in ["", "{", "[]", "{\"version\": 1}", "\u{0}\u{1}", "{\"version\": 1, \"devices\": 7}"] {
+            fs::write(&path, text).unwrap();
+            let error = Models::load(&path).unwrap_err().to_string();
+            assert!(error.contains("not models of peryton plan") && !error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What the regressions say of a candidate: each of its devices under its part of the workload.
+//!
+//! A striped device gets every n-th request. In a hybrid the miss-ratio curve of the trace says which share of the
+//! requests the fast devices serve; misses are fetched by the extent, and in the end written back.
+
+use peryton_trace::{MissRatioCurve, Source};
+use peryton_units::{Bytes, SECONDS_PER_YEAR};
+use serde::Serialize;
+
+use super::{Candidate, Catalogue, DeviceModels, Like, Member, Mode, PlanError, Predictors, Trained, Workload};
+
+/// What is predicted of a candidate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Mean response time.
+    pub mean_ms: f64,
+    /// Until the first device is worn out; absent if none wears.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_years: Option<f64>,
+    /// Some device would have a workload unlike any that its models were trained on: trust this less.
+    pub extrapolated: bool,
+}
+
+/// Blocks that the miss-ratio curve follows.
+const FOLLOWED: usize = 1 << 15;
+/// The unit that hybrids move, about: that of the candidates' designs.
+const EXTENT: Bytes = Bytes::kib(64);
+/// What goes to one member of a striped array before the next.
+const STRIPE_KIB: f64 = 64.0;
+
+/// Of every candidate, in their order, with requests arriving so many times faster; nothing where a device has no models.
+pub(super) fn all(
+    models: &Trained,
+    catalogue: &Catalogue,
+    workload: &Workload<'_>,
+    speed: f64,
+    candidates: &[Candidate],
+) -> Result<Vec<Option<Prediction>>, PlanError> {
+    let hybrids = candidates.iter().any(|candidate| candidate.slow.is_some());
+    let curve = match hybrids {
+        true => {
+            let mut source: Box<dyn Source> = workload.source()?;
+            Some(MissRatioCurve::of(&mut *source, EXTENT, FOLLOWED)?)
+        }
+        false => None,
+    };
+    let like = Like { inter_arrival_ms: workload.like.inter_arrival_ms / speed, ..workload.like };
+    let one = |candidate: &Candidate| Predict { models, catalogue, workload, like }.of(candidate, curve.as_ref());
+    Ok(candidates.iter().map(one).collect())
+}
+
+struct Predict<'a> {
+    models: &'a Trained,
+    catalogue: &'a Catalogue,
+    workload: &'a Workload<'a>,
+    /// What it is like at the speed at which it is replayed.
+    like: Like,
+}
+
+/// What devices of one kind are asked for.
+#[derive(Clone, Copy)]
+struct Load {
+    of: Predictors,
+    /// What is stored on them.
+    data: Bytes,
+}
+
+impl Predict<'_> {
+    fn of(&self, candidate: &Candidate, curve: Option<&MissRatioCurve>) -> Option<Prediction> {
+        let like = &self.like;
+        let whole = Predictors::of(like, 0.0);
+        let footprint = Bytes(like.footprint_bytes);
+        let Some(slow) = candidate.slow else {
+            return self.device(candidate.fast, Load { of: whole, data: self.workload.reach });
+        };
+        let fast = candidate.fast;
+        if candidate.mode == Mode::Logging {
+            // Writes are appended to the log; what is read, and in the end what was written, is the primary's.
+            let write_share = 1.0 - like.read_share;
+            let log = Predictors { read_share: 0.0, sequential_share: 1.0, ..whole }.every(1.0 / write_share.max(1e-3));
+            let log = self.device(slow, Load { of: log, data: footprint })?;
+            let primary = self.device(fast, Load { of: whole, data: self.workload.reach })?;
+            let mean_ms = like.read_share * primary.mean_ms + write_share * log.mean_ms;
+            let lifetimes = [log.lifetime_years, primary.lifetime_years].into_iter().flatten();
+            let extrapolated = log.extrapolated || primary.extrapolated;
+            return Some(Prediction { mean_ms, lifetime_years: lifetimes.min_by(f64::total_cmp), extrapolated });
+        }
+        let room = self.catalogue.kinds[fast.kind].usable() * u64::from(fast.count);
+        let size = room.min(self.workload.reach);
+        let ratios = curve?.at(&[size]).first().copied()?;
+        let misses = ratios.blocks.all.clamp(1e-4, 1.0);
+        let written_misses = ratios.blocks.write.unwrap_or(0.0);
+        let extent_kib = EXTENT.0 as f64 / 1024.0;
+        // Every request is served by, or written to, the fast devices; every miss is written to them as well.
+        let filled = 1.0 + misses;
+        let kib = (like.request_kib + misses * extent_kib.max(like.request_kib)) / filled;
+        let of_fast =
+            Predictors { read_share: like.read_share / filled, request_kib: kib, ..whole }.every(1.0 / filled);
+        let fast = self.device(fast, Load { of: of_fast, data: footprint.min(size) })?;
+        // The slow ones are read at each miss, and written when what was written leaves, or at once.
+        let written_back = match candidate.mode {
+            Mode::CachingThrough => 1.0 - like.read_share,
+            Mode::Partitioned => 0.1 * (1.0 - like.read_share),
+            _ => misses.min(1.0 - like.read_share),
+        };
+        let slow_rate = misses + written_back;
+        let of_slow =
+            Predictors { read_share: misses / slow_rate, request_kib: extent_kib.max(like.request_kib), ..whole }
+                .every(1.0 / slow_rate);
+        let slow = self.device(slow, Load { of: of_slow, data: self.workload.reach })?;
+        let waits_for_slow = match candidate.mode {
+            // Who writes waits for both.
+            Mode::CachingThrough => {
+                let reads = like.read_share * ratios.blocks.read.unwrap_or(misses);
+                reads + (1.0 - like.read_share)
+            }
+            // Writes go to the fast devices whether or not they have the data.
+            Mode::Partitioned => like.read_share * ratios.blocks.read.unwrap_or(misses),
+            _ => misses.max(written_misses * (1.0 - like.read_share)),
+        };
+        let lifetimes = [fast.lifetime_years, slow.lifetime_years].into_iter().flatten();
+        Some(Prediction {
+            mean_ms: (1.0 - waits_for_slow) * fast.mean_ms + waits_for_slow * slow.mean_ms,
+            lifetime_years: lifetimes.min_by(f64::total_cmp),
+            extrapolated: fast.extrapolated || slow.extrapolated,
+        })
+    }
+
+    /// Devices of one kind, striped.
+    fn device(&self, member: Member, load: Load) -> Option<Prediction> {
+        let kind = &self.catalogue.kinds[member.kind];
+        let models: &DeviceModels = self.models.devices.get(&kind.profile.name)?;
+        let count = f64::from(member.count);
+        // A request longer than a stripe goes to several members at once.
+        let parts = (load.of.request_kib / STRIPE_KIB).clamp(1.0, count);
+        let utilisation = if kind.wears() {
+            // Flash is planned as full of data, of which the trace touches a part.
+            self.workload.like.footprint_bytes.min(load.data.0) as f64 / load.data.0.max(1) as f64
+        } else {
+            load.data.0 as f64 / (kind.usable().0 as f64 * count)
+        };
+        let of = Predictors { request_kib: load.of.request_kib / parts, utilisation: utilisation.min(1.0), ..load.of }
+            .every(count / parts);
+        let mean_ms = models.best_response()?.predict(&of);
+        let erases = models.best_erases().filter(|_| of.read_share < 1.0).map(|model| model.predict(&of));
+        let years = |(erases, rated): (f64, f64)| rated / erases / SECONDS_PER_YEAR;
+        let lifetime_years = erases.zip(models.rated_erases).map(years).filter(|years| years.is_finite());
+        Some(Prediction { mean_ms, lifetime_years, extrapolated: models.extrapolates(&of) })
+    }
+}
+
+impl Predictors {
+    /// The same with `times` as long between requests.
+    fn every(self, times: f64) -> Predictors {
+        Predictors { inter_arrival_ms: self.inter_arrival_ms * times, ..self }
+    }
+}

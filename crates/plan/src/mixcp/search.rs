@@ -1,0 +1,271 @@
+//! The search: successive halving on samples, the whole trace at the end.
+//!
+//! A *problem* is a set of budgets. Beside the one that was asked there are its variants, in which one budget is left
+//! out, loosened or tightened: their answers say what the budget costs. Every problem keeps its own best candidates from
+//! one sample to the next, larger one. A candidate that a sample finds near a budget is kept in spite of it, the nearer the
+//! smaller the sample is: samples err, and the whole trace decides.
+
+use peryton_sim::Options;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{
+    Candidate, Catalogue, PlanError, Progress, Workload,
+    sample::{Sample, Scale},
+};
+use crate::{
+    constraint::{Constraint, Metric, strain},
+    evaluate::{Account, Metrics, evaluate},
+};
+
+/// A set of budgets; how many candidates that meet them are wanted.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) constraints: Vec<Constraint>,
+    pub(super) wanted: usize,
+}
+
+/// A round of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rung {
+    /// Requests of the sample, or of the trace.
+    pub requests: u64,
+    /// Share of the space that was sampled.
+    pub share: f64,
+    /// How many candidates were simulated.
+    pub candidates: usize,
+}
+
+/// What is known of a candidate.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) candidate: Candidate,
+    /// The last sample's verdict, and how many requests it had.
+    pub(super) sampled: Option<(Metrics, u64)>,
+    /// The whole trace's.
+    pub(super) exact: Option<Metrics>,
+    /// Why it cannot be simulated.
+    pub(super) failed: Option<String>,
+    alive: bool,
+    /// The whole trace has been tried.
+    tried: bool,
+}
+
+/// Everything that a search needs.
+pub(super) struct Search<'a> {
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) workload: &'a Workload<'a>,
+    pub(super) objective: Metric,
+    /// The first is what was asked.
+    pub(super) problems: Vec<Problem>,
+    pub(super) account: Account,
+    pub(super) options: Options,
+    pub(super) progress: &'a Progress<'a>,
+}
+
+/// Requests of the smallest sample. Each further one has so many times as many, for as much smaller a part of the
+/// candidates, so that every sample costs about the same (Jamieson and Talwalkar 2016).
+const FIRST_SAMPLE: u64 = 10_000;
+const GROWTH: u64 = 4;
+/// So far past a budget a sample may find a candidate that is kept nevertheless, on the first, second, … sample.
+const SLACK: [f64; 3] = [4.0, 2.5, 1.6];
+/// The most candidates that see the whole trace, and how many at a time. The latter is not the number of cores, since
+/// that would make the result depend on them.
+const MOST_EXACT: usize = 20;
+const AT_A_TIME: usize = 4;
+/// So many that do not meet a budget are looked at for the nearest.
+const NEAREST: usize = 3;
+/// With so few there are no further samples.
+const FINALISTS: usize = 10;
+
+impl Search<'_> {
+    /// Finds the best candidates of every problem; those among `also` see the whole trace in any case.
+    pub(super) fn run(
+        &self,
+        candidates: Vec<Candidate>,
+        also: &[Candidate],
+    ) -> Result<(Vec<Known>, Vec<Rung>), PlanError> {
+        let new = |candidate| Known { candidate, sampled: None, exact: None, failed: None, alive: true, tried: false };
+        let mut known: Vec<Known> = candidates.into_iter().map(new).collect();
+        let mut rungs = Vec::new();
+        let whole = self.options.limit.unwrap_or(u64::MAX).min(self.workload.like.requests);
+        let (mut requests, mut round) = (FIRST_SAMPLE, 0);
+        while requests < whole && known.iter().filter(|one| one.alive).count() > FINALISTS {
+            let Some(sample) = Sample::draw(self.workload, requests).map_err(PlanError::Trace)? else { break };
+            rungs.push(self.rung(&mut known, &sample, round)?);
+            let before = known.iter().filter(|one| one.alive).count();
+            self.thin(&mut known, SLACK[round.min(SLACK.len() - 1)], also);
+            requests = requests.saturating_mul(GROWTH);
+            round += 1;
+            // What is left are the best of one problem or another: a larger sample would not tell more of them apart.
+            if round > 1 && known.iter().filter(|one| one.alive).count() * 4 > before * 3 {
+                break;
+            }
+        }
+        let slack = SLACK[round.min(SLACK.len() - 1)];
+        let run = self.finals(&mut known, slack, round == 0, also)?;
+        rungs.push(Rung { requests: whole, share: 1.0, candidates: run });
+        Ok((known, rungs))
+    }
+
+    /// Every candidate that is left, on one sample.
+    fn rung(&self, known: &mut [Known], sample: &Sample, round: usize) -> Result<Rung, PlanError> {
+        let alive: Vec<usize> = (0..known.len()).filter(|index| known[*index].alive).collect();
+        let done = std::sync::atomic::AtomicU64::new(0);
+        let what = format!("sample {} of {} requests", round + 1, sample.requests());
+        let options = Options {
+            warm_up_requests: (self.options.warm_up_requests as f64 * sample.requests() as f64
+                / self.workload.like.requests as f64) as u64,
+            limit: None,
+            ..self.options.clone()
+        };
+        let one = |index: &usize| {
+            let candidate = &known[*index].candidate;
+            let flash = candidate.lives_on_flash(self.catalogue);
+            let result = self.simulate(candidate, sample.scale(flash), &|| Ok(sample.source(flash)), &options);
+            let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            (self.progress)(&what, done, alive.len() as u64);
+            result
+        };
+        let results: Vec<Result<Metrics, PlanError>> = alive.par_iter().map(one).collect();
+        for (index, result) in alive.iter().zip(results) {
+            match result {
+                Ok(metrics) => known[*index].sampled = Some((metrics, sample.requests())),
+                // What is too small for a design in a sample may do in the whole.
+                Err(error) => known[*index].failed = Some(error.to_string()),
+            }
+        }
+        Ok(Rung { requests: sample.requests(), share: sample.share, candidates: alive.len() })
+    }
+
+    fn simulate(
+        &self,
+        candidate: &Candidate,
+        scale: Scale,
+        trace: &peryton_sim::TraceFactory<'_>,
+        options: &Options,
+    ) -> Result<Metrics, PlanError> {
+        let design = candidate.design(self.catalogue, scale, self.workload.like.request_kib);
+        let design = design.map_err(peryton_sim::SimError::from)?;
+        Ok(evaluate(&design, trace, options, &self.account)?)
+    }
+
+    /// Keeps a part of the candidates: of those that may meet the budgets the better ones, then those that are nearest to
+    /// them.
+    fn thin(&self, known: &mut [Known], slack: f64, also: &[Candidate]) {
+        let alive = known.iter().filter(|one| one.alive).count();
+        let mut kept = vec![false; known.len()];
+        for (number, problem) in self.problems.iter().enumerate() {
+            let order = self.order(known, problem, slack);
+            // Variants are for one figure each.
+            let keep = if number == 0 {
+                alive.div_ceil(GROWTH as usize).max(FINALISTS)
+            } else {
+                (alive / 16).clamp(2, FINALISTS / 2)
+            };
+            order.iter().take(keep).for_each(|index| kept[*index] = true);
+        }
+        for (one, kept) in known.iter_mut().zip(kept) {
+            one.alive &= kept || also.contains(&one.candidate);
+        }
+    }
+
+    /// The living candidates, the most promising first: those within `slack` of all budgets by the objective, the others by
+    /// how far they are from them.
+    fn order(&self, known: &[Known], problem: &Problem, slack: f64) -> Vec<usize> {
+        let key = |index: &usize| {
+            let one = &known[*index];
+            let Some(metrics) = one.exact.as_ref().or(one.sampled.as_ref().map(|(metrics, _)| metrics)) else {
+                // Nothing is known but the price.
+                let price = one.candidate.dollars(self.catalogue);
+                let sought = if self.objective == Metric::Dollars { price } else { 0.0 };
+                return (one.failed.is_some() as u8, sought, 0.0);
+            };
+            let strain = strain(&problem.constraints, metrics);
+            if strain <= slack {
+                (0, self.objective.cost(metrics), metrics.mean_ms)
+            } else {
+                (1, strain, metrics.mean_ms)
+            }
+        };
+        let mut order: Vec<usize> = (0..known.len()).filter(|index| known[*index].alive).collect();
+        order.sort_by(|a, b| {
+            let (a_key, b_key) = (key(a), key(b));
+            a_key.0.cmp(&b_key.0).then(a_key.1.total_cmp(&b_key.1)).then(a_key.2.total_cmp(&b_key.2)).then(a.cmp(b))
+        });
+        order
+    }
+
+    /// The whole trace, for each problem's candidates in their order, until it has as many as it wants.
+    fn finals(&self, known: &mut [Known], slack: f64, all: bool, also: &[Candidate]) -> Result<usize, PlanError> {
+        let orders: Vec<Vec<usize>> = self.problems.iter().map(|problem| self.order(known, problem, slack)).collect();
+        let mut run = 0;
+        let mut next: Vec<usize> = (0..known.len()).filter(|index| also.contains(&known[*index].candidate)).collect();
+        if all {
+            // There was no sample: nothing is known of any of them.
+            next = (0..known.len()).collect();
+        }
+        let most = if all { known.len() } else { MOST_EXACT.max(also.len()) };
+        loop {
+            for (problem, order) in self.problems.iter().zip(&orders) {
+                if next.len() >= AT_A_TIME {
+                    break;
+                }
+                let open = self.open(known, problem, order, slack);
+                next.extend(open.into_iter().filter(|index| !next.contains(index)).collect::<Vec<_>>());
+                next.truncate(AT_A_TIME);
+            }
+            next.truncate(most - run);
+            if next.is_empty() {
+                return Ok(run);
+            }
+            let done = std::sync::atomic::AtomicU64::new(run as u64);
+            let one = |index: &usize| {
+                let candidate = &known[*index].candidate;
+                let scale = Scale { space: 1.0, volume: self.workload.reach, packed: false };
+                let result = self.simulate(candidate, scale, &|| self.workload.source(), &self.options);
+                let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                (self.progress)("whole trace", done, (run + next.len()) as u64);
+                result
+            };
+            let results: Vec<Result<Metrics, PlanError>> = next.par_iter().map(one).collect();
+            for (index, result) in next.iter().zip(results) {
+                let one = &mut known[*index];
+                one.tried = true;
+                match result {
+                    Ok(metrics) => (one.exact, one.failed) = (Some(metrics), None),
+                    Err(PlanError::Sim(peryton_sim::SimError::Trace(error))) => return Err(PlanError::Trace(error)),
+                    Err(error) => one.failed = Some(error.to_string()),
+                }
+            }
+            run += next.len();
+            next.clear();
+        }
+    }
+
+    /// Which candidates a problem needs to see next: none when it has what it wants.
+    fn open(&self, known: &[Known], problem: &Problem, order: &[usize], slack: f64) -> Vec<usize> {
+        let (mut met, mut failed, mut wanted) = (0, 0, Vec::new());
+        for index in order {
+            let one = &known[*index];
+            match &one.exact {
+                Some(metrics) if strain(&problem.constraints, metrics) <= 1.0 => met += 1,
+                Some(_) => failed += 1,
+                None if one.tried => failed += 1,
+                None => {
+                    let sampled =
+                        one.sampled.as_ref().map_or(0.0, |(metrics, _)| strain(&problem.constraints, metrics));
+                    // Where those that were nearest did not meet the budgets, those further off need not be asked.
+                    if sampled > slack && failed + wanted.len() >= NEAREST {
+                        break;
+                    }
+                    wanted.push(*index);
+                }
+            }
+            if met + wanted.len() >= problem.wanted {
+                break;
+            }
+        }
+        wanted
+    }
+}

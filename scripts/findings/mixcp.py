@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Makes the tables of docs/findings/mixcp.md anew.
+
+Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
+figures go to report/findings/mixcp.json as well.
+
+usage: mixcp.py [--peryton PROGRAM] [--only NAME,NAME...] [--requests N] [--jobs N]
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from common import ROOT, fill, number, percent, real_traces, start, table
+
+DOCUMENT = ROOT / "docs/findings/mixcp.md"
+SSD, DISK = "super-talent-32gb", "ibm-ultrastar-36z15"
+STAND_INS = {"Financial": "financial", "Cello99": "cello99", "TPC-H": "tpch"}
+# Table 2: KB, read %, sequential %, ms between arrivals.
+TABLE_2 = {"Financial": (4.38, 9.0, 2.0, 133.50), "Cello99": (5.03, 35.0, 1.0, 41.01), "TPC-H": (12.82, 95.0, 18.0, 155.56)}
+# Table 3: sequential share, sectors, utilisation, ms; and what section 4.4 says of the error of the response time.
+TABLE_3 = {"W1": (0.10, 41.54, 0.89, 322.18, None), "W2": (0.70, 16.90, 0.89, 79.90, 4), "W3": (0.30, 115.71, 0.94, 80.24, 21),
+           "W4": (0.70, 115.44, 0.58, 319.74, None), "W5 (Financial)": (0.03, 6.57, 0.91, 164.49, 55)}
+# Table 4: years with 2, 1 and 0.5 GB of flash.
+TABLE_4 = {"Financial": (52.69, 7.29, 2.67), "TPC-H": (97.50, 21.65, None)}
+USD_PER_GB = 25
+
+
+class Findings:
+    def __init__(self, runner, folder, requests):
+        self.runner, self.folder, self.requests = runner, Path(folder), requests
+        self.models = self.folder / "models.json"
+
+    def plan(self, *arguments):
+        """A plan, found or not: 1 says that no design meets the budgets."""
+        command = [self.runner.program, "plan", *arguments, "--models", str(self.models), "--json"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if done.returncode not in (0, 1) or not done.stdout:
+            sys.exit(f"{' '.join(command)}\n{done.stderr.strip()}")
+        plan = json.loads(done.stdout)
+        self.runner.results.append((["peryton", "plan", *arguments], Done(plan)))
+        return plan
+
+    def sized(self, gigabytes):
+        """The paper's flash, as small as Table 4 has it, at the price of Table 1."""
+        text = (ROOT / f"crates/device/profiles/{SSD}.toml").read_text()
+        name = f"super-talent-{gigabytes}gb"
+        text = re.sub(r"^name = .*", f'name = "{name}"', text, flags=re.M)
+        text = re.sub(r"^capacity = .*", f'capacity = "{int(gigabytes * 1000)}MB"', text, flags=re.M)
+        text = re.sub(r"^price_usd = .*", f"price_usd = {USD_PER_GB * gigabytes}", text, flags=re.M)
+        path = self.folder / f"{name}.toml"
+        path.write_text(text)
+        return path
+
+    def stand_in(self, name):
+        text = (ROOT / f"examples/workloads/mixcp/{STAND_INS[name]}.toml").read_text()
+        path = self.folder / f"{name}.toml"
+        path.write_text(re.sub(r"^requests = .*", f"requests = {self.requests}", text, flags=re.M))
+        return str(path)
+
+
+class Done:
+    def __init__(self, value):
+        self.value = value
+
+    def result(self):
+        return self.value
+
+
+def characteristics(it):
+    rows = []
+    for name, (kb, read, sequential, ms) in TABLE_2.items():
+        info = it.runner.command("trace", "info", it.stand_in(name), "--json")
+        size = info["request_bytes"]["all"]["mean"] / 1024
+        rows.append([name, f"{kb} ({number(size)})", f"{read} ({percent(info['read_share'], 1)})",
+                     f"{sequential} ({percent(info['sequential_share']['all'], 1)})",
+                     f"{ms} ({number(info['inter_arrival_us']['mean'] / 1e3)})", f"{info['footprint']['bytes'] >> 20}"])
+    return table(["workload", "KB a request", "reads %", "sequential %", "ms between", "MiB touched"], rows)
+
+
+def quality(it):
+    """How good the models are."""
+    names = [SSD, DISK, "samsung-870-evo-1tb", "intel-d7-p5500-7.68tb", "intel-optane-p4800x-375gb", "seagate-st4000dm000"]
+    found = it.runner.command("plan", "--show-models", "--devices", ",".join(names), "--models", str(it.models), "--json")
+    rows = []
+    for name in names:
+        device = found["devices"][name]
+        for figure in ("response", "erases"):
+            for fitted in device[figure]:
+                rows.append([name, figure, fitted["form"], f"{fitted['adjusted_r2']:.2f}", percent(fitted["training_error"]),
+                             percent(fitted["held_out_error"]), str(fitted["observations"]),
+                             ", ".join(dropped for dropped, _ in fitted["dropped"]) or "–"])
+    header = ["device", "figure", "form", "adjusted R²", "training error %", "held-out error %", "traces", "left out (VIF > 10)"]
+    return table(header, rows)
+
+
+def written(it, name):
+    """A write-only workload of Table 3, on a GiB of flash."""
+    sequential, sectors, utilisation, ms, _ = TABLE_3[name]
+    touched = int(utilisation * 262144) * 4
+    text = (f'name = "drawn from Table 3 of MixedStore: {name}"\nrequests = {it.requests}\nfootprint = "{touched}KiB"\n'
+            f'start = "{(1 << 20) - touched}KiB"\nread_share = {0.09 if "Fin" in name else 0.0}\nsequential_share = {sequential}\n'
+            f'arrival = {{ kind = "poisson", mean = "{ms}ms" }}\nalignment = "2KiB"\naddress = "uniform"\n'
+            f'size = {{ kind = "gamma", mean = "{int(sectors * 512)}B", shape = 2.0, max = "1MiB" }}\n')
+    path = it.folder / f"{name.split()[0]}.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def validation(it):
+    rows = []
+    for name, (sequential, sectors, utilisation, ms, paper) in TABLE_3.items():
+        plan = it.plan("--trace", written(it, name), "--devices", SSD, "--most", "1")
+        [found] = plan["simulated"]
+        predicted, error = found["predicted"], found["prediction_error"]
+        rows.append([name, str(sequential), str(sectors), str(utilisation), str(ms), number(found["mean_ms"]),
+                     number(predicted["mean_ms"]), f"{100 * error['mean_ms']:+.0f}", "–" if paper is None else f"{paper}",
+                     number(found.get("lifetime_years")), number(predicted.get("lifetime_years")),
+                     f"{100 * error['lifetime_years']:+.0f}" if error.get("lifetime_years") is not None else "–"])
+    header = ["", "sequential", "sectors", "utilisation", "ms between", "mean ms", "predicted", "error %", "paper's error %",
+              "years", "predicted", "error %"]
+    return table(header, rows)
+
+
+def sizes(it):
+    """Table 4: partitioned drives with more or less flash."""
+    rows = []
+    for name, paper in TABLE_4.items():
+        for gigabytes, years in zip((2, 1, 0.5), paper):
+            profile = it.sized(gigabytes)
+            design = it.folder / f"partitioned-{gigabytes}.toml"
+            size = int(gigabytes * 1000 * 0.97 / 1.048576)
+            design.write_text(
+                f'[volume]\nsize = "1026MiB"\n[devices.ssd]\nprofile = "{profile}"\nsize = "{size}MiB"\n'
+                f'model = {{ precondition = "random" }}\n[devices.hdd]\nprofile = "{DISK}"\n[placement]\nmode = "partitioned"\n'
+                f'fast = "ssd"\nslow = "hdd"\nextent = "4KiB"\nreplacement = "lru"\n')
+            [report] = it.runner.command("sim", str(design), "--trace", it.stand_in(name), "--json", "-")
+            share = report.get("partition", {}).get("fast_write_share")
+            rows.append([name, f"{gigabytes} GB", number(USD_PER_GB * gigabytes + 110), number(years),
+                         number(report.get("lifetime_years")), number(report["latency_us"]["all"]["mean"] / 1e3), percent(share),
+                         number(report["devices"]["ssd"].get("write_amplification"))])
+    header = ["workload", "flash", "USD", "years in the paper", "years here", "mean ms", "writes to flash %", "write amplification"]
+    return table(header, rows)
+
+
+def row(name, budgets, plan):
+    best = plan.get("best")
+    regression = plan["regression"]
+    chosen = next((one for one in plan["simulated"] if one["design"] == regression.get("choice")), None)
+    if regression["agrees"]:
+        verdict = "the same"
+    elif chosen is None:
+        verdict = "nothing"
+    else:
+        verdict = f"{chosen['label']}: {'meets' if chosen['meets'] else 'misses'}"
+    shown = best or plan["infeasible"]["nearest"]
+    return [name, budgets, shown["label"] + ("" if best else f" (misses {plan['infeasible']['binding']['metric']})"),
+            number(shown["dollars"]), number(shown["mean_ms"]), number(shown.get("lifetime_years")), verdict,
+            percent(regression.get("mean_error")), percent(regression.get("lifetime_error"))]
+
+
+CHOICES = ["workload", "budgets", "simulation chooses", "USD", "mean ms", "years", "regressions choose", "error of response %",
+           "of lifetime %"]
+
+
+def paper_catalogue(it):
+    devices = ",".join([*(str(it.sized(gigabytes)) for gigabytes in (0.5, 1, 2, 4)), DISK])
+    rows = []
+    for name in STAND_INS:
+        for latency, lifetime in (("2ms", "5y"), ("5ms", "5y"), ("1ms", "20y")):
+            plan = it.plan("--trace", it.stand_in(name), "--devices", devices, "--latency", latency, "--lifetime", lifetime)
+            rows.append(row(name, f"{latency}, {lifetime}", plan))
+    return table(CHOICES, rows)
+
+
+def load(it):
+    """Figure 7: the same workload, faster."""
+    devices = ",".join([*(str(it.sized(gigabytes)) for gigabytes in (0.5, 1, 2, 4)), DISK])
+    rows = []
+    for speed in (1, 2, 4, 8):
+        plan = it.plan("--trace", it.stand_in("Financial"), "--devices", devices, "--latency", "2ms", "--lifetime", "5y",
+                       "--speed", str(speed))
+        rows.append(row(f"Financial × {speed}", "2ms, 5y", plan))
+    return table(CHOICES, rows)
+
+
+def today(it):
+    """The whole catalogue, on real traces and stand-ins."""
+    traces = [(name, ["--trace", it.stand_in(name)], False) for name in STAND_INS]
+    for trace in real_traces(None):
+        if trace.path.endswith(".trace") or trace.name == "devbox-sample":
+            continue
+        traces.append((trace.name, ["--trace", trace.path, *trace.options], True))
+    rows = []
+    for name, arguments, real in traces:
+        plan = it.plan(*arguments, "--latency", "2ms", "--lifetime", "5y")
+        rows.append(row(name + (" (recorded)" if real else ""), "2ms, 5y", plan))
+    return table(CHOICES, rows)
+
+
+def main():
+    arguments, runner, folder = start(argparse.ArgumentParser(description=__doc__.splitlines()[0]))
+    with folder as folder:
+        it = Findings(runner, folder, arguments.requests)
+        makers = [("characteristics", characteristics), ("quality", quality), ("validation", validation), ("sizes", sizes),
+                  ("paper-catalogue", paper_catalogue), ("load", load), ("today", today)]
+        tables = [(name, lambda make=make: make(it)) for name, make in makers]
+        fill(DOCUMENT, tables, runner, arguments.only.split(",") if arguments.only else None)
+
+
+if __name__ == "__main__":
+    main()
