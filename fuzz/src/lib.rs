@@ -2,6 +2,8 @@
 //! fuzzer choose the bytes; `cargo run --release --bin NAME -- [CASES [FIRST]]` needs no nightly compiler and takes
 //! them from a seed, a case after the other.
 
+pub mod volumes;
+
 use std::{
     env, panic, process,
     sync::atomic::{AtomicU64, Ordering},

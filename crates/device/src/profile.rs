@@ -216,7 +216,9 @@ impl Profile {
         if !path.exists() && !name.contains('/') && !name.ends_with(".toml") {
             let hint =
                 nearest(name, Profile::shipped()).map_or(String::new(), |near| format!(": did you mean '{near}'?"));
-            return Err(ProfileError::Unknown { name: name.to_owned(), hint });
+            // What was written in a file may be anything; the message stays one line.
+            let name = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            return Err(ProfileError::Unknown { name, hint });
         }
         let io = |source| ProfileError::Io { path: name.to_owned(), source };
         let parse = |what: &str| ProfileError::Parse { place: name.to_owned(), what: what.to_owned() };

@@ -95,8 +95,8 @@ pub struct MadeDevice {
 /// Makes a volume. What its devices held is lost; that they hold something is an error unless `force` says otherwise.
 /// Regular files are made where there are none, and are sparse.
 pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
-    let engine = Engine::new(spec.config.clone())?;
-    let needs = engine.device_bytes().to_vec();
+    let sizes = spec.config.sizes()?;
+    let needs = sizes.devices;
     let mut devices = Device::open_all(&spec.devices, Opening { direct: true, create: true }, &[])?;
     let all = || devices.iter().flatten().zip(&needs);
     // Nothing is written until all of them are known to be good.
@@ -124,7 +124,7 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let made = devices.iter().flatten().zip(&needs);
     Ok(Made {
         volume: format!("{:032x}", volume.0),
-        size: engine.volume_size(),
+        size: sizes.volume,
         devices: made
             .map(|(device, used)| MadeDevice { name: device.name.clone(), path: device.path.clone(), used: *used })
             .collect(),

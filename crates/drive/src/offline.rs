@@ -75,7 +75,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool) -> Result<Opened, Off
     drop(files);
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
     devices[device] = new;
-    let need = Engine::new(spec.config.clone())?.device_bytes()[device];
+    let need = spec.config.sizes()?.devices[device];
     if let Some(new) = &mut devices[device] {
         if !force && let Some(what) = probe::content(new)? {
             return Err(OfflineError::Holds { name: name.to_owned(), what });

@@ -376,8 +376,8 @@ fn open_engine(
     devices: &[Option<Device>],
     without: &[DeviceId],
 ) -> Result<(Engine, Opened), ServeError> {
-    let planned = Engine::new(spec.config.clone())?;
-    for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(planned.device_bytes()).enumerate() {
+    let needs = spec.config.sizes()?.devices;
+    for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(&needs).enumerate() {
         if without.iter().any(|other| other.index() == index) {
             continue;
         }
@@ -390,7 +390,6 @@ fn open_engine(
             Some(_) => {}
         }
     }
-    drop(planned);
     let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
     Engine::open_without(spec.config.clone(), &mut files, without).map_err(|source| {
         let name = |(index, at): (usize, &DevicePath)| format!("{index}: {} ({})", at.name, at.path.display());

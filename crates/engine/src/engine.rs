@@ -26,8 +26,82 @@ pub(crate) enum Placed {
     Logging(Box<Logging>),
 }
 
-/// A placement, the size of its volume, and what it occupies of its devices.
-type Sized = (Placed, Bytes, Vec<(DeviceId, Bytes)>);
+/// A placement before its tables are made, which take memory in proportion to the volume.
+enum Laid {
+    Linear(Linear),
+    Hybrid { mode: Mode, layout: Layout, partitioned: bool },
+    Logging(Box<Logging>),
+}
+
+/// What a configuration makes of its devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The volume that the host sees.
+    pub volume: Bytes,
+    /// How much of each device it occupies: data, spare extents and metadata.
+    pub devices: Vec<Bytes>,
+}
+
+impl Config {
+    /// The sizes of the drive that [`Engine::new`] would make, without making it: as quick for a large one.
+    ///
+    /// # Errors
+    /// Those of [`Engine::new`].
+    pub fn sizes(&self) -> Result<Sizes, ConfigError> {
+        self.sizes_with(None)
+    }
+
+    /// The same, with the number of spare extents that the format has settled.
+    pub(crate) fn sizes_with(&self, spare: Option<u32>) -> Result<Sizes, ConfigError> {
+        lay_out(self, spare).map(|(_, sizes)| sizes)
+    }
+}
+
+fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigError> {
+    let Config { devices, placement, tuning } = config;
+    tuning.check()?;
+    let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone() };
+    let mut hybrid = |mode: Mode, pair, partitioned| -> Result<Laid, ConfigError> {
+        let layout = Layout::new(mode, pair, devices, tuning, spare)?;
+        layout.check(mode, tuning)?;
+        sizes.volume = layout.volume_size();
+        for device in [layout.fast, layout.slow] {
+            sizes.devices[device.index()] = layout.device_bytes(device);
+        }
+        Ok(Laid::Hybrid { mode, layout, partitioned })
+    };
+    let laid = match placement {
+        Placement::Tiering(pair) => hybrid(Mode::Tiering, *pair, false)?,
+        Placement::Caching(pair) => hybrid(Mode::Caching, *pair, false)?,
+        Placement::Partitioned(pair) => hybrid(Mode::Caching, *pair, true)?,
+        Placement::Single { .. } | Placement::Linear { .. } => {
+            let single;
+            let order: &[DeviceId] = match placement {
+                Placement::Linear { devices } => devices,
+                Placement::Single { device } => {
+                    single = [*device];
+                    &single
+                }
+                _ => unreachable!("the others are above and below"),
+            };
+            let linear = Linear::new(order, devices)?;
+            sizes.volume = linear.size();
+            for device in order {
+                sizes.devices[device.index()] = Linear::device_bytes(devices[device.index()]);
+            }
+            Laid::Linear(linear)
+        }
+        Placement::Logging(place) => {
+            let logging = Logging::new(*place, devices)?;
+            sizes.volume = logging.volume_size();
+            let (primary, log) = logging.device_bytes();
+            sizes.devices[place.primary.index()] = primary;
+            sizes.devices[place.log.index()] = log;
+            Laid::Logging(Box::new(logging))
+        }
+    };
+    Ok((laid, sizes))
+}
 
 /// Where part of a volume is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,46 +144,24 @@ impl Engine {
 
     /// The same, with the number of spare extents that the format has settled.
     pub(crate) fn sized(config: Config, spare: Option<u32>) -> Result<Engine, ConfigError> {
+        let (laid, Sizes { volume: volume_size, devices: device_bytes }) = lay_out(&config, spare)?;
         let Config { devices, placement, mut tuning } = config;
         tuning.spin_down_after.resize(devices.len(), None);
-        tuning.check()?;
-        let mut device_bytes = devices.clone();
         let move_buffer_bytes = match &placement {
             Placement::Single { .. } | Placement::Linear { .. } => Bytes::ZERO,
             Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
             Placement::Logging(_) => Bytes(crate::logging::BUFFER),
         };
-        let hybrid = |mode, pair, make: fn(Mode, Layout, &Tuning) -> Hybrid| -> Result<Sized, ConfigError> {
-            let layout = Layout::new(mode, pair, &devices, &tuning, spare)?;
-            let used = [layout.fast, layout.slow].map(|device| (device, layout.device_bytes(device))).to_vec();
-            let mut hybrid = make(mode, layout, &tuning);
-            hybrid.check(&tuning)?;
-            hybrid.begins_telling(&tuning);
-            Ok((Placed::Hybrid(Box::new(hybrid)), layout.volume_size(), used))
-        };
-        let linear = |order: &[DeviceId]| -> Result<Sized, ConfigError> {
-            let linear = Linear::new(order, &devices)?;
-            let used = order.iter().map(|device| (*device, Linear::device_bytes(devices[device.index()]))).collect();
-            let size = linear.size();
-            Ok((Placed::Linear(linear), size, used))
-        };
-        let (placed, volume_size, used) = match placement.clone() {
-            Placement::Single { device } => linear(&[device])?,
-            Placement::Linear { devices: order } => linear(&order)?,
-            Placement::Tiering(pair) => hybrid(Mode::Tiering, pair, Hybrid::new)?,
-            Placement::Caching(pair) => hybrid(Mode::Caching, pair, Hybrid::new)?,
-            Placement::Partitioned(pair) => hybrid(Mode::Caching, pair, Hybrid::partitioned)?,
-            Placement::Logging(placement) => {
-                let logging = Logging::new(placement, &devices)?;
-                let size = logging.volume_size();
-                let (primary, log) = logging.device_bytes();
-                let used = vec![(placement.primary, primary), (placement.log, log)];
-                (Placed::Logging(Box::new(logging)), size, used)
+        let placed = match laid {
+            Laid::Linear(linear) => Placed::Linear(linear),
+            Laid::Hybrid { mode, layout, partitioned } => {
+                let make = if partitioned { Hybrid::partitioned } else { Hybrid::new };
+                let mut hybrid = make(mode, layout, &tuning);
+                hybrid.begins_telling(&tuning);
+                Placed::Hybrid(Box::new(hybrid))
             }
+            Laid::Logging(logging) => Placed::Logging(logging),
         };
-        for (device, used) in used {
-            device_bytes[device.index()] = used;
-        }
         let mut core = Core::new(devices.len(), tuning);
         core.tells_answers = matches!(placement, Placement::Partitioned(_));
         let climber = Climber::new(&placement, &core.tuning);

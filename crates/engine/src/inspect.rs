@@ -286,8 +286,10 @@ impl Engine {
         }
         let mut commits = Vec::new();
         let mut map = Vec::new();
-        if let (Placed::Hybrid(_), Some(newest)) = (&planned.placed, &newest) {
-            let engine = Engine::sized(config.clone(), Some(newest.fixed.spare))?;
+        // A number of spare extents that cannot be is among what opening complains about.
+        if let (Placed::Hybrid(_), Some(newest)) = (&planned.placed, &newest)
+            && let Ok(engine) = Engine::sized(config.clone(), Some(newest.fixed.spare))
+        {
             engine.inspect_map(storage, newest.volume, &mut devices, whole.then_some((&mut commits, &mut map)));
         }
         let opened = Engine::open_without(config, &mut Overlay::new(storage), without);

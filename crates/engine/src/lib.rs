@@ -45,7 +45,7 @@ pub use config::{
     AccessEnergy, Adaptive, Admission, AdmitBy, Climb, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
     Threshold, Tuning, WriteHits, WritePolicy,
 };
-pub use engine::{Engine, Whereabouts};
+pub use engine::{Engine, Sizes, Whereabouts};
 pub use error::{
     ConfigError, DetachError, DeviceError, FormatError, OpenError, ReplaceError, RequestError, TuningError,
 };

@@ -213,8 +213,7 @@ impl Superblock {
             placement: self.fixed.placement.clone(),
             tuning: Default::default(),
         };
-        let engine = Engine::sized(config, Some(self.fixed.spare)).ok()?;
-        engine.device_bytes().get(self.device.index()).copied()
+        config.sizes_with(Some(self.fixed.spare)).ok()?.devices.get(self.device.index()).copied()
     }
 }
 

@@ -17,8 +17,8 @@ use std::{
 use serde_json::{Value, json};
 use thiserror::Error;
 
-pub use self::protocol::{Ask, LONGEST_LINE};
-use self::protocol::{Misunderstood, read_line, well, wrong};
+pub use self::protocol::{Ask, LONGEST_LINE, Misunderstood, read_line};
+use self::protocol::{well, wrong};
 use crate::{
     events::Events,
     listen::{ListenError, bind_unix},

@@ -47,7 +47,7 @@ pub enum Ask {
 
 /// A request that cannot be understood.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Misunderstood {
+pub enum Misunderstood {
     /// The line is longer than [`LONGEST_LINE`]: whoever sends that is not to be listened to further.
     TooLong,
     /// The line is not a request; the next one may be.
@@ -55,7 +55,10 @@ pub(crate) enum Misunderstood {
 }
 
 /// Reads a line; `None` at the end. Never keeps more than [`LONGEST_LINE`] bytes.
-pub(crate) fn read_line(from: &mut impl BufRead) -> io::Result<Option<Result<Ask, Misunderstood>>> {
+///
+/// # Errors
+/// Those of the stream.
+pub fn read_line(from: &mut impl BufRead) -> io::Result<Option<Result<Ask, Misunderstood>>> {
     let mut line = Vec::new();
     loop {
         let some = match from.fill_buf() {

@@ -6,7 +6,7 @@ use super::Mode;
 use crate::{
     command::DeviceId,
     config::{Hybrid as Devices, Tuning},
-    error::ConfigError,
+    error::{ConfigError, TuningError},
     extent_map::Place,
     metadata::layout::MetadataLayout,
     replacement::SlotIndex,
@@ -56,6 +56,25 @@ impl Layout {
 
     pub(crate) fn has_place(&self, place: Place) -> bool {
         place.0 < self.fast_slots + self.slow_slots
+    }
+
+    /// Whether the tuning asks for no more free extents than there can be.
+    pub(crate) fn check(&self, mode: Mode, tuning: &Tuning) -> Result<(), TuningError> {
+        if tuning.demotion_high >= self.fast_usable && tuning.demotion_high > 0 {
+            return Err(TuningError::Range {
+                key: "placement.demotion.high",
+                value: tuning.demotion_high.to_string(),
+                remedy: "it must be below the number of extents of the fast device: lower it, or use smaller extents",
+            });
+        }
+        if mode == Mode::Tiering && tuning.demotion_high > self.spare {
+            return Err(TuningError::Range {
+                key: "placement.demotion.high",
+                value: tuning.demotion_high.to_string(),
+                remedy: "the drive was formatted with fewer spare extents, so no more can be free: lower it",
+            });
+        }
+        Ok(())
     }
 
     /// `spare`: how many extents are spare, if the format has settled it.

@@ -217,21 +217,7 @@ impl Hybrid {
     }
 
     pub(crate) fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
-        if tuning.demotion_high >= self.layout.fast_usable && tuning.demotion_high > 0 {
-            return Err(TuningError::Range {
-                key: "placement.demotion.high",
-                value: tuning.demotion_high.to_string(),
-                remedy: "it must be below the number of extents of the fast device: lower it, or use smaller extents",
-            });
-        }
-        if self.mode == Mode::Tiering && tuning.demotion_high > self.layout.spare {
-            return Err(TuningError::Range {
-                key: "placement.demotion.high",
-                value: tuning.demotion_high.to_string(),
-                remedy: "the drive was formatted with fewer spare extents, so no more can be free: lower it",
-            });
-        }
-        Ok(())
+        self.layout.check(self.mode, tuning)
     }
 
     /// To be called after the tuning in `core` has changed.

@@ -116,6 +116,18 @@ struct Walked {
 }
 
 impl Logging {
+    /// Whether no place in the log holds two ranges of the volume.
+    pub(super) fn has_one_tenant_a_place(&self) -> bool {
+        let mut places: Vec<(u64, u64)> = Vec::new();
+        self.map.walk(0, self.size, |from, to, place| {
+            if let Some(at) = place {
+                places.push((at, at + (to - from)));
+            }
+        });
+        places.sort_unstable();
+        places.windows(2).all(|pair| pair[0].1 <= pair[1].0)
+    }
+
     fn damaged(&self, what: &'static str) -> OpenError {
         OpenError::Damaged { device: self.log_device.index(), what }
     }
@@ -157,6 +169,9 @@ impl Logging {
         let walked = self.replay(&mut scan, &recorded, (&lives, &chain), (start, flushed), &mut replay)?;
         self.install(&mut replay, None);
         let Walked { cut, mut tail } = walked;
+        if !self.has_one_tenant_a_place() {
+            return Err(self.damaged("two ranges of the volume are in one place of the log"));
+        }
 
         // An index behind the cut was right, but is not to be counted on to stay.
         let (kept, beyond): (Vec<_>, Vec<_>) = chain.into_iter().partition(|index| index.sequence < cut);

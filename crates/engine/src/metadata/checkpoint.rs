@@ -65,6 +65,21 @@ impl Header {
     }
 }
 
+/// No volume lives to see as many checkpoints or commits; beyond, sums would overflow.
+const MOST_NUMBERS: u64 = 1 << 62;
+
+impl Header {
+    /// Whether a header that has its checksum says what can be: somebody may have made it.
+    fn is_possible(&self, layout: &MetadataLayout) -> bool {
+        let numbers = [self.number, self.first_commit, self.last_commit];
+        let entries = BLOCK + u64::from(self.entries).div_ceil(ENTRIES_PER_BLOCK) * BLOCK;
+        numbers.into_iter().all(|number| number < MOST_NUMBERS)
+            && self.journal_at <= layout.journal_bytes
+            && self.journal_at.is_multiple_of(BLOCK)
+            && entries <= layout.checkpoint_bytes
+    }
+}
+
 /// Encodes the blocks of entries from block `first` on; `into` is whole blocks.
 pub(crate) fn encode_entries(image: &[Entry], number: u64, first: u64, volume: VolumeId, into: &mut [u8]) {
     for (block, index) in into.chunks_exact_mut(BLOCK_LEN).zip(first..) {
@@ -107,7 +122,7 @@ pub(crate) fn headers(
     [0, 1].map(|which| {
         let mut block = [0; BLOCK_LEN];
         storage.read(device, layout.checkpoint_at(which), &mut block).ok()?;
-        Header::decode(&block, volume).filter(|header| header.which() == which)
+        Header::decode(&block, volume).filter(|header| header.which() == which && header.is_possible(layout))
     })
 }
 

@@ -1,6 +1,6 @@
 //! How much of each device holds data, from what the design says of devices and volume.
 
-use peryton_engine::{Config, ConfigError, Engine, Placement, Tuning, TuningError};
+use peryton_engine::{Config, ConfigError, Placement, Tuning, TuningError};
 use peryton_units::Bytes;
 
 use super::devices::Spec;
@@ -135,8 +135,8 @@ fn measure(
     data: &[Bytes],
 ) -> Result<(Bytes, Vec<Bytes>), DesignError> {
     let config = Config { devices: data.to_vec(), placement: placement.clone(), tuning: tuning.clone() };
-    match Engine::new(config) {
-        Ok(engine) => Ok((engine.volume_size(), engine.device_bytes().to_vec())),
+    match config.sizes() {
+        Ok(sizes) => Ok((sizes.volume, sizes.devices)),
         Err(ConfigError::TooSmall { device, size, need }) => Err(size_error(
             &devices[device],
             format!("has {size} for data, less than the {need} that this placement needs: give it more"),
