@@ -17,7 +17,7 @@ const TABLE_2: [(&str, f64, f64, f64, f64); 4] = [
 fn every_stand_in_has_the_figures_of_table_2() {
     for (name, kib, reads, sequential, gap_ms) in TABLE_2 {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/workloads/mixedstore");
-        let spec = SynthSpec::load(&folder.join(format!("{name}.toml"))).unwrap();
+        let spec = SynthSpec::load(folder.join(format!("{name}.toml"))).unwrap();
         let mut source = SynthSource::new(&spec, name).unwrap();
         let (mut count, mut read, mut bytes, mut continued, mut next, mut last_s) = (0.0, 0.0, 0.0, 0.0, u64::MAX, 0.0);
         let mut batch = Vec::with_capacity(BATCH);
