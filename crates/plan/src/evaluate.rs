@@ -71,7 +71,7 @@ impl Default for Account {
 /// Replays the trace on the design, on this thread.
 ///
 /// # Errors
-/// As [`run_one`](peryton_sim::run_one): the design cannot be built, the trace not read, or it does not fit the volume.
+/// As [`run_one`]: the design cannot be built, the trace not read, or it does not fit the volume.
 pub fn evaluate(
     design: &Design,
     trace: &TraceFactory<'_>,
