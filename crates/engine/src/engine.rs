@@ -220,20 +220,21 @@ impl Engine {
         let core = &mut self.core;
         core.now = now;
         core.ledger.requests[request.op as usize] += 1;
-        if let Placed::Hybrid(hybrid) = &mut self.placed
+        let in_range = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume_size.0);
+        if in_range
+            && let Placed::Hybrid(hybrid) = &mut self.placed
             && hybrid.serves_at_once(core, now, id, request, out)
         {
             return;
         }
-        self.submit_any(now, id, request, out);
+        self.submit_any(now, id, request, in_range, out);
     }
 
     /// Whatever is not an access to one extent where it lies.
     #[inline(never)]
-    fn submit_any(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
+    fn submit_any(&mut self, now: Nanos, id: RequestId, request: Request, in_range: bool, out: &mut Commands) {
         let core = &mut self.core;
         let index = core.begin(id);
-        let end = request.offset.0.checked_add(request.len.0);
         let mut result = Ok(());
         if request.op == Op::Flush {
             if core.owes_error && !core.burying {
@@ -251,7 +252,7 @@ impl Engine {
                     logging.flush(core, now, index, out);
                 }
             }
-        } else if end.is_none_or(|end| end > self.volume_size.0) {
+        } else if !in_range {
             result = Err(RequestError::OutOfRange);
         } else if request.len > Bytes::ZERO {
             match &mut self.placed {

@@ -328,6 +328,32 @@ fn requests_past_the_end_and_of_no_length_are_answered() {
 }
 
 #[test]
+fn a_request_far_past_the_end_never_reaches_an_extent_of_the_fast_device() {
+    // The offsets that leave the first extent's number when the upper half of theirs is cut off.
+    let far = [EXTENT.0 << 32, EXTENT.0 << 33, (EXTENT.0 << 32) + 512];
+    for tiering in [false, true] {
+        for op in [Op::Read, Op::Write] {
+            let mut world = world(tiering, 8, 16, tuning());
+            for _ in 0..8 {
+                world.access(Op::Write, 0);
+                world.settle();
+            }
+            let hits = world.engine.ledger().fast_hits;
+            world.access(op, 0);
+            assert_eq!(world.engine.ledger().fast_hits, hits + 1, "the first extent is on the fast device");
+            let before = world.replies;
+            for offset in far {
+                world.submit(Request { op, offset: Bytes(offset), len: Bytes(512) });
+            }
+            world.submit(Request { op, offset: Bytes(512), len: Bytes(u64::MAX) });
+            world.submit(Request { op, offset: Bytes::ZERO, len: Bytes(u64::MAX - 511) });
+            assert_eq!((world.replies - before, world.failures), (5, 5), "tiering {tiering}, {op:?}");
+            assert_eq!(world.engine.ledger().fast_hits, hits + 1);
+        }
+    }
+}
+
+#[test]
 fn a_discarded_extent_is_free_again_and_reads_as_zeros() {
     let mut world = world(true, 4, 8, tuning());
     for extent in 0..6 {

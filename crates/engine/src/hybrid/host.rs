@@ -59,7 +59,7 @@ impl Hybrid {
     }
 
     /// The commonest request: a read or write within one extent that the fast device has and that nothing is under way
-    /// for. Does what [`Hybrid::submit`] would, without the table of what could be; says whether it did.
+    /// for. What is asked lies within the volume. Does what [`Hybrid::submit`] would, without the table of what could be; says whether it did.
     #[inline]
     pub(crate) fn serves_at_once(
         &mut self,
@@ -79,7 +79,7 @@ impl Hybrid {
             }
             Op::Discard | Op::Flush => false,
         };
-        if !in_one || !plain || self.controller.is_some() || extent >= self.layout.extents {
+        if !in_one || !plain || self.controller.is_some() {
             return false;
         }
         let entry = &mut self.extents[extent as usize];
