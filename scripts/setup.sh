@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the build needs, where it can: on Debian as root through apt-get. Elsewhere it says what is missing
-# and carries on, so that the build itself has the last word. With the argument `test`, also the NBD clients of other
-# people that the tests drive; tests whose client is not there are skipped.
+# and carries on, so that the build itself has the last word. With the argument `test`, also the NBD clients and databases
+# of other people that the tests drive; tests that lack theirs are skipped.
 set -euo pipefail
 
 missing=()
@@ -13,11 +13,20 @@ if [[ ${#missing[@]} -gt 0 && $(id -u) == 0 ]] && command -v apt-get >/dev/null;
 fi
 if [[ ${1:-} == test ]]; then
   packages=()
-  command -v nbdinfo >/dev/null || packages+=(libnbd-bin)
+  command -v nbdinfo >/dev/null && command -v nbdfuse >/dev/null || packages+=(libnbd-bin)
   command -v nbdsh >/dev/null || packages+=(python3-libnbd)
   command -v qemu-io >/dev/null || packages+=(qemu-utils)
   command -v fio >/dev/null || packages+=(fio)
+  command -v mkfs.ext4 >/dev/null || packages+=(e2fsprogs)
+  command -v losetup >/dev/null || packages+=(mount)
+  command -v sqlite3 >/dev/null || packages+=(sqlite3)
+  compgen -G '/usr/lib/postgresql/*/bin/pgbench' >/dev/null || packages+=(postgresql)
   if [[ ${#packages[@]} -gt 0 ]]; then
+    # The tests start a server of their own; Debian's package would start another.
+    if [[ ${packages[*]} == *postgresql* && $(id -u) == 0 && ! -e /etc/postgresql-common/createcluster.conf ]]; then
+      mkdir -p /etc/postgresql-common
+      echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
+    fi
     if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null ||
       ! (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}" >/dev/null); then
       missing+=("for the interoperability tests, which are skipped (Debian: ${packages[*]})")
