@@ -5,12 +5,14 @@
 //! one sample to the next, larger one. A candidate that a sample finds near a budget is kept in spite of it, the nearer the
 //! smaller the sample is: samples err, and the whole trace decides.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use peryton_sim::Options;
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{
-    Candidate, Catalogue, PlanError, Progress, Workload,
+    Candidate, Catalogue, Mode, PlanError, Progress, Workload,
     sample::{Sample, Scale},
 };
 use crate::{
@@ -69,12 +71,20 @@ const FIRST_SAMPLE: u64 = 10_000;
 const GROWTH: u64 = 4;
 /// So far past a budget a sample may find a candidate that is kept nevertheless, on the first, second, … sample.
 const SLACK: [f64; 3] = [4.0, 2.5, 1.6];
+/// The same once it is known how the samples of such designs err, from so many of them.
+const CORRECTED_SLACK: f64 = 1.25;
+const ENOUGH: usize = 3;
 /// The most candidates that see the whole trace, and how many at a time. The latter is not the number of cores, since
 /// that would make the result depend on them.
 const MOST_EXACT: usize = 20;
+/// Of a short trace, as many as make this many requests in all, and no more than so many.
+const AFFORDABLE: u64 = 10_000_000;
+const MOST_SMALL: usize = 120;
 const AT_A_TIME: usize = 4;
 /// So many that do not meet a budget are looked at for the nearest.
 const NEAREST: usize = 3;
+/// Of those that meet the budgets with something to spare, so many at least are kept.
+const SURE: usize = 3;
 /// With so few there are no further samples.
 const FINALISTS: usize = 10;
 
@@ -151,19 +161,23 @@ impl Search<'_> {
     }
 
     /// Keeps a part of the candidates: of those that may meet the budgets the better ones, then those that are nearest to
-    /// them.
+    /// them; and of those that do meet them, even if the sample errs, the best few, lest they be crowded out by what only may.
     fn thin(&self, known: &mut [Known], slack: f64, also: &[Candidate]) {
         let alive = known.iter().filter(|one| one.alive).count();
         let mut kept = vec![false; known.len()];
         for (number, problem) in self.problems.iter().enumerate() {
-            let order = self.order(known, problem, slack);
+            let order = self.order(known, problem, slack, &Corrections::default());
             // Variants are for one figure each.
             let keep = if number == 0 {
                 alive.div_ceil(GROWTH as usize).max(FINALISTS)
             } else {
-                (alive / 16).clamp(2, FINALISTS / 2)
+                (alive / 8).clamp(FINALISTS / 2, FINALISTS)
             };
             order.iter().take(keep).for_each(|index| kept[*index] = true);
+            for bound in [1.0, 1.0 / slack] {
+                let order = self.order(known, problem, bound, &Corrections::default());
+                order.iter().take(problem.wanted.max(SURE)).for_each(|index| kept[*index] = true);
+            }
         }
         for (one, kept) in known.iter_mut().zip(kept) {
             one.alive &= kept || also.contains(&one.candidate);
@@ -172,16 +186,16 @@ impl Search<'_> {
 
     /// The living candidates, the most promising first: those within `slack` of all budgets by the objective, the others by
     /// how far they are from them.
-    fn order(&self, known: &[Known], problem: &Problem, slack: f64) -> Vec<usize> {
+    fn order(&self, known: &[Known], problem: &Problem, slack: f64, corrections: &Corrections) -> Vec<usize> {
         let key = |index: &usize| {
             let one = &known[*index];
             let Some(metrics) = one.exact.as_ref().or(one.sampled.as_ref().map(|(metrics, _)| metrics)) else {
                 // Nothing is known but the price.
                 let price = one.candidate.dollars(self.catalogue);
                 let sought = if self.objective == Metric::Dollars { price } else { 0.0 };
-                return (one.failed.is_some() as u8, sought, 0.0);
+                return (u8::from(one.failed.is_some()), sought, 0.0);
             };
-            let strain = strain(&problem.constraints, metrics);
+            let (strain, slack) = corrections.strain(one, problem, slack);
             if strain <= slack {
                 (0, self.objective.cost(metrics), metrics.mean_ms)
             } else {
@@ -198,20 +212,22 @@ impl Search<'_> {
 
     /// The whole trace, for each problem's candidates in their order, until it has as many as it wants.
     fn finals(&self, known: &mut [Known], slack: f64, all: bool, also: &[Candidate]) -> Result<usize, PlanError> {
-        let orders: Vec<Vec<usize>> = self.problems.iter().map(|problem| self.order(known, problem, slack)).collect();
         let mut run = 0;
         let mut next: Vec<usize> = (0..known.len()).filter(|index| also.contains(&known[*index].candidate)).collect();
         if all {
             // There was no sample: nothing is known of any of them.
             next = (0..known.len()).collect();
         }
-        let most = if all { known.len() } else { MOST_EXACT.max(also.len()) };
+        let affordable = usize::try_from(AFFORDABLE / self.workload.like.requests.max(1)).unwrap_or(usize::MAX);
+        let most = if all { known.len() } else { affordable.clamp(MOST_EXACT, MOST_SMALL) };
         loop {
-            for (problem, order) in self.problems.iter().zip(&orders) {
+            let corrections = self.corrections(known);
+            for problem in &self.problems {
                 if next.len() >= AT_A_TIME {
                     break;
                 }
-                let open = self.open(known, problem, order, slack);
+                let order = self.order(known, problem, slack, &corrections);
+                let open = open(known, problem, &order, slack, &corrections);
                 next.extend(open.into_iter().filter(|index| !next.contains(index)).collect::<Vec<_>>());
                 next.truncate(AT_A_TIME);
             }
@@ -243,29 +259,73 @@ impl Search<'_> {
         }
     }
 
-    /// Which candidates a problem needs to see next: none when it has what it wants.
-    fn open(&self, known: &[Known], problem: &Problem, order: &[usize], slack: f64) -> Vec<usize> {
-        let (mut met, mut failed, mut wanted) = (0, 0, Vec::new());
-        for index in order {
-            let one = &known[*index];
-            match &one.exact {
-                Some(metrics) if strain(&problem.constraints, metrics) <= 1.0 => met += 1,
-                Some(_) => failed += 1,
-                None if one.tried => failed += 1,
-                None => {
-                    let sampled =
-                        one.sampled.as_ref().map_or(0.0, |(metrics, _)| strain(&problem.constraints, metrics));
-                    // Where those that were nearest did not meet the budgets, those further off need not be asked.
-                    if sampled > slack && failed + wanted.len() >= NEAREST {
-                        break;
-                    }
-                    wanted.push(*index);
+    /// By how much samples have erred so far, where the whole trace is known as well.
+    fn corrections(&self, known: &[Known]) -> Corrections {
+        let mut ratios: BTreeMap<(Mode, Metric), Vec<f64>> = BTreeMap::new();
+        let metrics: BTreeSet<Metric> =
+            self.problems.iter().flat_map(|problem| problem.constraints.iter().map(|one| one.metric)).collect();
+        for one in known {
+            let (Some(exact), Some((sampled, _))) = (&one.exact, &one.sampled) else { continue };
+            for metric in &metrics {
+                let by = Constraint { metric: *metric, limit: 1.0 };
+                let ratio = by.strain(exact) / by.strain(sampled);
+                if ratio.is_finite() && ratio > 0.0 {
+                    ratios.entry((one.candidate.mode, *metric)).or_default().push(ratio);
                 }
             }
-            if met + wanted.len() >= problem.wanted {
-                break;
+        }
+        ratios.retain(|_, of| of.len() >= ENOUGH);
+        let median = |mut of: Vec<f64>| {
+            of.sort_by(f64::total_cmp);
+            of[of.len() / 2]
+        };
+        Corrections(ratios.into_iter().map(|(key, of)| (key, median(of))).collect())
+    }
+}
+
+/// The median of exact over sampled strain, by mode and metric: designs of one mode err alike.
+#[derive(Default)]
+struct Corrections(BTreeMap<(Mode, Metric), f64>);
+
+impl Corrections {
+    /// How far a candidate is from the budget that it is furthest from, as well as is known; and how far it may be.
+    fn strain(&self, one: &Known, problem: &Problem, slack: f64) -> (f64, f64) {
+        if let Some(metrics) = &one.exact {
+            return (strain(&problem.constraints, metrics), slack);
+        }
+        let Some((metrics, _)) = &one.sampled else { return (0.0, slack) };
+        let mut corrected = true;
+        let mut of = |constraint: &Constraint| {
+            let factor = self.0.get(&(one.candidate.mode, constraint.metric));
+            corrected &= factor.is_some();
+            constraint.strain(metrics) * factor.unwrap_or(&1.0)
+        };
+        let strain = problem.constraints.iter().map(&mut of).fold(0.0, f64::max);
+        (strain, if corrected { slack.min(CORRECTED_SLACK) } else { slack })
+    }
+}
+
+/// Which candidates a problem needs to see next: none when it has what it wants.
+fn open(known: &[Known], problem: &Problem, order: &[usize], slack: f64, corrections: &Corrections) -> Vec<usize> {
+    let (mut met, mut failed, mut wanted) = (0, 0, Vec::new());
+    for index in order {
+        let one = &known[*index];
+        match &one.exact {
+            Some(metrics) if strain(&problem.constraints, metrics) <= 1.0 => met += 1,
+            Some(_) => failed += 1,
+            None if one.tried => failed += 1,
+            None => {
+                let (sampled, slack) = corrections.strain(one, problem, slack);
+                // Where those that were nearest did not meet the budgets, those further off need not be asked.
+                if sampled > slack && failed + wanted.len() >= NEAREST {
+                    break;
+                }
+                wanted.push(*index);
             }
         }
-        wanted
+        if met + wanted.len() >= problem.wanted {
+            break;
+        }
     }
+    wanted
 }
