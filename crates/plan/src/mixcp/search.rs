@@ -329,3 +329,76 @@ fn open(known: &[Known], problem: &Problem, order: &[usize], slack: f64, correct
     }
     wanted
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use peryton_trace::{SynthSource, SynthSpec};
+
+    use super::{super::Member, *};
+
+    fn sampled(mean_ms: f64, dollars: f64) -> Metrics {
+        Metrics {
+            requests: 10_000,
+            simulated_s: 10.0,
+            mean_ms,
+            read_mean_ms: None,
+            write_mean_ms: None,
+            p50_ms: mean_ms,
+            p99_ms: mean_ms,
+            p999_ms: mean_ms,
+            iops: None,
+            lifetime_years: None,
+            power_w: None,
+            energy_j: None,
+            energy_kwh_per_year: None,
+            dollars: Some(dollars),
+            ownership_usd: None,
+            fast_hit_ratio: None,
+        }
+    }
+
+    #[test]
+    fn what_surely_meets_the_budget_is_not_crowded_out_by_what_is_cheap_and_only_may() {
+        let spec = SynthSpec::parse(
+            "requests = 100\nfootprint = '64MiB'\nread_share = 0.5\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n",
+            "spec",
+        );
+        let spec = spec.unwrap();
+        let trace = || Ok(Box::new(SynthSource::new(&spec, "spec").unwrap()) as Box<dyn peryton_trace::Source>);
+        let workload = Workload::measure("made up", &trace).unwrap();
+        let search = Search {
+            catalogue: &Catalogue { kinds: Vec::new() },
+            workload: &workload,
+            objective: Metric::Dollars,
+            problems: vec![Problem { constraints: Constraint::list("latency<=1ms").unwrap(), wanted: 1 }],
+            account: Account::default(),
+            options: Options::default(),
+            progress: &|_, _, _| {},
+        };
+        // A hundred cheap ones past the budget, but not so far that a sample would be believed; dear ones that meet it, one
+        // only just, one with more to spare than samples err.
+        let costs = (1..=100).map(|cheap| (2.0, f64::from(cheap))).chain([(0.9, 500.0), (0.1, 900.0), (0.1, 901.0)]);
+        let mut known: Vec<Known> = costs
+            .zip(1..)
+            .map(|((mean_ms, dollars), count)| Known {
+                candidate: Candidate {
+                    mode: Mode::Single,
+                    fast: Member { kind: 0, count },
+                    slow: None,
+                    spin_down: false,
+                },
+                sampled: Some((sampled(mean_ms, dollars), 10_000)),
+                exact: None,
+                failed: None,
+                alive: true,
+                tried: false,
+            })
+            .collect();
+        search.thin(&mut known, SLACK[0], &[]);
+        let alive = |index: usize| known[index].alive;
+        assert!(alive(0) && !alive(99), "the cheaper of those that may are kept, the dearer are not");
+        assert!(alive(100) && alive(101), "what meets the budget is lost");
+        assert!(known.iter().filter(|one| one.alive).count() <= 40);
+    }
+}
