@@ -4,21 +4,28 @@ use peryton_sim::{Fit, Options, Replay};
 
 use crate::failure::Failure;
 
-/// Options of replaying a trace.
+/// When the requests of a trace arrive.
 #[derive(Clone, Debug, clap::Args)]
-pub struct ReplayArgs {
+pub struct ArrivalArgs {
     /// When requests arrive: as recorded, one after the other without think time, or N in flight at all times
     #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
     replay: Replay,
     /// Timed replay this many times faster than recorded
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
-    /// Fill the map as a scan of the volume would before the first request, and begin with used flash
-    #[arg(long)]
-    warm_up: bool,
     /// Replay this many requests before the measured ones
     #[arg(long, value_name = "N", default_value_t = 0)]
     warm_up_requests: u64,
+}
+
+/// Options of replaying a trace on designs that are given.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    arrival_args: ArrivalArgs,
+    /// Fill the map as a scan of the volume would before the first request, and begin with used flash
+    #[arg(long)]
+    warm_up: bool,
     /// Stop after this many requests
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -37,8 +44,8 @@ enum FitArg {
     Skip,
 }
 
-impl ReplayArgs {
-    /// As the simulator wants them.
+impl ArrivalArgs {
+    /// As the simulator wants them: the whole trace, none of it past the end of the volume.
     pub fn options(&self) -> Result<Options, Failure> {
         let replay = match (self.replay, self.speed) {
             (replay, None) => replay,
@@ -48,12 +55,18 @@ impl ReplayArgs {
             }
             (_, Some(_)) => return Err(Failure::bad_input("--speed: only --replay timed has a speed, leave it out")),
         };
+        Ok(Options { replay, warm_up_requests: self.warm_up_requests, ..Options::default() })
+    }
+}
+
+impl ReplayArgs {
+    /// As the simulator wants them.
+    pub fn options(&self) -> Result<Options, Failure> {
         let fit = match self.fit {
             FitArg::Error => Fit::Strict,
             FitArg::Wrap => Fit::Wrap,
             FitArg::Skip => Fit::Skip,
         };
-        let ReplayArgs { warm_up, warm_up_requests, limit, .. } = *self;
-        Ok(Options { replay, fit, warm_up, warm_up_requests, limit })
+        Ok(Options { fit, warm_up: self.warm_up, limit: self.limit, ..self.arrival_args.options()? })
     }
 }

@@ -13,14 +13,14 @@ use peryton_plan::{
     evaluate::Account,
     mixcp::{self, Ask, Catalogue, Found, Models, Plan, PlanError, Trained, Training, Workload},
 };
-use peryton_sim::{Fit, Options, Replay};
-use peryton_trace::TraceError;
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
 use crate::{
     failure::Failure,
-    output, table,
-    trace_args::{self, Counted, SourceError, TraceArgs},
+    output,
+    replay_args::ArrivalArgs,
+    table,
+    trace_args::{self, Counted, TraceArgs},
 };
 
 /// Options of `peryton plan`.
@@ -72,15 +72,8 @@ pub struct Args {
     /// Price of electricity, USD per kWh
     #[arg(long, value_name = "USD", default_value_t = 0.12)]
     electricity: f64,
-    /// When requests arrive: as recorded, one after the other without think time, or N in flight at all times
-    #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
-    replay: Replay,
-    /// Timed replay this many times faster than recorded
-    #[arg(long, value_name = "X")]
-    speed: Option<f64>,
-    /// Replay this many requests before the measured ones
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    warm_up_requests: u64,
+    #[command(flatten)]
+    arrival_args: ArrivalArgs,
     /// Keep trained models in this file [default: plan-models.json in the user's cache]
     #[arg(long, value_name = "FILE")]
     models: Option<PathBuf>,
@@ -123,14 +116,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let skipped = Counted::default();
     // A specification that cannot be drawn from is told in its own words.
     args.trace_args.source(&args.trace, &skipped)?;
-    let trace = || {
-        args.trace_args.source(&args.trace, &skipped).map_err(|error| match error {
-            SourceError::Trace(error) => error,
-            SourceError::Synth(error) => {
-                TraceError::Io { path: trace_args::name(&args.trace), source: io::Error::other(error) }
-            }
-        })
-    };
+    let trace = || args.trace_args.again(&args.trace, &skipped);
     bar.show("reading the trace", 0, 0);
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
     skipped.report();
@@ -188,14 +174,6 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
     if !(args.electricity >= 0.0 && args.electricity.is_finite()) {
         return Err(Failure::bad_input(format!("--electricity {}: use a price such as 0.12", args.electricity)));
     }
-    let replay = match (args.replay, args.speed) {
-        (replay, None) => replay,
-        (Replay::Timed { .. }, Some(speed)) if speed > 0.0 && speed.is_finite() => Replay::Timed { speed },
-        (Replay::Timed { .. }, Some(speed)) => {
-            return Err(Failure::bad_input(format!("--speed {speed}: give a number above 0, such as 2")));
-        }
-        (_, Some(_)) => return Err(Failure::bad_input("--speed: only --replay timed has a speed, leave it out")),
-    };
     Ok(Ask {
         constraints,
         objective: args.objective,
@@ -203,13 +181,7 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         most: args.most,
         runners_up: args.runners_up,
         account: Account { years: years(args.run_for), usd_per_kwh: args.electricity },
-        options: Options {
-            replay,
-            fit: Fit::Strict,
-            warm_up: false,
-            warm_up_requests: args.warm_up_requests,
-            limit: None,
-        },
+        options: args.arrival_args.options()?,
     })
 }
 
