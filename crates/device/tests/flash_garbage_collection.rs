@@ -120,6 +120,50 @@ fn random_writes_cost_what_greedy_theory_says() {
     }
 }
 
+/// A drive with as many dies as an SSD has, of which a small volume takes a part.
+fn many_dies() -> Parameters {
+    toml::from_str(
+        r#"channels = 10
+        dies_per_channel = 4
+        planes = 2
+        page = "8KiB"
+        pages_per_block = 256
+        read = "50us"
+        program = "1300us"
+        erase = "3ms"
+        channel_mb_per_s = 166
+        interface_mb_per_s = 270
+        cycles = 3000
+        over_provisioning = 0.07
+        write_buffer = "1MiB"
+        idle_w = 1
+        standby_w = 0.1
+        precondition = "random""#,
+    )
+    .expect("parameters")
+}
+
+#[test]
+fn a_slice_of_a_drive_wears_as_the_whole_drive_does() {
+    let capacity = Bytes(300_000_000_000);
+    let whole = greedy_theory(1.07, 1024);
+    for mib in [100, 200, 320, 400, 500, 800, 1600] {
+        let used = Bytes::mib(mib);
+        let units = used.0 / 4096;
+        let mut flash = Flash::new(&many_dies(), capacity, used, 1).expect("a device");
+        let mut random = Pcg64Mcg::seed_from_u64(7);
+        let mut now = Nanos::ZERO;
+        for _ in 0..units {
+            write(&mut flash, &mut now, random.random_range(0..units));
+        }
+        let measured = write_amplification(&mut flash, now);
+        println!("{mib} MiB: {measured:.2}, the whole {whole:.2}");
+        // Of 100 MiB a die has ten blocks, and half a block is much of its spare.
+        let within = if mib < 200 { 0.3 } else { 0.15 };
+        assert!((measured / whole - 1.0).abs() < within, "{mib} MiB: {measured:.2}, the whole {whole:.2}");
+    }
+}
+
 #[test]
 fn sequential_writes_cost_nothing_extra() {
     let mut flash = device(0.07, "precondition = \"sequential\"");

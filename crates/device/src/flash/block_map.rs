@@ -143,7 +143,7 @@ impl BlockMap {
     fn set_valid(&mut self, slot: u32) {
         debug_assert!(!self.is_valid(slot), "slot {slot} is written once between erases");
         self.valid[slot as usize / 64] |= 1 << (slot % 64);
-        self.blocks.add_valid(slot / self.g.block_units);
+        self.blocks.add_valid(slot / self.g.block_units, 1);
     }
 
     fn invalidate(&mut self, slot: u32) {

@@ -44,8 +44,8 @@ impl Blocks {
         self.valid[block as usize]
     }
     #[inline]
-    pub fn add_valid(&mut self, block: u32) {
-        self.valid[block as usize] += 1;
+    pub fn add_valid(&mut self, block: u32, count: u32) {
+        self.valid[block as usize] += count;
     }
     #[inline]
     pub fn remove_valid(&mut self, block: u32, count: u32) {
@@ -87,10 +87,16 @@ impl Blocks {
     }
     /// The full block of `range` to collect; none if all of them are wholly valid.
     pub fn victim(&self, range: Range<u32>, by: Collection, block_units: u32, clock: u32) -> Option<u32> {
-        let full = range
-            .filter(|&block| self.state[block as usize] == State::Full && self.valid[block as usize] < block_units);
         match by {
-            Collection::Greedy => full.min_by_key(|&block| self.valid[block as usize]),
+            Collection::Greedy => {
+                let within = range.start as usize..range.end as usize;
+                let (states, valid) = (&self.state[within.clone()], &self.valid[within]);
+                // Without branches, so that many blocks are compared at once.
+                let cost = |(state, valid): (&State, &u32)| if *state == State::Full { *valid } else { u32::MAX };
+                let least = states.iter().zip(valid).map(cost).min().filter(|&least| least < block_units)?;
+                let first = states.iter().zip(valid).position(|block| cost(block) == least);
+                Some(range.start + first.expect("the least is one of them") as u32)
+            }
             Collection::CostBenefit => {
                 let score = |block: u32| {
                     let used = f64::from(self.valid[block as usize]) / f64::from(block_units);
@@ -98,7 +104,13 @@ impl Blocks {
                     // A block without valid data costs nothing and is the best there is, whatever its age.
                     age * (1.0 - used) / (2.0 * used).max(1e-9)
                 };
-                full.map(|block| (block, score(block))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(block, _)| block)
+                range
+                    .filter(|&block| {
+                        self.state[block as usize] == State::Full && self.valid[block as usize] < block_units
+                    })
+                    .map(|block| (block, score(block)))
+                    .max_by(|a, b| a.1.total_cmp(&b.1))
+                    .map(|(block, _)| block)
             }
         }
     }

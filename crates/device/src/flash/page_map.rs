@@ -15,8 +15,23 @@ use super::{
 
 /// Nothing is there.
 const NONE: u32 = u32::MAX;
-/// How many slots collection looks ahead.
-const PREFETCHED_SLOTS: u32 = 16;
+/// Units that collection moves at a time.
+const STEP: usize = 64;
+/// Entries of a list of units in a line of the processor's cache.
+const UNITS_OF_LINE: u32 = 16;
+
+/// Sets or clears the bits of these slots.
+#[inline]
+fn mark(bits: &mut [u64], slots: Range<u32>, value: bool) {
+    let mut from = slots.start;
+    while from < slots.end {
+        let count = (64 - from % 64).min(slots.end - from);
+        let mask = u64::MAX >> (64 - count) << (from % 64);
+        let word = &mut bits[from as usize / 64];
+        *word = if value { *word | mask } else { *word & !mask };
+        from += count;
+    }
+}
 
 /// A block that is being filled, front to back.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +179,7 @@ impl PageMap {
         self.slot_of[unit as usize] = slot + 1;
         self.unit_in[slot as usize] = unit;
         self.valid[slot as usize / 64] |= 1 << (slot % 64);
-        self.blocks.add_valid(block);
+        self.blocks.add_valid(block, 1);
     }
 
     #[inline]
@@ -326,19 +341,19 @@ impl PageMap {
         let base = victim.block * self.g.block_units;
         let mut left = self.blocks.valid(victim.block);
         while moves > 0 && left > 0 {
-            let first = self.next_valid(base + victim.cursor);
-            debug_assert!(first < base + self.g.block_units, "the count of valid slots promised one more");
-            let end = base + (self.g.stripe_of(first - base) + 1) * self.g.stripe_units;
-            let most = u64::from(left).min(moves) as u32;
-            let (moved, next) = self.move_stripe(at, victim.block, first..end, most, flash);
-            flash.fetch(at, moved);
-            victim.cursor = next - base;
-            moves -= u64::from(moved);
-            left -= moved;
+            let most = u64::from(left).min(moves).min(STEP as u64) as u32;
+            victim.cursor = self.move_some(at, victim.block, base + victim.cursor, most, flash) - base;
+            moves -= u64::from(most);
+            left -= most;
         }
         if left > 0 {
             self.dies[at as usize].victim = Some(victim);
-            self.prefetch_moves(base + victim.cursor, base + self.g.block_units);
+            // The next step begins here. This block was filled long ago, so its list is not at hand.
+            for ahead in [0, UNITS_OF_LINE] {
+                if let Some(units) = self.unit_in.get((base + victim.cursor + ahead) as usize) {
+                    prefetch(units);
+                }
+            }
             return 0;
         }
         flash.erase(at);
@@ -349,90 +364,68 @@ impl PageMap {
         moves
     }
 
-    /// What the next step moves is known now. Its map entries lie wherever the host wrote, seldom where the processor has
-    /// them at hand.
-    #[inline]
-    fn prefetch_moves(&self, from: u32, end: u32) {
-        let end = end.min(from + PREFETCHED_SLOTS);
-        let mut slot = from;
-        while slot < end {
-            let bits = self.valid[slot as usize / 64] >> (slot % 64);
-            if bits == 0 {
-                slot = (slot / 64 + 1) * 64;
-                continue;
-            }
-            slot += bits.trailing_zeros();
-            if slot < end {
-                prefetch(&self.slot_of[self.unit_in[slot as usize] as usize]);
-            }
-            slot += 1;
-        }
-        if let Some(later) = self.unit_in.get((from + PREFETCHED_SLOTS) as usize) {
-            prefetch(later);
-        }
-    }
-
-    /// The first valid slot from this one on; there is one.
-    #[inline]
-    fn next_valid(&self, from: u32) -> u32 {
+    /// Moves the next `count` valid units from this slot on, which there are, and returns the slot behind the last.
+    fn move_some(&mut self, at: u32, victim: u32, from: u32, count: u32, flash: &mut impl Operations) -> u32 {
+        let mut slots = [0; STEP];
+        let mut units = [0; STEP];
+        let (slots, units) = (&mut slots[..count as usize], &mut units[..count as usize]);
         let mut word = from as usize / 64;
         let mut bits = self.valid[word] & (u64::MAX << (from % 64));
-        while bits == 0 {
-            word += 1;
-            bits = self.valid[word];
+        for (slot, unit) in slots.iter_mut().zip(units.iter_mut()) {
+            while bits == 0 {
+                word += 1;
+                bits = self.valid[word];
+            }
+            *slot = (word * 64) as u32 + bits.trailing_zeros();
+            bits &= bits - 1;
+            *unit = self.unit_in[*slot as usize];
+            // The map's entries lie wherever the host wrote: all of them are asked for before the first is waited for.
+            prefetch(&self.slot_of[*unit as usize]);
         }
-        (word * 64) as u32 + bits.trailing_zeros()
+        let next = slots[count as usize - 1] + 1;
+        mark(&mut self.valid, from..next, false);
+        self.blocks.remove_valid(victim, count);
+        let mut done = 0;
+        while done < slots.len() {
+            let stripe = self.g.stripe_of(slots[done]);
+            let fetched = slots[done..].iter().take_while(|slot| self.g.stripe_of(**slot) == stripe).count();
+            flash.fetch(at, fetched as u32);
+            self.append_moved(at, victim, &units[done..done + fetched], flash);
+            done += fetched;
+        }
+        next
     }
 
-    /// Moves up to `most` of the valid units in these slots of a stripe; how many, and the slot behind the last.
-    fn move_stripe(
-        &mut self,
-        at: u32,
-        victim: u32,
-        slots: Range<u32>,
-        most: u32,
-        flash: &mut impl Operations,
-    ) -> (u32, u32) {
+    /// Writes units that were read from a victim behind those that were moved before.
+    fn append_moved(&mut self, at: u32, victim: u32, mut units: &[u32], flash: &mut impl Operations) {
         let mut to = self.dies[at as usize].moved;
-        let mut moved = 0;
-        let mut from = slots.start;
-        while from < slots.end && moved < most {
-            let (word, shift) = (from as usize / 64, from % 64);
-            let here = (64 - shift).min(slots.end - from);
-            let mut bits = self.valid[word] & (u64::MAX >> (64 - here) << shift);
-            from += here;
-            let mut gone = 0;
-            while bits != 0 && moved < most {
-                let slot = (word * 64) as u32 + bits.trailing_zeros();
-                gone |= bits & bits.wrapping_neg();
-                bits &= bits - 1;
-                moved += 1;
-                if to.next == self.g.block_units {
-                    let worn = self.wear_gap != u32::MAX && self.blocks.is_cold(victim);
-                    to = Stream { block: self.take_free(at, worn), next: 0, pending: 0 };
-                }
-                let target = to.block * self.g.block_units + to.next;
-                to.next += 1;
-                to.pending += 1;
-                let unit = self.unit_in[slot as usize];
-                self.place(unit, target, to.block);
-                flash.moved(unit, target);
-                if to.pending == self.g.stripe_units {
-                    to.pending = 0;
-                    if to.next == self.g.block_units {
-                        self.blocks.close(to.block, self.clock);
-                    }
-                    flash.program_moved(at, self.g.stripe_units);
-                }
-                if moved == most {
-                    from = slot + 1;
-                }
+        while !units.is_empty() {
+            if to.next == self.g.block_units {
+                let worn = self.wear_gap != u32::MAX && self.blocks.is_cold(victim);
+                to = Stream { block: self.take_free(at, worn), next: 0, pending: 0 };
             }
-            self.valid[word] &= !gone;
+            let count = (units.len() as u32).min(self.g.stripe_units - to.pending);
+            let (here, rest) = units.split_at(count as usize);
+            units = rest;
+            let first = to.block * self.g.block_units + to.next;
+            for (target, &unit) in (first..).zip(here) {
+                self.slot_of[unit as usize] = target + 1;
+                flash.moved(unit, target);
+            }
+            self.unit_in[first as usize..(first + count) as usize].copy_from_slice(here);
+            mark(&mut self.valid, first..first + count, true);
+            self.blocks.add_valid(to.block, count);
+            to.next += count;
+            to.pending += count;
+            if to.pending == self.g.stripe_units {
+                to.pending = 0;
+                if to.next == self.g.block_units {
+                    self.blocks.close(to.block, self.clock);
+                }
+                flash.program_moved(at, self.g.stripe_units);
+            }
         }
-        self.blocks.remove_valid(victim, moved);
         self.dies[at as usize].moved = to;
-        (moved, from)
     }
 
     /// How many blocks of a die a device in steady state fills with this many live units: all but those that cleaning

@@ -196,7 +196,9 @@ const MAX_SLOTS: u64 = u32::MAX as u64 - 1;
 const MAX_PRECONDITIONED: u64 = 1 << 28;
 /// A slice keeps as many blocks on a die as the whole device has, up to this: garbage collection sees no difference
 /// beyond it.
-const SLICE_BLOCKS_PER_DIE: u64 = 256;
+const SLICE_BLOCKS_PER_DIE: f64 = 256.0;
+/// The two blocks that a die fills, one for the host and one for garbage collection, are half empty on average.
+const HALF_FILLED: f64 = 1.0;
 /// Blocks beyond the data that a die needs to work: one being filled by the host, one by garbage collection, one free.
 pub(super) const WORKING_BLOCKS: u64 = 3;
 
@@ -347,7 +349,8 @@ impl Parameters {
     ///
     /// A part of a device gets all dies and channels and its proportional part of the spare; where its blocks would be
     /// fewer than [`SLICE_BLOCKS_PER_DIE`] on a die they are made smaller, and with them the time and energy of an
-    /// erase, so that cleaning costs the same per byte as on the whole device.
+    /// erase, so that cleaning costs the same per byte as on the whole device. What a die keeps free and what it is filling
+    /// comes on top: of a few blocks it would be most of the spare, of the whole device it is next to nothing.
     pub(super) fn geometry(&self, capacity: Bytes, used: Bytes) -> Result<Geometry, BuildError> {
         self.check()?;
         if used == Bytes::ZERO || used > capacity {
@@ -366,15 +369,30 @@ impl Parameters {
         if self.precondition != Precondition::Fresh && units > MAX_PRECONDITIONED {
             return Err(too_large(MAX_PRECONDITIONED));
         }
-        let physical = |units: u64| (units as f64 * (1.0 + self.over_provisioning)).ceil() as u64;
-        let whole = physical(capacity.0.div_ceil(unit)).div_ceil(u64::from(dies) * real_block).max(1);
-        let wanted = physical(units);
-        let fair = wanted / (u64::from(dies) * whole.min(SLICE_BLOCKS_PER_DIE)) / stripe_units * stripe_units;
+        let dies_u64 = u64::from(dies);
+        let spare = 1.0 + self.over_provisioning;
+        let whole = capacity.0.div_ceil(unit) as f64 / (dies_u64 * real_block) as f64;
+        // What cleaning keeps free and what is being filled: as many blocks on a part as on the whole, so that a part gets
+        // them on top of its spare, less what the whole would give of its own.
+        let kept = f64::from(self.gc_low) + HALF_FILLED;
+        let blocks = |block_units: u64| {
+            let data = units as f64 / (dies_u64 * block_units) as f64;
+            let exact = data * spare + kept * (1.0 - data / whole).max(0.0);
+            let least = units.div_ceil(dies_u64 * block_units) + WORKING_BLOCKS;
+            let blocks = (exact.round() as u64).max(least);
+            (blocks, (blocks as f64 - exact).abs() / data)
+        };
+        let fair = (units as f64 * spare / (dies_u64 as f64 * (whole * spare).ceil().min(SLICE_BLOCKS_PER_DIE))) as u64;
         // Cleaning of blocks with very few units behaves differently, so there is a least size too.
         let least = stripe_units * (64 / stripe_units).max(4).min(u64::from(self.pages_per_block));
-        let block_units = fair.clamp(least, real_block);
-        let per_die = u64::from(dies) * block_units;
-        let blocks_per_die = wanted.div_ceil(per_die).max(units.div_ceil(per_die) + WORKING_BLOCKS);
+        let first = (fair / stripe_units * stripe_units).clamp(least, real_block);
+        // Where blocks are few, a part of one is much of the spare: of the sizes about as large, the one that fits best.
+        let (block_units, (blocks_per_die, _)) = (first..=real_block.min(first + first / 4))
+            .step_by(stripe_units as usize)
+            .map(|size| (size, blocks(size)))
+            .min_by(|a, b| a.1.1.total_cmp(&b.1.1))
+            .expect("the first is one of them");
+        let per_die = dies_u64 * block_units;
         if blocks_per_die * per_die > MAX_SLOTS {
             return Err(too_large(MAX_SLOTS / 2));
         }
