@@ -269,12 +269,14 @@ impl Ledger {
         (accesses > 0).then(|| self.fast_hits as f64 / accesses as f64)
     }
 
-    /// The books of a logging drive, which has them from the start.
+    /// The books of a partitioned drive, which has them from the start.
     #[inline]
     pub(crate) fn partition_mut(&mut self) -> &mut PartitionLedger {
         self.partition.get_or_insert_default()
     }
 
+    /// The books of a logging drive, which has them from the start.
+    #[inline]
     pub(crate) fn logging_mut(&mut self) -> &mut LoggingLedger {
         self.logging.get_or_insert_default()
     }
