@@ -153,6 +153,10 @@ impl Used {
                     self.buffers.bytes_mut(to, len).copy_from_slice(&bytes);
                     continue;
                 }
+                Command::Clear { buffer, len } => {
+                    self.buffers.bytes_mut(buffer, len).fill(0);
+                    continue;
+                }
                 Command::Power { .. } | Command::Reply { .. } => continue,
             };
             self.engine.complete(self.now, io, result, &mut out);

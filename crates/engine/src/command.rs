@@ -168,6 +168,13 @@ pub enum Command {
         /// Length.
         len: Bytes,
     },
+    /// Fill a buffer with zeros, now.
+    Clear {
+        /// The buffer.
+        buffer: Buffer,
+        /// Length.
+        len: Bytes,
+    },
     /// Change a device's power state. Not reported back.
     Power {
         /// The device.

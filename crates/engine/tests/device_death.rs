@@ -71,9 +71,11 @@ fn dirty(world: &World, unit: u64) -> BTreeSet<u64> {
         .collect()
 }
 
-/// A tiering drive with one device has less room than it had.
+/// A tiering drive with one device has less room than it had. What was never written needs none to be read.
 fn has_no_room(world: &World, kind: Kind, request: &Request) -> bool {
-    kind == Kind::Tiering && !world.engine.whereabouts(request.offset).expect("within the volume").mapped
+    kind == Kind::Tiering
+        && request.op != Op::Read
+        && !world.engine.whereabouts(request.offset).expect("within the volume").mapped
 }
 
 /// What is lost, in units.

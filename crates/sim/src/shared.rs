@@ -295,7 +295,7 @@ impl Shared<'_> {
                     self.reply(index, id);
                     continue;
                 }
-                Command::Copy { .. } | Command::Encode { .. } => continue,
+                Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } => continue,
                 Command::Flush { io, device } => (io, device, Op::Flush, Bytes::ZERO, Bytes::ZERO),
                 Command::Discard { io, device, at, len } => (io, device, Op::Discard, at, len),
                 Command::Zero { io, device, at, len } => {

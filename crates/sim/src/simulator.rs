@@ -284,7 +284,7 @@ impl Simulator<'_> {
                     continue;
                 }
                 // Memory is fast against any device here.
-                Command::Copy { .. } | Command::Encode { .. } => continue,
+                Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } => continue,
                 Command::Flush { io, device } => (io, device, Op::Flush, Bytes::ZERO, Bytes::ZERO),
                 Command::Discard { io, device, at, len } => (io, device, Op::Discard, at, len),
                 Command::Zero { io, device, at, len } => {

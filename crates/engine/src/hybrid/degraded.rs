@@ -11,7 +11,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Fragment, Hybrid, Mode, Release, Route};
 use crate::{
-    command::{Commands, DeviceId},
+    command::{Buffer, Command, Commands, DeviceId},
     core::{Core, Purpose},
     error::RequestError,
     extent_map::Place,
@@ -154,6 +154,15 @@ impl Hybrid {
         out: &mut Commands,
     ) -> Route {
         if self.mode == Mode::Tiering {
+            let nowhere = self.extents[fragment.extent as usize].place().is_none();
+            if nowhere && fragment.op == Op::Read {
+                // There is less room than extents: a place is for those that are written.
+                core.ledger.fast_misses += u64::from(fragment.first);
+                let buffer = Buffer::Request { id: core.id_of(fragment.request), offset: fragment.offset };
+                out.push(Command::Clear { buffer, len: Bytes(u64::from(fragment.len)) });
+                core.part_done(fragment.request, Ok(()), out);
+                return Route::Taken;
+            }
             return self.route_tiering(core, now, fragment, out);
         }
         let Some(slot) = self.extents[fragment.extent as usize].slot() else {

@@ -187,6 +187,7 @@ impl World {
                     let data = self.buffer(from, len).to_vec();
                     self.buffer(to, len).copy_from_slice(&data);
                 }
+                Command::Clear { buffer, len } => self.buffer(buffer, len).fill(0),
                 Command::Encode { .. } | Command::Power { .. } => {}
                 Command::Reply { id, result } => {
                     let asked = self.requests.remove(&id).expect("a request is answered once");
@@ -316,9 +317,11 @@ impl World {
                 io
             }
             Command::Flush { io, .. } => io,
-            Command::Copy { .. } | Command::Encode { .. } | Command::Power { .. } | Command::Reply { .. } => {
-                unreachable!("done at once")
-            }
+            Command::Copy { .. }
+            | Command::Clear { .. }
+            | Command::Encode { .. }
+            | Command::Power { .. }
+            | Command::Reply { .. } => unreachable!("done at once"),
         };
         self.now += Nanos(self.rng.random_range(0..2_000_000));
         self.complete(io, failed);

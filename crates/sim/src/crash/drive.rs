@@ -205,6 +205,10 @@ impl Drive {
                     self.buffer(to, len).copy_from_slice(&data);
                     continue;
                 }
+                Command::Clear { buffer, len } => {
+                    self.buffer(buffer, len).fill(0);
+                    continue;
+                }
                 Command::Power { .. } => continue,
                 Command::Encode { io, into, len } => {
                     let bytes = self.encode(io, len);
@@ -304,9 +308,11 @@ impl Drive {
                 }
                 io
             }
-            Command::Copy { .. } | Command::Encode { .. } | Command::Power { .. } | Command::Reply { .. } => {
-                unreachable!("done at once")
-            }
+            Command::Copy { .. }
+            | Command::Clear { .. }
+            | Command::Encode { .. }
+            | Command::Power { .. }
+            | Command::Reply { .. } => unreachable!("done at once"),
         };
         self.now += Nanos(rng.random_range(0..2_000_000));
         self.finish(io, failed);

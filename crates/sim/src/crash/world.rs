@@ -295,8 +295,10 @@ impl World {
     }
 
     fn expect_error(&self, error: RequestError, request: &Request) -> Result<(), String> {
-        // A tiering drive with one device has less room.
-        let little_room = error == RequestError::NoSpace && (self.has_dead() || !self.deaths.without.is_empty());
+        // A tiering drive with one device has less room for what is written.
+        let little_room = error == RequestError::NoSpace
+            && request.op != Op::Read
+            && (self.has_dead() || !self.deaths.without.is_empty());
         if self.faults.active && (little_room || matches!(error, RequestError::Device | RequestError::Lost)) {
             return Ok(());
         }
