@@ -116,6 +116,7 @@ impl Machine {
                     self.buffer(to, len).copy_from_slice(&bytes);
                     continue;
                 }
+                Command::Clear { .. } => unreachable!("nothing is read that was not written"),
                 Command::Encode { .. } => unreachable!("no log here"),
                 Command::Power { .. } => continue,
                 Command::Reply { result, .. } => {

@@ -133,6 +133,10 @@ impl Machine {
                     self.memory.bytes_mut(to, len).copy_from_slice(&bytes);
                     continue;
                 }
+                Command::Clear { buffer, len } => {
+                    self.memory.bytes_mut(buffer, len).fill(0);
+                    continue;
+                }
                 Command::Power { .. } => continue,
                 Command::Reply { id, result } => {
                     self.replies.push((id, result.is_ok()));
