@@ -97,6 +97,8 @@ pub struct Stack {
     mib: u64,
     server: Option<Child>,
     fuse: Option<Child>,
+    /// nbdfuse has mounted its file system.
+    shown: bool,
     block: Option<String>,
     mounted: bool,
 }
@@ -132,7 +134,8 @@ impl Stack {
             fs::create_dir(directory.path().join(name)).unwrap();
         }
         format(&volume(directory.path(), placement, mib), false).unwrap();
-        let mut stack = Stack { directory, placement, mib, server: None, fuse: None, block: None, mounted: false };
+        let (server, fuse, block) = (None, None, None);
+        let mut stack = Stack { directory, placement, mib, server, fuse, shown: false, block, mounted: false };
         stack.serve();
         done("mkfs.ext4", &["-q", "-b", "4096", stack.block()]);
         stack
@@ -172,6 +175,7 @@ impl Stack {
         // It complains of each request that a server which was killed did not answer.
         self.fuse = Some(Command::new("nbdfuse").arg(&fuse).arg(uri).stderr(Stdio::null()).spawn().unwrap());
         let file = fuse.join("nbd");
+        self.shown = true;
         until("nbdfuse", || fs::metadata(&file).ok().filter(|about| about.len() > 0));
         // Others look for a free one at the same time.
         self.block = Some(until("a free loop device", || {
@@ -219,9 +223,10 @@ impl Stack {
             run("losetup", &["--detach", &block]);
         }
         let fuse = self.beside("fuse");
-        if self.fuse.is_some() && !run("umount", &[fuse.to_str().unwrap()]).status.success() {
+        if self.shown && !run("umount", &[fuse.to_str().unwrap()]).status.success() {
             run("umount", &["--lazy", fuse.to_str().unwrap()]);
         }
+        self.shown = false;
         end(self.fuse.take());
         end(self.server.take());
     }
