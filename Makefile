@@ -11,15 +11,15 @@ DEMO_TRACE = examples/traces/pgbench-ext4.parquet
 setup:
 	@scripts/setup.sh
 
-# Six designs on a recorded PostgreSQL trace: a table here, the full report in report/demo.json. Then one of them runs,
+# Six designs on a recorded PostgreSQL trace: a table here, a page in report/demo.html, all figures in report/demo.json. Then one of them runs,
 # on two files.
 demo: setup
 	@$(CARGO) build --release --package peryton
 	@mkdir -p report
 	$(PERYTON) trace info $(DEMO_TRACE)
 	$(PERYTON) sim $(DESIGNS:%=examples/designs/%.toml) --trace $(DEMO_TRACE) --replay sync --warm-up \
-		--json report/demo.json
-	@echo "The full report is in report/demo.json."
+		--json report/demo.json --report report/demo.html
+	@echo "Open report/demo.html to see them side by side; every figure is in report/demo.json."
 	@python3 scripts/demo.py --peryton "$${CARGO_TARGET_DIR:-target}/release/peryton" --trace $(DEMO_TRACE) --requests 8000
 
 test: setup

@@ -3,6 +3,7 @@
 mod cli;
 mod failure;
 mod output;
+mod page;
 mod replay_args;
 mod table;
 mod trace_args;

@@ -30,8 +30,17 @@ pub fn print_json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> 
 
 /// Writes a value as JSON to a file, whole or not at all; `-` is standard output.
 pub fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<(), Failure> {
-    let text = json(value)?;
-    if path.as_os_str() == "-" {
+    write(path, json(value)?)
+}
+
+/// Whether the name stands for standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Writes text to a file, whole or not at all; `-` is standard output.
+pub fn write(path: &Path, text: String) -> Result<(), Failure> {
+    if is_stdout(path) {
         return print(&text);
     }
     let shown = path.display().to_string();

@@ -41,6 +41,47 @@ fn json_on_standard_output_is_only_json_and_the_same_twice() {
     assert_eq!(json[0]["warm_up"], true);
 }
 
+/// The elements of a page, which must be closed in the order in which they were opened.
+fn well_formed(page: &str) -> usize {
+    let (mut open, mut count) = (Vec::new(), 0);
+    for tag in page.split('<').skip(1) {
+        let tag = &tag[..tag.find('>').unwrap_or_else(|| panic!("<{tag} does not end"))];
+        let name = tag.split([' ', '\n']).next().unwrap_or_default();
+        count += 1;
+        match name.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name), "</{name}> closes another element"),
+            None if matches!(name, "!DOCTYPE" | "meta") => {}
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?} stay open");
+    count
+}
+
+#[test]
+fn a_page_is_one_whole_file_that_asks_nobody() {
+    let folder = folder();
+    let hostile = "<script>alert('&')</script>.csv";
+    std::fs::create_dir_all(folder.path().join("<script>alert('&')<")).unwrap();
+    std::fs::copy(folder.path().join("trace.csv"), folder.path().join(hostile)).unwrap();
+    let args = ["sim", "single.toml", "tiering.toml", "caching.toml", "--trace", hostile, "--report", "out.html"];
+    let run = peryton(folder.path(), &args).ok();
+    assert!(run.out.contains("tiering"), "the table is printed as well");
+    let page = std::fs::read_to_string(folder.path().join("out.html")).unwrap();
+    assert!(well_formed(&page) > 200);
+    for word in ["3 designs on", "Mean response time", "single, ", "caching, hdd", "tiering", "peryton sim single.toml"]
+    {
+        assert!(page.contains(word), "'{word}' is not in\n{page}");
+    }
+    for word in ["<script", "http", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(word), "'{word}' is in\n{page}");
+    }
+    let out = peryton(folder.path(), &["sim", "single.toml", "--trace", "trace.csv", "--report", "-"]).ok().out;
+    assert!(out.starts_with("<!DOCTYPE html>") && well_formed(&out) > 50);
+    let both = ["sim", "single.toml", "--trace", "trace.csv", "--report", "-", "--json", "-"];
+    peryton(folder.path(), &both).fails(2, &["--report - --json -", "give the other a file"]);
+}
+
 #[test]
 fn overrides_change_what_they_name() {
     let folder = folder();

@@ -11,7 +11,7 @@ use peryton_sim::{Design, DeviceReport, FtlReport, LatencySummary, LoggingLedger
 
 use crate::{
     failure::Failure,
-    output,
+    output, page,
     replay_args::ReplayArgs,
     table,
     trace_args::{self, Counted, TraceArgs},
@@ -36,11 +36,22 @@ pub struct Args {
     /// Write the reports as JSON to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
+    /// Write the reports as a page (HTML that needs nothing else) to a file (- for standard output, in place of the table)
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
 }
 
 /// Replays and reports.
 pub fn run(args: Args) -> Result<(), Failure> {
     let options = args.replay_args.options()?;
+    if let (Some(report), Some(json)) = (&args.report, &args.json)
+        && output::is_stdout(report)
+        && output::is_stdout(json)
+    {
+        return Err(Failure::bad_input(
+            "--report - --json -: standard output takes one of them: give the other a file",
+        ));
+    }
     let designs = designs(&args)?;
     let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
     if from_stdin && designs.len() > 1 {
@@ -59,8 +70,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for report in &reports {
         warn(report);
     }
+    if let Some(path) = &args.report {
+        output::write(path, page::simulation(&reports, &page::command_line()))?;
+        if output::is_stdout(path) {
+            return Ok(());
+        }
+    }
     match &args.json {
-        Some(path) if path.as_os_str() == "-" => return output::write_json(path, &reports),
+        Some(path) if output::is_stdout(path) => return output::write_json(path, &reports),
         Some(path) => output::write_json(path, &reports)?,
         None => {}
     }

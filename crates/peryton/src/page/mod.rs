@@ -1,0 +1,46 @@
+//! Reports as pages: one HTML file each that needs nothing else, neither scripts nor the network.
+
+mod chart;
+mod simulation;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+pub use simulation::simulation;
+
+/// Colours and sizes; follows the reader's choice of light or dark.
+const STYLE: &str = include_str!("style.css");
+
+/// The frame around a report. `repeat` is the command that makes it again.
+fn page(title: &str, repeat: &str, body: &Markup) -> String {
+    let whole = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content={ "Peryton " (env!("CARGO_PKG_VERSION")) };
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { (title) }
+                (body)
+                footer {
+                    p { "Made by Peryton " (env!("CARGO_PKG_VERSION")) " with" }
+                    pre { code { (repeat) } }
+                }
+            }
+        }
+    };
+    whole.into_string() + "\n"
+}
+
+/// The command as it can be typed again.
+pub fn command_line() -> String {
+    let quoted = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
+        if !word.is_empty() && word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("peryton".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,189 @@
+//! The page of `peryton sim`: what each design did with the trace, beside the others.
+
+use maud::{Markup, html};
+use peryton_sim::{DeviceReport, LatencySummary, Report};
+
+use super::{
+    chart::{self, Best, Parts, Span},
+    page,
+};
+use crate::table;
+
+type Row<'a> = (&'a str, &'static str, Option<Best>, fn(&Report) -> Option<f64>);
+
+/// What designs are compared by: title, unit, which is best, the figure.
+const COMPARED: &[Row] = &[
+    ("Throughput", "requests/s", Some(Best::Most), |report| report.iops),
+    ("Mean response time", "ms", Some(Best::Least), |report| report.latency_us.all.as_ref().map(|all| all.mean / 1e3)),
+    ("99th percentile", "ms", Some(Best::Least), |report| report.latency_us.all.as_ref().map(|all| all.p99 / 1e3)),
+    ("Served by the fast device", "%", Some(Best::Most), |report| report.fast_hit_ratio.map(|share| share * 100.0)),
+    ("Power", "W, mean", Some(Best::Least), |report| report.mean_power_w),
+    ("Energy", "J", Some(Best::Least), |report| report.energy_j),
+    ("Lifetime", "years, of the first device to wear out", Some(Best::Most), |report| report.lifetime_years),
+    ("Price", "USD, devices bought whole", Some(Best::Least), |report| report.cost.devices_usd),
+    ("Electricity", "USD a year", Some(Best::Least), |report| report.cost.energy_usd_per_year),
+];
+
+/// The reports of one trace as a page.
+pub fn simulation(reports: &[Report], repeat: &str) -> String {
+    let trace = reports.first().map_or("", |report| report.trace.as_str());
+    let body = html! {
+        @if let Some(first) = reports.first() { (about(first)) }
+        @for report in reports { (warnings(report)) }
+        h2 { "Side by side" }
+        div class="cards" {
+            @for (title, unit, best, figure) in COMPARED {
+                @let rows: Vec<_> = reports.iter().map(|report| (report.design.as_str(), figure(report))).collect();
+                (chart::bars(title, unit, *best, &rows))
+            }
+        }
+        h2 { "Response times" }
+        p class="key" {
+            span style="background:var(--read)" {} "reads" span style="background:var(--write)" {} "writes"
+            " \u{2003}strong: median to 99 %, light: to 99.9 %, line: mean"
+        }
+        (chart::spans("ms", &reports.iter().flat_map(spans).collect::<Vec<_>>()))
+        h2 { "What the devices did" }
+        p class="key" {
+            span style="background:var(--bar)" {} "busy" span style="background:var(--idle)" {} "idle"
+            span style="background:var(--standby)" {} "standby"
+        }
+        (chart::shares(&reports.iter().flat_map(states).collect::<Vec<_>>()))
+        @for report in reports {
+            details {
+                summary { (report.design) }
+                (details(report))
+            }
+        }
+    };
+    let what = match reports {
+        [one] => one.design.clone(),
+        more => format!("{} designs", more.len()),
+    };
+    page(&format!("{what} on {trace}"), repeat, &body)
+}
+
+fn about(report: &Report) -> Markup {
+    let warm = match (report.warm_up, report.warm_up_requests) {
+        (true, 0) => ", map filled before".to_owned(),
+        (_, 0) => String::new(),
+        (_, requests) => format!(", after {requests} requests of warm-up"),
+    };
+    html! {
+        p class="about" {
+            (report.requests) " requests, replayed " (report.replay) (warm) ", seed " (report.seed) ". "
+            "A figure that does not apply is absent. Green is the best of those compared."
+        }
+        @if !report.overrides.is_empty() {
+            p class="about" { "Set: " (report.overrides.join(", ")) }
+        }
+    }
+}
+
+/// What the reader has to know before believing the figures.
+fn warnings(report: &Report) -> Markup {
+    let counted = [
+        (report.wrapped_requests, "lay past the end of the volume and were wrapped"),
+        (report.skipped_requests, "lay past the end of the volume and were skipped"),
+        (report.failed_requests, "were answered with an error"),
+    ];
+    html! {
+        @for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
+            p class="note" { strong { (report.design) } ": " (count) " requests " (what) "." }
+        }
+    }
+}
+
+fn spans(report: &Report) -> Vec<Span> {
+    let span = |what: &'static str, latency: &Option<LatencySummary>| {
+        let latency = latency.as_ref()?;
+        let figures = [latency.p50, latency.mean, latency.p99, latency.p999].map(|us| us / 1e3);
+        let [p50, mean, p99, p999] = figures.map(table::number);
+        let note = format!("{}, {what}s: median {p50} ms, mean {mean}, p99 {p99}, p99.9 {p999}", report.design);
+        // The design's name stands before the first of its rows.
+        let name =
+            if what == "read" || report.latency_us.read.is_none() { report.design.clone() } else { String::new() };
+        Some(Span { name, class: what, figures, note })
+    };
+    [span("read", &report.latency_us.read), span("write", &report.latency_us.write)].into_iter().flatten().collect()
+}
+
+fn states(report: &Report) -> Vec<Parts> {
+    let words = |device: &DeviceReport| {
+        let facts = [
+            device.mean_power_w.map(|watts| format!("{} W", table::number(watts))),
+            device.start_stops.map(|count| format!("{count} start-stops")),
+            device.write_amplification.map(|wa| format!("write amplification {}", table::number(wa))),
+            device.lifetime_years.map(|years| format!("{} years", table::number(years))),
+        ];
+        facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    };
+    let row = |(name, device): &(String, DeviceReport)| Parts {
+        name: format!("{}, {name}", report.design),
+        parts: vec![("active", device.active_s), ("idle", device.idle_s), ("standby", device.standby_s.unwrap_or(0.0))],
+        words: words(device),
+    };
+    report.devices.iter().map(row).collect()
+}
+
+fn details(report: &Report) -> Markup {
+    let mib = |bytes: u64| table::number(bytes as f64 / f64::from(1 << 20));
+    let whole = |count: Option<u64>| count.map_or_else(|| table::NONE.to_owned(), |count| count.to_string());
+    let kinds =
+        [("all", &report.latency_us.all), ("reads", &report.latency_us.read), ("writes", &report.latency_us.write)];
+    html! {
+        div class="scroll" {
+            table {
+                tr { th { "response time, ms" } @for name in ["mean", "p50", "p90", "p99", "p99.9", "most"] { th { (name) } } }
+                @for (name, latency) in kinds.iter().filter_map(|(name, latency)| Some((name, latency.as_ref()?))) {
+                    tr {
+                        td { (name) }
+                        @for us in [latency.mean, latency.p50, latency.p90, latency.p99, latency.p999, latency.max] {
+                            td { (table::number(us / 1e3)) }
+                        }
+                    }
+                }
+            }
+        }
+        div class="scroll" {
+            table {
+                tr {
+                    th { "device" }
+                    @for name in ["reads", "writes", "MiB read", "MiB written", "busy s", "energy J", "power W", "standby s",
+                        "start-stops", "erases", "write amplification", "wear eu", "lifetime y"] { th { (name) } }
+                }
+                @for (name, device) in &report.devices {
+                    tr {
+                        td { (name) }
+                        td { (device.reads) } td { (device.writes) }
+                        td { (mib(device.bytes_read)) } td { (mib(device.bytes_written)) }
+                        td { (table::number(device.busy_s)) }
+                        td { (table::optional(device.energy_j)) } td { (table::optional(device.mean_power_w)) }
+                        td { (table::optional(device.standby_s)) } td { (whole(device.start_stops)) }
+                        td { (whole(device.erases)) } td { (table::optional(device.write_amplification)) }
+                        td { (table::optional(device.wear_eu)) } td { (table::optional(device.lifetime_years)) }
+                    }
+                }
+            }
+        }
+        @if let Some(moves) = &report.moves {
+            p {
+                (moves.promotions) " promotions, " (moves.demotions) " demotions and " (moves.writebacks)
+                " write-backs wrote " (mib(moves.bytes)) " MiB; " (moves.cancelled) " were given up."
+            }
+        }
+        @if let (Some(savings), Some(penalty)) = (report.write_savings, report.read_penalty) {
+            p {
+                "The log spared the primary " (table::percent(Some(savings))) " % of the written bytes; "
+                (table::percent(Some(penalty))) " % of the reads needed it."
+            }
+        }
+        @if let Some(admission) = &report.admission {
+            p { (admission.bypassed) " misses were not admitted to the cache." }
+        }
+        @if let Some(metadata) = &report.metadata {
+            p { (metadata.commits) " commits of " (metadata.map_updates) " changes of the map, "
+                (mib(metadata.bytes_written)) " MiB of metadata." }
+        }
+    }
+}
