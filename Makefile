@@ -40,11 +40,12 @@ torture: setup
 mutants: setup
 	$(CARGO) run --quiet --profile torture --package peryton-sim --features mutants --example mutants
 
-# One benchmark per hot path; requests per second on one core. Then the drive beside qemu-nbd.
+# One benchmark per hot path; requests per second on one core. Then the drive beside qemu-nbd, and what its moves cost.
 bench: setup
 	$(CARGO) bench --workspace
 	@$(CARGO) build --release --package peryton
 	python3 scripts/bench/nbd.py
+	python3 scripts/bench/moves.py
 
 # The figures of docs/findings/, made anew; a quarter of an hour on two cores.
 findings: setup

@@ -75,10 +75,10 @@ class Server:
         self.process.wait()
 
 
-def fio(server, rw, bs, depth, seconds, more=()):
+def fio(server, rw, bs, depth, seconds, more=(), size=SIZE):
     before = server.cpu_s()
     command = ["fio", "--name=t", "--ioengine=nbd", f"--uri=nbd+unix:///?socket={server.socket}", f"--rw={rw}",
-               f"--bs={bs}", f"--iodepth={depth}", f"--size={SIZE}", "--output-format=json", *more]
+               f"--bs={bs}", f"--iodepth={depth}", f"--size={size}", "--output-format=json", *more]
     if seconds:
         command += ["--time_based", f"--runtime={seconds}"]
     out = subprocess.run(command, capture_output=True, text=True)

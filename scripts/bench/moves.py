@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""What background moves cost those who wait: the 99th percentile of small reads from the fast device, while another client
+reads the slow one at a steady rate and extents are, or are not, moved for it.
+
+usage: scripts/bench/moves.py [--peryton BINARY] [--seconds N] [--rounds N] [--directory DIR] [--json OUT]
+
+One tiering volume on two files, re-tuned while it runs: without moves, and with up to 1, 4 and 16 at a time (MCML). The other
+client is the same throughout. Needs fio (Debian: fio).
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import threading
+
+from nbd import MIB, Server, fio
+
+DESIGN = """
+[devices.fast]
+profile = "intel-320-300gb"
+size = "768MiB"
+path = "fast.img"
+
+[devices.slow]
+profile = "seagate-st32000641as"
+size = "4GiB"
+path = "slow.img"
+
+[placement]
+mode = "tiering"
+fast = "fast"
+slow = "slow"
+extent = "1MiB"
+max_moves = 16
+demotion = { low = 32, high = 64 }
+"""
+HOT = 384 * MIB
+COLD_AT, COLD = 1024 * MIB, 3072 * MIB
+# Never, or at the first access.
+CASES = [("no moves", 1_000_000, 16), ("up to 1", 0, 1), ("up to 4", 0, 4), ("up to 16", 0, 16)]
+COUNTED = ["promotions", "demotions"]
+
+
+def moves(peryton, control):
+    status = json.loads(subprocess.run([peryton, "status", control, "--json"], check=True, capture_output=True).stdout)
+    return sum(status["ledger"]["moves"][name] for name in COUNTED)
+
+
+def measure(peryton, directory, seconds, rounds):
+    design = os.path.join(directory, "bench.toml")
+    open(design, "w").write(DESIGN)
+    subprocess.run([peryton, "format", design], check=True, stdout=subprocess.DEVNULL)
+    socket, control = os.path.join(directory, "bench.nbd"), os.path.join(directory, "bench.control")
+    server = Server("peryton", [peryton, "serve", design], socket, directory)
+    try:
+        # The hot part lies on the fast device, for it is written first; the cold one fills the rest and the slow device.
+        fio(server, "write", "1m", 4, None, size=HOT)
+        fio(server, "write", "1m", 4, None, ["--offset", str(COLD_AT)], size=COLD)
+        runs = {name: [] for name, _, _ in CASES}
+        for _ in range(rounds):
+            for name, threshold, most in CASES:
+                settings = [f"placement.promotion.threshold={threshold}", f"placement.max_moves={most}"]
+                subprocess.run([peryton, "set", control, *settings], check=True, stdout=subprocess.DEVNULL)
+                # Whatever the last case moved away is back before this one counts.
+                fio(server, "read", "1m", 1, None, size=HOT)
+                fio(server, "read", "1m", 1, None, size=HOT)
+                more = ["--offset", str(COLD_AT), "--rate_iops=400", "--randseed=7"]
+                other = threading.Thread(target=fio, args=(server, "randread", "64k", 16, seconds + 1, more),
+                                         kwargs={"size": COLD})
+                before = moves(peryton, control)
+                other.start()
+                run = fio(server, "randread", "4k", 4, seconds, size=HOT)
+                other.join()
+                runs[name].append({**run, "moves_per_s": (moves(peryton, control) - before) / (seconds + 1)})
+        return {name: {key: statistics.median(run[key] for run in all_runs) for key in all_runs[0]}
+                for name, all_runs in runs.items()}
+    finally:
+        server.stop()
+
+
+def show(results):
+    first = results[CASES[0][0]]
+    print(f"{'moves at a time':20} {'moves/s':>8} {'reads/s':>9} {'mean us':>8} {'p99 us':>8} {'p99, of that without':>21}")
+    for name, run in results.items():
+        print(f"{name:20} {run['moves_per_s']:>8.1f} {run['iops']:>9.0f} {run['latency_us']:>8.0f} {run['p99_us']:>8.0f} "
+              f"{run['p99_us'] / max(first['p99_us'], 1e-9):>20.2f}x")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--peryton", default="target/release/peryton")
+    parser.add_argument("--seconds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--directory", help="where the files go; a temporary directory otherwise")
+    parser.add_argument("--json", help="write all figures to a file")
+    args = parser.parse_args()
+    if not shutil.which("fio"):
+        print("skipped: fio is not installed (Debian: fio)")
+        return
+    with tempfile.TemporaryDirectory(dir=args.directory) as directory:
+        results = measure(os.path.abspath(args.peryton), directory, args.seconds, args.rounds)
+    if args.json:
+        json.dump(results, open(args.json, "w"), indent=1)
+    show(results)
+
+
+if __name__ == "__main__":
+    main()
