@@ -24,17 +24,12 @@ pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
         let at = &device.name;
         let Some(place) = &device.path else {
             return Err(Failure::bad_input(format!(
-                "{}: devices.{at}.path: missing: say which file or block device it is, such as path = \"{at}.img\"",
-                design.file
+                "{}: devices.{at}.path: missing: say which file or block device it is, such as path = \"{at}.img\"{}",
+                design.file,
+                if device.count > 1 { ", or the striped array of them all (mdadm, LVM)" } else { "" }
             )));
         };
-        if device.count != 1 {
-            return Err(Failure::bad_input(format!(
-                "{}: devices.{at}.count is {}: a live volume does not stripe by itself: use count = 1, or a striped \
-                 block device (mdadm, LVM)",
-                design.file, device.count
-            )));
-        }
+        // Where the design has several, the path names what they are striped into: the kernel does that well (md, LVM).
         devices.push(DevicePath { name: at.clone(), path: near.join(place) });
     }
     let rotational = design.devices.iter().all(|device| device.profile.class == Class::Hdd);
