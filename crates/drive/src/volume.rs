@@ -177,6 +177,11 @@ impl<B: Backend> Volume<B> {
         self.carry_out(now);
     }
 
+    /// What a device has programmed so far, where it can be asked: see [`Engine::programmed`].
+    pub fn programmed(&mut self, now: Nanos, device: DeviceId, bytes: Bytes) {
+        self.engine.programmed(now, device, bytes);
+    }
+
     /// Changes the tuning while it runs.
     ///
     /// # Errors

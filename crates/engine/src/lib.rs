@@ -57,7 +57,7 @@ pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Mov
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 pub use metadata::VolumeId;
 pub use offline::Detached;
-pub use partition::{Partition, Predict, Regulation};
+pub use partition::{Partition, Predict, Regulation, WearBudget};
 pub use replacement::BareCache;
 pub use storage::{METADATA_BLOCK, Storage};
 pub use volume::{Formatting, Opened, Trust};

@@ -1,6 +1,6 @@
 //! A run that can be watched: everything that goes into the engine, and everything that comes out.
 
-use peryton_engine::{Command, IoId, Request, RequestId};
+use peryton_engine::{Command, DeviceId, IoId, Request, RequestId};
 use peryton_trace::Source;
 use peryton_units::{Bytes, Nanos};
 
@@ -17,6 +17,8 @@ pub enum Moment {
     Ticked,
     /// The host had dropped a range from its own cache.
     Hinted(Bytes, Bytes),
+    /// A device said what it had programmed so far.
+    Programmed(DeviceId, Bytes),
     /// The engine gave a command.
     Commanded(Command),
 }

@@ -175,11 +175,23 @@ impl Simulator<'_> {
         self.machine.watch.see(self.now, || Moment::Ticked);
         let next = self.machine.engine.tick(self.now, &mut self.commands);
         self.carry_out();
+        self.tell_wear();
         self.ticks = if deadline == self.now && next.is_some_and(|next| next <= self.now) { self.ticks + 1 } else { 0 };
         if self.ticks > MOST_TICKS {
             return Err(SimError::Stalled { at: self.now, in_flight: self.in_flight });
         }
         Ok(())
+    }
+
+    /// Flash knows what it programs.
+    fn tell_wear(&mut self) {
+        let Some(device) = self.machine.engine.asks_what_was_programmed(self.now) else { return };
+        let stats = self.machine.devices[device.index()].stats(self.now);
+        let bytes = stats.iter().map(|member| member.nand_bytes_written.map(|bytes| bytes.0)).sum::<Option<u64>>();
+        if let Some(bytes) = bytes.map(Bytes) {
+            self.machine.watch.see(self.now, || Moment::Programmed(device, bytes));
+            self.machine.engine.programmed(self.now, device, bytes);
+        }
     }
 
     fn advance_devices(&mut self) {

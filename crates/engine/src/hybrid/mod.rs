@@ -158,7 +158,7 @@ pub(crate) struct Hybrid {
     through_in_flight: Vec<u32>,
     journal: Journal,
     /// Decides where writes go (partitioned).
-    controller: Option<Controller>,
+    pub(crate) controller: Option<Controller>,
     /// Extents that reads want on the fast device (partitioned).
     candidates: VecDeque<u32>,
     /// Host flushes that wait for moves whose writes were acknowledged from RAM: with the sequence up to which they

@@ -55,18 +55,23 @@ pub enum Regulation {
     ShareBeyond {
         /// Parts per million.
         share: u32,
-        /// What the host may write to it in its life: its endurance over its write amplification.
-        endurance: Bytes,
-        /// How long it shall last.
-        lifetime: Nanos,
+        /// What it can stand.
+        budget: WearBudget,
     },
     /// As many as it takes to make the fast device last.
-    Lifetime {
-        /// What the host may write to it in its life: its endurance over its write amplification.
-        endurance: Bytes,
-        /// How long it shall last.
-        lifetime: Nanos,
-    },
+    Lifetime(WearBudget),
+}
+
+/// What a device may be made to bear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WearBudget {
+    /// What may be programmed into it in its life.
+    pub endurance: Bytes,
+    /// How long it shall last.
+    pub lifetime: Nanos,
+    /// Its write amplification, in thousandths, while nobody tells what it programs
+    /// ([`Engine::programmed`](crate::Engine::programmed)).
+    pub amplification: u32,
 }
 
 impl Default for Partition {
@@ -102,10 +107,17 @@ impl Partition {
             Regulation::Share(share) | Regulation::ShareBeyond { share, .. } if share > 1_000_000 => {
                 range("partition.regulation", format!("{share} ppm"), "use a share from 0 to 1")
             }
-            Regulation::Lifetime { endurance, lifetime } | Regulation::ShareBeyond { endurance, lifetime, .. }
-                if endurance == Bytes::ZERO || lifetime == Nanos::ZERO =>
+            Regulation::Lifetime(budget) | Regulation::ShareBeyond { budget, .. }
+                if budget.endurance == Bytes::ZERO || budget.lifetime == Nanos::ZERO =>
             {
-                range("partition.lifetime", lifetime.to_string(), "use more than zero, of a device that wears")
+                range("partition.lifetime", budget.lifetime.to_string(), "use more than zero, of a device that wears")
+            }
+            Regulation::Lifetime(budget) | Regulation::ShareBeyond { budget, .. } if budget.amplification < 1_000 => {
+                range(
+                    "partition.write_amplification",
+                    format!("{}/1000", budget.amplification),
+                    "use 1 or more: what the host writes is programmed at the least once",
+                )
             }
             _ => Ok(()),
         }

@@ -9,7 +9,7 @@ mod regulator;
 
 use peryton_units::{Bytes, Nanos, Op};
 
-pub use config::{Partition, Predict, Regulation};
+pub use config::{Partition, Predict, Regulation, WearBudget};
 pub use predictor::Prediction;
 
 use crate::{command::DeviceId, core::RequestIndex, ledger::PartitionLedger};
@@ -125,6 +125,18 @@ impl Controller {
         }
         let teaches = prediction.filter(|_| self.way == Way::Fast);
         self.asked[row] = teaches.map(|prediction| Asked { at: now, prediction });
+    }
+
+    /// Which device's programs it would help to know.
+    pub(crate) fn asks_what_was_programmed(&self, now: Nanos) -> Option<DeviceId> {
+        self.regulator.asks(now).then_some(self.fast)
+    }
+
+    /// What a device has programmed.
+    pub(crate) fn programmed(&mut self, now: Nanos, device: DeviceId, bytes: Bytes) {
+        if device == self.fast {
+            self.regulator.programmed(now, bytes);
+        }
     }
 
     /// A device has served a command for the host.

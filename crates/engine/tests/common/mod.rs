@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use peryton_engine::{
     Buffer, Command, Commands, Config, DeviceError, DeviceId, Engine, IoId, Request, RequestId, Tuning,
 };
-use peryton_engine::{LogCaching, LoggingTuning, Partition, Predict, Regulation, Triggers};
+use peryton_engine::{LogCaching, LoggingTuning, Partition, Predict, Regulation, Triggers, WearBudget};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -458,6 +458,11 @@ impl World {
     }
 }
 
+fn wear_budget(rng: &mut Pcg64Mcg) -> WearBudget {
+    let endurance = Bytes::mib(rng.random_range(1..10));
+    WearBudget { endurance, lifetime: Nanos::from_s(60), amplification: 1_000 }
+}
+
 fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
     Partition {
         predict: match rng.random_range(0..4) {
@@ -469,12 +474,8 @@ fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
         regulation: match rng.random_range(0..4) {
             0 => Regulation::Off,
             1 => Regulation::Share(rng.random_range(0..1_000_000)),
-            2 => Regulation::ShareBeyond {
-                share: rng.random_range(0..1_000_000),
-                endurance: Bytes::mib(rng.random_range(1..10)),
-                lifetime: Nanos::from_s(60),
-            },
-            _ => Regulation::Lifetime { endurance: Bytes::mib(rng.random_range(1..10)), lifetime: Nanos::from_s(60) },
+            2 => Regulation::ShareBeyond { share: rng.random_range(0..1_000_000), budget: wear_budget(rng) },
+            _ => Regulation::Lifetime(wear_budget(rng)),
         },
         idle_after: Nanos::from_ms(rng.random_range(0..50)),
         bust_after: rng.random_bool(0.6).then(|| Nanos::from_ms(rng.random_range(0..200))),

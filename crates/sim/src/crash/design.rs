@@ -2,7 +2,8 @@
 
 use peryton_engine::{
     Adaptive, Admission, AdmitBy, Climb, Config, DeviceId, Hybrid, LogCaching, Logging, LoggingTuning, Objective,
-    Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, WriteHits, WritePolicy,
+    Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, WearBudget, WriteHits,
+    WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt};
@@ -138,6 +139,11 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
     }
 }
 
+fn wear_budget(rng: &mut Pcg64Mcg) -> WearBudget {
+    let endurance = Bytes::mib(rng.random_range(1..10));
+    WearBudget { endurance, lifetime: Nanos::from_s(60), amplification: 1_000 }
+}
+
 fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
     Partition {
         predict: match rng.random_range(0..4) {
@@ -149,12 +155,8 @@ fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
         regulation: match rng.random_range(0..4) {
             0 => Regulation::Off,
             1 => Regulation::Share(rng.random_range(0..1_000_000)),
-            2 => Regulation::ShareBeyond {
-                share: rng.random_range(0..1_000_000),
-                endurance: Bytes::mib(rng.random_range(1..10)),
-                lifetime: Nanos::from_s(60),
-            },
-            _ => Regulation::Lifetime { endurance: Bytes::mib(rng.random_range(1..10)), lifetime: Nanos::from_s(60) },
+            2 => Regulation::ShareBeyond { share: rng.random_range(0..1_000_000), budget: wear_budget(rng) },
+            _ => Regulation::Lifetime(wear_budget(rng)),
         },
         idle_after: Nanos::from_ms(rng.random_range(0..50)),
         bust_after: rng.random_bool(0.6).then(|| Nanos::from_ms(rng.random_range(0..200))),

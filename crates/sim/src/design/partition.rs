@@ -1,6 +1,6 @@
 //! `[partition]`: where a partitioned drive sends writes, and what it does when the host is idle (MixedStore, section 5).
 
-use peryton_engine::{Partition, Predict, Regulation};
+use peryton_engine::{Partition, Predict, Regulation, WearBudget};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
 use super::{
@@ -46,15 +46,21 @@ pub(super) fn read(
                     "the fast device's profile does not say what may be written to it: give it endurance, or remove this",
                 ));
             };
-            let amplification = amplification.as_deref().copied().unwrap_or(1.0);
-            let writable = Bytes((endurance.0 as f64 / amplification.max(1.0)) as u64);
             let lifetime = Nanos((*years * SECONDS_PER_YEAR * 1e9).min(1e19) as u64);
-            if lifetime == Nanos::ZERO || writable == Bytes::ZERO {
+            if lifetime == Nanos::ZERO || endurance == Bytes::ZERO {
                 return Err(years.wrong("give it more than zero years"));
             }
+            let amplification = match &amplification {
+                Some(times) if !(1.0..=1e6).contains(&**times) => {
+                    return Err(times.wrong(format!("is {}: use 1 to 1000000", **times)));
+                }
+                Some(times) => (**times * 1e3) as u32,
+                None => 1_000,
+            };
+            let budget = WearBudget { endurance, lifetime, amplification };
             tuning.regulation = match share {
-                Some(share) => Regulation::ShareBeyond { share: ppm(*share), endurance: writable, lifetime },
-                None => Regulation::Lifetime { endurance: writable, lifetime },
+                Some(share) => Regulation::ShareBeyond { share: ppm(*share), budget },
+                None => Regulation::Lifetime(budget),
             };
         }
         (None, None) => {}
