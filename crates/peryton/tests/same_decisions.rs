@@ -88,6 +88,15 @@ fn designs() -> Vec<Design> {
         design(&format!(
             "[placement]\nmode = 'caching'\nwrite = 'around'\n{HYBRID}[power.hdd]\nspin_down_after = '1s'\n"
         )),
+        design(&format!(
+            "[placement]\nmode = 'caching'\nwrite = 'back'\n{HYBRID}[admission]\nby = 'probability'\n\
+             adaptive = {{ rate = 0.5, caches = 4, target_latency = '1ms', frame = '200ms' }}\n"
+        )),
+        design(
+            "[endurance.ssd]\nwritten = '100GB'\n[placement]\nmode = 'partitioned'\nfast = 'ssd'\nslow = 'hdd'\n\
+             extent = '64KiB'\ndemotion = { low = 8, high = 16 }\n[partition]\nlifetime_years = 0.001\nidle_after = '1ms'\nbust_after = '500ms'\n",
+        ),
+        design(&format!("[placement]\nmode = 'tiering'\n{HYBRID}[climb]\nevery = '200ms'\nrequests = 50\n")),
     ]
 }
 

@@ -14,7 +14,8 @@ const MIB: u64 = 1 << 20;
 
 fn writes(seconds: u64, per_second: u64) -> Vec<Request> {
     let mut random = StdRng::seed_from_u64(7);
-    let each = |n: u64| request(n * 1_000_000 / per_second, Op::Write, random.random_range(0..96 * MIB / 4096) * 4096, 4096);
+    let each =
+        |n: u64| request(n * 1_000_000 / per_second, Op::Write, random.random_range(0..96 * MIB / 4096) * 4096, 4096);
     (0..seconds * per_second).map(each).collect()
 }
 
@@ -41,7 +42,10 @@ fn the_flash_is_worn_at_the_rate_that_was_asked_for_whatever_its_amplification()
         let years = 1e12 / (part * free) / SECONDS_PER_YEAR;
         let regulated = run(&format!("lifetime_years = {years}\nwrite_amplification = {assumed}"), &requests);
         let ratio = programmed_per_s(&regulated) / (part * free);
-        assert!((0.85..1.12).contains(&ratio), "{ratio:.3} of the wear asked for: {part} of the free one, {assumed} assumed");
+        assert!(
+            (0.85..1.12).contains(&ratio),
+            "{ratio:.3} of the wear asked for: {part} of the free one, {assumed} assumed"
+        );
         let books = regulated.partition.unwrap();
         assert!(books.regulated > 0 && books.fast_write_share.unwrap() > 0.05, "{books:?}");
     }
