@@ -8,10 +8,10 @@ use crate::{Fit, SimError};
 /// Reads a trace in batches and hands out its requests.
 pub(crate) struct Feed<'a> {
     source: Box<dyn Source>,
+    /// Already made to fit.
     batch: Vec<Request>,
+    /// Which of them is next.
     at: usize,
-    /// The next request, already made to fit.
-    next: Option<Request>,
     /// Requests read from the trace, and how many may still be.
     read: u64,
     left: u64,
@@ -54,7 +54,6 @@ impl<'a> Feed<'a> {
             source,
             batch: Vec::with_capacity(BATCH),
             at: 0,
-            next: None,
             read: 0,
             left: limit.unwrap_or(u64::MAX),
             volume,
@@ -68,13 +67,13 @@ impl<'a> Feed<'a> {
             latest: Nanos::ZERO,
             progress,
         };
-        feed.advance()?;
+        feed.refill()?;
         Ok(feed)
     }
 
     #[inline]
     pub(crate) fn peek(&self) -> Option<&Request> {
-        self.next.as_ref()
+        self.batch.get(self.at)
     }
 
     /// A request that is still this many away, if it has been read already.
@@ -83,44 +82,48 @@ impl<'a> Feed<'a> {
         self.batch.get(self.at + distance)
     }
 
-    /// Takes the next request and looks for the one after it.
+    /// Takes the next request.
     #[inline]
     pub(crate) fn take(&mut self) -> Result<Option<Request>, SimError> {
-        let next = self.next;
-        if next.is_some() {
-            self.advance()?;
+        let next = self.batch.get(self.at).copied();
+        self.at += usize::from(next.is_some());
+        if self.at == self.batch.len() && self.left > 0 {
+            self.refill()?;
         }
         Ok(next)
     }
 
-    #[inline]
-    fn advance(&mut self) -> Result<(), SimError> {
-        self.next = None;
-        while self.left > 0 {
-            if self.at == self.batch.len() {
-                self.at = 0;
-                self.source.next_batch(&mut self.batch)?;
-                (self.progress)(self.read);
-                if self.batch.is_empty() {
-                    self.left = 0;
-                    break;
+    /// Reads the next batch that has a request, and makes its requests fit.
+    #[cold]
+    fn refill(&mut self) -> Result<(), SimError> {
+        self.at = 0;
+        self.batch.clear();
+        while self.batch.is_empty() && self.left > 0 {
+            self.source.next_batch(&mut self.batch)?;
+            (self.progress)(self.read);
+            if self.batch.is_empty() {
+                self.left = 0;
+            }
+            self.batch.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            self.left -= self.batch.len() as u64;
+            let mut kept = 0;
+            for index in 0..self.batch.len() {
+                let Request { at, offset, len, volume, op } = self.batch[index];
+                self.read += 1;
+                // Traces are sorted by time except where their recorders were not.
+                self.latest = self.latest.max(at);
+                if self.of != Some(volume) {
+                    self.another_volume(volume)?;
+                }
+                let request = Request { at: self.latest, offset, len, volume: self.index, op };
+                let fits = offset.0.checked_add(len.0).is_some_and(|end| end <= self.volume.0) || op == Op::Flush;
+                let fitting = if fits { Some(request) } else { self.made_to_fit(request)? };
+                if let Some(request) = fitting {
+                    self.batch[kept] = request;
+                    kept += 1;
                 }
             }
-            let Request { at, offset, len, volume, op } = self.batch[self.at];
-            self.at += 1;
-            self.read += 1;
-            self.left -= 1;
-            // Traces are sorted by time except where their recorders were not.
-            self.latest = self.latest.max(at);
-            if self.of != Some(volume) {
-                self.another_volume(volume)?;
-            }
-            let request = Request { at: self.latest, offset, len, volume: self.index, op };
-            let fits = offset.0.checked_add(len.0).is_some_and(|end| end <= self.volume.0) || op == Op::Flush;
-            self.next = if fits { Some(request) } else { self.made_to_fit(request)? };
-            if self.next.is_some() {
-                break;
-            }
+            self.batch.truncate(kept);
         }
         Ok(())
     }
