@@ -147,7 +147,7 @@ fn many_dies() -> Parameters {
 fn a_slice_of_a_drive_wears_as_the_whole_drive_does() {
     let capacity = Bytes(300_000_000_000);
     let whole = greedy_theory(1.07, 1024);
-    for mib in [100, 200, 320, 400, 500, 800, 1600] {
+    for mib in [5, 10, 20, 35, 50, 70, 100, 150, 200, 320, 400, 500, 800, 1600] {
         let used = Bytes::mib(mib);
         let units = used.0 / 4096;
         let mut flash = Flash::new(&many_dies(), capacity, used, 1).expect("a device");
@@ -158,8 +158,8 @@ fn a_slice_of_a_drive_wears_as_the_whole_drive_does() {
         }
         let measured = write_amplification(&mut flash, now);
         println!("{mib} MiB: {measured:.2}, the whole {whole:.2}");
-        // Of 100 MiB a die has ten blocks, and half a block is much of its spare.
-        let within = if mib < 200 { 0.3 } else { 0.15 };
+        // Of 5 MiB a die has two blocks.
+        let within = if mib < 10 { 0.5 } else { 0.16 };
         assert!((measured / whole - 1.0).abs() < within, "{mib} MiB: {measured:.2}, the whole {whole:.2}");
     }
 }

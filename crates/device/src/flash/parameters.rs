@@ -197,6 +197,8 @@ const MAX_PRECONDITIONED: u64 = 1 << 28;
 /// A slice keeps as many blocks on a die as the whole device has, up to this: garbage collection sees no difference
 /// beyond it.
 const SLICE_BLOCKS_PER_DIE: f64 = 256.0;
+/// So many blocks of data at the least share a die, before they are made smaller than is good for their cleaning.
+const FEWEST_BLOCKS: u64 = 16;
 /// The two blocks that a die fills, one for the host and one for garbage collection, are half empty on average.
 const HALF_FILLED: f64 = 1.0;
 /// Blocks beyond the data that a die needs to work: one being filled by the host, one by garbage collection, one free.
@@ -383,8 +385,10 @@ impl Parameters {
             (blocks, (blocks as f64 - exact).abs() / data)
         };
         let fair = (units as f64 * spare / (dies_u64 as f64 * (whole * spare).ceil().min(SLICE_BLOCKS_PER_DIE))) as u64;
-        // Cleaning of blocks with very few units behaves differently, so there is a least size too.
-        let least = stripe_units * (64 / stripe_units).max(4).min(u64::from(self.pages_per_block));
+        // Cleaning of blocks with very few units behaves differently, so there is a least size too; and so does that of very
+        // few blocks, which is worse.
+        let few = (units / dies_u64 / FEWEST_BLOCKS).min(64) / stripe_units;
+        let least = stripe_units * few.max(4).min(u64::from(self.pages_per_block));
         let first = (fair / stripe_units * stripe_units).clamp(least, real_block);
         // Where blocks are few, a part of one is much of the spare: of the sizes about as large, the one that fits best.
         let (block_units, (blocks_per_die, _)) = (first..=real_block.min(first + first / 4))
