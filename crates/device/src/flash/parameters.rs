@@ -388,7 +388,7 @@ impl Parameters {
         // Cleaning of blocks with very few units behaves differently, so there is a least size too; and so does that of very
         // few blocks, which is worse.
         let few = (units / dies_u64 / FEWEST_BLOCKS).min(64) / stripe_units;
-        let least = stripe_units * few.max(4).min(u64::from(self.pages_per_block));
+        let least = stripe_units * few.max((16 / stripe_units).max(2)).min(u64::from(self.pages_per_block));
         let first = (fair / stripe_units * stripe_units).clamp(least, real_block);
         // Where blocks are few, a part of one is much of the spare: of the sizes about as large, the one that fits best.
         let (block_units, (blocks_per_die, _)) = (first..=real_block.min(first + first / 4))
