@@ -3,7 +3,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{Accepted, DeviceStats, Disk, Fixed, Flash, Io, PowerState, Tag};
 
 /// A model of one device, of whatever kind. The clock that it is told never goes backwards.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Device {
     /// Constant latency.
     Fixed(Box<Fixed>),

@@ -4,7 +4,7 @@ use peryton_device::{Accepted, Device, DeviceStats, Io, PowerState, Tag};
 use peryton_units::{Bytes, Nanos, Op};
 
 /// One device, or several of one kind with data in stripes across them (RAID 0).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Array {
     members: Vec<Device>,
     stripe: u64,

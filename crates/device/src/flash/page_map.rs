@@ -62,6 +62,8 @@ struct Die {
     host: Stream,
     moved: Stream,
     free: Vec<u32>,
+    /// No free block has been erased less often.
+    least_erased: u32,
     victim: Option<Victim>,
     valid: u32,
 }
@@ -100,7 +102,7 @@ impl PageMap {
                 let closed = Stream { block: NONE, next: g.block_units, pending: 0 };
                 // Taken from the end, so the lowest block is the first.
                 let free = (first..first + g.blocks_per_die).rev().collect();
-                Die { host: closed, moved: closed, free, victim: None, valid: 0 }
+                Die { host: closed, moved: closed, free, least_erased: 0, victim: None, valid: 0 }
             })
             .collect();
         let spare = g.blocks_per_die - g.units.div_ceil(g.dies * g.block_units);
@@ -251,13 +253,19 @@ impl PageMap {
     /// Dynamic wear-levelling: the least worn free block; for cold data the most worn.
     fn take_free(&mut self, at: u32, most_worn: bool) -> u32 {
         let die = &mut self.dies[at as usize];
-        let erased = |&block: &u32| self.blocks.erase_count(block);
+        let erased = |block: &u32| self.blocks.erase_count(*block);
         let chosen = if most_worn {
-            die.free.iter().enumerate().max_by_key(|&(_, block)| erased(block))
+            die.free.iter().enumerate().max_by_key(|(_, block)| erased(block)).map(|(index, _)| index)
         } else {
-            die.free.iter().enumerate().rev().min_by_key(|&(_, block)| erased(block))
+            // Fresh flash has thousands of free blocks, and the last will do: the search ends where there is none better.
+            let least = die.least_erased;
+            die.free.iter().rposition(|block| erased(block) == least).or_else(|| {
+                let (index, block) = die.free.iter().enumerate().rev().min_by_key(|(_, block)| erased(block))?;
+                die.least_erased = erased(block);
+                Some(index)
+            })
         };
-        let index = chosen.expect("a free block is held back for this").0;
+        let index = chosen.expect("a free block is held back for this");
         let block = die.free.swap_remove(index);
         self.blocks.open(block);
         block
@@ -360,6 +368,7 @@ impl PageMap {
         self.blocks.erase(victim.block);
         let die = &mut self.dies[at as usize];
         die.free.push(victim.block);
+        die.least_erased = die.least_erased.min(self.blocks.erase_count(victim.block));
         die.victim = None;
         moves
     }
@@ -530,6 +539,7 @@ impl PageMap {
     /// Wear counts from here on.
     pub fn forget_wear(&mut self) {
         self.blocks.forget_wear();
+        self.dies.iter_mut().for_each(|die| die.least_erased = 0);
     }
 
     /// Panics if a unit is lost, doubled, or counted wrong. For tests; takes time in proportion to the device.
@@ -555,6 +565,10 @@ impl PageMap {
             for &block in &die.free {
                 assert_eq!(self.blocks.state(block), State::Free, "block {block} is on the free list");
                 assert_eq!(valid_in_block[block as usize], 0, "free block {block} holds no data");
+                assert!(
+                    self.blocks.erase_count(block) >= die.least_erased,
+                    "free block {block} is less worn than the least"
+                );
             }
         }
     }

@@ -397,7 +397,7 @@ fn shown_budgets(plan: &Plan) -> String {
     let none = || "nothing found".to_owned();
     let value = |value: Option<f64>| value.map_or_else(none, |value| plan.objective.show(value));
     for budget in &plan.budgets {
-        let variant = |variant: &mixcp::Variant| value(variant.objective);
+        let variant = |variant: &mixcp::Variant| value(variant.objective) + if variant.by_sample { " *" } else { "" };
         rows.add_row([
             budget.constraint.to_string(),
             value(asked),
@@ -406,7 +406,14 @@ fn shown_budgets(plan: &Plan) -> String {
             variant(&budget.tightened),
         ]);
     }
-    format!("\n{}", table::shown(&rows))
+    let variants =
+        |budget: &mixcp::Budget| [&budget.without, &budget.loosened, &budget.tightened].map(|one| one.by_sample);
+    let mark = if plan.budgets.iter().flat_map(variants).any(|by_sample| by_sample) {
+        "* by samples of the trace, with room to spare\n"
+    } else {
+        ""
+    };
+    format!("\n{}{mark}", table::shown(&rows))
 }
 
 fn shown_regression(plan: &Plan) -> String {

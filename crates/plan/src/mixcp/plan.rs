@@ -164,6 +164,9 @@ pub struct Variant {
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub design: Option<String>,
+    /// Samples of the trace say that it meets these budgets, with room to spare; the whole trace was not asked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_sample: bool,
 }
 
 /// The regressions' own plan, as the paper would make it.
@@ -264,7 +267,7 @@ pub fn plan(
         progress,
     };
     let also: Vec<Candidate> = choice.map(|index| candidates[index].clone()).into_iter().collect();
-    let (known, rungs) = search.run(candidates, &also)?;
+    let (known, answers, rungs) = search.run(candidates, &also)?;
     let found = |index: usize| -> Option<Found> {
         let predicted = predictions.as_ref().and_then(|all| all[index].clone());
         found(ask, catalogue, &known[index], predicted)
@@ -285,11 +288,13 @@ pub fn plan(
     }
     let meets: Vec<&Found> = simulated.iter().filter(|found| found.meets).collect();
     let best = meets.first().map(|found| (*found).clone());
-    let infeasible = best.is_none().then(|| infeasible(ask, &simulated)).flatten();
+    let infeasible = best.is_none().then(|| infeasible(ask, &simulated, &known)).flatten();
     let regression = models.map(|models| {
         let choice = choice.map(|index| known[index].candidate.name(catalogue));
         regression(models, catalogue, choice, best.as_ref(), &simulated)
     });
+    let of_problem = |problem: usize| answers[problem].map(|answer| (&known[answer.index], answer.by_sample));
+    let budgets = (0..ask.constraints.len()).map(|index| budget(ask, index, catalogue, &of_problem)).collect();
     let left_out = known.iter().filter(|one| one.exact.is_none() && one.sampled.is_none());
     let left_out =
         left_out.filter_map(|one| Some(format!("{}: {}", one.candidate.label(catalogue), one.failed.as_ref()?)));
@@ -304,7 +309,7 @@ pub fn plan(
         candidates: count,
         search: rungs,
         runners_up: meets.iter().skip(1).take(ask.runners_up).map(|found| (*found).clone()).collect(),
-        budgets: ask.constraints.iter().enumerate().map(|(index, _)| budget(ask, index, &simulated)).collect(),
+        budgets,
         left_out: left_out.collect(),
         best,
         infeasible,
@@ -313,15 +318,16 @@ pub fn plan(
     })
 }
 
-/// What was asked, and each budget left out, loosened and tightened.
+/// How each budget is varied: left out, loosened, tightened.
+const VARIATIONS: [Option<f64>; 3] = [None, Some(BY), Some(1.0 / BY)];
+
+/// What was asked, and the variations of each budget in turn.
 fn problems(ask: &Ask) -> Vec<Problem> {
-    let mut problems = vec![Problem { constraints: ask.constraints.clone(), wanted: 1 + ask.runners_up }];
-    for index in 0..ask.constraints.len() {
-        for by in [None, Some(BY), Some(1.0 / BY)] {
-            problems.push(Problem { constraints: varied(ask, index, by), wanted: 1 });
-        }
-    }
-    problems
+    let asked = Problem { constraints: ask.constraints.clone(), wanted: 1 + ask.runners_up, by_sample: false };
+    let by_sample = ask.objective == Metric::Dollars;
+    let variants = (0..ask.constraints.len())
+        .flat_map(|index| VARIATIONS.map(|by| Problem { constraints: varied(ask, index, by), wanted: 1, by_sample }));
+    std::iter::once(asked).chain(variants).collect()
 }
 
 fn varied(ask: &Ask, index: usize, by: Option<f64>) -> Vec<Constraint> {
@@ -359,33 +365,42 @@ fn found(ask: &Ask, catalogue: &Catalogue, known: &Known, predicted: Option<Pred
     })
 }
 
-fn infeasible(ask: &Ask, simulated: &[Found]) -> Option<Infeasible> {
+fn infeasible(ask: &Ask, simulated: &[Found], known: &[Known]) -> Option<Infeasible> {
     // Those that meet no budget are in the order of their strain.
     let nearest = simulated.first()?.clone();
     let strains = ask.constraints.iter().map(|one| (one.strain(&nearest.metrics), one));
     let binding = *strains.max_by(|a, b| a.0.total_cmp(&b.0))?.1;
-    let alone = |one: &&Constraint| !simulated.iter().any(|found| one.met(&found.metrics));
+    let may = |one: &Known, budget: &Constraint| {
+        let sampled = one.sampled.as_ref().map(|(metrics, _)| metrics);
+        one.exact.as_ref().or(sampled).is_some_and(|metrics| budget.met(metrics))
+    };
+    let alone = |budget: &&Constraint| !known.iter().any(|one| may(one, budget));
     let impossible_alone = ask.constraints.iter().filter(alone).copied().collect();
     Some(Infeasible { binding, impossible_alone, nearest })
 }
 
-fn budget(ask: &Ask, index: usize, simulated: &[Found]) -> Budget {
-    let variant = |by: Option<f64>| {
-        let constraints = varied(ask, index, by);
-        let meets = simulated.iter().filter(|found| strain(&constraints, &found.metrics) <= 1.0);
-        let best = meets.min_by(|a, b| ask.objective.cost(&a.metrics).total_cmp(&ask.objective.cost(&b.metrics)));
+/// `answer` gives the best candidate of a problem, in the order of [`problems`], and whether only samples say so.
+fn budget<'a>(
+    ask: &Ask,
+    index: usize,
+    catalogue: &Catalogue,
+    answer: &dyn Fn(usize) -> Option<(&'a Known, bool)>,
+) -> Budget {
+    let variant = |variation: usize| {
+        let best = answer(1 + index * VARIATIONS.len() + variation);
+        let objective = |(known, by_sample): (&Known, bool)| match &known.exact {
+            Some(metrics) if !by_sample => ask.objective.of(metrics),
+            // Only what needs no simulation is answered by samples.
+            _ => Some(known.candidate.dollars(catalogue)),
+        };
         Variant {
-            limit: by.map(|by| ask.constraints[index].loosened(by).limit),
-            objective: best.and_then(|found| ask.objective.of(&found.metrics)),
-            design: best.map(|found| found.design.clone()),
+            limit: VARIATIONS[variation].map(|by| ask.constraints[index].loosened(by).limit),
+            objective: best.and_then(objective),
+            design: best.map(|(known, _)| known.candidate.name(catalogue)),
+            by_sample: best.is_some_and(|(_, by_sample)| by_sample),
         }
     };
-    Budget {
-        constraint: ask.constraints[index],
-        without: variant(None),
-        loosened: variant(Some(BY)),
-        tightened: variant(Some(1.0 / BY)),
-    }
+    Budget { constraint: ask.constraints[index], without: variant(0), loosened: variant(1), tightened: variant(2) }
 }
 
 /// The best candidate by what is predicted. Regressions know response times, lifetimes and prices; other budgets do not

@@ -25,7 +25,21 @@ use crate::{
 pub(super) struct Problem {
     pub(super) constraints: Vec<Constraint>,
     pub(super) wanted: usize,
+    /// A sample's verdict will do where it has room to spare: the price that is asked for is known without simulation.
+    pub(super) by_sample: bool,
 }
+
+/// The best candidate of a problem.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    /// Its index among those known.
+    pub(super) index: usize,
+    /// It has not seen the whole trace.
+    pub(super) by_sample: bool,
+}
+
+/// What a search found: what is known of each candidate, the best of each problem, and the rounds that it took.
+pub(super) type Searched = (Vec<Known>, Vec<Option<Answer>>, Vec<Rung>);
 
 /// A round of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -90,11 +104,7 @@ const FINALISTS: usize = 10;
 
 impl Search<'_> {
     /// Finds the best candidates of every problem; those among `also` see the whole trace in any case.
-    pub(super) fn run(
-        &self,
-        candidates: Vec<Candidate>,
-        also: &[Candidate],
-    ) -> Result<(Vec<Known>, Vec<Rung>), PlanError> {
+    pub(super) fn run(&self, candidates: Vec<Candidate>, also: &[Candidate]) -> Result<Searched, PlanError> {
         let new = |candidate| Known { candidate, sampled: None, exact: None, failed: None, alive: true, tried: false };
         let mut known: Vec<Known> = candidates.into_iter().map(new).collect();
         let mut rungs = Vec::new();
@@ -115,7 +125,14 @@ impl Search<'_> {
         let slack = SLACK[round.min(SLACK.len() - 1)];
         let run = self.finals(&mut known, slack, round == 0, also)?;
         rungs.push(Rung { requests: whole, share: 1.0, candidates: run });
-        Ok((known, rungs))
+        let corrections = self.corrections(&known);
+        let answer = |problem: &Problem| {
+            let order = self.order(&known, problem, slack, &corrections);
+            let meets = |index: &usize| matches!(verdict(&known[*index], problem, slack, &corrections), Verdict::Meets);
+            order.into_iter().find(meets).map(|index| Answer { index, by_sample: known[index].exact.is_none() })
+        };
+        let answers = self.problems.iter().map(answer).collect();
+        Ok((known, answers, rungs))
     }
 
     /// Every candidate that is left, on one sample.
@@ -305,23 +322,40 @@ impl Corrections {
     }
 }
 
+/// Whether a candidate meets the budgets of a problem.
+enum Verdict {
+    Meets,
+    Fails,
+    /// The whole trace has to say; a sample thinks that it is near enough to be asked, or not.
+    Open {
+        near: bool,
+    },
+}
+
+fn verdict(one: &Known, problem: &Problem, slack: f64, corrections: &Corrections) -> Verdict {
+    if let Some(metrics) = &one.exact {
+        return if strain(&problem.constraints, metrics) <= 1.0 { Verdict::Meets } else { Verdict::Fails };
+    }
+    if one.tried {
+        return Verdict::Fails;
+    }
+    let (strain, slack) = corrections.strain(one, problem, slack);
+    if problem.by_sample && one.sampled.is_some() && strain * slack <= 1.0 {
+        return Verdict::Meets;
+    }
+    Verdict::Open { near: strain <= slack }
+}
+
 /// Which candidates a problem needs to see next: none when it has what it wants.
 fn open(known: &[Known], problem: &Problem, order: &[usize], slack: f64, corrections: &Corrections) -> Vec<usize> {
     let (mut met, mut failed, mut wanted) = (0, 0, Vec::new());
     for index in order {
-        let one = &known[*index];
-        match &one.exact {
-            Some(metrics) if strain(&problem.constraints, metrics) <= 1.0 => met += 1,
-            Some(_) => failed += 1,
-            None if one.tried => failed += 1,
-            None => {
-                let (sampled, slack) = corrections.strain(one, problem, slack);
-                // Where those that were nearest did not meet the budgets, those further off need not be asked.
-                if sampled > slack && failed + wanted.len() >= NEAREST {
-                    break;
-                }
-                wanted.push(*index);
-            }
+        match verdict(&known[*index], problem, slack, corrections) {
+            Verdict::Meets => met += 1,
+            Verdict::Fails => failed += 1,
+            // Where those that were nearest did not meet the budgets, those further off need not be asked.
+            Verdict::Open { near: false } if failed + wanted.len() >= NEAREST => break,
+            Verdict::Open { .. } => wanted.push(*index),
         }
         if met + wanted.len() >= problem.wanted {
             break;
@@ -371,7 +405,11 @@ mod tests {
             catalogue: &Catalogue { kinds: Vec::new() },
             workload: &workload,
             objective: Metric::Dollars,
-            problems: vec![Problem { constraints: Constraint::list("latency<=1ms").unwrap(), wanted: 1 }],
+            problems: vec![Problem {
+                constraints: Constraint::list("latency<=1ms").unwrap(),
+                wanted: 1,
+                by_sample: false,
+            }],
             account: Account::default(),
             options: Options::default(),
             progress: &|_, _, _| {},

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use peryton_device::{Class, Model};
-use peryton_sim::{Design, Options, Replay, SimError};
+use peryton_sim::{Design, Options, Prepared, Replay, SimError};
 use peryton_trace::{Address, Arrival, Size, SynthSource, SynthSpec};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use rand::{RngExt, SeedableRng};
@@ -113,7 +113,7 @@ impl Training {
 /// A device to be trained on.
 struct Bench<'a> {
     kind: &'a Kind,
-    design: Design,
+    prepared: Prepared,
     /// How much of it is used.
     slice: Bytes,
     /// Milliseconds that a read and a write of the smallest and of the largest size take, one at a time.
@@ -158,7 +158,8 @@ impl<'a> Bench<'a> {
             }
             Model::Disk(_) => None,
         };
-        let mut bench = Bench { kind, design, slice, service_ms: [[0.0; 2]; 2], rated_erases };
+        let prepared = Prepared::new(design)?;
+        let mut bench = Bench { kind, prepared, slice, service_ms: [[0.0; 2]; 2], rated_erases };
         for (read, read_share) in [1.0, 0.0].into_iter().enumerate() {
             for (large, kib) in [SMALL_KIB, LARGE_KIB].into_iter().enumerate() {
                 let of = Predictors {
@@ -246,6 +247,6 @@ impl<'a> Bench<'a> {
         let fit = |what: String| PlanError::Fit { device: self.kind.profile.name.clone(), what };
         let source = SynthSource::new(&spec, "training").map_err(|error| fit(error.to_string()))?;
         let options = Options { fit: peryton_sim::Fit::Wrap, ..options };
-        Ok(peryton_sim::run_one(&self.design, "training", Box::new(source), &options, &|_| {})?)
+        Ok(self.prepared.run("training", Box::new(source), &options)?)
     }
 }
