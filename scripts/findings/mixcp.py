@@ -18,7 +18,7 @@ from common import ROOT, fill, number, percent, real_traces, start, table
 
 DOCUMENT = ROOT / "docs/findings/mixcp.md"
 SSD, DISK = "super-talent-32gb", "ibm-ultrastar-36z15"
-STAND_INS = {"Financial": "financial", "Cello99": "cello99", "TPC-H": "tpch"}
+STAND_INS = {"Financial": "financial", "Cello99": "cello99", "TPC-H": "tpc-h"}
 # Table 2: KB, read %, sequential %, ms between arrivals.
 TABLE_2 = {"Financial": (4.38, 9.0, 2.0, 133.50), "Cello99": (5.03, 35.0, 1.0, 41.01), "TPC-H": (12.82, 95.0, 18.0, 155.56)}
 # Table 3: sequential share, sectors, utilisation, ms; and what section 4.4 says of the error of the response time.
@@ -56,7 +56,7 @@ class Findings:
         return path
 
     def stand_in(self, name):
-        text = (ROOT / f"examples/workloads/mixcp/{STAND_INS[name]}.toml").read_text()
+        text = (ROOT / f"examples/workloads/mixedstore/{STAND_INS[name]}.toml").read_text()
         path = self.folder / f"{name}.toml"
         path.write_text(re.sub(r"^requests = .*", f"requests = {self.requests}", text, flags=re.M))
         return str(path)
@@ -132,9 +132,9 @@ def sizes(it):
         for gigabytes, years in zip((2, 1, 0.5), paper):
             profile = it.sized(gigabytes)
             design = it.folder / f"partitioned-{gigabytes}.toml"
-            size = int(gigabytes * 1000 * 0.97 / 1.048576)
+            size = int(gigabytes * 1000 * 0.94 / 1.048576)
             design.write_text(
-                f'[volume]\nsize = "1026MiB"\n[devices.ssd]\nprofile = "{profile}"\nsize = "{size}MiB"\n'
+                f'[volume]\nsize = "4100MiB"\n[devices.ssd]\nprofile = "{profile}"\nsize = "{size}MiB"\n'
                 f'model = {{ precondition = "random" }}\n[devices.hdd]\nprofile = "{DISK}"\n[placement]\nmode = "partitioned"\n'
                 f'fast = "ssd"\nslow = "hdd"\nextent = "4KiB"\nreplacement = "lru"\n')
             [report] = it.runner.command("sim", str(design), "--trace", it.stand_in(name), "--json", "-")

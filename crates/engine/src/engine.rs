@@ -6,7 +6,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     admission::AdaptiveView,
-    climb::{ClimbView, Climber},
+    climb::{ClimbView, Climber, Counted},
     command::{Commands, DeviceId, IoId, Request, RequestId},
     config::{Config, Placement, Tuning},
     core::{Core, Purpose},
@@ -377,9 +377,14 @@ impl Engine {
         if !climber.is_due(&mut self.core, now) {
             return;
         }
-        let written = self.core.ledger.devices[hybrid.layout.fast.index()].bytes_written.iter().sum();
+        let ledger = &self.core.ledger;
+        let counted = Counted {
+            written: ledger.devices[hybrid.layout.fast.index()].bytes_written.iter().sum(),
+            hits: ledger.fast_hits,
+            misses: ledger.fast_misses,
+        };
         let before = self.core.tuning.clone();
-        if climber.tick(&mut self.core, now, written) {
+        if climber.tick(&mut self.core, now, counted) {
             hybrid.retuned(&mut self.core, &before, now, out);
         }
     }

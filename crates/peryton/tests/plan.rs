@@ -138,8 +138,8 @@ fn rubbish_gets_one_line() {
         (vec!["lifetime", "nothing.toml"], &["nothing.toml"]),
         (vec!["lifetime", "bad.toml"], &["bad.toml"]),
         (vec!["lifetime", "trace.csv"], &["trace.csv:1"]),
-        (CASE_STUDY.iter().map(|word| if *word == "0.65" { "2" } else { word }).collect(), &["workload.dirty is 2"]),
-        ([CASE_STUDY, &["--cache-cycles", "0"]].concat(), &["cache.cycles"]),
+        (CASE_STUDY.iter().map(|word| if *word == "0.65" { "2" } else { word }).collect(), &["--dirty is 2"]),
+        ([CASE_STUDY, &["--cache-cycles", "0"]].concat(), &["--cache-cycles"]),
         ([CASE_STUDY, &["--admit", "-1"]].concat(), &["-1"]),
         (vec!["greenest"], &["--peak"]),
         (vec!["greenest", "--peak", "1MB", "--average", "2MB", "--capacity", "1TB"], &["average"]),
@@ -160,4 +160,35 @@ fn rubbish_gets_one_line() {
     for (args, parts) in table {
         peryton(folder.path(), args).fails(2, parts);
     }
+}
+
+#[test]
+fn who_gave_options_is_told_of_options_and_who_gave_a_file_of_its_keys() {
+    let folder = folder();
+    let given = |more: &[&str]| peryton(folder.path(), &[&["lifetime"], more].concat());
+    given(&["--read", "1MB", "--write", "1MB"]).fails(2, &["--read-hit is missing"]);
+    let rates = [
+        "--read",
+        "1MB",
+        "--write",
+        "1MB",
+        "--write-hit",
+        "0.8",
+        "--dirty",
+        "0.6",
+        "--read-size",
+        "4KiB",
+        "--write-size",
+        "4KiB",
+    ];
+    let with = |more: &[&str]| given(&[&rates[..], more].concat());
+    with(&["--read-hit", "0.5"]).fails(2, &["--cache PROFILE"]);
+    with(&["--read-hit", "0.5", "--cache-count", "2", "--storage", "mixed-array-low-end-200gb"])
+        .fails(2, &["give --cache-capacity, or a --cache that has it"]);
+    let tiers = ["--cache", "mixed-array-high-end-100gb", "--storage", "mixed-array-low-end-200gb"];
+    with(&[&tiers[..], &["--read-hit", "1.5"]].concat()).fails(2, &["--read-hit is 1.5"]);
+    with(&[&tiers[..], &["--read-hit", "0.5", "--cache-amplification", "0"]].concat())
+        .fails(2, &["--cache-amplification is 0"]);
+    std::fs::write(folder.path().join("array.toml"), "[workload]\nread = '1MB'\n").expect("the folder is ours");
+    given(&["array.toml"]).fails(2, &["array.toml", "`read_hit`"]);
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, path::PathBuf};
 
-use peryton_plan::lifetime::{Array, Lifetime, Wear};
+use peryton_plan::lifetime::{Array, Lifetime, LifetimeError, Wear};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{failure::Failure, output, table};
@@ -146,6 +146,28 @@ impl Args {
     }
 }
 
+/// An error that names keys of a file, for who gave options.
+fn in_options(error: &str) -> String {
+    let error = error.trim_start_matches("the command line: ");
+    if let Some(key) = error.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        return match key {
+            "cache" | "storage" => format!("the {key} is missing: give --{key} PROFILE, or --{key}-capacity and so on"),
+            key => format!("--{} is missing: give it, or the file of an array", key.replace('_', "-")),
+        };
+    }
+    let mut told = error.to_owned();
+    for key in ["read_hit", "write_hit", "read_size", "write_size", "dirty", "admit", "read", "write"] {
+        told = told.replace(&format!("workload.{key}"), &format!("--{}", key.replace('_', "-")));
+    }
+    for tier in ["cache", "storage"] {
+        for (key, option) in [("profile", ""), ("write_amplification", "-amplification")] {
+            told = told.replace(&format!("{tier}.{key}"), &format!("--{tier}{option}"));
+        }
+        told = told.replace(&format!("{tier}."), &format!("--{tier}-"));
+    }
+    told
+}
+
 /// Prints the lifetimes.
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.file.is_none() && args.overlay().is_empty() {
@@ -153,7 +175,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
             "give the file of an array, or its options: peryton lifetime --help shows both",
         ));
     }
-    let array = Array::load(args.file.as_deref(), &args.overlay())?;
+    let told = |error: LifetimeError| match args.file {
+        None if !matches!(error, LifetimeError::Profile(_)) => Failure::bad_input(in_options(&error.to_string())),
+        _ => error.into(),
+    };
+    let array = Array::load(args.file.as_deref(), &args.overlay()).map_err(told)?;
     let mut admits = args.admit.clone();
     if admits.is_empty() {
         admits.push(array.workload.admit);
@@ -162,7 +188,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for admit in admits {
         let mut array = array;
         array.workload.admit = admit;
-        rows.push(array.lifetime()?);
+        rows.push(array.lifetime().map_err(told)?);
     }
     if args.json {
         // One row gives one object, as the other verbs do.

@@ -213,6 +213,13 @@ fn trained(args: &Args, catalogue: &Catalogue, bar: &Bar) -> Result<Trained, Fai
         },
         None => Models::new(),
     };
+    let missing = models.missing(&catalogue.kinds, &training);
+    if missing > 0 {
+        bar.say(&format!(
+            "the regressions of {missing} devices are trained first, once (seconds to half a minute of processor time each); \
+             --no-models plans by simulation alone"
+        ));
+    }
     let (trained, anew) = models.train(&catalogue.kinds, &training, &|what, done, of| bar.show(what, done, of))?;
     if let Some(file) = file.filter(|_| anew)
         && let Err(error) = models.save(&file)
@@ -253,6 +260,11 @@ impl Bar {
         }
         self.0.set_length(of);
         self.0.set_position(done);
+    }
+
+    /// A line that stays, on a terminal.
+    fn say(&self, text: &str) {
+        self.0.println(text);
     }
 
     fn finish(&self) {

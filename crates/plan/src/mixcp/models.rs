@@ -255,7 +255,7 @@ pub struct Models {
 
 /// Changes when models trained before are no longer what would be trained now: with the device models, the
 /// characteristics drawn, the form of the predictors.
-pub const MODEL_VERSION: u32 = 1;
+pub const MODEL_VERSION: u32 = 2;
 /// Some hundred devices; what is larger is something else.
 const MAX_FILE: u64 = 16 << 20;
 
@@ -297,6 +297,11 @@ impl Models {
         partial.push(format!(".partial-{}", std::process::id()));
         let text = serde_json::to_vec_pretty(self).expect("models are numbers and names");
         fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).map_err(io)
+    }
+
+    /// How many of these devices have none yet.
+    pub fn missing(&self, kinds: &[Kind], training: &Training) -> usize {
+        kinds.iter().filter(|kind| !self.devices.contains_key(&training.key(kind))).count()
     }
 
     /// The models of these devices, of which those that are missing are trained and kept; and whether any was.

@@ -18,8 +18,8 @@ pub const TRAINING_TRACES: u32 = 900;
 /// For each so many of the training set, one that the models do not see.
 const HELD_OUT: u32 = 4;
 /// Requests of a trace that are measured, after others that bring its device into the state that goes with it.
-const REQUESTS: u64 = 2_000;
-const WARM_UP: u64 = 400;
+const REQUESTS: u64 = 1_000;
+const WARM_UP: u64 = 200;
 /// Fewer than this would be fewer than unknowns.
 const LEAST_TRACES: u32 = 40;
 const MOST_TRACES: u32 = 100_000;

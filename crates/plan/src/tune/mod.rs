@@ -6,7 +6,10 @@
 
 mod knobs;
 
-use std::{collections::HashMap, sync::Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard},
+};
 
 use argmin::{
     core::{CostFunction, Error, Executor, State},
@@ -148,6 +151,10 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    fn known(&self) -> MutexGuard<'_, HashMap<Settings, f64>> {
+        self.known.lock().expect("no evaluation panics")
+    }
+
     fn overrides(&self, settings: &[usize]) -> Vec<String> {
         let chosen = self.knobs.iter().zip(settings).map(|(knob, choice)| &knob.choices[*choice]);
         chosen.flat_map(|choice| choice.overrides.clone()).collect()
@@ -172,7 +179,7 @@ impl Bench<'_> {
     }
 
     fn try_out(&self, settings: &[usize]) -> f64 {
-        if let Some(cost) = self.known.lock().expect("no evaluation panics").get(settings) {
+        if let Some(cost) = self.known().get(settings) {
             return *cost;
         }
         let metrics = self.measure(settings, &self.options);
@@ -180,7 +187,7 @@ impl Bench<'_> {
             *self.refused.lock().expect("no evaluation panics") += 1;
         }
         let cost = metrics.map_or(4.0 * BROKEN, |metrics| self.cost(&metrics));
-        let mut known = self.known.lock().expect("no evaluation panics");
+        let mut known = self.known();
         known.insert(settings.to_vec(), cost);
         (self.progress)(known.len() as u64);
         cost
@@ -284,23 +291,18 @@ pub fn tune(
         progress,
     };
     let first = bench.cost(&part);
-    bench.known.lock().expect("nothing has panicked").insert(start.clone(), first);
+    bench.known().insert(start.clone(), first);
 
     let each = u64::from(search.evaluations * ANNEALING / OF) / CHAINS;
     let found = (0..CHAINS).into_par_iter().map(|chain| anneal(&bench, &start, first, each, search.seed ^ chain << 32));
     let mut best = found.collect::<Vec<_>>().into_iter().flatten().fold((first, start.clone()), better);
-    let tried = bench.known.lock().expect("nothing has panicked").len() as u64;
+    let tried = bench.known().len() as u64;
     best = polish(&bench, best, u64::from(search.evaluations).saturating_sub(tried));
 
     // What a part of the trace taught may not hold for the rest.
     let whole = |settings: &Settings| bench.measure(settings, options);
-    let mut ranked: Vec<(f64, Settings)> = bench
-        .known
-        .lock()
-        .expect("nothing has panicked")
-        .iter()
-        .map(|(settings, cost)| (*cost, settings.clone()))
-        .collect();
+    let mut ranked: Vec<(f64, Settings)> =
+        bench.known().iter().map(|(settings, cost)| (*cost, settings.clone())).collect();
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
     let mut finalists: Vec<Settings> = vec![best.1];
     finalists.extend(ranked.into_iter().map(|(_, settings)| settings));
@@ -312,7 +314,7 @@ pub fn tune(
     let before = evaluate(&own, trace, options, account)?;
     let measured: Vec<(Settings, Option<Metrics>)> =
         finalists.into_par_iter().map(|settings| (settings.clone(), whole(&settings))).collect();
-    let evaluations = bench.known.lock().expect("nothing has panicked").len() as u64 + measured.len() as u64 + 1;
+    let evaluations = bench.known().len() as u64 + measured.len() as u64 + 1;
     let mut winner = (bench.cost(&before), start.clone(), before.clone());
     for (settings, metrics) in measured {
         if let Some(metrics) = metrics
@@ -397,7 +399,7 @@ fn polish(bench: &Bench<'_>, mut best: (f64, Settings), mut left: u64) -> (f64, 
                 near.push(settings);
             }
         }
-        let known = |settings: &Settings| bench.known.lock().expect("nothing has panicked").contains_key(settings);
+        let known = |settings: &Settings| bench.known().contains_key(settings);
         let mut new = 0;
         near.retain(|settings| {
             let wanted = known(settings) || new < left;
@@ -417,7 +419,7 @@ fn polish(bench: &Bench<'_>, mut best: (f64, Settings), mut left: u64) -> (f64, 
 
 /// Without what changes nothing: a knob whose own value does as well stays where it is.
 fn simplified(bench: &Bench<'_>, mut settings: Settings, own: &Settings) -> Settings {
-    let known = bench.known.lock().expect("nothing has panicked");
+    let known = bench.known();
     for index in 0..settings.len() {
         let mut without = settings.clone();
         without[index] = own[index];
