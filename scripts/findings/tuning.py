@@ -52,6 +52,7 @@ class Case:
         self.years, self.watts = fixed["lifetime_years"], fixed["mean_power_w"]
         caps = [f"climb.caps.lifetime_years={self.years / LIFE:.6g}"] if self.years else []
         self.climbing = runner.sim(path, trace, [*settings, *CLIMB, *caps], REPLAY).result()
+        self.uncapped = runner.sim(path, trace, [*settings, *CLIMB], REPLAY).result()
         # From where nothing is promoted before it has missed 64 times in a minute.
         self.bad = runner.sim(path, trace, [*settings, "placement.promotion.threshold=64"], REPLAY).result()
         self.climbed = runner.sim(path, trace, [*settings, "placement.promotion.threshold=64", *CLIMB, *caps],
@@ -109,10 +110,11 @@ def online(cases):
                      ratio(p99_ms(case.climbing), p99_ms(case.fixed)),
                      f"{years(case.years)} → {years(case.climbing['lifetime_years'])}",
                      f"{climb['kept']} of {climb['tried']}",
+                     ratio(mean_ms(case.uncapped), mean_ms(case.fixed)), years(case.uncapped["lifetime_years"]),
                      number(mean_ms(case.bad)), ratio(mean_ms(case.climbed), mean_ms(case.bad)),
                      f"{case.climbed['climb']['kept']} of {case.climbed['climb']['tried']}"])
     yield from table(["trace", "design", "mean ms, paper's settings", "climbing, ratio", "p99, ratio", "lifetime, years",
-                      "steps kept", "mean ms, PT 64", "climbing, ratio", "steps kept"], rows)
+                      "steps kept", "without a cap, ratio", "lifetime, years", "mean ms, PT 64", "climbing, ratio", "steps kept"], rows)
 
 
 def main():
