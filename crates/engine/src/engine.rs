@@ -16,6 +16,7 @@ use crate::{
     ledger::Ledger,
     linear::Linear,
     logging::Logging,
+    metadata::layout::MetadataLayout,
     volume::Identity,
 };
 
@@ -27,7 +28,7 @@ pub(crate) enum Placed {
 }
 
 /// A placement before its tables are made, which take memory in proportion to the volume.
-enum Laid {
+pub(crate) enum Laid {
     Linear(Linear),
     Hybrid { mode: Mode, layout: Layout, partitioned: bool },
     Logging(Box<Logging>),
@@ -40,6 +41,8 @@ pub struct Sizes {
     pub volume: Bytes,
     /// How much of each device it occupies: data, spare extents and metadata.
     pub devices: Vec<Bytes>,
+    /// Where data begins on each device.
+    pub data_at: Vec<Bytes>,
 }
 
 impl Config {
@@ -57,16 +60,18 @@ impl Config {
     }
 }
 
-fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigError> {
+pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigError> {
     let Config { devices, placement, tuning } = config;
     tuning.check()?;
-    let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone() };
+    let data_at = vec![MetadataLayout::bare().data_at; devices.len()];
+    let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), data_at };
     let mut hybrid = |mode: Mode, pair, partitioned| -> Result<Laid, ConfigError> {
         let layout = Layout::new(mode, pair, devices, tuning, spare)?;
         layout.check(mode, tuning)?;
         sizes.volume = layout.volume_size();
         for device in [layout.fast, layout.slow] {
             sizes.devices[device.index()] = layout.device_bytes(device);
+            sizes.data_at[device.index()] = layout.metadata.data_at;
         }
         Ok(Laid::Hybrid { mode, layout, partitioned })
     };
@@ -97,6 +102,9 @@ fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigE
             let (primary, log) = logging.device_bytes();
             sizes.devices[place.primary.index()] = primary;
             sizes.devices[place.log.index()] = log;
+            for device in [place.primary, place.log] {
+                sizes.data_at[device.index()] = logging.data_at(device);
+            }
             Laid::Logging(Box::new(logging))
         }
     };
@@ -144,7 +152,7 @@ impl Engine {
 
     /// The same, with the number of spare extents that the format has settled.
     pub(crate) fn sized(config: Config, spare: Option<u32>) -> Result<Engine, ConfigError> {
-        let (laid, Sizes { volume: volume_size, devices: device_bytes }) = lay_out(&config, spare)?;
+        let (laid, Sizes { volume: volume_size, devices: device_bytes, .. }) = lay_out(&config, spare)?;
         let Config { devices, placement, mut tuning } = config;
         tuning.spin_down_after.resize(devices.len(), None);
         let move_buffer_bytes = match &placement {

@@ -9,9 +9,10 @@ use serde::Serialize;
 use crate::{
     command::DeviceId,
     config::Config,
-    engine::{Engine, Placed},
+    engine::{Engine, Laid, lay_out},
     error::{ConfigError, DeviceError, OpenError},
     failure::Losses,
+    hybrid::Layout,
     metadata::{
         VolumeId,
         block::{BLOCK, BLOCK_LEN},
@@ -259,10 +260,10 @@ impl Engine {
         whole: bool,
         without: &[DeviceId],
     ) -> Result<Inspection, ConfigError> {
-        let planned = Engine::sized(config.clone(), None)?;
+        let planned = config.sizes()?;
         let mut newest: Option<Superblock> = None;
         let mut devices = Vec::new();
-        for (index, used) in planned.device_bytes().iter().enumerate() {
+        for (index, used) in planned.devices.iter().enumerate() {
             let device = DeviceId(index as u8);
             let size = storage.size(device);
             let mut superblocks = Vec::new();
@@ -277,7 +278,7 @@ impl Engine {
                 device: index,
                 size: size.map(|size| size.0),
                 used: used.0,
-                data_at: planned.data_at(device).0,
+                data_at: planned.data_at[index].0,
                 superblocks,
                 checkpoints: Vec::new(),
                 newest_commit: None,
@@ -287,10 +288,10 @@ impl Engine {
         let mut commits = Vec::new();
         let mut map = Vec::new();
         // A number of spare extents that cannot be is among what opening complains about.
-        if let (Placed::Hybrid(_), Some(newest)) = (&planned.placed, &newest)
-            && let Ok(engine) = Engine::sized(config.clone(), Some(newest.fixed.spare))
+        if let Some(newest) = &newest
+            && let Ok((Laid::Hybrid { layout, .. }, _)) = lay_out(&config, Some(newest.fixed.spare))
         {
-            engine.inspect_map(storage, newest.volume, &mut devices, whole.then_some((&mut commits, &mut map)));
+            inspect_map(&layout, storage, newest.volume, &mut devices, whole.then_some((&mut commits, &mut map)));
         }
         let opened = Engine::open_without(config, &mut Overlay::new(storage), without);
         let lost = opened.as_ref().map(|(engine, _)| engine.losses(MOST_LOST)).unwrap_or_default();
@@ -299,66 +300,65 @@ impl Engine {
         let lost = Lost::of(&lost);
         Ok(Inspection { devices, opened, lost, findings, verdict, commits, map })
     }
+}
 
-    fn inspect_map(
-        &self,
-        storage: &mut dyn Storage,
-        volume: VolumeId,
-        devices: &mut [DeviceReport],
-        lists: Option<(&mut Vec<CommitReport>, &mut Vec<MapRow>)>,
-    ) {
-        let Placed::Hybrid(hybrid) = &self.placed else { return };
-        let pair = [hybrid.layout.fast, hybrid.layout.slow];
-        let layout: &MetadataLayout = &hybrid.layout.metadata;
-        let mut newest: Option<checkpoint::Header> = None;
-        let mut rings = Vec::new();
-        for device in pair {
-            let report = &mut devices[device.index()];
-            if report.size.is_none_or(|size| size < report.used) {
-                rings.push(None);
-                continue;
-            }
-            for header in checkpoint::headers(storage, device, layout, volume) {
-                report.checkpoints.push(header.map(|header| CheckpointReport {
-                    number: header.number,
-                    first_commit: header.first_commit,
-                    extents: header.entries,
-                    damaged_blocks: checkpoint::damaged(storage, device, layout, &header, volume),
-                }));
-                newest = [newest, header].into_iter().flatten().max_by_key(|header| header.number);
-            }
-            let ring = Ring::read(storage, device, layout, volume).ok();
-            report.newest_commit = ring.as_ref().map(Ring::newest);
-            report.damaged_journal_blocks = ring.as_ref().map(|ring| ring.damaged);
-            rings.push(ring);
+/// Checkpoints and journals, and what they say.
+fn inspect_map(
+    map_of: &Layout,
+    storage: &mut dyn Storage,
+    volume: VolumeId,
+    devices: &mut [DeviceReport],
+    lists: Option<(&mut Vec<CommitReport>, &mut Vec<MapRow>)>,
+) {
+    let pair = [map_of.fast, map_of.slow];
+    let layout: &MetadataLayout = &map_of.metadata;
+    let mut newest: Option<checkpoint::Header> = None;
+    let mut rings = Vec::new();
+    for device in pair {
+        let report = &mut devices[device.index()];
+        if report.size.is_none_or(|size| size < report.used) {
+            rings.push(None);
+            continue;
         }
-        let (Some((commits, map)), Some(header)) = (lists, newest) else { return };
-        let Some(mut image) = checkpoint::load(storage, &pair, layout, &header, volume) else { return };
-        let row = |extent: u32, entry: crate::metadata::image::Entry| {
-            let place =
-                entry.place().filter(|place| hybrid.layout.has_place(*place)).map(|place| hybrid.layout.at(place));
-            MapRow {
-                offset: u64::from(extent) * hybrid.layout.extent_bytes(),
-                device: place.map(|(device, _)| device.index()),
-                at: place.map(|(_, at)| at.0),
-                dirty: entry.is_dirty(),
-                lost: entry.is_lost(),
-            }
-        };
-        let (mut number, mut at) = (header.first_commit, header.journal_at);
-        while let Some(found) = rings.iter().flatten().find_map(|ring: &Ring| ring.find(number, at)) {
-            for (extent, entry) in &found.records {
-                if let Some(ours) = image.get_mut(*extent as usize) {
-                    *ours = *entry;
-                }
-            }
-            let updates = found.records.iter().map(|(extent, entry)| row(*extent, *entry)).collect();
-            commits.push(CommitReport { number, updates });
-            (number, at) = (number + 1, found.next);
+        for header in checkpoint::headers(storage, device, layout, volume) {
+            report.checkpoints.push(header.map(|header| CheckpointReport {
+                number: header.number,
+                first_commit: header.first_commit,
+                extents: header.entries,
+                damaged_blocks: checkpoint::damaged(storage, device, layout, &header, volume),
+            }));
+            newest = [newest, header].into_iter().flatten().max_by_key(|header| header.number);
         }
-        let said = (0..).zip(&image).filter(|(_, entry)| entry.0 != 0);
-        map.extend(said.map(|(extent, entry)| row(extent, *entry)));
+        let ring = Ring::read(storage, device, layout, volume).ok();
+        report.newest_commit = ring.as_ref().map(Ring::newest);
+        report.damaged_journal_blocks = ring.as_ref().map(|ring| ring.damaged);
+        rings.push(ring);
     }
+    let (Some((commits, map)), Some(header)) = (lists, newest) else { return };
+    let Some(mut image) = checkpoint::load(storage, &pair, layout, &header, volume) else { return };
+    let row = |extent: u32, entry: crate::metadata::image::Entry| {
+        let place = entry.place().filter(|place| map_of.has_place(*place)).map(|place| map_of.at(place));
+        MapRow {
+            offset: u64::from(extent) * map_of.extent_bytes(),
+            device: place.map(|(device, _)| device.index()),
+            at: place.map(|(_, at)| at.0),
+            dirty: entry.is_dirty(),
+            lost: entry.is_lost(),
+        }
+    };
+    let (mut number, mut at) = (header.first_commit, header.journal_at);
+    while let Some(found) = rings.iter().flatten().find_map(|ring: &Ring| ring.find(number, at)) {
+        for (extent, entry) in &found.records {
+            if let Some(ours) = image.get_mut(*extent as usize) {
+                *ours = *entry;
+            }
+        }
+        let updates = found.records.iter().map(|(extent, entry)| row(*extent, *entry)).collect();
+        commits.push(CommitReport { number, updates });
+        (number, at) = (number + 1, found.next);
+    }
+    let said = (0..).zip(&image).filter(|(_, entry)| entry.0 != 0);
+    map.extend(said.map(|(extent, entry)| row(extent, *entry)));
 }
 
 fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Losses) -> (Vec<String>, Verdict) {

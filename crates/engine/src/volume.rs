@@ -291,12 +291,12 @@ impl Engine {
         without: &[DeviceId],
     ) -> Result<(Engine, Opened), OpenError> {
         let count = config.devices.len();
-        let planned = Engine::sized(config.clone(), None)?;
+        let planned = config.sizes()?;
         let mut blocks = Vec::new();
         let mut repaired = 0;
         let left: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
         for device in left.iter().copied() {
-            match read_superblock(storage, device, planned.device_bytes()[device.index()])? {
+            match read_superblock(storage, device, planned.devices[device.index()])? {
                 Said::Superblock { block, copies } => {
                     repaired += u64::from(copies < 2);
                     blocks.push(*block);
@@ -307,7 +307,7 @@ impl Engine {
         if blocks.is_empty() {
             return Err(OpenError::NothingLeft { device: 0 });
         }
-        let newest = Self::agree(&left, &blocks, &planned)?;
+        let newest = Self::agree(&left, &blocks, &config)?;
         let clean = blocks.iter().all(|block| block.state == State::Clean && block.generation == newest.generation);
         let mut engine = Engine::sized(config, Some(newest.fixed.spare))?;
         for device in left.iter().copied() {
@@ -368,7 +368,7 @@ impl Engine {
     }
 
     /// Whether the devices are all there is of one volume, and all of the same age. Returns the newest superblock.
-    fn agree(devices: &[DeviceId], blocks: &[Superblock], planned: &Engine) -> Result<Superblock, OpenError> {
+    fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result<Superblock, OpenError> {
         let named = || devices.iter().map(|device| device.index()).zip(blocks);
         let newest = blocks
             .iter()
@@ -383,7 +383,8 @@ impl Engine {
             }
         }
         // The number of spare extents follows from a setting that may change; the format has the last word.
-        let design = Fixed { spare: newest.fixed.spare, ..planned.fixed() };
+        let design =
+            Fixed { devices: config.devices.clone(), placement: config.placement.clone(), spare: newest.fixed.spare };
         let differences = design.differences(&newest.fixed);
         if !differences.is_empty() {
             return Err(OpenError::Mismatch { differences: differences.join("; ") });

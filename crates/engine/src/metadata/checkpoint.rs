@@ -139,21 +139,8 @@ pub(crate) fn load(
     let mut missing: Vec<u64> = Vec::new();
     let mut todo: Vec<(u64, u64)> = vec![(0, blocks)];
     for device in devices {
-        for (from, to) in std::mem::take(&mut todo) {
-            let mut index = from;
-            while index < to {
-                let count = (to - index).min(PIECE / BLOCK);
-                let mut piece = vec![0; (count * BLOCK) as usize];
-                let at = |index: u64| layout.checkpoint_at(header.which()) + Bytes(BLOCK + index * BLOCK);
-                let whole = storage.read(*device, at(index), &mut piece).is_ok();
-                for (block, index) in piece.chunks_exact_mut(BLOCK_LEN).zip(index..) {
-                    let read = whole || storage.read(*device, at(index), block).is_ok();
-                    if !read || !decode_entries(block, header.number, index, volume, &mut image) {
-                        missing.push(index);
-                    }
-                }
-                index += count;
-            }
+        for range in std::mem::take(&mut todo) {
+            missing.extend(load_range(storage, *device, layout, header, range, volume, &mut image));
         }
         if missing.is_empty() {
             return Some(image);
@@ -161,6 +148,34 @@ pub(crate) fn load(
         todo = missing.drain(..).map(|index| (index, index + 1)).collect();
     }
     None
+}
+
+/// Reads some of a checkpoint's blocks of entries from a device; returns those that it does not have whole.
+fn load_range(
+    storage: &mut dyn Storage,
+    device: DeviceId,
+    layout: &MetadataLayout,
+    header: &Header,
+    (from, to): (u64, u64),
+    volume: VolumeId,
+    image: &mut [Entry],
+) -> Vec<u64> {
+    let at = |index: u64| layout.checkpoint_at(header.which()) + Bytes(BLOCK + index * BLOCK);
+    let mut missing = Vec::new();
+    let mut index = from;
+    while index < to {
+        let count = (to - index).min(PIECE / BLOCK);
+        let mut piece = vec![0; (count * BLOCK) as usize];
+        let whole = storage.read(device, at(index), &mut piece).is_ok();
+        for (block, index) in piece.chunks_exact_mut(BLOCK_LEN).zip(index..) {
+            let read = whole || storage.read(device, at(index), block).is_ok();
+            if !read || !decode_entries(block, header.number, index, volume, image) {
+                missing.push(index);
+            }
+        }
+        index += count;
+    }
+    missing
 }
 
 /// How many blocks of entries a device does not have whole.
@@ -172,13 +187,8 @@ pub(crate) fn damaged(
     volume: VolumeId,
 ) -> u64 {
     let mut image = vec![Entry::default(); header.entries as usize];
-    let mut block = [0; BLOCK_LEN];
-    let mut bad = |index: u64| {
-        let at = layout.checkpoint_at(header.which()) + Bytes(BLOCK + index * BLOCK);
-        let read = storage.read(device, at, &mut block).is_ok();
-        !read || !decode_entries(&block, header.number, index, volume, &mut image)
-    };
-    (0..u64::from(header.entries).div_ceil(ENTRIES_PER_BLOCK)).filter(|index| bad(*index)).count() as u64
+    let blocks = u64::from(header.entries).div_ceil(ENTRIES_PER_BLOCK);
+    load_range(storage, device, layout, header, (0, blocks), volume, &mut image).len() as u64
 }
 
 /// Writes a whole checkpoint to each device: entries, then the header that makes it count.
