@@ -15,7 +15,7 @@ use crate::{
     hybrid::{Hybrid, Layout, Mode},
     ledger::Ledger,
     linear::Linear,
-    logging::Logging,
+    logging::{self, Logging},
     metadata::layout::MetadataLayout,
     volume::Identity,
 };
@@ -31,7 +31,7 @@ pub(crate) enum Placed {
 pub(crate) enum Laid {
     Linear(Linear),
     Hybrid { mode: Mode, layout: Layout, partitioned: bool },
-    Logging(Box<Logging>),
+    Logging(logging::Layout),
 }
 
 /// What a configuration makes of its devices.
@@ -97,15 +97,15 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
             Laid::Linear(linear)
         }
         Placement::Logging(place) => {
-            let logging = Logging::new(*place, devices)?;
-            sizes.volume = logging.volume_size();
-            let (primary, log) = logging.device_bytes();
+            let layout = logging::Layout::new(*place, devices)?;
+            sizes.volume = layout.volume_size();
+            let (primary, log) = layout.device_bytes();
             sizes.devices[place.primary.index()] = primary;
             sizes.devices[place.log.index()] = log;
             for device in [place.primary, place.log] {
-                sizes.data_at[device.index()] = logging.data_at(device);
+                sizes.data_at[device.index()] = layout.data_at(device);
             }
-            Laid::Logging(Box::new(logging))
+            Laid::Logging(layout)
         }
     };
     Ok((laid, sizes))
@@ -168,7 +168,7 @@ impl Engine {
                 hybrid.begins_telling(&tuning);
                 Placed::Hybrid(Box::new(hybrid))
             }
-            Laid::Logging(logging) => Placed::Logging(logging),
+            Laid::Logging(layout) => Placed::Logging(Box::new(Logging::new(layout))),
         };
         let mut core = Core::new(devices.len(), tuning);
         core.tells_answers = matches!(placement, Placement::Partitioned(_));
@@ -468,11 +468,22 @@ impl Engine {
     }
 
     /// Writes everything that only the fast device has home, without delay. To be called again, as completions come,
-    /// until [`Engine::dirty_extents`] is zero; what the host writes meanwhile counts as well.
+    /// until [`Engine::dirty_extents`] is zero; what the host writes meanwhile counts as well. What a log has goes to the
+    /// primary.
     pub fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
         self.core.now = now;
-        if let Placed::Hybrid(hybrid) = &mut self.placed {
-            hybrid.write_all_back(&mut self.core, now, out);
+        match &mut self.placed {
+            Placed::Linear(_) => {}
+            Placed::Hybrid(hybrid) => hybrid.write_all_back(&mut self.core, now, out),
+            Placed::Logging(logging) => logging.write_all_home(&mut self.core, now, out),
+        }
+    }
+
+    /// What [`Engine::write_all_back`] has still to do, in extents; of a log in blocks.
+    pub(crate) fn away(&self) -> u64 {
+        match &self.placed {
+            Placed::Logging(logging) => logging.blocks_away(),
+            _ => u64::from(self.dirty_extents()),
         }
     }
 

@@ -133,9 +133,6 @@ pub enum DetachError {
     /// No device can have everything.
     #[error("the data of this placement is divided between its devices, so that none can stand alone: copy the volume")]
     Divided,
-    /// The placement cannot be detached yet.
-    #[error("this placement cannot be detached: copy the volume")]
-    Unsupported,
     /// Some of it is gone.
     #[error("{extents} extents were lost in earlier failures: overwrite or discard them first")]
     Lost {
@@ -143,10 +140,12 @@ pub enum DetachError {
         extents: u64,
     },
     /// Not everything could be written home.
-    #[error("{extents} extents could not be written back to the slow device: check it and try again")]
+    #[error(
+        "{extents} extents (of a log: blocks) could not be written to the device that is to stand alone: check it and try again"
+    )]
     Dirty {
         /// How many.
-        extents: u32,
+        extents: u64,
     },
     /// A device could not be written.
     #[error("a device could not be written: check it and try again")]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    command::{Buffer, Command, Commands, DeviceId, IoId},
+    command::{Buffer, Buffers, Command, Commands, DeviceId, IoId},
     config::{Config, Placement},
     engine::Engine,
     error::{DetachError, DeviceError, OpenError},
@@ -16,6 +16,8 @@ use crate::{
 
 /// Zeros are written in pieces of this size.
 const ZEROS: u64 = 1 << 20;
+/// A round writes something home, unless devices fail, or it looks through a long log of which nothing is left.
+const MOST_IN_VAIN: u32 = 1000;
 /// Write-backs under way at once: each has a buffer of an extent.
 const AT_ONCE: u32 = 2;
 
@@ -28,7 +30,7 @@ pub struct Detached {
     pub at: Bytes,
     /// How long it is.
     pub len: Bytes,
-    /// Extents that were written home for it.
+    /// Extents (of a log: blocks) that were written home for it.
     pub written_back: u64,
 }
 
@@ -42,20 +44,20 @@ impl Engine {
         without: &[DeviceId],
     ) -> Result<Opened, OpenError> {
         let (mut engine, opened) = Engine::open_trusting(config, storage, trust, without)?;
-        let mut hand = Hand::new();
+        let mut hand = Hand::new(&engine);
         hand.settle(&mut engine, storage);
         engine.close(storage).map_err(|DeviceError| OpenError::Device { device: 0 })?;
         Ok(opened)
     }
 
     /// Takes a volume apart, so that one device has everything and can be used without Peryton: what only the cache has
-    /// is written home. The volume cannot be opened after that.
+    /// or the log has is written home. The volume cannot be opened after that.
     pub fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
         let device = match &config.placement {
             Placement::Single { device } => *device,
             Placement::Caching(pair) | Placement::Partitioned(pair) => pair.slow,
+            Placement::Logging(pair) => pair.primary,
             Placement::Tiering(_) | Placement::Linear { .. } => return Err(DetachError::Divided),
-            Placement::Logging(_) => return Err(DetachError::Unsupported),
         };
         config.tuning.max_moves = AT_ONCE;
         config.tuning.spin_down_after = Vec::new();
@@ -63,36 +65,57 @@ impl Engine {
         if opened.lost > 0 {
             return Err(DetachError::Lost { extents: opened.lost });
         }
-        let dirty = u64::from(engine.dirty_extents());
-        let mut hand = Hand::new();
-        // Each round writes back at least one extent, unless a device fails.
-        for _ in 0..=2 * dirty {
+        let away = engine.away();
+        let mut hand = Hand::new(&engine);
+        let (mut least, mut in_vain) = (away, 0);
+        while engine.away() > 0 && in_vain < MOST_IN_VAIN {
             let mut out = Commands::new();
             hand.now += Nanos::from_ms(10);
             engine.write_all_back(hand.now, &mut out);
             hand.carry_out(&mut engine, storage, out);
-            if engine.dirty_extents() == 0 {
-                break;
-            }
+            in_vain = if engine.away() < least { 0 } else { in_vain + 1 };
+            least = least.min(engine.away());
         }
         hand.settle(&mut engine, storage);
-        if engine.dirty_extents() > 0 {
-            return Err(DetachError::Dirty { extents: engine.dirty_extents() });
+        if engine.away() > 0 {
+            return Err(DetachError::Dirty { extents: engine.away() });
         }
         engine.close_as(State::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
-        Ok(Detached { device, at: engine.data_at(device), len: engine.volume_size(), written_back: dirty })
+        Ok(Detached { device, at: engine.data_at(device), len: engine.volume_size(), written_back: away })
     }
 }
 
 /// Carries commands out one after the other, for engines without a host.
 struct Hand {
     now: Nanos,
-    moves: HashMap<u32, Vec<u8>>,
+    moves: Moves,
+}
+
+/// The buffers of moves, made when they are first used.
+struct Moves {
+    bytes: HashMap<u32, Vec<u8>>,
+    each: usize,
+}
+
+impl Moves {
+    fn bytes_mut(&mut self, buffer: Buffer, len: Bytes) -> &mut [u8] {
+        let Buffer::Move { index, offset } = buffer else { unreachable!("there is no host") };
+        let bytes = self.bytes.entry(index).or_insert_with(|| vec![0; self.each]);
+        &mut bytes[offset.0 as usize..(offset.0 + len.0) as usize]
+    }
+}
+
+impl Buffers for Moves {
+    fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8] {
+        let Buffer::Move { index, offset } = buffer else { unreachable!("there is no host") };
+        &self.bytes[&index][offset.0 as usize..(offset.0 + len.0) as usize]
+    }
 }
 
 impl Hand {
-    fn new() -> Hand {
-        Hand { now: Nanos::ZERO, moves: HashMap::new() }
+    fn new(engine: &Engine) -> Hand {
+        let each = engine.move_buffer_bytes().0 as usize;
+        Hand { now: Nanos::ZERO, moves: Moves { bytes: HashMap::new(), each } }
     }
 
     /// Lets time pass until nothing is in flight.
@@ -122,26 +145,17 @@ impl Hand {
         storage: &mut dyn Storage,
         command: Command,
     ) -> Option<(IoId, Result<(), DeviceError>)> {
-        let extent = engine.move_buffer_bytes().0 as usize;
-        let mut moved = |buffer: Buffer, len: Bytes| -> (u32, std::ops::Range<usize>) {
-            let Buffer::Move { index, offset } = buffer else { unreachable!("there is no host") };
-            self.moves.entry(index).or_insert_with(|| vec![0; extent]);
-            (index, offset.0 as usize..(offset.0 + len.0) as usize)
-        };
         Some(match command {
             Command::Read { io, device, at, len, buffer, .. } => {
-                let (index, range) = moved(buffer, len);
-                let into = self.moves.get_mut(&index).expect("just made");
-                (io, storage.read(device, at, &mut into[range]))
+                (io, storage.read(device, at, self.moves.bytes_mut(buffer, len)))
             }
             Command::Write { io, device, at, len, buffer: Buffer::Metadata, .. } => {
                 let mut bytes = vec![0; len.0 as usize];
-                engine.encode_metadata(io, &mut bytes);
+                engine.encode_with(io, &mut bytes, &self.moves);
                 (io, storage.write(device, at, &bytes))
             }
             Command::Write { io, device, at, len, buffer, .. } => {
-                let (index, range) = moved(buffer, len);
-                (io, storage.write(device, at, &self.moves[&index][range]))
+                (io, storage.write(device, at, self.moves.bytes_mut(buffer, len)))
             }
             Command::Zero { io, device, at, len } => {
                 let zeros = vec![0; ZEROS.min(len.0) as usize];
@@ -153,7 +167,23 @@ impl Hand {
             }
             Command::Flush { io, device } => (io, storage.flush(device)),
             Command::Discard { io, .. } => (io, Ok(())),
-            _ => return None,
+            Command::Copy { from, to, len } => {
+                let bytes = self.moves.bytes_mut(from, len).to_vec();
+                self.moves.bytes_mut(to, len).copy_from_slice(&bytes);
+                return None;
+            }
+            Command::Clear { buffer, len } => {
+                self.moves.bytes_mut(buffer, len).fill(0);
+                return None;
+            }
+            Command::Encode { io, into, len } => {
+                let mut bytes = vec![0; len.0 as usize];
+                engine.encode_with(io, &mut bytes, &self.moves);
+                self.moves.bytes_mut(into, len).copy_from_slice(&bytes);
+                return None;
+            }
+            Command::Power { .. } => return None,
+            Command::Reply { .. } => unreachable!("there is no host"),
         })
     }
 }

@@ -6,8 +6,8 @@
 mod crashing;
 
 use crashing::{LOG, Machine, PRIMARY, blank, check_all, config, flip, formatted, open, use_it};
-use peryton_engine::{Engine, Formatting, OpenError, VolumeId};
-use peryton_units::{Bytes, Op};
+use peryton_engine::{Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, Trust, Tuning, VolumeId};
+use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -197,4 +197,50 @@ fn a_random_crash_never_loses_a_flushed_byte_while_devices_fail() {
     }
     println!("{sum:?}");
     sum.check();
+}
+
+/// A volume with much in its log that a crash left as it was.
+fn left_behind(config: &Config) -> (crashing::Disks, Vec<u8>) {
+    let mut machine = open(config, formatted(config)).unwrap();
+    let model = use_it(&mut machine, 700, 1);
+    machine.request(Op::Flush, 0, Vec::new());
+    machine.disks.lose_everything();
+    (machine.disks, model)
+}
+
+/// The fear: a repair moves what the log has, and moves something else.
+#[test]
+fn a_repair_that_migrates_keeps_every_byte() {
+    let mut config = config(MIB, 4 * MIB, 4096);
+    let (disks, model) = left_behind(&config);
+    config.tuning.logging.triggers.timeout = Some(Nanos::from_s(1));
+    let mut repaired = disks.clone();
+    let opened = Engine::repair(config.clone(), &mut repaired, Trust::Nobody, &[]).unwrap();
+    assert!(opened.dirty > 0, "nothing was in the log: {opened:?}");
+    let (_, again) = Engine::open(config.clone(), &mut repaired.clone()).unwrap();
+    assert!(again.clean && again.dirty == 0, "it was repaired for minutes, and the timeout is a second: {again:?}");
+    check_all(&mut open(&config, repaired).unwrap(), &model);
+}
+
+#[test]
+fn a_detached_primary_stands_alone_and_the_volume_is_gone() {
+    let config = config(MIB, 4 * MIB, 4096);
+    let (mut disks, model) = left_behind(&config);
+    let detached = Engine::detach(config.clone(), &mut disks).unwrap();
+    assert!(detached.written_back > 0);
+    assert_eq!(detached.device, PRIMARY);
+    let from = detached.at.0 as usize;
+    let primary = disks.0[PRIMARY.index()].as_ref().unwrap().contents();
+    assert!(primary[from..from + detached.len.0 as usize] == model[..]);
+    assert!(matches!(Engine::open(config, &mut disks).map(|_| ()), Err(OpenError::Detached { .. })));
+}
+
+/// A superblock may claim any size, and what it claims is worked out before anything is believed.
+#[test]
+fn sizes_of_a_vast_log_take_no_memory() {
+    let placement = Placement::Logging(Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) });
+    let devices = vec![Bytes(1 << 62), Bytes(1 << 62)];
+    let sizes = Config { devices, placement, tuning: Tuning::default() }.sizes().unwrap();
+    assert_eq!(sizes.volume, Bytes(1 << 62));
+    assert!(sizes.devices[0] > Bytes(1 << 62), "{sizes:?}");
 }

@@ -194,6 +194,20 @@ impl Logging {
         self.pump_migration(core, now, out);
     }
 
+    /// Migrates what only the log has, whatever the triggers say.
+    pub(crate) fn write_all_home(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if self.migration.is_idle() && self.log.live > 0 && !self.gone.any() {
+            self.start_migration(core, now, Trigger::Hint, out);
+        } else {
+            self.pump_migration(core, now, out);
+        }
+    }
+
+    /// Blocks' worth of what only the log has.
+    pub(crate) fn blocks_away(&self) -> u64 {
+        self.log.live.div_ceil(self.block)
+    }
+
     fn begin(&mut self, core: &mut Core, now: Nanos, trigger: Trigger) {
         self.migration.phase = Phase::Planning;
         self.migration.began = now;

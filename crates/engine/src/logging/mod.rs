@@ -5,7 +5,7 @@
 //! `migrate.rs` empties the log when `triggers.rs` says so, `direct.rs` writes to the primary what cannot or should not
 //! be logged, and `commit.rs` makes durable what the log's own records do not say.
 //!
-//! `degraded.rs` goes on with one of the two devices.
+//! `layout.rs` divides the devices; `degraded.rs` goes on with one of the two devices.
 //!
 //! `header.rs` and `ring.rs` are the format on disk, `index.rs` lists for a restart what was appended, `scan.rs` finds
 //! it again, and `restore.rs` makes a running drive of it.
@@ -29,6 +29,7 @@ mod direct;
 mod header;
 mod index;
 mod invariants;
+mod layout;
 mod log;
 mod migrate;
 mod restore;
@@ -36,6 +37,8 @@ mod ring;
 mod scan;
 mod selective;
 mod triggers;
+
+pub(crate) use layout::Layout;
 
 pub use config::{LogCaching, Logging as Devices, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 
@@ -47,7 +50,7 @@ use crate::{
     command::{Buffer, Cause, Commands, DeviceId, Request},
     config::Tuning,
     core::{Core, Purpose, RequestIndex},
-    error::{ConfigError, RequestError, TuningError},
+    error::RequestError,
     metadata::{VolumeId, layout::MetadataLayout},
 };
 use append::Appends;
@@ -56,6 +59,7 @@ use commit::Commit;
 use degraded::Gone;
 use direct::{Directs, Parked, Piece, Way};
 use index::Indexes;
+use layout::SUPERBLOCK;
 use log::{HEADER, Log};
 use migrate::Migration;
 use selective::Overwrites;
@@ -63,11 +67,6 @@ use triggers::Since;
 
 /// The length of a buffer: the longest append, and the longest read or write of a migration.
 pub(crate) const BUFFER: u64 = 256 << 10;
-/// Superblock, at the start of the log device and at the end of both devices.
-const SUPERBLOCK: u64 = 4096;
-/// The ring of commits, a 64th of the log within these bounds.
-const LARGEST_RING: u64 = 64 << 20;
-const SMALLEST_RING: u64 = 64 << 10;
 const SMALLEST_BLOCK: u64 = SECTOR;
 const LARGEST_BLOCK: u64 = 64 << 10;
 
@@ -107,36 +106,20 @@ pub(crate) struct Logging {
     commit: Commit,
     overwrites: Overwrites,
     gone: Gone,
+    layout: Layout,
 }
 
 impl Logging {
-    pub(crate) fn new(placement: Devices, devices: &[Bytes]) -> Result<Logging, ConfigError> {
-        let Devices { primary, log, block } = placement;
-        for device in [primary, log] {
-            if device.index() >= devices.len() || primary == log {
-                return Err(ConfigError::Device { device: device.index(), devices: devices.len() });
-            }
-        }
-        if !block.0.is_power_of_two() || block.0 < SMALLEST_BLOCK || block.0 > LARGEST_BLOCK {
-            let remedy = "use a power of two from 512 to 64KiB";
-            return Err(TuningError::Range { key: "placement.block", value: block.to_string(), remedy }.into());
-        }
-        let size = devices[primary.index()].0 & !(block.0 - 1);
-        if size == 0 {
-            return Err(ConfigError::TooSmall { device: primary.index(), size: devices[primary.index()], need: block });
-        }
-        let Some((segment, count)) = log::divide(devices[log.index()].0, block.0) else {
-            let need = Bytes(log::least(block.0));
-            return Err(ConfigError::TooSmall { device: log.index(), size: devices[log.index()], need });
-        };
-        let ring = (segment * count / 64).next_multiple_of(SUPERBLOCK).clamp(SMALLEST_RING, LARGEST_RING);
+    pub(crate) fn new(layout: Layout) -> Logging {
+        let Layout { devices: Devices { primary, log, block }, size, segment_bytes: segment, segments: count, ring } =
+            layout;
         let most = segment.min(BUFFER) - HEADER - SECTOR;
-        Ok(Logging {
+        Logging {
             primary,
             log_device: log,
             size,
             block: block.0,
-            log_at: (SUPERBLOCK + ring).next_multiple_of(1 << 20),
+            log_at: layout.log_at(),
             volume: None,
             most_record: most & !(block.0 - 1),
             map: BlockMap::new(size, block.0.trailing_zeros()),
@@ -150,22 +133,13 @@ impl Logging {
             commit: Commit::new(Bytes(SUPERBLOCK), ring, count as usize),
             overwrites: Overwrites::new(),
             gone: Gone::default(),
-        })
-    }
-
-    pub(crate) fn volume_size(&self) -> Bytes {
-        Bytes(self.size)
-    }
-
-    /// What the volume occupies of the primary and of the log device.
-    pub(crate) fn device_bytes(&self) -> (Bytes, Bytes) {
-        let log = self.log.segments.len() as u64 * self.log.segment_bytes();
-        (MetadataLayout::bare().device_bytes(Bytes(self.size)), Bytes(self.log_at + log + SUPERBLOCK))
+            layout,
+        }
     }
 
     /// Where data begins on the primary, and the log on its device.
     pub(crate) fn data_at(&self, device: DeviceId) -> Bytes {
-        if device == self.log_device { Bytes(self.log_at) } else { MetadataLayout::bare().data_at }
+        self.layout.data_at(device)
     }
 
     pub(crate) fn move_buffers(&self, tuning: &Tuning) -> u32 {

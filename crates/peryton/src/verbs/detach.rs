@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use peryton_engine::Placement;
 use serde_json::json;
 
 use super::check;
@@ -10,8 +11,8 @@ use crate::{failure::Failure, output, volume};
 /// Options of `peryton detach`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What only the fast device has is written to the slow one, which then holds the whole volume at the \
-offset that is printed: mount it with -o loop,offset=N, or set up a loop device there. The volume cannot be served after that."
+    after_help = "What only the fast device, or the log, has is written to the slow one, or the primary, which then holds the \
+whole volume at the offset that is printed: mount it with -o loop,offset=N, or set up a loop device there. The volume cannot be served after that."
 )]
 pub struct Args {
     /// Design file; its devices have a `path`
@@ -41,8 +42,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }));
     }
     let path = at.path.display();
+    let unit = if matches!(spec.config.placement, Placement::Logging(_)) { "blocks" } else { "extents" };
     output::print(&format!(
-        "device '{}' ({path}) stands alone: {} from offset {} on, {} extents written back\nmount -o loop,offset={} {path} DIR\n",
+        "device '{}' ({path}) stands alone: {} from offset {} on, {} {unit} written back\nmount -o loop,offset={} {path} DIR\n",
         at.name, detached.len, detached.at.0, detached.written_back, detached.at.0
     ))
 }
