@@ -20,6 +20,7 @@ use served::{Client, FAST, SLOW, spec};
 
 const DIRECTORY: &str = "PERYTON_BENCH_DIRECTORY";
 const CASE: &str = "PERYTON_BENCH_CASE";
+const WRITES: u64 = 4000;
 const CASES: [&str; 3] = ["tiering", "caching", "logging"];
 
 fn config(case: &str) -> Config {
@@ -77,8 +78,7 @@ fn main() {
         let mut child = start(directory.path(), case);
         let mut client = connect(directory.path());
         let opened = began.elapsed();
-        // All over the volume: every write is of another extent.
-        const WRITES: u64 = 4000;
+        // All over the volume: nearly every write is of another extent.
         let place = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (client.size / 4096)) * 4096;
         let places: Vec<u64> = (0..WRITES).map(place).collect();
         for (n, at) in (0_u64..).zip(&places) {
@@ -101,7 +101,7 @@ fn main() {
             formatted.as_secs_f64(),
             opened.as_secs_f64(),
             recovered.as_secs_f64(),
-            WRITES * 4096 >> 20,
+            (WRITES * 4096) >> 20,
         );
         child.kill().unwrap();
         child.wait().unwrap();
