@@ -169,11 +169,11 @@ def fill(document, tables, runner, only, reports=None):
     print(f"{document.relative_to(ROOT)} is made in {time.monotonic() - runner.began:.0f} s", file=sys.stderr)
 
 
-def start(argparse_parser):
+def start(argparse_parser, requests=150_000):
     """The options that both scripts have."""
     argparse_parser.add_argument("--peryton", default=str(ROOT / "target/release/peryton"), help="the program to run")
     argparse_parser.add_argument("--only", help="names of tables, with commas between them")
-    argparse_parser.add_argument("--requests", type=int, default=150_000,
+    argparse_parser.add_argument("--requests", type=int, default=requests,
                                  help="shorten stand-ins and recorded traces to about this many requests")
     argparse_parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="simulations at a time")
     arguments = argparse_parser.parse_args()
