@@ -47,7 +47,7 @@ bench: setup
 	python3 scripts/bench/nbd.py
 	python3 scripts/bench/moves.py
 
-# The figures of docs/findings/, made anew; a quarter of an hour on two cores.
+# The figures of docs/findings/, made anew; some hours on two cores, most of them for the mixed arrays and the planner.
 findings: setup
 	@$(CARGO) build --release --package peryton
 	python3 scripts/findings/greendm.py
