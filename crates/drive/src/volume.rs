@@ -178,8 +178,8 @@ impl<B: Backend> Volume<B> {
     }
 
     /// What a device has programmed so far, where it can be asked: see [`Engine::programmed`].
-    pub fn programmed(&mut self, now: Nanos, device: DeviceId, bytes: Bytes) {
-        self.engine.programmed(now, device, bytes);
+    pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
+        self.engine.programmed(device, bytes);
     }
 
     /// Changes the tuning while it runs.

@@ -364,19 +364,20 @@ impl Engine {
     }
 
     /// Whether a driver that can read what a device programs, its own moves included, should say so now
-    /// ([`Engine::programmed`]), and of which device. To be asked after a tick.
-    pub fn asks_what_was_programmed(&self, now: Nanos) -> Option<DeviceId> {
-        let Placed::Hybrid(hybrid) = &self.placed else { return None };
-        hybrid.controller.as_ref()?.asks_what_was_programmed(now)
+    /// ([`Engine::programmed`]), and of which device. To be asked after a tick; a device that does not say is asked again
+    /// some seconds later.
+    pub fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
+        let Placed::Hybrid(hybrid) = &mut self.placed else { return None };
+        hybrid.controller.as_mut()?.asks_what_was_programmed(now)
     }
 
     /// What a device has programmed so far, as it counts itself. What regulates writes so that the device lasts then need
     /// not believe in the write amplification that it was told (MixedStore, section 5.4).
-    pub fn programmed(&mut self, now: Nanos, device: DeviceId, bytes: Bytes) {
+    pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
         if let Placed::Hybrid(hybrid) = &mut self.placed
             && let Some(controller) = &mut hybrid.controller
         {
-            controller.programmed(now, device, bytes);
+            controller.programmed(device, bytes);
         }
     }
 

@@ -155,7 +155,7 @@ fn repeat(design: &Design, simulated: &[(Nanos, Moment)]) -> Vec<(Nanos, Moment)
                 volume.tick(now);
             }
             Moment::Hinted(from, to) => volume.evict(now, from..to),
-            Moment::Programmed(device, bytes) => volume.programmed(now, device, bytes),
+            Moment::Programmed(device, bytes) => volume.programmed(device, bytes),
             Moment::Commanded(_) => {}
         }
         volume.replies().clear();

@@ -190,7 +190,7 @@ impl Simulator<'_> {
         let bytes = stats.iter().map(|member| member.nand_bytes_written.map(|bytes| bytes.0)).sum::<Option<u64>>();
         if let Some(bytes) = bytes.map(Bytes) {
             self.machine.watch.see(self.now, || Moment::Programmed(device, bytes));
-            self.machine.engine.programmed(self.now, device, bytes);
+            self.machine.engine.programmed(device, bytes);
         }
     }
 

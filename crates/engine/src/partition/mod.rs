@@ -128,14 +128,14 @@ impl Controller {
     }
 
     /// Which device's programs it would help to know.
-    pub(crate) fn asks_what_was_programmed(&self, now: Nanos) -> Option<DeviceId> {
+    pub(crate) fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
         self.regulator.asks(now).then_some(self.fast)
     }
 
     /// What a device has programmed.
-    pub(crate) fn programmed(&mut self, now: Nanos, device: DeviceId, bytes: Bytes) {
+    pub(crate) fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
         if device == self.fast {
-            self.regulator.programmed(now, bytes);
+            self.regulator.programmed(bytes);
         }
     }
 

@@ -30,7 +30,8 @@ pub(super) struct Regulator {
     /// What the device has programmed so far, if it says so: now, and when the frame began.
     programmed: Option<u64>,
     programmed_before: Option<u64>,
-    told: Nanos,
+    /// When that was last asked for: a device that does not say is not asked more often for it.
+    asked: Option<Nanos>,
     /// Bytes programmed, and bytes written for that, the latest counting most.
     cost: (f64, f64),
 }
@@ -57,7 +58,7 @@ impl Regulator {
             credit: 0.0,
             programmed: None,
             programmed_before: None,
-            told: Nanos::ZERO,
+            asked: None,
             cost: (0.0, 0.0),
         }
     }
@@ -69,15 +70,18 @@ impl Regulator {
         }
     }
 
-    /// Whether it is time to be told what the device has programmed.
-    pub(super) fn asks(&self, now: Nanos) -> bool {
+    /// Whether it is time to be told what the device has programmed. Asks once.
+    pub(super) fn asks(&mut self, now: Nanos) -> bool {
         let old = Nanos(FRAME.0 / 2);
-        self.budget().is_some() && (self.programmed.is_none() || now.saturating_sub(self.told) >= old)
+        let asks = self.budget().is_some() && self.asked.is_none_or(|asked| now.saturating_sub(asked) >= old);
+        if asks {
+            self.asked = Some(now);
+        }
+        asks
     }
 
     /// What the device has programmed since some time that is always the same.
-    pub(super) fn programmed(&mut self, now: Nanos, bytes: Bytes) {
-        self.told = now;
+    pub(super) fn programmed(&mut self, bytes: Bytes) {
         let before = self.programmed.replace(bytes.0);
         // A count that has begun anew says nothing of this frame.
         if before.is_none_or(|before| before > bytes.0) {
@@ -195,6 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_does_not_say_is_asked_no_more_often_than_one_that_does() {
+        let mut regulator = Regulator::new(Regulation::Lifetime(budget(0.5)), 1);
+        let asked = (0..60_000_u64).filter(|ms| regulator.asks(Nanos::from_ms(*ms))).count();
+        assert_eq!(asked, 12, "once in half a frame");
+        assert!(!Regulator::new(Regulation::Share(1), 1).asks(Nanos::ZERO), "nothing depends on it");
+    }
+
+    #[test]
     fn what_is_assumed_of_amplification_counts_until_the_device_tells() {
         let assumed = WearBudget { amplification: 4_000, ..budget(0.5) };
         let (kept, all) = written(Regulation::Lifetime(assumed), 2000, 1000);
@@ -213,7 +225,7 @@ mod tests {
                 resets = programmed;
             }
             if regulator.asks(now) {
-                regulator.programmed(now, Bytes((programmed - resets) as u64));
+                regulator.programmed(Bytes((programmed - resets) as u64));
             }
         }
         let rate = programmed / 2000.0 / 4_096_000.0;
