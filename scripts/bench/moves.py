@@ -8,16 +8,12 @@ One tiering volume on two files, re-tuned while it runs: without moves, and with
 client is the same throughout. Needs fio (Debian: fio).
 """
 
-import argparse
 import json
 import os
-import shutil
-import statistics
 import subprocess
-import tempfile
 import threading
 
-from nbd import MIB, Server, fio
+from nbd import MIB, Server, bench, fio, median
 
 DESIGN = """
 [devices.fast]
@@ -76,8 +72,7 @@ def measure(peryton, directory, seconds, rounds):
                 run = fio(server, "randread", "4k", 4, seconds, size=HOT)
                 other.join()
                 runs[name].append({**run, "moves_per_s": (moves(peryton, control) - before) / (seconds + 1)})
-        return {name: {key: statistics.median(run[key] for run in all_runs) for key in all_runs[0]}
-                for name, all_runs in runs.items()}
+        return {name: median(all_runs) for name, all_runs in runs.items()}
     finally:
         server.stop()
 
@@ -90,23 +85,5 @@ def show(results):
               f"{run['p99_us'] / max(first['p99_us'], 1e-9):>20.2f}x")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--peryton", default="target/release/peryton")
-    parser.add_argument("--seconds", type=int, default=6)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--directory", help="where the files go; a temporary directory otherwise")
-    parser.add_argument("--json", help="write all figures to a file")
-    args = parser.parse_args()
-    if not shutil.which("fio"):
-        print("skipped: fio is not installed (Debian: fio)")
-        return
-    with tempfile.TemporaryDirectory(dir=args.directory) as directory:
-        results = measure(os.path.abspath(args.peryton), directory, args.seconds, args.rounds)
-    if args.json:
-        json.dump(results, open(args.json, "w"), indent=1)
-    show(results)
-
-
 if __name__ == "__main__":
-    main()
+    bench(measure, show, ["fio"], seconds=6)

@@ -95,15 +95,16 @@ def fio(server, rw, bs, depth, seconds, more=(), size=SIZE):
     }
 
 
-def main():
+def bench(measure, show, tools, seconds):
+    """The command line of a benchmark of the drive: `measure` fills a directory, `show` prints what it returns."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--peryton", default="target/release/peryton")
-    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--seconds", type=int, default=seconds)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--directory", help="where the files go; a temporary directory otherwise")
     parser.add_argument("--json", help="write all figures to a file")
     args = parser.parse_args()
-    for tool in ("fio", "qemu-nbd"):
+    for tool in tools:
         if not shutil.which(tool):
             print(f"skipped: {tool} is not installed (Debian: fio, qemu-utils)")
             return
@@ -112,6 +113,11 @@ def main():
     if args.json:
         json.dump(results, open(args.json, "w"), indent=1)
     show(results)
+
+
+def median(runs):
+    """Of several runs, figure by figure."""
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
 def measure(peryton, directory, seconds, rounds):
@@ -137,10 +143,7 @@ def measure(peryton, directory, seconds, rounds):
             for _ in range(rounds):
                 for server in servers:
                     runs[server.name].append(fio(server, rw, bs, depth, seconds))
-            results[name] = {
-                server: {key: statistics.median(run[key] for run in all_runs) for key in all_runs[0]}
-                for server, all_runs in runs.items()
-            }
+            results[name] = {server: median(all_runs) for server, all_runs in runs.items()}
         return results
     finally:
         for server in servers:
@@ -159,4 +162,4 @@ def show(results):
 
 
 if __name__ == "__main__":
-    main()
+    bench(measure, show, ["fio", "qemu-nbd"], seconds=4)

@@ -3,6 +3,7 @@
 
 mod mounted;
 mod served;
+mod tools;
 
 use std::{
     fmt::Write as _,
@@ -19,6 +20,7 @@ use std::{
 use mounted::{Stack, done, end, has, run, until};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use tools::out_of;
 
 /// A program to which statements are written one at a time; after each it says a word.
 struct Shell {
@@ -178,10 +180,7 @@ impl Postgres {
     }
 
     fn done(&self, program: &str, arguments: &[&str]) -> String {
-        let output = self.command(program).args(arguments).output().unwrap();
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{program} {arguments:?}: {}\n{out}\n{err}", output.status);
-        out.into_owned()
+        out_of(program, arguments, &self.command(program).args(arguments).output().unwrap())
     }
 
     fn ask(&self, query: &str) -> String {

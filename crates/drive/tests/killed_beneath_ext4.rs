@@ -3,6 +3,7 @@
 
 mod mounted;
 mod served;
+mod tools;
 
 use std::{
     collections::HashMap,

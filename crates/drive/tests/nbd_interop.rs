@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod nbd_client;
+mod tools;
 
 use std::{
     env, fs,
@@ -160,10 +161,7 @@ fn run(tool: &str, arguments: &[&str]) -> Output {
 
 /// Runs a tool that must succeed, and returns what it prints.
 fn done(tool: &str, arguments: &[&str]) -> String {
-    let output = run(tool, arguments);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{tool} {arguments:?}: {}\n{out}\n{err}", output.status);
-    out.into_owned()
+    tools::out_of(tool, arguments, &run(tool, arguments))
 }
 
 /// A file of noise with holes.

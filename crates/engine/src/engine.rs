@@ -79,23 +79,8 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
         Placement::Tiering(pair) => hybrid(Mode::Tiering, *pair, false)?,
         Placement::Caching(pair) => hybrid(Mode::Caching, *pair, false)?,
         Placement::Partitioned(pair) => hybrid(Mode::Caching, *pair, true)?,
-        Placement::Single { .. } | Placement::Linear { .. } => {
-            let single;
-            let order: &[DeviceId] = match placement {
-                Placement::Linear { devices } => devices,
-                Placement::Single { device } => {
-                    single = [*device];
-                    &single
-                }
-                _ => unreachable!("the others are above and below"),
-            };
-            let linear = Linear::new(order, devices)?;
-            sizes.volume = linear.size();
-            for device in order {
-                sizes.devices[device.index()] = Linear::device_bytes(devices[device.index()]);
-            }
-            Laid::Linear(linear)
-        }
+        Placement::Single { device } => lay_in_a_row(std::slice::from_ref(device), devices, &mut sizes)?,
+        Placement::Linear { devices: order } => lay_in_a_row(order, devices, &mut sizes)?,
         Placement::Logging(place) => {
             let layout = logging::Layout::new(*place, devices)?;
             sizes.volume = layout.volume_size();
@@ -109,6 +94,15 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
         }
     };
     Ok((laid, sizes))
+}
+
+fn lay_in_a_row(order: &[DeviceId], devices: &[Bytes], sizes: &mut Sizes) -> Result<Laid, ConfigError> {
+    let linear = Linear::new(order, devices)?;
+    sizes.volume = linear.size();
+    for device in order {
+        sizes.devices[device.index()] = Linear::device_bytes(devices[device.index()]);
+    }
+    Ok(Laid::Linear(linear))
 }
 
 /// Where part of a volume is.

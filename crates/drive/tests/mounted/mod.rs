@@ -16,7 +16,10 @@ use peryton_engine::Config;
 use peryton_units::Bytes;
 use tempfile::TempDir;
 
-use crate::served::{config, spec};
+use crate::{
+    served::{config, spec},
+    tools::out_of,
+};
 
 const DIRECTORY: &str = "PERYTON_TEST_DIRECTORY";
 const PLACEMENT: &str = "PERYTON_TEST_PLACEMENT";
@@ -64,10 +67,7 @@ pub fn run(tool: &str, arguments: &[&str]) -> Output {
 
 /// Runs a tool that must succeed, and returns what it prints.
 pub fn done(tool: &str, arguments: &[&str]) -> String {
-    let output = run(tool, arguments);
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{tool} {arguments:?}: {}\n{out}\n{err}", output.status);
-    out.into_owned()
+    out_of(tool, arguments, &run(tool, arguments))
 }
 
 /// Waits until something is so.

@@ -59,7 +59,8 @@ impl Hybrid {
     }
 
     /// The commonest request: a read or write within one extent that the fast device has and that nothing is under way
-    /// for. What is asked lies within the volume. Does what [`Hybrid::submit`] would, without the table of what could be; says whether it did.
+    /// for. What is asked lies within the volume. Does what [`Hybrid::submit`] would, without the table of what could be;
+    /// says whether it did.
     #[inline]
     pub(crate) fn serves_at_once(
         &mut self,

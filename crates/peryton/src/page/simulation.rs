@@ -7,7 +7,7 @@ use super::{
     chart::{self, Best, Parts, Span},
     page,
 };
-use crate::table;
+use crate::{table, verbs::sim::remarks};
 
 type Row<'a> = (&'a str, &'static str, Option<Best>, fn(&Report) -> Option<f64>);
 
@@ -29,7 +29,9 @@ pub fn simulation(reports: &[Report], repeat: &str) -> String {
     let trace = reports.first().map_or("", |report| report.trace.as_str());
     let body = html! {
         @if let Some(first) = reports.first() { (about(first)) }
-        @for report in reports { (warnings(report)) }
+        @for (report, remark) in reports.iter().flat_map(|report| remarks(report).map(move |remark| (report, remark))) {
+            p class="note" { strong { (report.design) } ": " (remark) "." }
+        }
         h2 { "Side by side" }
         div class="cards" {
             @for (title, unit, best, figure) in COMPARED {
@@ -76,20 +78,6 @@ fn about(report: &Report) -> Markup {
         }
         @if !report.overrides.is_empty() {
             p class="about" { "Set: " (report.overrides.join(", ")) }
-        }
-    }
-}
-
-/// What the reader has to know before believing the figures.
-fn warnings(report: &Report) -> Markup {
-    let counted = [
-        (report.wrapped_requests, "lay past the end of the volume and were wrapped"),
-        (report.skipped_requests, "lay past the end of the volume and were skipped"),
-        (report.failed_requests, "were answered with an error"),
-    ];
-    html! {
-        @for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
-            p class="note" { strong { (report.design) } ": " (count) " requests " (what) "." }
         }
     }
 }

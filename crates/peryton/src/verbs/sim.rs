@@ -114,16 +114,19 @@ fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counte
 
 /// What the reader of a table would not see.
 fn warn(report: &Report) {
-    let (wrapped, skipped, failed) = (report.wrapped_requests, report.skipped_requests, report.failed_requests);
-    for (count, what) in [
-        (wrapped, "lay past the end of the volume and were wrapped"),
-        (skipped, "lay past the end of the volume and were skipped"),
-        (failed, "were answered with an error"),
-    ] {
-        if count > 0 {
-            eprintln!("peryton: {}: {count} requests {what}", report.design);
-        }
+    for remark in remarks(report) {
+        eprintln!("peryton: {}: {remark}", report.design);
     }
+}
+
+/// What one has to know of a report before believing its figures.
+pub fn remarks(report: &Report) -> impl Iterator<Item = String> {
+    let counted = [
+        (report.wrapped_requests, "lay past the end of the volume and were wrapped"),
+        (report.skipped_requests, "lay past the end of the volume and were skipped"),
+        (report.failed_requests, "were answered with an error"),
+    ];
+    counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} requests {what}"))
 }
 
 const HEADER: &[&str] = &[
