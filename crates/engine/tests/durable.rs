@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use peryton_engine::{
     Buffer, Command, Config, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection, OpenError,
-    Placement, Request, RequestId, Storage, Trust, Tuning, Verdict, VolumeId,
+    Placement, Replacement, Request, RequestId, Storage, Trust, Tuning, Verdict, VolumeId,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -409,4 +409,37 @@ fn who_is_right_after_somebody_else_wrote_is_for_the_user_to_say() {
     assert_eq!(inspected(&config, &mut changed).verdict, Verdict::Clean);
     model[..4096].fill(0x77);
     check(&mut Machine::open(&config, changed).unwrap(), &model);
+}
+
+fn on_fast(machine: &Machine, offset: u64) -> bool {
+    machine.engine.whereabouts(Bytes(offset)).is_some_and(|at| at.device == Some(DeviceId(0)))
+}
+
+/// Evictions wait for a flush of the slow device, promotions do not: after a crash more is on the fast device than the map
+/// uses at a time, which is put right.
+#[test]
+fn a_cache_that_comes_back_fuller_than_full_makes_room() {
+    for (_, replacement) in Replacement::ALL {
+        let mut config = config(true);
+        config.devices = vec![EXTENT * 64, EXTENT * 200];
+        config.tuning = Tuning { demotion_low: 0, demotion_high: 0, replacement, ..config.tuning };
+        let mut machine = Machine::open(&config, formatted(&config)).unwrap();
+        let read = |machine: &mut Machine, extents: std::ops::Range<u64>| {
+            for extent in extents {
+                machine.request(Op::Read, extent * EXTENT.0, vec![0; 512]);
+            }
+        };
+        read(&mut machine, 0..64);
+        machine.settle();
+        read(&mut machine, 64..70);
+        machine.request(Op::Flush, 0, Vec::new());
+        let mut back = Machine::open(&config, machine.storage).unwrap();
+        back.engine.check_invariants();
+        let resident = |machine: &Machine| (0..200).filter(|at| on_fast(machine, at * EXTENT.0)).count();
+        assert!(resident(&back) > 64, "{replacement:?}: nothing to put right");
+        read(&mut back, 100..160);
+        back.settle();
+        assert!(resident(&back) <= 64, "{replacement:?}: still fuller than full");
+        back.engine.check_invariants();
+    }
 }

@@ -271,9 +271,10 @@ impl Hybrid {
         *word = if stale { *word | bit } else { *word & !bit };
     }
 
-    /// Fast extents that are free, or will be once what is under way is done.
+    /// Fast extents that are free, or will be once what is under way is done. After a crash a cache can hold more than it
+    /// uses: a commit that did not wait for the slow device has the promotions, and not the evictions before them.
     fn free_soon(&self) -> u32 {
-        self.layout.fast_usable - self.resident + self.leaving
+        (self.layout.fast_usable + self.leaving).saturating_sub(self.resident)
     }
 
     /// Takes a slot of the fast device for `extent`. None if there is none: then a commit that frees some is under way

@@ -144,8 +144,9 @@ impl Migration {
         }
     }
 
-    /// A device is dead: what is not under way is left.
+    /// A device is dead: what is not under way is left, so that what was recorded before is still needed.
     pub(super) fn stop(&mut self) {
+        self.whole = false;
         self.segments.clear();
         self.passed.clear();
         self.hints.clear();

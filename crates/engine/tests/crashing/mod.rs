@@ -10,8 +10,8 @@ use disks::{Disk, Interrupted};
 pub use disks::{Disks, flip, forge};
 
 use peryton_engine::{
-    Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, IoId, LogCaching, Logging,
-    LoggingTuning, OpenError, Placement, Request, RequestId, Storage, Triggers, Tuning, VolumeId,
+    Buffer, Buffers, Cause, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, IoId, LogCaching,
+    Logging, LoggingTuning, OpenError, Placement, Request, RequestId, Storage, Triggers, Tuning, VolumeId,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
@@ -73,6 +73,18 @@ impl Buffers for Memory {
     }
 }
 
+fn is_for(command: &Command, dead: DeviceId) -> bool {
+    let (Command::Read { device, .. }
+    | Command::Write { device, .. }
+    | Command::Zero { device, .. }
+    | Command::Discard { device, .. }
+    | Command::Flush { device, .. }) = command
+    else {
+        return false;
+    };
+    *device == dead
+}
+
 struct InFlight {
     command: Command,
     /// What is written.
@@ -89,6 +101,7 @@ pub struct Machine {
     next_id: u64,
     rng: Pcg64Mcg,
     fail_one_in: u32,
+    dead: Option<DeviceId>,
 }
 
 impl Machine {
@@ -109,6 +122,7 @@ impl Machine {
             next_id: 0,
             rng: Pcg64Mcg::seed_from_u64(seed),
             fail_one_in: 0,
+            dead: None,
         }
     }
 
@@ -167,7 +181,8 @@ impl Machine {
 
     fn carry_out(&mut self, index: usize) {
         let InFlight { command, bytes } = self.in_flight.remove(index);
-        let failed = self.fail_one_in > 0 && self.rng.random_range(0..self.fail_one_in) == 0;
+        let failed = self.fail_one_in > 0 && self.rng.random_range(0..self.fail_one_in) == 0
+            || self.dead.is_some_and(|dead| is_for(&command, dead));
         let io: IoId = match command {
             Command::Read { io, device, at, len, buffer, .. } => {
                 if !failed {
@@ -207,6 +222,29 @@ impl Machine {
             if all || self.rng.random_bool(0.5) {
                 self.disks.write(device, at + Bytes(from), sector).unwrap();
             }
+        }
+    }
+
+    /// Empties the log, as far as the first write to the primary; then the primary dies, while it is to discard something.
+    /// Then the host flushes. No time passes, so that no index is due.
+    pub fn primary_dies_in_migration(&mut self, discards: Range<u64>) {
+        let mut out = Commands::new();
+        self.engine.write_all_back(self.now, &mut out);
+        self.take(out);
+        let migrates = |flight: &InFlight| matches!(flight.command, Command::Write { cause: Cause::WriteBack, .. });
+        while !self.in_flight.iter().any(migrates) {
+            self.carry_out(0);
+        }
+        self.submit(Op::Discard, discards.start, Vec::new(), discards.end - discards.start);
+        self.dead = Some(PRIMARY);
+        let mut out = Commands::new();
+        self.engine.device_failed(self.now, PRIMARY, &mut out);
+        self.take(out);
+        for _ in 0..3 {
+            while !self.in_flight.is_empty() {
+                self.carry_out(0);
+            }
+            self.submit(Op::Flush, 0, Vec::new(), 0);
         }
     }
 

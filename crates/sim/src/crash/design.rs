@@ -49,12 +49,14 @@ pub(crate) struct Plan {
     pub(crate) config: Config,
     pub(crate) extent: u64,
     pub(crate) fast_extents: u32,
-    /// It has so many extents that a commit takes several blocks.
-    pub(crate) wide: bool,
+    /// A request spans so many extents at most.
+    pub(crate) reach: usize,
 }
 
-/// One design in so many is wide: it takes much longer.
+/// One design in so many is wide, so that a commit takes several blocks. It takes much longer.
 const WIDE_ONE_IN: u32 = 40;
+/// One in so many has room enough for commits to differ in what they wait for, and is full nevertheless.
+const ROOMY_ONE_IN: u32 = 8;
 
 pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     let mut extent = Bytes::kib(4 * [1, 1, 1, 2, 2, 3, 4, 16][rng.random_range(0..8)]);
@@ -62,10 +64,17 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     if kind == Kind::Logging {
         return logging_plan(rng);
     }
-    let wide = rng.random_range(0..WIDE_ONE_IN) == 0;
-    if wide {
-        extent = Bytes::kib(4);
-        (fast, slow) = (rng.random_range(300..900), rng.random_range(300..1200));
+    let mut reach = 3;
+    match rng.random_range(0..WIDE_ONE_IN) {
+        0 => {
+            (fast, slow) = (rng.random_range(300..900), rng.random_range(300..1200));
+            (extent, reach) = (Bytes::kib(4), 599);
+        }
+        size if size % ROOMY_ONE_IN == 0 => {
+            (fast, slow) = (rng.random_range(24..80), rng.random_range(48..200));
+            (extent, reach) = (Bytes::kib(4), 24);
+        }
+        _ => {}
     }
     let hybrid = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
     let placement = match kind {
@@ -79,10 +88,11 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
         Kind::Single => vec![extent * slow],
         _ => vec![extent * fast, extent * slow],
     };
-    // HT of the format settles how many spare extents there are.
-    let spare = rng.random_range(0..fast.min(slow)) as u32;
+    // HT of the format settles how many spare extents there are. A cache that frees nothing ahead is always full.
+    let ahead = rng.random_bool(0.75);
+    let spare = if ahead || kind == Kind::Tiering { rng.random_range(0..fast.min(slow)) as u32 } else { 0 };
     let tuning = Tuning { demotion_low: 0, demotion_high: spare, ..random_tuning(fast as u32, rng) };
-    Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, wide }
+    Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, reach }
 }
 
 pub(crate) fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
@@ -173,7 +183,7 @@ fn logging_plan(rng: &mut Pcg64Mcg) -> Plan {
     let (primary, log) = (Bytes::kib(4 * rng.random_range(8..200)), Bytes::kib(4 * rng.random_range(513..1300)));
     let placement = Placement::Logging(Logging { primary: DeviceId(1), log: DeviceId(0), block });
     let config = Config { devices: vec![log, primary], placement, tuning: random_tuning(8, rng) };
-    Plan { config, extent: 8192, fast_extents: 8, wide: false }
+    Plan { config, extent: 8192, fast_extents: 8, reach: 3 }
 }
 
 fn random_logging(rng: &mut Pcg64Mcg) -> LoggingTuning {

@@ -91,11 +91,12 @@ impl World {
         let (drive, opened) =
             Drive::open(&config, disks, &[]).map_err(|(error, _)| format!("a new volume: {error}"))?;
         let most = (plan.extent / SECTOR) as usize;
-        let mix = [[40, 50, 7, 3], [30, 60, 0, 10], [45, 45, 9, 1], [20, 50, 20, 10]][rng.random_range(0..4)];
+        let mixes = [[40, 50, 7, 3], [30, 60, 0, 10], [45, 45, 9, 1], [20, 50, 20, 10], [75, 5, 5, 15]];
+        let mix = mixes[rng.random_range(0..mixes.len())];
         let habits = Habits {
             depth: rng.random_range(1..16),
             mix,
-            most_sectors: most * if plan.wide { rng.random_range(100..600) } else { rng.random_range(1..4) },
+            most_sectors: most * rng.random_range(plan.reach.div_ceil(6)..=plan.reach),
             branch_one_in: [4, 8, 16][rng.random_range(0..3)],
             retune_one_in: [50, 200, 1000][rng.random_range(0..3)],
             hot_percent: [20, 50, 90][rng.random_range(0..3)],
@@ -225,7 +226,7 @@ impl World {
         let mut len = self.rng.random_range(1..=self.habits.most_sectors);
         if self.chance(3) {
             start -= start % extent;
-            len = extent * if self.plan.wide { self.rng.random_range(1..600) } else { self.rng.random_range(1..3) };
+            len = extent * self.rng.random_range(1..=self.plan.reach);
         } else if self.chance(2) {
             len = 1 + len % 4;
         }
