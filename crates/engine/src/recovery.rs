@@ -71,6 +71,7 @@ impl Engine {
 /// The map as the devices have it.
 struct FoundMap {
     image: Vec<Entry>,
+    /// The next checkpoint is the one after this.
     number: u64,
     last_commit: u64,
     next_commit: u64,
@@ -92,6 +93,9 @@ fn read_map(
     candidates.sort_by_key(|header| std::cmp::Reverse(header.number));
     candidates.dedup();
     let newest = candidates.first().map_or(0, |header| header.number);
+    // The next one is newer than all, and in the other place than the one that can be read: an attempt that failed may
+    // have left its header in the place of that.
+    let before_next = |header: &checkpoint::Header| newest + u64::from((newest + 1) % 2 == header.number % 2);
     let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
     let mut problem = "no checkpoint can be read";
     for header in candidates {
@@ -107,7 +111,8 @@ fn read_map(
             let next_commit = rings.iter().flatten().map(Ring::newest).max().unwrap_or(0).max(header.last_commit) + 1;
             let next_commit = next_commit.max(header.first_commit);
             let next = header.journal_at;
-            return Ok(FoundMap { image, number: newest, last_commit: header.last_commit, next_commit, next, told });
+            let number = before_next(&header);
+            return Ok(FoundMap { image, number, last_commit: header.last_commit, next_commit, next, told });
         }
         let replayed = journal::replay(&rings, header.first_commit, header.journal_at);
         if replayed.broken {
@@ -133,7 +138,7 @@ fn read_map(
             }
         }
         let (next_commit, next) = (replayed.next_commit, replayed.next);
-        return Ok(FoundMap { image, number: newest, last_commit: has, next_commit, next, told });
+        return Ok(FoundMap { image, number: before_next(&header), last_commit: has, next_commit, next, told });
     }
     Err(damaged(problem))
 }
