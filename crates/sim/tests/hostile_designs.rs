@@ -125,6 +125,22 @@ fn every_mistake_names_its_place_and_a_remedy() {
 }
 
 #[test]
+fn a_small_fast_device_is_not_refused_for_a_default() {
+    for (mode, size, room) in
+        [("tiering", "4MiB", (0, 0)), ("caching", "64MiB", (4, 8)), ("tiering", "8GiB", (64, 128))]
+    {
+        let text = format!(
+            "[devices.ssd]\nprofile = 'fixed'\nsize = '{size}'\n[devices.hdd]\nprofile = 'fixed'\nsize = '16GiB'\n\
+             [placement]\nmode = '{mode}'\nfast = 'ssd'\nslow = 'hdd'\n"
+        );
+        let tuning = Design::parse(&text, "d.toml", &[]).unwrap().tuning;
+        assert_eq!((tuning.demotion_low, tuning.demotion_high), room, "{size}");
+        let asked = Design::parse(&text, "d.toml", &["placement.demotion.high=128".to_owned()]);
+        assert!(asked.is_ok() == (size == "8GiB"), "what a design asks for is not changed");
+    }
+}
+
+#[test]
 fn overrides_are_keys_with_the_same_errors() {
     let text = hybrid("tiering", "");
     let with = |overrides: &[&str]| {

@@ -139,7 +139,7 @@ impl Design {
         keys.map_or(Ok(()), |keys| keys.finish())?;
         let mut devices = devices::read(&mut root, &mut ignored)?;
         let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], ..Tuning::default() };
-        let placement = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
+        let (placement, asks_for_room) = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
         let logs = matches!(placement, Placement::Logging(_));
         logging::triggers(&mut root, logs, &mut tuning.logging)?;
         let host_cache = volumes::read_host(&mut root, logs)?;
@@ -185,7 +185,8 @@ impl Design {
             let names = devices.iter().map(|device| device.name.as_str()).zip(tuning.admission.energy.iter().copied());
             admission::check_energy(&root, &tuning.admission, &names.collect::<Vec<_>>())?;
         }
-        let sized = sizes::solve(&document, &devices, volume.as_ref(), &placement, &tuning)?;
+        let room = if asks_for_room { sizes::Room::Given } else { sizes::Room::Fitting };
+        let sized = sizes::solve(&document, &devices, volume.as_ref(), &placement, (&mut tuning, room))?;
         root.finish()?;
         ignored.sort_unstable();
         ignored.dedup();

@@ -81,12 +81,13 @@ fn words<T>(known: &[(&str, T)]) -> String {
     known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ")
 }
 
+/// The placement, and whether the design says how much of the fast device is to be free.
 pub(super) fn read<'a>(
     root: &mut Keys<'a>,
     devices: &[Spec<'a>],
     tuning: &mut Tuning,
     ignored: &mut Vec<usize>,
-) -> Result<Placement, DesignError> {
+) -> Result<(Placement, bool), DesignError> {
     let Some(mut keys) = root.table("placement")? else {
         return Err(root.wrong_at("placement", "missing: a design has a table [placement] with a mode"));
     };
@@ -119,7 +120,9 @@ pub(super) fn read<'a>(
     if mode == Mode::Logging {
         logging::tuning(&mut keys, &mut tuning.logging)?;
     }
+    let mut asks_for_room = false;
     if HYBRID.contains(&mode) {
+        asks_for_room = keys.get::<toml::Value>("demotion")?.is_some();
         moves(&mut keys, tuning)?;
     }
     if mode == Mode::Caching {
@@ -127,7 +130,7 @@ pub(super) fn read<'a>(
     }
     keys.finish()?;
     unused(&placement, devices)?;
-    Ok(placement)
+    Ok((placement, asks_for_room))
 }
 
 pub(super) fn id(index: usize) -> DeviceId {

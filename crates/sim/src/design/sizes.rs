@@ -18,6 +18,18 @@ pub(super) struct Sized {
     pub(super) used: Vec<Bytes>,
 }
 
+/// How much of the fast device is to be free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// As the design says.
+    Given,
+    /// As usual, but no more of a small device than of others.
+    Fitting,
+}
+
+/// LT and HT are 64 and 128 extents; of a device with less than 1024 HT is an eighth, as many as are spare.
+const ROOM_SHARE: u64 = 8;
+
 /// Metadata and spare extents depend on the sizes that they are taken from; this many corrections settle it.
 const MOST_CORRECTIONS: usize = 8;
 
@@ -26,7 +38,7 @@ pub(super) fn solve(
     devices: &[Spec<'_>],
     volume: Option<&At<'_, Bytes>>,
     placement: &Placement,
-    tuning: &Tuning,
+    (tuning, room): (&mut Tuning, Room),
 ) -> Result<Sized, DesignError> {
     let extent = match placement {
         Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
@@ -49,6 +61,14 @@ pub(super) fn solve(
         .zip(devices)
         .map(|(size, device)| size.unwrap_or(Bytes(device.capacity.0 - device.capacity.0 % extent.0)))
         .collect();
+    if let (Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair), Room::Fitting) =
+        (placement, room)
+    {
+        let most = data[pair.fast.index()].0 / extent.0 / ROOM_SHARE;
+        if most < u64::from(tuning.demotion_high) {
+            (tuning.demotion_low, tuning.demotion_high) = (most as u32 / 2, most as u32);
+        }
+    }
     let wanted = match placement {
         Placement::Tiering(pair) if given[pair.fast.index()] && given[pair.slow.index()] => {
             data[pair.fast.index()].checked_add(data[pair.slow.index()])
