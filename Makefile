@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test torture mutants bench findings fuzz setup clean
+.PHONY: demo test torture mutants bench findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 PERYTON = $(CARGO) run --quiet --release --package peryton --
@@ -58,11 +58,19 @@ findings: setup
 	python3 scripts/findings/mixcp.py
 	python3 scripts/findings/tuning.py
 
-# Hostile bytes, made from seeds, for every parser that strangers' bytes reach; needs no nightly compiler. With one,
-# `cargo +nightly fuzz run NAME` lets a fuzzer choose the bytes.
+# Hostile bytes, made from seeds, for every parser that strangers' bytes reach; needs no nightly compiler.
 fuzz: setup
 	@for target in $(FUZZ_TARGETS); do echo "$$target:"; \
 		$(CARGO) run --quiet --release --manifest-path fuzz/Cargo.toml --bin $$target -- $(FUZZ_CASES) || exit 1; \
+	done
+
+# The same with bytes that libFuzzer chooses, to reach code that it has not seen yet: needs a nightly compiler and
+# `cargo install cargo-fuzz`. It begins with a thousand of the inputs above and goes on with what it kept (fuzz/corpus).
+libfuzzer: setup
+	@for target in $(FUZZ_TARGETS); do mkdir -p fuzz/corpus/$$target; \
+		$(CARGO) run --quiet --release --manifest-path fuzz/Cargo.toml --bin $$target -- 1000 0 fuzz/corpus/$$target && \
+		cargo +nightly fuzz run --fuzz-dir fuzz --sanitizer none $$target -- \
+			-runs=$(FUZZ_CASES) -max_len=1024 -timeout=20 -rss_limit_mb=1024 || exit 1; \
 	done
 
 clean:

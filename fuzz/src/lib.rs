@@ -2,10 +2,13 @@
 //! fuzzer choose the bytes; `cargo run --release --bin NAME -- [CASES [FIRST]]` needs no nightly compiler and takes
 //! them from a seed, a case after the other.
 
+pub mod damage;
 pub mod volumes;
 
 use std::{
-    env, panic, process,
+    env, fs, panic,
+    path::PathBuf,
+    process,
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::Instant,
@@ -40,16 +43,27 @@ fn input(case: u64) -> Vec<u8> {
 }
 
 /// Runs a million cases, or as many as the command line says, on all processors. A case that fails is named, and the
-/// exit status is 1.
+/// exit status is 1. With a folder the cases are not run, but written there, for a fuzzer to begin with.
 pub fn run(check: fn(&[u8])) {
-    let mut arguments = env::args().skip(1).map(|argument| {
-        argument.parse::<u64>().unwrap_or_else(|_| {
-            eprintln!("{argument}: expected a number of cases, then possibly the first case");
-            process::exit(2)
+    let mut arguments = env::args().skip(1);
+    let mut number = |usual: u64| {
+        arguments.next().map_or(usual, |argument| {
+            argument.parse().unwrap_or_else(|_| {
+                eprintln!("{argument}: expected a number of cases, then possibly the first case, then possibly a folder");
+                process::exit(2)
+            })
         })
-    });
-    let cases = arguments.next().unwrap_or(1_000_000);
-    let first = arguments.next().unwrap_or(0);
+    };
+    let (cases, first) = (number(1_000_000), number(0));
+    if let Some(folder) = arguments.next().map(PathBuf::from) {
+        for case in first..first + cases {
+            if let Err(error) = fs::write(folder.join(case.to_string()), input(case)) {
+                eprintln!("{}: {error}", folder.display());
+                process::exit(1);
+            }
+        }
+        return;
+    }
     let next = AtomicU64::new(first);
     let begin = Instant::now();
     thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! Small volumes that have been used, for targets that damage them.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Logging, Placement,
@@ -13,24 +13,84 @@ pub const VOLUME: VolumeId = VolumeId(0xabc);
 /// What metadata is sealed in.
 pub const BLOCK: usize = 4096;
 
-/// Devices in memory.
+/// Devices in memory. A copy costs what was written since [`Memory::settle`].
 #[derive(Clone)]
-pub struct Memory(pub Vec<Vec<u8>>);
+pub struct Memory {
+    settled: Arc<Vec<Vec<u8>>>,
+    written: HashMap<(usize, usize), Box<[u8; BLOCK]>>,
+}
+
+impl Memory {
+    fn blank(sizes: &[Bytes]) -> Memory {
+        let devices = sizes.iter().map(|size| vec![0; size.0 as usize]).collect();
+        Memory { settled: Arc::new(devices), written: HashMap::new() }
+    }
+
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.settled.len()
+    }
+
+    /// How many blocks a device has.
+    pub fn blocks(&self, device: usize) -> usize {
+        self.settled[device].len() / BLOCK
+    }
+
+    /// A block of a device.
+    pub fn block(&self, device: usize, index: usize) -> &[u8] {
+        let written = self.written.get(&(device, index)).map(|block| &block[..]);
+        written.unwrap_or_else(|| &self.settled[device][index * BLOCK..(index + 1) * BLOCK])
+    }
+
+    /// The same to write to.
+    pub fn block_mut(&mut self, device: usize, index: usize) -> &mut [u8] {
+        let settled = &self.settled[device][index * BLOCK..(index + 1) * BLOCK];
+        let copy = || Box::new(settled.try_into().expect("a block is as long as a block"));
+        &mut self.written.entry((device, index)).or_insert_with(copy)[..]
+    }
+
+    /// Makes what was written part of what every copy shares.
+    fn settle(self) -> Memory {
+        let mut devices = (*self.settled).clone();
+        for ((device, index), block) in self.written {
+            devices[device][index * BLOCK..(index + 1) * BLOCK].copy_from_slice(&block[..]);
+        }
+        Memory { settled: Arc::new(devices), written: HashMap::new() }
+    }
+
+    /// The blocks that a range of a device touches: the block, where in it, and how much.
+    fn pieces(&self, device: DeviceId, at: Bytes, len: usize) -> Result<Vec<(usize, Range<usize>)>, DeviceError> {
+        let end = usize::try_from(at.0).ok().and_then(|at| at.checked_add(len)).ok_or(DeviceError)?;
+        let size = self.settled.get(device.index()).ok_or(DeviceError)?.len();
+        if end > size {
+            return Err(DeviceError);
+        }
+        let begin = end - len;
+        let blocks = begin / BLOCK..end.div_ceil(BLOCK);
+        Ok(blocks.map(|block| (block, begin.max(block * BLOCK) % BLOCK..(end - block * BLOCK).min(BLOCK))).collect())
+    }
+}
 
 impl Storage for Memory {
     fn size(&self, device: DeviceId) -> Option<Bytes> {
-        Some(Bytes(self.0[device.index()].len() as u64))
+        Some(Bytes(self.settled[device.index()].len() as u64))
     }
 
-    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-        let bytes = self.0[device.index()].get(at.0 as usize..).and_then(|bytes| bytes.get(..into.len()));
-        into.copy_from_slice(bytes.ok_or(DeviceError)?);
+    fn read(&mut self, device: DeviceId, at: Bytes, mut into: &mut [u8]) -> Result<(), DeviceError> {
+        for (block, range) in self.pieces(device, at, into.len())? {
+            let (now, later) = into.split_at_mut(range.len());
+            now.copy_from_slice(&self.block(device.index(), block)[range]);
+            into = later;
+        }
         Ok(())
     }
 
-    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-        let bytes = self.0[device.index()].get_mut(at.0 as usize..).and_then(|bytes| bytes.get_mut(..from.len()));
-        bytes.ok_or(DeviceError)?.copy_from_slice(from);
+    fn write(&mut self, device: DeviceId, at: Bytes, mut from: &[u8]) -> Result<(), DeviceError> {
+        for (block, range) in self.pieces(device, at, from.len())? {
+            let (now, later) = from.split_at(range.len());
+            self.block_mut(device.index(), block)[range].copy_from_slice(now);
+            from = later;
+        }
         Ok(())
     }
 
@@ -39,23 +99,29 @@ impl Storage for Memory {
     }
 }
 
-/// A configuration of each placement that has metadata.
+/// A configuration of each placement; with a map of more than one block, and with commits on one device.
 pub fn configs() -> Vec<Config> {
     let extent = Bytes::kib(4);
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
     let logging = Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes::kib(4) };
     let tuning = Tuning { promotion_threshold: 0, demotion_low: 2, demotion_high: 4, ..Tuning::default() };
-    let devices = vec![extent * 16, extent * 64];
-    [
-        (Placement::Tiering(pair), devices.clone()),
-        (Placement::Caching(pair), devices.clone()),
-        (Placement::Partitioned(pair), devices.clone()),
-        (Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] }, devices),
-        (Placement::Logging(logging), vec![Bytes::kib(256), Bytes::mib(1)]),
+    let alone = Tuning { mirror_journal: false, ..tuning.clone() };
+    let small = vec![extent * 16, extent * 64];
+    let config = |placement, devices: &[Bytes], tuning: &Tuning| Config {
+        devices: devices.to_vec(),
+        placement,
+        tuning: tuning.clone(),
+    };
+    vec![
+        config(Placement::Tiering(pair), &small, &tuning),
+        config(Placement::Tiering(pair), &[extent * 16, extent * 1200], &tuning),
+        config(Placement::Caching(pair), &small, &tuning),
+        config(Placement::Caching(pair), &small, &alone),
+        config(Placement::Partitioned(pair), &small, &tuning),
+        config(Placement::Single { device: DeviceId(0) }, &small[..1], &tuning),
+        config(Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] }, &small, &tuning),
+        config(Placement::Logging(logging), &[Bytes::kib(256), Bytes::mib(1)], &tuning),
     ]
-    .into_iter()
-    .map(|(placement, devices)| Config { devices, placement, tuning: tuning.clone() })
-    .collect()
 }
 
 #[derive(Default)]
@@ -164,10 +230,21 @@ impl Used {
     }
 }
 
-/// A volume of this configuration after some use; closed in good order or not.
-pub fn used(config: &Config, closed: bool) -> Memory {
+/// How a volume was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// In good order.
+    Closed,
+    /// By a crash.
+    Open,
+    /// In good order, after it had gone on without its last device.
+    Without,
+}
+
+/// A volume of this configuration after some use; `None` if it cannot be left so.
+pub fn used(config: &Config, left: Left) -> Option<Memory> {
     let sizes = Engine::new(config.clone()).expect("the configuration works");
-    let mut storage = Memory(sizes.device_bytes().iter().map(|size| vec![0; size.0 as usize]).collect());
+    let mut storage = Memory::blank(sizes.device_bytes());
     let new = Formatting { volume: VOLUME, unix_s: 1, zeroed: true, notes: "max_moves=3".to_string() };
     Engine::format(config, new, &mut storage).expect("blank devices can be formatted");
     let mut used = Used::open(config, storage).expect("it was just formatted");
@@ -180,10 +257,17 @@ pub fn used(config: &Config, closed: bool) -> Memory {
             used.request(Op::Flush, Bytes::ZERO, Bytes::ZERO);
         }
     }
-    if closed {
-        used.engine.close(&mut used.storage).expect("the devices are well");
+    if left == Left::Open {
+        return Some(used.storage.settle());
     }
-    used.storage
+    let (mut engine, mut storage) = (used.engine, used.storage);
+    engine.close(&mut storage).expect("the devices are well");
+    if left == Left::Without {
+        let last = DeviceId(config.devices.len() as u8 - 1);
+        (engine, _) = Engine::open_without(config.clone(), &mut storage, &[last]).ok()?;
+        engine.close(&mut storage).expect("the devices are well");
+    }
+    Some(storage.settle())
 }
 
 /// Makes a block's checksum right again, so that what it says is looked at and not only that it is damaged.

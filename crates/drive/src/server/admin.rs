@@ -157,6 +157,7 @@ impl Server {
                 "clients_waiting": self.starved.len(),
             },
             "settings": self.about.settings,
+            "climb": engine.climbing(),
             "devices": devices,
             "faults": self.volume.backend.faults().rules(),
             "dirty_extents": engine.dirty_extents(),

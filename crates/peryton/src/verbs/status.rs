@@ -64,6 +64,25 @@ fn bytes(value: &Value) -> Bytes {
     Bytes(number(value))
 }
 
+/// What hill climbing has done, and where it stands.
+fn climb(climb: &Value) -> String {
+    let setting = |pair: &Value| {
+        let (key, value) = (pair[0].as_str()?, pair[1].as_u64()?);
+        let is_time = key.ends_with("window") || key.ends_with("delay");
+        Some(if is_time { format!("{key}={}", Nanos(value)) } else { format!("{key}={value}") })
+    };
+    let now: Vec<String> = climb["settings"].as_array().into_iter().flatten().filter_map(setting).collect();
+    format!(
+        "climbing: {} steps tried, {} given up early, {} kept; of those {} taken back for a cap, {} regretted; now {}",
+        number(&climb["tried"]),
+        number(&climb["given_up"]),
+        number(&climb["kept"]),
+        number(&climb["taken_back"]),
+        number(&climb["regretted"]),
+        now.join(", ")
+    )
+}
+
 fn shown(status: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let up = Nanos((status["uptime_s"].as_f64().unwrap_or(0.0) as u64) * 1_000_000_000);
@@ -98,6 +117,9 @@ fn shown(status: &Value) -> String {
     let settings: Vec<String> = status["settings"].as_array().into_iter().flatten().map(text).collect();
     if !settings.is_empty() {
         lines.push(format!("set: {}", settings.join(", ")));
+    }
+    if status["climb"].is_object() {
+        lines.push(climb(&status["climb"]));
     }
     let faults = status["faults"].as_array().map_or(0, Vec::len);
     if faults > 0 {

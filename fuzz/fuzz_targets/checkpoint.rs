@@ -1,0 +1,14 @@
+//! Checkpoints of maps that say what nobody but a forger writes.
+#![cfg_attr(fuzzing, no_main)]
+
+use std::sync::LazyLock;
+
+use peryton_fuzz::damage::Damaged;
+
+static DAMAGED: LazyLock<Damaged> = LazyLock::new(|| Damaged::new(&[b"PYch", b"PYce"]));
+
+fn check(bytes: &[u8]) {
+    DAMAGED.check(bytes);
+}
+
+peryton_fuzz::target!(check);

@@ -1,0 +1,14 @@
+//! A log's appends, indexes and commits that say what nobody but a forger writes.
+#![cfg_attr(fuzzing, no_main)]
+
+use std::sync::LazyLock;
+
+use peryton_fuzz::damage::Damaged;
+
+static DAMAGED: LazyLock<Damaged> = LazyLock::new(|| Damaged::new(&[b"PYla", b"PYli", b"PYlc"]));
+
+fn check(bytes: &[u8]) {
+    DAMAGED.check(bytes);
+}
+
+peryton_fuzz::target!(check);

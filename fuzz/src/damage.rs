@@ -1,0 +1,141 @@
+//! Volumes whose metadata somebody has changed, with checksums made right again or not: whatever it says, opening,
+//! checking, repairing and taking apart may refuse, but not panic, and what is opened holds together.
+
+use std::sync::OnceLock;
+
+use peryton_engine::{Config, DeviceId, Engine, Trust};
+use peryton_units::{Bytes, Op};
+
+use crate::volumes::{BLOCK, Left, Memory, Used, configs, reseal, used};
+
+/// A volume, and where its blocks of metadata are: device and block, by kind.
+struct Base {
+    config: Config,
+    memory: Memory,
+    sealed: Vec<([u8; 4], usize, usize)>,
+}
+
+fn bases() -> &'static [Base] {
+    static BASES: OnceLock<Vec<Base>> = OnceLock::new();
+    BASES.get_or_init(|| {
+        let each = |config: Config| {
+            [Left::Closed, Left::Open, Left::Without].into_iter().filter_map(move |left| {
+                let memory = used(&config, left)?;
+                let mut sealed = Vec::new();
+                for device in 0..memory.devices() {
+                    for index in 0..memory.blocks(device) {
+                        let kind: [u8; 4] = memory.block(device, index)[4..8].try_into().expect("four bytes");
+                        if kind.starts_with(b"PY") {
+                            sealed.push((kind, device, index));
+                        }
+                    }
+                }
+                Some(Base { config: config.clone(), memory, sealed })
+            })
+        };
+        configs().into_iter().flat_map(each).collect()
+    })
+}
+
+/// The volumes that have metadata of some kinds, and where.
+pub struct Damaged {
+    bases: Vec<(&'static Base, Vec<(usize, usize)>)>,
+    anywhere: bool,
+}
+
+impl Damaged {
+    /// Of these kinds; of any kind and whatever else is there if none is named.
+    pub fn new(kinds: &[&[u8; 4]]) -> Damaged {
+        let wanted = |base: &'static Base| {
+            let wanted = base.sealed.iter().filter(|(kind, _, _)| kinds.is_empty() || kinds.contains(&kind));
+            let places: Vec<_> = wanted.map(|(_, device, index)| (*device, *index)).collect();
+            (!places.is_empty()).then_some((base, places))
+        };
+        Damaged { bases: bases().iter().filter_map(wanted).collect(), anywhere: kinds.is_empty() }
+    }
+
+    /// Damages a volume as the bytes say, and uses it as far as that goes.
+    pub fn check(&self, bytes: &[u8]) {
+        let mut choices = Choices(bytes);
+        let (base, places) = &self.bases[usize::from(choices.byte()) % self.bases.len()];
+        let mut memory = base.memory.clone();
+        for _ in 0..1 + choices.byte() % 4 {
+            let (mut device, mut index) = places[choices.index(places.len())];
+            let fate = choices.byte();
+            if self.anywhere && fate % 8 == 0 {
+                device = usize::from(choices.byte()) % memory.devices();
+                index = choices.index(memory.blocks(device));
+            }
+            if fate / 8 % 16 == 0 {
+                // A block from elsewhere, or from the other device.
+                let (_, from, other) = base.sealed[choices.index(base.sealed.len())];
+                let copied = memory.block(from, other).to_vec();
+                memory.block_mut(device, index).copy_from_slice(&copied);
+            }
+            for _ in 0..1 + choices.byte() % 8 {
+                edit(&mut choices, memory.block_mut(device, index));
+            }
+            if fate / 128 == 0 || choices.byte() % 4 > 0 {
+                reseal(memory.block_mut(device, index));
+            }
+        }
+        let config = &base.config;
+        let last = DeviceId(config.devices.len() as u8 - 1);
+        let inspection = Engine::inspect(config.clone(), &mut memory.clone(), true, &[]);
+        assert!(inspection.is_ok(), "a look at a damaged volume is no configuration error");
+        match choices.byte() % 8 {
+            0 => drop(Engine::repair(config.clone(), &mut memory.clone(), Trust::Nobody, &[])),
+            1 => drop(Engine::repair(config.clone(), &mut memory.clone(), Trust::Slow, &[])),
+            2 => drop(Engine::detach(config.clone(), &mut memory.clone())),
+            3 => drop(Engine::inspect(config.clone(), &mut memory.clone(), true, &[last])),
+            4 => drop(Engine::replace(config.clone(), &mut memory.clone(), last)),
+            _ => {}
+        }
+        let Some(mut used) = Used::open(config, memory) else { return };
+        used.engine.check_invariants();
+        let size = used.engine.volume_size();
+        for n in 0..4u64 {
+            let op = [Op::Read, Op::Write, Op::Discard, Op::Flush][usize::from(choices.byte()) % 4];
+            let offset = Bytes(u64::from(choices.byte()) * 4096 % (size.0 - 4096));
+            let len = if op == Op::Flush { Bytes::ZERO } else { Bytes(4096 * (1 + n % 2)).min(size - offset) };
+            used.request(op, offset, len);
+        }
+        used.engine.check_invariants();
+    }
+}
+
+/// Choices drawn from bytes; zeros when they are used up.
+struct Choices<'a>(&'a [u8]);
+
+impl Choices<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    fn index(&mut self, len: usize) -> usize {
+        (usize::from(self.byte()) << 8 | usize::from(self.byte())) % len
+    }
+}
+
+/// Changes a byte or a number.
+fn edit(choices: &mut Choices, block: &mut [u8]) {
+    let width = [1, 4, 4, 8][usize::from(choices.byte()) % 4];
+    // Fields are at the start, entries behind them.
+    let place = if choices.byte() % 2 == 0 { usize::from(choices.byte()) % 128 } else { choices.index(BLOCK) };
+    let place = place / width * width;
+    let field = &mut block[place..place + width];
+    let mut bytes = [0; 8];
+    bytes[..width].copy_from_slice(field);
+    let (now, by) = (u64::from_le_bytes(bytes), u64::from(choices.byte()));
+    let number = match choices.byte() % 6 {
+        0 => by,
+        1 => u64::MAX - by,
+        2 => now.wrapping_add(by),
+        3 => now.wrapping_sub(by),
+        4 => now ^ 1 << (by % 64),
+        _ => now ^ 1 << (by % (8 * width as u64)),
+    };
+    field.copy_from_slice(&number.to_le_bytes()[..width]);
+}
