@@ -113,19 +113,7 @@ fn run(kind: Kind, dies: DeviceId, seed: u64) -> (u64, u64) {
                 world.device_failed(dies);
             }
         }
-        if world.in_flight() < depth && world.chance(2) {
-            world.random_request(most_cells);
-        } else if world.has_pending() && !world.chance(10) {
-            world.complete_one();
-        } else {
-            let span = Nanos(world.any() % 200_000_000);
-            world.tick(span);
-        }
-        if world.chance(100) {
-            let tuning = tuned(&mut world, kind, 8);
-            world.retune(tuning);
-        }
-        world.engine.check_invariants();
+        world.step(depth, most_cells, |world| tuned(world, kind, 8));
     }
     // One that goes on failing is found out without being told.
     for _ in 0..40 {

@@ -5,7 +5,7 @@ mod common;
 
 use common::World;
 use peryton_engine::{Config, DeviceId, Logging, LoggingLedger, Placement, Tuning};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -33,22 +33,11 @@ fn run(seed: u64, steps: u32, failures: bool) -> World {
     let depth = rng.random_range(1..16);
     let most_cells = block.0 / common::CELL * rng.random_range(1..8);
     for _ in 0..steps {
-        if world.in_flight() < depth && world.chance(2) {
-            world.random_request(most_cells);
-        } else if world.has_pending() && !world.chance(10) {
-            world.complete_one();
-        } else {
-            let span = Nanos(world.any() % 200_000_000);
-            world.tick(span);
-        }
-        if world.chance(100) {
-            let tuning = world.random_tuning(1);
-            world.retune(tuning);
-        }
+        world.step(depth, most_cells, |world| world.random_tuning(1));
         if world.chance(200) {
             world.evict();
+            world.engine.check_invariants();
         }
-        world.engine.check_invariants();
     }
     world.fail_one_in = 0;
     world.read_all();

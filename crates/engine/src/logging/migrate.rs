@@ -3,7 +3,9 @@
 //! to other segments, and what it overwrites is skipped.
 //!
 //! A migration goes window by window: `Planning → Reading → Writing → Planning`, until its source is at its end. A
-//! window is as much as `migration_memory` holds.
+//! window is as much as `migration_memory` holds; `window.rs` fills it.
+
+mod window;
 
 use std::collections::VecDeque;
 
@@ -26,8 +28,6 @@ use crate::{
 const READS: u32 = 2;
 /// Writes in flight, and buffers to put runs together in. Few, for the host's reads go to the same device.
 const WRITES: u32 = 4;
-/// Reading through a gap of this size costs a disk less than a revolution.
-const READ_THROUGH: u64 = 64 << 10;
 /// How many records, or blocks of a hinted range, are looked at in one call.
 const LOOK_AT: u64 = 1 << 16;
 /// Ranges of host hints that wait; more are forgotten, as hints may be.
@@ -163,23 +163,6 @@ impl Migration {
     pub(super) fn reading_or_writing(&self) -> bool {
         matches!(self.phase, Phase::Reading | Phase::Writing)
     }
-
-    /// Makes room in the window for something at `at` in the log; `None` if there is none.
-    fn fit(&mut self, at: u64, len: u64, alone: bool, same_segment: impl Fn(u64) -> bool) -> Option<u32> {
-        if let Some(last) = self.chunks.last_mut() {
-            let end = last.at + last.len;
-            let near = at >= end && at - end <= READ_THROUGH && at + len - last.at <= BUFFER;
-            if near && !alone && !last.alone && same_segment(last.at) {
-                last.len = at + len - last.at;
-                return Some(self.chunks.len() as u32 - 1);
-            }
-        }
-        if self.chunks.len() >= self.window as usize {
-            return None;
-        }
-        self.chunks.push(Chunk { at, len, alone, failed: false });
-        Some(self.chunks.len() as u32 - 1)
-    }
 }
 
 impl Logging {
@@ -294,100 +277,6 @@ impl Logging {
         }
         // The next segment still has appends in flight; the last of them goes on here.
         false
-    }
-
-    fn plan_segments(&mut self, core: &mut Core, looks: &mut u64) {
-        let Logging { migration, log, map, .. } = self;
-        let books = core.ledger.logging_mut();
-        while let Some(index) = migration.segments.front().copied() {
-            let segment = &log.segments[index as usize];
-            if segment.appends > 0 {
-                return;
-            }
-            let start = log.start_of(index);
-            while let Some(Record { offset, within, len }) = segment.records.get(migration.record).copied() {
-                if *looks == 0 {
-                    return;
-                }
-                *looks -= 1;
-                let (at, len) = (start + u64::from(within), u64::from(len));
-                let first = migration.parts.len();
-                let mut live = 0;
-                if segment.live > 0 {
-                    map.live(offset, offset + len, at, |low, high, at| {
-                        live += high - low;
-                        match migration.parts[first..].last_mut() {
-                            Some(last) if last.offset + last.len == low => last.len += high - low,
-                            _ => migration.parts.push(Part { offset: low, len: high - low, at, chunk: 0 }),
-                        }
-                    });
-                }
-                if live > 0 {
-                    let from = migration.parts[first].at;
-                    let last = migration.parts[migration.parts.len() - 1];
-                    let Some(chunk) = migration.fit(from, last.at + last.len - from, segment.left_over, |chunk| {
-                        log.segment_of(chunk) == index
-                    }) else {
-                        migration.parts.truncate(first);
-                        return;
-                    };
-                    migration.parts[first..].iter_mut().for_each(|part| part.chunk = chunk);
-                }
-                if !segment.left_over {
-                    books.bytes_superseded += len - live;
-                }
-                migration.record += 1;
-            }
-            migration.segments.pop_front();
-            migration.record = 0;
-            migration.passed.push(index);
-        }
-    }
-
-    /// The hinted range, block by block, in the order of addresses; what it finds is read in the order of the log.
-    fn plan_range(&mut self, looks: &mut u64) {
-        let Logging { migration, log, map, block, .. } = self;
-        let (mut next, end) = migration.range;
-        let mut found: Vec<Part> = Vec::new();
-        'blocks: while next < end {
-            if *looks == 0 {
-                break;
-            }
-            *looks -= 1;
-            let to = ((next / *block + 1) * *block).min(end);
-            let mut reached = to;
-            map.walk(next, to, |from, to, place| {
-                let Some(at) = place.filter(|_| reached > from) else { return };
-                let full = found.len() >= migration.window as usize;
-                match found.last_mut() {
-                    Some(last)
-                        if last.at + last.len == at
-                            && last.offset + last.len == from
-                            && log.segment_of(last.at) == log.segment_of(at)
-                            && last.len + (to - from) <= BUFFER =>
-                    {
-                        last.len += to - from;
-                    }
-                    // Each might need a read of its own.
-                    _ if full => reached = from,
-                    _ => found.push(Part { offset: from, len: to - from, at, chunk: 0 }),
-                }
-            });
-            next = reached;
-            if reached < to {
-                break 'blocks;
-            }
-        }
-        migration.range.0 = next;
-        found.sort_unstable_by_key(|part| part.at);
-        for mut part in found {
-            let segment = log.segment_of(part.at);
-            let alone = log.segments[segment as usize].left_over;
-            part.chunk = migration
-                .fit(part.at, part.len, alone, |chunk| log.segment_of(chunk) == segment)
-                .expect("no more parts than chunks");
-            migration.parts.push(part);
-        }
     }
 
     fn read_window(&mut self, core: &mut Core, out: &mut Commands) -> bool {

@@ -357,6 +357,24 @@ impl World {
         self.obey(out);
     }
 
+    /// One random thing: a request where fewer than `depth` are under way, a completion, or time that passes. Now and then
+    /// other settings.
+    pub fn step(&mut self, depth: usize, most_cells: u64, tuning: impl FnOnce(&mut World) -> Tuning) {
+        if self.in_flight() < depth && self.chance(2) {
+            self.random_request(most_cells);
+        } else if self.has_pending() && !self.chance(10) {
+            self.complete_one();
+        } else {
+            let span = Nanos(self.any() % 200_000_000);
+            self.tick(span);
+        }
+        if self.chance(100) {
+            let tuning = tuning(self);
+            self.retune(tuning);
+        }
+        self.engine.check_invariants();
+    }
+
     /// Completes all that is under way, letting time pass where only a timer is left.
     pub fn settle(&mut self) {
         for _ in 0..1_000_000 {
