@@ -88,7 +88,7 @@ impl Damaged {
             1 => drop(Engine::repair(config.clone(), &mut memory.clone(), Trust::Slow, &[])),
             2 => drop(Engine::detach(config.clone(), &mut memory.clone())),
             3 => drop(Engine::inspect(config.clone(), &mut memory.clone(), true, &[last])),
-            4 => drop(Engine::replace(config.clone(), &mut memory.clone(), last)),
+            4 => drop(Engine::replace(config.clone(), &mut memory.clone(), last, true)),
             _ => {}
         }
         let Some(mut used) = Used::open(config, memory) else { return };

@@ -148,3 +148,14 @@ pub(crate) fn empty(device: &mut Device, need: Bytes) -> Result<bool, Failed> {
     device.size = size;
     Ok(true)
 }
+
+/// Writes zeros to all that the volume will use of a block device.
+pub(crate) fn zero(device: &Device, need: Bytes) -> io::Result<()> {
+    /// So that it can be interrupted.
+    const AT_ONCE: u64 = 1 << 30;
+    for at in (0..need.0).step_by(AT_ONCE as usize) {
+        let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&device.file, flags, at, AT_ONCE.min(need.0 - at))?;
+    }
+    Ok(())
+}

@@ -7,7 +7,7 @@ use peryton_engine::{ConfigError, DetachError, Detached, Engine, Inspection, Ope
 use thiserror::Error;
 
 use crate::{
-    format::empty,
+    format::{empty, zero},
     open::{Device, DeviceOpenError, Opening, named},
     probe,
     serve::VolumeSpec,
@@ -64,14 +64,15 @@ pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Ope
 }
 
 /// Puts an empty device in the place of the one of this name, which is gone. That what is at its path now holds something
-/// is an error unless `force` says otherwise.
-pub fn replace(spec: &VolumeSpec, name: &str, force: bool) -> Result<Opened, OfflineError> {
-    let replaced = named(&spec.devices, &[name.to_owned()])?;
-    let device = replaced[0].index();
-    let mut devices = Device::open_all(&spec.devices, AS_THEY_ARE, &replaced)?;
+/// is an error unless `force` says otherwise; so is a loss that nobody could name afterwards (`linear`, `logging`) unless
+/// `accept_loss` says that it is accepted.
+pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) -> Result<Opened, OfflineError> {
+    let replaced = named(&spec.devices, &[name.to_owned()])?[0];
+    let device = replaced.index();
+    let mut devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[replaced])?;
     // Nothing is destroyed before it is known that the others can do without it.
     let mut files = Files::new(&devices)?;
-    Engine::can_replace(&spec.config, &mut files, replaced[0])?;
+    Engine::can_replace(&spec.config, &mut files, replaced, accept_loss)?;
     drop(files);
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
     devices[device] = new;
@@ -81,10 +82,13 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool) -> Result<Opened, Off
             return Err(OfflineError::Holds { name: name.to_owned(), what });
         }
         if !new.is_block || new.size >= need {
-            empty(new, need).map_err(|(_, source)| source)?;
+            let is_empty = empty(new, need).map_err(|(_, source)| source)?;
+            if !is_empty && Engine::replaces_with_zeros(&spec.config, replaced) {
+                zero(new, need)?;
+            }
         }
     }
-    Ok(Engine::replace(spec.config.clone(), &mut Files::new(&devices)?, replaced[0])?)
+    Ok(Engine::replace(spec.config.clone(), &mut Files::new(&devices)?, replaced, accept_loss)?)
 }
 
 /// Takes a volume apart, so that one device stands alone.

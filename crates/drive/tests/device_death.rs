@@ -138,9 +138,9 @@ fn a_cache_that_writes_through_dies_and_nothing_fails() {
         served.stop();
         // An empty cache in its place, and on it goes.
         let spec = spec(directory.path(), config("through"));
-        let error = replace(&spec, "fast", false).unwrap_err().to_string();
+        let error = replace(&spec, "fast", false, false).unwrap_err().to_string();
         assert!(error.contains("holds a Peryton volume: give --force"), "{error}");
-        replace(&spec, "fast", true).unwrap();
+        replace(&spec, "fast", true, false).unwrap();
         assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Clean);
         let served = Served::start(directory.path(), config("through"), Settings::default());
         let mut client = served.client();
@@ -190,7 +190,7 @@ fn a_cache_that_writes_back_dies_and_what_was_dirty_is_named() {
     assert_eq!(failing(&mut client, &model, UNIT), still);
     drop(client);
     served.stop();
-    replace(&spec, "fast", true).unwrap();
+    replace(&spec, "fast", true, false).unwrap();
     let served = Served::start(directory.path(), config, Settings::default());
     let mut client = served.client();
     assert_eq!(failing(&mut client, &model, UNIT), still, "an empty cache brings nothing back");
@@ -269,7 +269,7 @@ fn tiering_serves_what_is_on_the_other_device() {
         assert_eq!(failing(&mut client, &model, UNIT), failed, "{name}");
         drop(client);
         served.stop();
-        replace(&spec(directory.path(), config.clone()), name, true).unwrap();
+        replace(&spec(directory.path(), config.clone()), name, true, false).unwrap();
         let served = Served::start(directory.path(), config, Settings::default());
         let mut client = served.client();
         for at in &failed {
@@ -308,14 +308,27 @@ fn a_log_that_dies_leaves_the_older_image_and_says_how_old() {
     served.stop();
     // On request the older image is served: nothing fails.
     assert!(refusal(directory.path(), config.clone()).contains("was given up"));
-    let served = Served::start(directory.path(), config, without(&["fast"]));
+    let served = Served::start(directory.path(), config.clone(), without(&["fast"]));
     let mut client = served.client();
-    for at in (0..client.size).step_by(1 << 20) {
-        client.read(at, 1 << 20).unwrap();
-    }
     client.write(0, &[1; 4096], true).unwrap();
+    let image = all(&mut client);
     drop(client);
     served.stop();
+    // And with an empty log, for those who accept that nobody knows where it is older.
+    let error = replace(&spec(directory.path(), config.clone()), "fast", true, false).unwrap_err().to_string();
+    assert!(error.contains("--accept-loss"), "{error}");
+    replace(&spec(directory.path(), config.clone()), "fast", true, true).unwrap();
+    let served = Served::start(directory.path(), config, Settings::default());
+    let mut client = served.client();
+    assert_eq!(served.handle.status().unwrap()["state"], "healthy");
+    assert!(all(&mut client) == image, "the log brought something back");
+    client.write(4096, &[2; 4096], true).unwrap();
+    drop(client);
+    served.stop();
+}
+
+fn all(client: &mut Client) -> Vec<u8> {
+    (0..client.size).step_by(1 << 20).flat_map(|at| client.read(at, 1 << 20).unwrap()).collect()
 }
 
 #[test]
@@ -325,7 +338,7 @@ fn a_log_outlives_its_primary() {
     config.tuning.logging.triggers.timeout = None;
     let served = Served::new(directory.path(), config.clone(), Settings::default());
     let mut client = served.client();
-    let model = fill(&mut client, 5);
+    let mut model = fill(&mut client, 5);
     kill(&served, 1, Effect::Gone);
     let _ = client.read(client.size - 512, 512);
     let status = degraded_quietly(&served);
@@ -335,9 +348,41 @@ fn a_log_outlives_its_primary() {
     assert!(failed.len() * 512 < model.len());
     drop(client);
     served.stop();
-    let served = Served::start(directory.path(), config, without(&["slow"]));
+    let served = Served::start(directory.path(), config.clone(), without(&["slow"]));
     let mut client = served.client();
     assert_eq!(failing(&mut client, &model, 512), failed);
+    drop(client);
+    served.stop();
+    // A primary takes its place: what is lost reads as zeros, whatever the new one held.
+    let error = replace(&spec(directory.path(), config.clone()), "slow", true, false).unwrap_err().to_string();
+    assert!(error.contains("zeros") && error.contains("--accept-loss"), "{error}");
+    replace(&spec(directory.path(), config.clone()), "slow", true, true).unwrap();
+    let served = Served::start(directory.path(), config, Settings::default());
+    let mut client = served.client();
+    failed.iter().for_each(|at| model[*at as usize..*at as usize + 512].fill(0));
+    assert_eq!(failing(&mut client, &model, 512), NONE);
+    drop(client);
+    served.stop();
+}
+
+#[test]
+fn a_part_of_linear_is_replaced_and_reads_as_zeros() {
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::new(directory.path(), config("linear"), Settings::default());
+    let mut client = served.client();
+    let mut model = fill(&mut client, 8);
+    drop(client);
+    served.stop();
+    let spec = spec(directory.path(), config("linear"));
+    std::fs::remove_file(directory.path().join("fast")).unwrap();
+    let error = replace(&spec, "fast", false, false).unwrap_err().to_string();
+    assert!(error.contains("2MiB") && error.contains("--accept-loss"), "{error}");
+    assert!(!directory.path().join("fast").exists(), "what is refused must change nothing");
+    replace(&spec, "fast", false, true).unwrap();
+    let served = Served::start(directory.path(), config("linear"), Settings::default());
+    let mut client = served.client();
+    model[..2 << 20].fill(0);
+    assert_eq!(failing(&mut client, &model, UNIT), NONE);
     drop(client);
     served.stop();
 }

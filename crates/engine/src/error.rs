@@ -158,9 +158,26 @@ pub enum ReplaceError {
     /// It cannot be opened without the device.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The placement has no map of what an empty device does not have.
-    #[error("a device of this placement cannot be replaced by an empty one: copy the volume")]
-    Unsupported,
+    /// Nothing would tell what is lost from zeros.
+    #[error(
+        "only device {device} had {bytes} of the volume, which would read as zeros from now on: give --accept-loss if \
+         they are to"
+    )]
+    Zeros {
+        /// The index of the device.
+        device: usize,
+        /// How much.
+        bytes: Bytes,
+    },
+    /// Nothing would tell where the primary is older than what was in the log.
+    #[error(
+        "what only device {device} had is lost, and nobody knows where that was: the volume would go on as the primary \
+         has it, older where the log was newer: give --accept-loss if it is to"
+    )]
+    Older {
+        /// The index of the device.
+        device: usize,
+    },
     /// A device has too little room.
     #[error("device {device} has {size}, but the volume needs {need} of it: give a larger one")]
     TooSmall {

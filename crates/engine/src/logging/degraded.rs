@@ -69,6 +69,10 @@ impl Logging {
         device == self.log_device && self.gone.log || device == self.primary && self.gone.primary
     }
 
+    pub(crate) fn is_log(&self, device: DeviceId) -> bool {
+        device == self.log_device
+    }
+
     pub(crate) fn is_ready_to_bury(&self) -> bool {
         self.commit.is_quiet()
     }

@@ -19,13 +19,16 @@ pub struct Args {
     /// Do without a device that is lost
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Put an empty device, at the path that the design has, in the place of one that is lost (caching, tiering,
-    /// partitioned)
+    /// Put an empty device, at the path that the design has, in the place of one that is lost
     #[arg(long, value_name = "NAME", conflicts_with_all = ["without", "trust"])]
     replace: Option<String>,
     /// Destroy whatever the new device holds
     #[arg(long, requires = "replace")]
     force: bool,
+    /// Replace a device though nobody can tell afterwards what was lost with it: of linear, or of a primary, it reads as
+    /// zeros; without its log a primary is older where the log was newer
+    #[arg(long, requires = "replace")]
+    accept_loss: bool,
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -54,7 +57,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Who::AsItIs => Trust::AsItIs,
     };
     let done = match &args.replace {
-        Some(name) => peryton_drive::replace(&spec, name, args.force),
+        Some(name) => peryton_drive::replace(&spec, name, args.force, args.accept_loss),
         None => peryton_drive::repair(&spec, trust, &args.without),
     };
     let opened = done.map_err(|error| Failure::failed(check::with_names(&spec, &error.to_string())))?;

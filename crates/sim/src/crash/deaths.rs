@@ -141,7 +141,7 @@ impl World {
         disks[index].bad.clear();
         let left = if self.chance(2) { self.rng.random_range(0..48) } else { u32::MAX };
         let mut storage = Fused::new(disks, left);
-        let replaced = Engine::replace(self.config.clone(), &mut storage, device).map(|_| ());
+        let replaced = Engine::replace(self.config.clone(), &mut storage, device, false).map(|_| ());
         let (blown, in_flight) = (storage.blown, storage.in_flight.take());
         *disks = self.cut(disks, in_flight);
         match replaced {
