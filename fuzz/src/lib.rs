@@ -49,7 +49,9 @@ pub fn run(check: fn(&[u8])) {
     let mut number = |usual: u64| {
         arguments.next().map_or(usual, |argument| {
             argument.parse().unwrap_or_else(|_| {
-                eprintln!("{argument}: expected a number of cases, then possibly the first case, then possibly a folder");
+                eprintln!(
+                    "{argument}: expected a number of cases, then possibly the first case, then possibly a folder"
+                );
                 process::exit(2)
             })
         })
