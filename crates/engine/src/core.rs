@@ -24,7 +24,7 @@ struct HostRequest {
 
 /// The engine's own name for a host request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestIndex(u32);
+pub(crate) struct RequestIndex(pub(crate) u32);
 
 impl RequestIndex {
     /// For tables with a row per request in flight.

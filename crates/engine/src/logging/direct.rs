@@ -7,7 +7,7 @@
 
 use peryton_units::{Bytes, Nanos};
 
-use super::{Logging, Step, ring::Record};
+use super::{Logging, Step, parked::Parked, ring::Record};
 use crate::{
     command::{Buffer, Cause, Commands},
     core::{Core, Purpose, RequestIndex},
@@ -43,11 +43,13 @@ pub(super) enum Way {
     Discard,
 }
 
-/// A piece that waits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Parked {
-    piece: Piece,
-    way: Way,
+/// What became of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placed {
+    OnItsWay,
+    Waits,
+    /// So does whatever needs a buffer.
+    WaitsForBuffer,
 }
 
 /// A write to the primary, or the discards and zeroings that one discard of the host comes to.
@@ -91,21 +93,37 @@ impl Logging {
     /// Sends a piece on its way, or lets it wait.
     #[inline]
     pub(super) fn place(&mut self, core: &mut Core, now: Nanos, piece: Piece, way: Way, out: &mut Commands) {
+        if self.try_place(core, now, (piece, way), u64::MAX, out) != Placed::OnItsWay {
+            self.parked.park(Parked { piece, way });
+        }
+    }
+
+    /// Sends a piece on its way, unless it has to wait: for others that wait with a number below `before`, too.
+    #[inline]
+    fn try_place(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        (piece, way): (Piece, Way),
+        before: u64,
+        out: &mut Commands,
+    ) -> Placed {
         let actual = if way == Way::Log && !self.log_takes_writes(now) { Way::Direct } else { way };
-        if self.must_wait(piece, actual) {
-            return self.parked.push_back(Parked { piece, way });
+        if self.must_wait(piece, actual, before) {
+            return Placed::Waits;
         }
         if actual != Way::Log && self.is_crowded(core, now, out) {
             if self.migration.is_idle() && self.commit.is_idle() {
                 // Nothing will make room before a failed device is back.
-                return core.part_done(piece.request, Err(RequestError::Device), out);
+                core.part_done(piece.request, Err(RequestError::Device), out);
+                return Placed::OnItsWay;
             }
-            return self.parked.push_back(Parked { piece, way });
+            return Placed::Waits;
         }
         match actual {
             Way::Log => {
                 if !self.append(core, now, piece, out) {
-                    self.parked.push_back(Parked { piece, way });
+                    return Placed::WaitsForBuffer;
                 }
             }
             Way::Direct => {
@@ -122,13 +140,13 @@ impl Logging {
             }
             Way::Discard => self.discard_now(core, piece, out),
         }
+        Placed::OnItsWay
     }
 
     #[inline]
-    fn must_wait(&self, piece: Piece, way: Way) -> bool {
+    fn must_wait(&self, piece: Piece, way: Way, before: u64) -> bool {
         let (from, to) = (piece.offset, piece.offset + piece.len);
-        let before = !self.parked.is_empty() && self.parked.iter().any(|parked| parked.piece.overlaps(from, to));
-        before
+        self.parked.overlaps(from, to, before)
             || match way {
                 Way::Log => self.directs.overlaps(from, to),
                 Way::Direct | Way::Discard => self.appends.overlaps(from, to) || self.migration.writes(from, to),
@@ -220,8 +238,37 @@ impl Logging {
         if self.parked.is_empty() {
             return;
         }
-        for Parked { piece, way } in std::mem::take(&mut self.parked) {
-            self.place(core, now, piece, way, out);
+        if std::mem::replace(&mut self.parked.busy, true) {
+            // One that was just sent on its way has made something possible.
+            self.parked.again = true;
+            return;
         }
+        let mut in_vain = 0;
+        while in_vain < 2 {
+            in_vain = if self.look_at_parked(core, now, out) { 0 } else { in_vain + 1 };
+            if !std::mem::take(&mut self.parked.again) {
+                break;
+            }
+        }
+        self.parked.busy = false;
+    }
+
+    /// Says whether one went on its way.
+    fn look_at_parked(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) -> bool {
+        let (mut moved, mut next) = (false, 0);
+        while let Some((number, parked)) = self.parked.take_from(next) {
+            let placed = self.try_place(core, now, (parked.piece, parked.way), number, out);
+            moved |= placed == Placed::OnItsWay;
+            if placed != Placed::OnItsWay {
+                self.parked.put_back(number, parked);
+            }
+            if placed == Placed::WaitsForBuffer {
+                // They are all under way: when the first comes back it goes on from here. To try all others would take
+                // time in proportion to how many there are, again and again.
+                break;
+            }
+            next = number + 1;
+        }
+        moved
     }
 }

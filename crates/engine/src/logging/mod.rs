@@ -32,6 +32,7 @@ mod invariants;
 mod layout;
 mod log;
 mod migrate;
+mod parked;
 mod restore;
 mod ring;
 mod scan;
@@ -42,7 +43,7 @@ pub(crate) use layout::Layout;
 
 pub use config::{LogCaching, Logging as Devices, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 
-use std::{collections::VecDeque, ops::Range};
+use std::ops::Range;
 
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -57,11 +58,12 @@ use append::Appends;
 use block_map::{BlockMap, SECTOR};
 use commit::Commit;
 use degraded::Gone;
-use direct::{Directs, Parked, Piece, Way};
+use direct::{Directs, Piece, Way};
 use index::Indexes;
 use layout::SUPERBLOCK;
 use log::{HEADER, Log};
 use migrate::Migration;
+use parked::Parking;
 use selective::Overwrites;
 use triggers::Since;
 
@@ -98,9 +100,7 @@ pub(crate) struct Logging {
     appends: Appends,
     index: Indexes,
     directs: Directs,
-    /// Pieces of writes and discards that wait for others of the same range, or for a buffer. Bounded by the host's
-    /// queue.
-    parked: VecDeque<Parked>,
+    parked: Parking,
     migration: Migration,
     since: Since,
     commit: Commit,
@@ -127,7 +127,7 @@ impl Logging {
             appends: Appends::new(),
             index: Indexes::new(),
             directs: Directs::new(),
-            parked: VecDeque::new(),
+            parked: Parking::default(),
             migration: Migration::new(),
             since: Since::default(),
             commit: Commit::new(Bytes(SUPERBLOCK), ring, count as usize),
