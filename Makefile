@@ -69,7 +69,7 @@ fuzz: setup
 libfuzzer: setup
 	@for target in $(FUZZ_TARGETS); do mkdir -p fuzz/corpus/$$target; \
 		$(CARGO) run --quiet --release --manifest-path fuzz/Cargo.toml --bin $$target -- 1000 0 fuzz/corpus/$$target && \
-		cargo +nightly fuzz run --fuzz-dir fuzz --sanitizer none $$target -- \
+		cargo +nightly fuzz run --fuzz-dir fuzz --sanitizer none --no-trace-compares $$target -- \
 			-runs=$(FUZZ_CASES) -max_len=1024 -timeout=20 -rss_limit_mb=1024 || exit 1; \
 	done
 

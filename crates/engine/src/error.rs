@@ -303,9 +303,12 @@ pub enum OpenError {
         device: usize,
     },
     /// The volume was taken apart.
-    #[error("device {device} was detached, and stands alone: format the volume anew to use it here again")]
+    #[error(
+        "the volume was detached: device {device} stands alone, without the others; mount it (dump tells the offset), or \
+         format the volume anew"
+    )]
     Detached {
-        /// The index of the device.
+        /// The index of the device that has everything.
         device: usize,
     },
     /// A device has too little room.

@@ -34,6 +34,18 @@ pub struct Detached {
     pub written_back: u64,
 }
 
+impl Placement {
+    /// The device that has everything once the volume is detached, if it can be.
+    pub(crate) fn stands_alone(&self) -> Option<DeviceId> {
+        match self {
+            Placement::Single { device } => Some(*device),
+            Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.slow),
+            Placement::Logging(pair) => Some(pair.primary),
+            Placement::Tiering(_) | Placement::Linear { .. } => None,
+        }
+    }
+}
+
 impl Engine {
     /// Opens a volume and closes it again, which makes good what a crash or a damaged copy left behind. `trust` settles
     /// which device is right where somebody else wrote to one.
@@ -53,12 +65,7 @@ impl Engine {
     /// Takes a volume apart, so that one device has everything and can be used without Peryton: what only the cache has
     /// or the log has is written home. The volume cannot be opened after that.
     pub fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
-        let device = match &config.placement {
-            Placement::Single { device } => *device,
-            Placement::Caching(pair) | Placement::Partitioned(pair) => pair.slow,
-            Placement::Logging(pair) => pair.primary,
-            Placement::Tiering(_) | Placement::Linear { .. } => return Err(DetachError::Divided),
-        };
+        let device = config.placement.stands_alone().ok_or(DetachError::Divided)?;
         config.tuning.max_moves = AT_ONCE;
         config.tuning.spin_down_after = Vec::new();
         let (mut engine, opened) = Engine::open(config, storage)?;

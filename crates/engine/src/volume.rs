@@ -404,7 +404,8 @@ impl Engine {
                 });
             }
             if block.state == State::Detached {
-                return Err(OpenError::Detached { device: index });
+                let alone = config.placement.stands_alone().map_or(index, DeviceId::index);
+                return Err(OpenError::Detached { device: alone });
             }
         }
         Ok(newest.clone())

@@ -1,9 +1,101 @@
-//! `peryton format`, `check`, `dump`: whatever can be simulated can be made.
+//! `peryton format`, `check`, `dump`: whatever can be simulated can be made. `serve`, `detach`, `repair`: what was made is
+//! used, and taken apart.
 
 mod common;
+#[path = "../../drive/tests/served/mod.rs"]
+mod served;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use common::{peryton, repository};
 use serde_json::Value;
+use served::Client;
+
+const DEVICES: &str = "[devices.small]\nprofile = 'fixed'\nsize = '8MiB'\npath = 'small.img'\n\
+                       [devices.large]\nprofile = 'fixed'\nsize = '16MiB'\npath = 'large.img'\n[placement]\n";
+const LOGGING: &str = "mode = 'logging'\nlog = 'small'\nprimary = 'large'\n";
+const CACHING: &str = "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '64KiB'\npromotion = { threshold = 0 }\n\
+                       demotion = { low = 4, high = 8 }\nwriteback = { delay = '1h' }\n";
+
+/// `peryton serve`, killed with the test.
+struct Serving(Child);
+
+impl Serving {
+    fn start(folder: &Path) -> (Serving, Client) {
+        let began = Instant::now();
+        let _ = fs::remove_file(folder.join("v.nbd"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
+        let child = command.args(["serve", "v.toml"]).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
+        let serving = Serving(child.spawn().expect("it starts"));
+        while !folder.join("v.nbd").exists() {
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (serving, Client::connect(&folder.join("v.nbd")))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("it is ours");
+    }
+}
+
+/// A volume that was formatted, written to and flushed, and whose server was killed; and what it holds.
+fn killed(folder: &Path, placement: &str) -> Vec<u8> {
+    fs::write(folder.join("v.toml"), format!("{DEVICES}{placement}")).expect("a design");
+    peryton(folder, &["format", "v.toml"]).ok();
+    let (serving, mut client) = Serving::start(folder);
+    let mut model = vec![0; client.size as usize];
+    for n in 0..200 {
+        let (at, byte) = (n * 7919 % (model.len() / 4096 - 2) * 4096, (n % 250 + 1) as u8);
+        let block = &mut model[at..at + 4096 * (1 + n % 2)];
+        block.fill(byte);
+        client.write(at as u64, block, false).expect("a write");
+    }
+    client.flush().expect("a flush");
+    drop(serving);
+    model
+}
+
+#[test]
+fn what_is_detached_stands_alone_with_every_flushed_byte() {
+    for placement in [LOGGING, CACHING] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let model = killed(folder, placement);
+        let alone = |at: usize| fs::read(folder.join("large.img")).expect("a file")[at..at + model.len()].to_vec();
+        assert!(alone(1 << 20) != model, "there is nothing to write back: the test tests nothing");
+        let detached: Value =
+            serde_json::from_str(&peryton(folder, &["detach", "v.toml", "--json"]).ok().out).expect("JSON");
+        assert_eq!((&detached["device"], &detached["length"]), (&"large".into(), &model.len().into()), "{detached}");
+        assert!(alone(detached["offset"].as_u64().expect("an offset") as usize) == model, "{placement}: other data");
+        for (verb, code) in [("detach", 1), ("repair", 1), ("serve", 2)] {
+            peryton(folder, &[verb, "v.toml"]).fails(code, &["was detached", "large", "stands alone"]);
+        }
+    }
+}
+
+#[test]
+fn a_lost_log_is_replaced_by_an_empty_one_only_knowingly() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    killed(folder, LOGGING);
+    fs::remove_file(folder.join("small.img")).expect("it is there");
+    peryton(folder, &["serve", "v.toml"]).fails(2, &["'small'", "not there", "--without"]);
+    peryton(folder, &["repair", "v.toml", "--replace", "small"]).fails(1, &["'small'", "--accept-loss"]);
+    let done = peryton(folder, &["repair", "v.toml", "--replace", "small", "--accept-loss"]).ok();
+    assert!(done.out.contains("'small' is replaced by an empty device"), "{}", done.out);
+    peryton(folder, &["check", "v.toml"]).ok();
+    let (_serving, mut client) = Serving::start(folder);
+    client.write(0, &[7; 4096], true).expect("a write");
+    assert_eq!(client.read(0, 4096), Ok(vec![7; 4096]));
+}
 
 #[test]
 fn every_shipped_design_becomes_a_volume() {

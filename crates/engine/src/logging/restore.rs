@@ -119,7 +119,7 @@ impl Logging {
     /// Whether no place in the log holds two ranges of the volume.
     pub(super) fn has_one_tenant_a_place(&self) -> bool {
         let mut places: Vec<(u64, u64)> = Vec::new();
-        self.map.walk(0, self.size, |from, to, place| {
+        self.map.walk_all(self.size, |from, to, place| {
             if let Some(at) = place {
                 places.push((at, at + (to - from)));
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use peryton_drive::VolumeSpec;
-use peryton_engine::{Inspection, Opened, Verdict};
+use peryton_engine::{Inspection, Opened, Placement, Verdict};
 use serde_json::{Value, json};
 
 use crate::{failure::Failure, output, volume};
@@ -94,14 +94,13 @@ fn text(spec: &VolumeSpec, found: &Inspection) -> String {
         Verdict::Damaged => "damaged",
     };
     if let Ok(opened) = &found.opened {
-        text.push_str(&format!(
-            "volume {:032x}, opened {} times: {} extents mapped, {} dirty, {} lost\n",
-            opened.volume.0,
-            opened.generation.saturating_sub(1),
-            opened.mapped,
-            opened.dirty,
-            opened.lost
-        ));
+        let (volume, times) = (opened.volume.0, opened.generation.saturating_sub(1));
+        let Opened { mapped, dirty, lost, .. } = opened;
+        let holds = match spec.config.placement {
+            Placement::Logging(_) => format!("{mapped} blocks in the log that the primary does not have"),
+            _ => format!("{mapped} extents mapped, {dirty} dirty, {lost} lost"),
+        };
+        text.push_str(&format!("volume {volume:032x}, opened {times} times: {holds}\n"));
     }
     for finding in &found.findings {
         text.push_str(&format!("  {}\n", with_names(spec, finding)));

@@ -83,6 +83,33 @@ fn climb(climb: &Value) -> String {
     )
 }
 
+/// What a map has done.
+fn mapped(status: &Value) -> String {
+    let moves = &status["ledger"]["moves"];
+    format!(
+        "{} % hits on the fast device, {} dirty extents, {} lost; {} promotions, {} demotions, {} write-backs",
+        table::percent(status["fast_hit_ratio"].as_f64()),
+        number(&status["dirty_extents"]),
+        number(&status["lost_extents"]),
+        number(&moves["promotions"]),
+        number(&moves["demotions"]),
+        number(&moves["writebacks"]),
+    )
+}
+
+/// What a log has done.
+fn logged(log: &Value) -> String {
+    let migrations = log["migrations"].as_object().into_iter().flatten().map(|(_, count)| number(count)).sum::<u64>();
+    format!(
+        "{} logged, {} past the log; {migrations} migrations of {}; {} of {} reads had something from the log",
+        bytes(&log["bytes_appended"]),
+        bytes(&log["bytes_direct"]),
+        bytes(&log["bytes_migrated"]),
+        number(&log["reads_from_log"]),
+        number(&log["reads"]),
+    )
+}
+
 fn shown(status: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let up = Nanos((status["uptime_s"].as_f64().unwrap_or(0.0) as u64) * 1_000_000_000);
@@ -95,16 +122,8 @@ fn shown(status: &Value) -> String {
         bytes(&status["pool"]["free_bytes"]),
         bytes(&status["pool"]["bytes"]),
     )];
-    let hits = table::percent(status["fast_hit_ratio"].as_f64());
-    let moves = &status["ledger"]["moves"];
-    lines.push(format!(
-        "{hits} % hits on the fast device, {} dirty extents, {} lost; {} promotions, {} demotions, {} write-backs",
-        number(&status["dirty_extents"]),
-        number(&status["lost_extents"]),
-        number(&moves["promotions"]),
-        number(&moves["demotions"]),
-        number(&moves["writebacks"]),
-    ));
+    let log = &status["ledger"]["logging"];
+    lines.push(if log.is_object() { logged(log) } else { mapped(status) });
     let lost = &status["lost"];
     if status["state"] != "healthy" || number(&lost["bytes"]) > 0 {
         lines.push(degraded(status, lost));
