@@ -316,6 +316,14 @@ impl Profile {
         })
     }
 
+    /// Whether its model says what it draws.
+    pub fn has_power(&self) -> bool {
+        match &self.model {
+            Model::Fixed(fixed) => fixed.active_w + fixed.idle_w + fixed.standby_w > 0.0,
+            Model::Disk(_) | Model::Flash(_) => true,
+        }
+    }
+
     /// Where the profile was read from: its name, or the path of its file.
     pub fn origin(&self) -> &str {
         &self.origin

@@ -182,6 +182,11 @@ impl<B: Backend> Volume<B> {
         self.engine.programmed(device, bytes);
     }
 
+    /// What all devices have drawn, where it can be measured: see [`Engine::drew`].
+    pub fn drew(&mut self, microjoules: u64) {
+        self.engine.drew(microjoules);
+    }
+
     /// Changes the tuning while it runs.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::logging::Devices as Logging;
-use crate::{command::DeviceId, error::TuningError, logging::LoggingTuning, partition::Partition};
+use crate::{climb::Climb, command::DeviceId, error::TuningError, logging::LoggingTuning, partition::Partition};
 
 /// A design as the engine sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -308,39 +308,6 @@ pub struct Tuning {
     pub climb: Option<Climb>,
 }
 
-/// Hill climbing while the drive runs: how steps are tried, what is better, and what must hold.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Climb {
-    /// How long a step is tried, and how long the drive is watched before and after without it.
-    pub every: Nanos,
-    /// A span with fewer requests goes on until there are as many.
-    pub requests: u32,
-    /// Weight of the mean response time in what is to be least: a product of powers, as [`Objective`] is.
-    pub latency: f64,
-    /// Weight of what is written to the fast device.
-    pub wear: f64,
-    /// Most that the mean response time may be.
-    pub mean_cap: Option<Nanos>,
-    /// Most that 99 of 100 requests may take.
-    pub p99_cap: Option<Nanos>,
-    /// Most that may be written to the fast device a day.
-    pub fast_bytes_per_day: Option<Bytes>,
-}
-
-impl Default for Climb {
-    fn default() -> Climb {
-        Climb {
-            every: Nanos::from_s(30),
-            requests: 1000,
-            latency: 1.0,
-            wear: 0.0,
-            mean_cap: None,
-            p99_cap: None,
-            fast_bytes_per_day: None,
-        }
-    }
-}
-
 impl Default for Tuning {
     /// GreenDM's defaults (section 3.2): TW 60 s, LT 64, HT 128; PT 4 and MCML 16, its best for web search. Its
     /// write-backs begin at once; ours wait 5 s, because a block that is written again within them is written back once.
@@ -386,18 +353,7 @@ impl Tuning {
         self.logging.check()?;
         self.partition.check()?;
         if let Some(climb) = &self.climb {
-            let bad = |key, value: String, remedy| Err(TuningError::Range { key, value, remedy });
-            if climb.every == Nanos::ZERO {
-                return bad("climb.every", "0".to_owned(), "use a time such as 30s");
-            }
-            for (key, weight) in [("climb.latency", climb.latency), ("climb.wear", climb.wear)] {
-                if !(0.0..=100.0).contains(&weight) {
-                    return bad(key, weight.to_string(), "use a weight from 0 to 100");
-                }
-            }
-            if climb.latency == 0.0 && climb.wear == 0.0 {
-                return bad("climb.latency", "0".to_owned(), "give it or climb.wear a weight above 0");
-            }
+            climb.check()?;
         }
         self.admission.check()
     }

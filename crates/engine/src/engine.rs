@@ -105,6 +105,15 @@ fn lay_in_a_row(order: &[DeviceId], devices: &[Bytes], sizes: &mut Sizes) -> Res
     Ok(Laid::Linear(linear))
 }
 
+/// What a climb judges by.
+fn counted(ledger: &Ledger, hybrid: &Hybrid) -> Counted {
+    Counted {
+        written: ledger.devices[hybrid.layout.fast.index()].bytes_written.iter().sum(),
+        hits: ledger.fast_hits,
+        misses: ledger.fast_misses,
+    }
+}
+
 /// Where part of a volume is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whereabouts {
@@ -375,17 +384,25 @@ impl Engine {
         }
     }
 
+    /// Whether a driver that can measure what all devices have drawn should say so now ([`Engine::drew`]). To be asked after
+    /// a tick; it is for caps on power.
+    pub fn asks_what_was_drawn(&self) -> bool {
+        self.climber.as_ref().is_some_and(|climber| climber.asks_what_was_drawn())
+    }
+
+    /// What all devices together have drawn since some time, in microjoules. Less than before means since another time.
+    pub fn drew(&mut self, microjoules: u64) {
+        if let Some(climber) = &mut self.climber {
+            climber.drew(microjoules);
+        }
+    }
+
     fn climb(&mut self, now: Nanos, out: &mut Commands) {
         let (Some(climber), Placed::Hybrid(hybrid)) = (&mut self.climber, &mut self.placed) else { return };
         if !climber.is_due(&mut self.core, now) {
             return;
         }
-        let ledger = &self.core.ledger;
-        let counted = Counted {
-            written: ledger.devices[hybrid.layout.fast.index()].bytes_written.iter().sum(),
-            hits: ledger.fast_hits,
-            misses: ledger.fast_misses,
-        };
+        let counted = counted(&self.core.ledger, hybrid);
         let before = self.core.tuning.clone();
         if climber.tick(&mut self.core, now, counted) {
             hybrid.retuned(&mut self.core, &before, now, out);
@@ -412,7 +429,11 @@ impl Engine {
             hybrid.check(&tuning)?;
         }
         // The climb begins anew, from what the user wants now.
-        self.climber = Climber::new(&self.placement, &tuning);
+        let climber = Climber::new(&self.placement, &tuning);
+        let before = std::mem::replace(&mut self.climber, climber);
+        if let (Some(climber), Some(before)) = (&mut self.climber, before) {
+            climber.resume(&before);
+        }
         let before = std::mem::replace(&mut self.core.tuning, tuning);
         self.core.now = now;
         self.core.due(now);
@@ -434,9 +455,9 @@ impl Engine {
 
     /// Starts counting anew, as after a warm-up.
     pub fn reset_ledger(&mut self) {
-        self.core.ledger = Ledger::new(self.device_bytes.len());
-        if let Some(climber) = &mut self.climber {
-            climber.books_reset(&mut self.core);
+        let before = std::mem::replace(&mut self.core.ledger, Ledger::new(self.device_bytes.len()));
+        if let (Some(climber), Placed::Hybrid(hybrid)) = (&mut self.climber, &self.placed) {
+            climber.books_reset(&mut self.core, counted(&before, hybrid));
         }
         if let Placed::Logging(_) = self.placed {
             self.core.ledger.logging = Some(Default::default());

@@ -39,10 +39,10 @@ mod storage;
 mod volume;
 
 pub use admission::AdaptiveView;
-pub use climb::ClimbView;
+pub use climb::{Climb, ClimbView};
 pub use command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
 pub use config::{
-    AccessEnergy, Adaptive, Admission, AdmitBy, Climb, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
+    AccessEnergy, Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
     Threshold, Tuning, WriteHits, WritePolicy,
 };
 pub use engine::{Engine, Sizes, Whereabouts};

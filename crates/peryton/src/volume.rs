@@ -37,6 +37,17 @@ pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
     Ok(VolumeSpec { name: design.name.clone(), config: design.config(), devices, rotational, tuner: Some(tuner) })
 }
 
+/// A drive in service has no meter, and what its devices might draw is not guessed.
+pub fn meters(tuning: &Tuning) -> Result<(), String> {
+    match tuning.climb.as_ref().and_then(|climb| climb.power_cap_w) {
+        Some(watts) => Err(format!(
+            "climb.caps.power: is {watts} W, but a drive in service cannot measure what its devices draw: remove it, or \
+             find settings with peryton tune --subject-to 'power<={watts}W'"
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Reads settings on top of the design as it is now: the file may change while the volume is served.
 fn tuner(design: &Design, path: &Path, set: &[String]) -> Result<Tuner, Failure> {
     let file = path.display().to_string();
@@ -48,6 +59,7 @@ fn tuner(design: &Design, path: &Path, set: &[String]) -> Result<Tuner, Failure>
         if let Some(index) = design.ignored_overrides.first() {
             return Err(format!("{}: does not apply to this design", all[*index]));
         }
+        meters(&design.tuning)?;
         let new = design.config();
         if new.placement != config.placement || new.devices != config.devices {
             let last = settings.last().map_or("it", String::as_str);

@@ -97,6 +97,10 @@ fn designs() -> Vec<Design> {
              extent = '64KiB'\ndemotion = { low = 8, high = 16 }\n[partition]\nlifetime_years = 0.001\nidle_after = '1ms'\nbust_after = '500ms'\n",
         ),
         design(&format!("[placement]\nmode = 'tiering'\n{HYBRID}[climb]\nevery = '200ms'\nrequests = 50\n")),
+        design(&format!(
+            "[placement]\nmode = 'caching'\n{HYBRID}[climb]\nevery = '100ms'\nrequests = 20\n\
+             caps = {{ power = '9W', fast_writes_per_day = '2TB', mean = '1s' }}\n"
+        )),
     ]
 }
 
@@ -156,6 +160,7 @@ fn repeat(design: &Design, simulated: &[(Nanos, Moment)]) -> Vec<(Nanos, Moment)
             }
             Moment::Hinted(from, to) => volume.evict(now, from..to),
             Moment::Programmed(device, bytes) => volume.programmed(device, bytes),
+            Moment::Drew(microjoules) => volume.drew(microjoules),
             Moment::Commanded(_) => {}
         }
         volume.replies().clear();

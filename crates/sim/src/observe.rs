@@ -19,6 +19,8 @@ pub enum Moment {
     Hinted(Bytes, Bytes),
     /// A device said what it had programmed so far.
     Programmed(DeviceId, Bytes),
+    /// It was said what all devices had drawn so far, in microjoules.
+    Drew(u64),
     /// The engine gave a command.
     Commanded(Command),
 }

@@ -1,6 +1,6 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
-use peryton_device::{Class, DeviceStats, Model, flash::FtlStats};
+use peryton_device::{Class, DeviceStats, flash::FtlStats};
 use peryton_engine::{AdmitBy, Ledger, LoggingLedger, PartitionLedger, Placement, endurance};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -464,10 +464,7 @@ fn device_report(
     let written = stats.bytes_written.0 as f64;
     let share = |part: f64| (written > 0.0).then(|| part / written);
     // A model without powers says nothing of energy.
-    let energy_j = match &device.profile.model {
-        Model::Fixed(fixed) if fixed.active_w + fixed.idle_w + fixed.standby_w == 0.0 => None,
-        _ => Some(stats.energy_j),
-    };
+    let energy_j = device.profile.has_power().then_some(stats.energy_j);
     let erases_per_s = stats.erases.and_then(|erases| per_s(erases as f64));
     let wear_eu = if is_disk {
         device.start_stop_limit.map(|limit| endurance::disk_wear_eu(stats.start_stops, limit))

@@ -176,6 +176,7 @@ impl Simulator<'_> {
         let next = self.machine.engine.tick(self.now, &mut self.commands);
         self.carry_out();
         self.tell_wear();
+        self.tell_energy();
         self.ticks = if deadline == self.now && next.is_some_and(|next| next <= self.now) { self.ticks + 1 } else { 0 };
         if self.ticks > MOST_TICKS {
             return Err(SimError::Stalled { at: self.now, in_flight: self.in_flight });
@@ -191,6 +192,16 @@ impl Simulator<'_> {
         if let Some(bytes) = bytes.map(Bytes) {
             self.machine.watch.see(self.now, || Moment::Programmed(device, bytes));
             self.machine.engine.programmed(device, bytes);
+        }
+    }
+
+    /// The models know what they draw.
+    fn tell_energy(&mut self) {
+        if self.machine.engine.asks_what_was_drawn() {
+            let joules: f64 = self.stats().iter().flatten().map(|member| member.energy_j).sum();
+            let microjoules = (joules * 1e6) as u64;
+            self.machine.watch.see(self.now, || Moment::Drew(microjoules));
+            self.machine.engine.drew(microjoules);
         }
     }
 

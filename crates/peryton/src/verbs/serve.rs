@@ -64,6 +64,8 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), Failure> {
     log();
     let spec = volume::spec(&args.design, &args.set)?;
+    volume::meters(&spec.config.tuning)
+        .map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
     let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(volume::beside(&args.design, "nbd")));
     let control = args.control.clone().unwrap_or_else(|| volume::beside(&args.design, "control"));
     let service = Service::open(&spec, &endpoint, settings(&args))?;

@@ -3,15 +3,35 @@
 use peryton_engine::{Climb, Placement};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
-use super::placement::set;
-use crate::{DesignError, document::Keys};
+use super::{devices::Spec, placement::set};
+use crate::{
+    DesignError,
+    document::{FromToml, Keys},
+};
 
 const DAYS_PER_YEAR: f64 = SECONDS_PER_YEAR / 86_400.0;
+
+/// As `power<=8W` of `peryton tune`.
+struct Watts(f64);
+
+impl FromToml for Watts {
+    const EXPECTED: &'static str = "a power above 0, such as \"8W\" or \"800mW\"";
+    fn from_toml(value: &toml::Value) -> Result<Watts, Option<String>> {
+        let text = value.as_str().ok_or(None)?;
+        let (digits, unit) = match text.strip_suffix("mW") {
+            Some(digits) => (digits, 1e-3),
+            None => (text.strip_suffix('W').ok_or(None)?, 1.0),
+        };
+        let watts = digits.trim_end().parse::<f64>().map_err(|_| None)? * unit;
+        if watts > 0.0 && watts.is_finite() { Ok(Watts(watts)) } else { Err(None) }
+    }
+}
 
 /// Reads the table; `endurance` is what may be written to the fast device in its life, over all its members.
 pub(super) fn read(
     root: &mut Keys<'_>,
     placement: &Placement,
+    devices: &[Spec<'_>],
     endurance: Option<Bytes>,
 ) -> Result<Option<Climb>, DesignError> {
     let Some(mut keys) = root.table("climb")? else { return Ok(None) };
@@ -47,6 +67,16 @@ pub(super) fn read(
             }
             (None, None) => None,
         };
+        if let Some(cap) = caps.get::<Watts>("power")? {
+            if let Some(device) = devices.iter().find(|device| !device.profile.has_power()) {
+                return Err(cap.wrong(format!(
+                    "the profile of '{}' does not say what it draws: give its model active_w, idle_w and standby_w, or \
+                     remove this",
+                    *device.name
+                )));
+            }
+            climb.power_cap_w = Some(cap.0);
+        }
         caps.finish()?;
     }
     keys.finish()?;

@@ -172,7 +172,7 @@ impl Design {
             fast.and_then(|fast| Some(limits[fast].written?.saturating_mul(u64::from(devices[fast].count))));
         let partitioned = matches!(placement, Placement::Partitioned(_));
         partition::read(&mut root, partitioned, endurance, seed, &mut tuning.partition)?;
-        tuning.climb = climb::read(&mut root, &placement, endurance)?;
+        tuning.climb = climb::read(&mut root, &placement, &devices, endurance)?;
         let caching = matches!(placement, Placement::Caching(_));
         if let Some(read) = admission::read(&mut root, caching, seed)? {
             tuning.admission = read;

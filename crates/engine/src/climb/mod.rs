@@ -1,0 +1,305 @@
+//! Hill climbing while the drive runs (GreenDM, section 5, names it as future work): one setting is moved a step and tried in
+//! spans between spans without it (A B A B A). It is kept if the drive did better with it each time, by more than spans
+//! without it differ among themselves, within the caps.
+//!
+//! Four things make that harder than it sounds. *Workloads change by themselves*: what came and stayed, or went, is no
+//! merit of the step, so each trial is compared with the spans on both sides. *Trials cost*: so much of all response
+//! time may be lost by them, and no more, and one without hope ends early (`search`). *Some effects come late*: who moves less data in is
+//! faster at once and misses it afterwards, so a step that does so has to bring more hits to be kept, and one that was
+//! kept is on probation until the drive has been with it for as long as it is remembered without (`memory`). *Some caps
+//! are averages of years* and no span shows them (`budget`).
+
+mod budget;
+mod config;
+mod knobs;
+mod memory;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use peryton_units::Nanos;
+use serde::Serialize;
+
+pub use self::config::Climb;
+use self::{
+    budget::{Budget, Of},
+    knobs::{Knob, Rest},
+    memory::{Memory, Probation, Sample},
+};
+use crate::{
+    config::{Placement, Tuning, WritePolicy},
+    core::Core,
+    responses::Responses,
+};
+
+/// A step has to be better by this share to be kept: less is noise.
+const MARGIN: f64 = 0.02;
+/// Trials of a step before it is kept.
+const TRIALS: usize = 2;
+/// The share of a span, at its start, that is not measured: what the step changed has to take effect.
+const SETTLING: u64 = 4;
+const DAY_S: f64 = 86_400.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Span {
+    Without,
+    Trial,
+}
+
+/// What has been counted since the ledger began; in a [`Climber`] since it began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    /// Bytes written to the fast device.
+    pub(crate) written: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+impl Counted {
+    fn plus(self, other: Counted) -> Counted {
+        Counted {
+            written: self.written + other.written,
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+        }
+    }
+}
+
+/// What the devices drew, in microjoules, as far as the driver says.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drawn {
+    /// Since the climb began.
+    total: u64,
+    /// As it was told last, and what came of it is in `total`.
+    told: Option<u64>,
+    /// It has been asked for since something was last due.
+    asked: bool,
+}
+
+/// A step that was kept, and the way back.
+#[derive(Clone, Debug)]
+struct Kept {
+    knob: usize,
+    up: bool,
+    undo: u64,
+    /// What it made of the usual spending, for each budget.
+    factors: Vec<f64>,
+}
+
+/// Where the search stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClimbView {
+    /// Steps tried.
+    pub tried: u64,
+    /// Those that were kept.
+    pub kept: u64,
+    /// Those of them that were taken back because a cap did not hold.
+    pub taken_back: u64,
+    /// Those that were given up before their time, because the drive did so much worse.
+    pub given_up: u64,
+    /// Steps that were kept and taken back in the end, because the drive did worse for all that.
+    pub regretted: u64,
+    /// The settings as they are now: a key and its value, times in ns.
+    pub settings: Vec<(&'static str, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Climber {
+    config: Climb,
+    /// As the user has it: the drive owns buffers for so many moves and no more.
+    most_moves: u64,
+    knobs: Vec<Knob>,
+    /// For each knob and way (down, up): how many turns it still rests, and how many it rests after the next failure.
+    rests: Vec<[Rest; 2]>,
+    /// The knob whose turn it is, which way, and whether the other way has been tried since something was kept.
+    at: usize,
+    up: bool,
+    turned: bool,
+    span: Span,
+    settling: bool,
+    /// A trial has just ended, and what it did to the drive goes on.
+    aftermath: bool,
+    ends: Nanos,
+    /// Nothing is done before.
+    next_look: Nanos,
+    began: Nanos,
+    /// When the span under way began: the ledger's counts, and what was drawn.
+    counted: Counted,
+    drawn_before: u64,
+    /// What was counted before the ledger last began anew.
+    base: Counted,
+    drawn: Drawn,
+    budgets: Vec<Budget>,
+    /// The last span without a trial.
+    bare: Option<Sample>,
+    trial: Option<Sample>,
+    /// What the trials of this step gained, as differences of logarithms; less is better.
+    gains: Vec<f64>,
+    memory: Memory,
+    probation: Option<Probation>,
+    /// Response time so far, and how much more of it there was for the trials.
+    total_ns: f64,
+    regret_ns: f64,
+    /// What the knob was before the trial.
+    undo: Option<u64>,
+    /// The steps that were kept: the way back.
+    path: Vec<Kept>,
+    view: ClimbView,
+}
+
+impl Climber {
+    /// A climber for placements that have something to climb on, if the tuning asks for one.
+    pub(crate) fn new(placement: &Placement, tuning: &Tuning) -> Option<Box<Climber>> {
+        let config = tuning.climb.clone()?;
+        let mut knobs = vec![Knob::Threshold, Knob::Moves, Knob::Window];
+        match placement {
+            Placement::Tiering(_) => {}
+            Placement::Caching(_) if tuning.write == WritePolicy::Back => knobs.push(Knob::Delay),
+            Placement::Caching(_) => {}
+            _ => return None,
+        }
+        Some(Box::new(Climber {
+            budgets: Budget::of(&config),
+            config,
+            most_moves: u64::from(tuning.max_moves),
+            rests: vec![[Rest::default(); 2]; knobs.len()],
+            knobs,
+            at: 0,
+            up: false,
+            turned: false,
+            span: Span::Without,
+            settling: true,
+            aftermath: false,
+            ends: Nanos::ZERO,
+            next_look: Nanos::ZERO,
+            began: Nanos::ZERO,
+            counted: Counted::default(),
+            drawn_before: 0,
+            base: Counted::default(),
+            drawn: Drawn::default(),
+            bare: None,
+            trial: None,
+            gains: Vec::with_capacity(TRIALS),
+            memory: Memory::default(),
+            probation: None,
+            total_ns: 0.0,
+            regret_ns: 0.0,
+            undo: None,
+            path: Vec::new(),
+            view: ClimbView::default(),
+        }))
+    }
+
+    /// In place of another climb on the same drive: what has been spent of budgets that stay is spent.
+    pub(crate) fn resume(&mut self, before: &Climber) {
+        (self.base, self.drawn) = (before.base, before.drawn);
+        for budget in &mut self.budgets {
+            for before in &before.budgets {
+                budget.resume(before);
+            }
+        }
+    }
+
+    pub(crate) fn view(&self, tuning: &Tuning) -> ClimbView {
+        let settings = self.knobs.iter().map(|knob| (knob.name(), knob.get(tuning))).collect();
+        ClimbView { settings, ..self.view.clone() }
+    }
+
+    /// Something may be due. Changes the tuning in `core`, and says whether it did.
+    pub(crate) fn tick(&mut self, core: &mut Core, now: Nanos, counted: Counted) -> bool {
+        let counted = self.base.plus(counted);
+        if self.ends == Nanos::ZERO {
+            self.settle(core, now, Span::Without);
+        }
+        self.look_at_budgets(now, counted);
+        let mut changed = false;
+        if now >= self.ends {
+            changed = self.next(core, now, counted);
+        } else if self.span == Span::Trial && !self.settling && self.is_hopeless(core, now, counted) {
+            self.view.given_up += 1;
+            let sample = self.sample(core, now, counted);
+            self.account(&sample);
+            self.give_up(core, now);
+            changed = true;
+        }
+        self.drawn.asked = false;
+        // A trial is looked at more often.
+        self.next_look = self.ends.min(now.saturating_add(Nanos((self.config.every.0 / SETTLING).max(1))));
+        core.due(self.next_look);
+        changed
+    }
+
+    /// Whether [`Climber::tick`] has something to do; if not yet, the clock is told when.
+    pub(crate) fn is_due(&mut self, core: &mut Core, now: Nanos) -> bool {
+        core.due(self.next_look);
+        now >= self.next_look && !self.waits_for_watts()
+    }
+
+    /// What the devices drew is part of what is judged: the driver has a chance to say it, once, before the next tick.
+    fn waits_for_watts(&mut self) -> bool {
+        let wants = self.budgets.iter().any(|budget| budget.of == Of::Drawn);
+        wants && !std::mem::replace(&mut self.drawn.asked, true)
+    }
+
+    /// Whether it would help to know what the devices have drawn.
+    pub(crate) fn asks_what_was_drawn(&self) -> bool {
+        self.drawn.asked
+    }
+
+    /// What the devices have drawn since some time. Less than before means that it is another time.
+    pub(crate) fn drew(&mut self, microjoules: u64) {
+        if let Some(before) = self.drawn.told.replace(microjoules) {
+            self.drawn.total += microjoules.checked_sub(before).unwrap_or(microjoules);
+        }
+    }
+
+    /// The ledger starts anew after `counted`, and with it the span under way. What has been spent stays spent.
+    pub(crate) fn books_reset(&mut self, core: &mut Core, counted: Counted) {
+        self.base = self.base.plus(counted);
+        if !self.settling {
+            self.begin(core, core.now, self.base);
+        }
+    }
+
+    fn look_at_budgets(&mut self, now: Nanos, counted: Counted) {
+        let usual = self.span == Span::Without;
+        for budget in &mut self.budgets {
+            match budget.of {
+                Of::Written => budget.look(now, counted.written, usual),
+                Of::Drawn if self.drawn.told.is_some() => budget.look(now, self.drawn.total, usual),
+                Of::Drawn => {}
+            }
+        }
+    }
+
+    /// What was changed takes effect.
+    fn settle(&mut self, core: &mut Core, now: Nanos, span: Span) {
+        (self.span, self.settling) = (span, true);
+        (self.began, self.ends) = (now, now.saturating_add(Nanos((self.config.every.0 / SETTLING).max(1))));
+        core.responses_mut().clear();
+    }
+
+    /// What is measured begins.
+    fn begin(&mut self, core: &mut Core, now: Nanos, counted: Counted) {
+        self.settling = false;
+        (self.began, self.counted, self.drawn_before) = (now, counted, self.drawn.total);
+        self.ends = now.saturating_add(self.config.every);
+        core.responses_mut().clear();
+    }
+
+    fn sample(&self, core: &mut Core, now: Nanos, counted: Counted) -> Sample {
+        let span_s = now.saturating_sub(self.began).as_s_f64().max(1e-9);
+        let since = |now: u64, then: u64| now.saturating_sub(then) as f64;
+        let (hits, misses) = (since(counted.hits, self.counted.hits), since(counted.misses, self.counted.misses));
+        let responses: &Responses = core.responses_mut();
+        Sample {
+            mean_ns: responses.mean_ns(),
+            error: responses.relative_error(),
+            p99_ns: responses.p99_ns(),
+            written_per_s: since(counted.written, self.counted.written) / span_s,
+            drawn_uw: since(self.drawn.total, self.drawn_before) / span_s,
+            hit_ratio: hits / (hits + misses).max(1.0),
+            total_ns: responses.mean_ns() * responses.count() as f64,
+        }
+    }
+}
