@@ -14,12 +14,10 @@ const MOST_SAVED_S: f64 = 86_400.0;
 const MEMORY_S: f64 = 86_400.0;
 /// And of so many spans at the least: fewer say nothing.
 const LEAST_SPANS: f64 = 8.0;
-/// When less than so many spans' worth is left and spending goes on beyond the cap, steps are taken back.
+/// Steps are taken back when nothing would be left after so many more spans like the latest.
 const RESERVE_SPANS: f64 = 2.0;
-/// When so many spans' worth has been overspent, steps that spend less are kept whatever they cost.
-const DEBT_SPANS: f64 = 16.0;
-/// A step is not kept that comes nearer to a cap than this.
-pub(super) const HEADROOM: f64 = 0.95;
+/// When that has been so for so many spans, steps that spend less are kept whatever they cost: an hour, with spans of 30 s.
+const BROKEN_SPANS: f64 = 120.0;
 /// A trial that spends by so much more than the cap ends when nothing is left to pay for it.
 const CLEARLY_BEYOND: f64 = 1.1;
 
@@ -46,6 +44,8 @@ pub(super) struct Budget {
     /// The same over the latest spans alone.
     recent: f64,
     recent_s: f64,
+    /// For how long there has been nothing left, less the time in which there was.
+    exhausted_s: f64,
     /// When it was last looked at, and the count then.
     looked: Option<(Nanos, u64)>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Budget {
 impl Budget {
     fn new(of: Of, cap: f64, span: Nanos) -> Budget {
         let span_s = span.as_s_f64().max(1e-9);
-        Budget { of, cap, span_s, credit: 0.0, usual: 0.0, seen_s: 0.0, recent: 0.0, recent_s: 0.0, looked: None }
+        Budget { of, cap, span_s, credit: 0.0, usual: 0.0, seen_s: 0.0, recent: 0.0, recent_s: 0.0, exhausted_s: 0.0, looked: None }
     }
 
     /// One for each cap of this kind.
@@ -88,6 +88,8 @@ impl Budget {
             self.recent_s = (self.recent_s + dt).min(LEAST_SPANS * self.span_s);
             self.recent += (rate - self.recent) * (dt / self.recent_s).min(1.0);
         }
+        let exhausted_s = self.exhausted_s + if self.is_exhausted() { dt } else { -dt };
+        self.exhausted_s = exhausted_s.clamp(0.0, BROKEN_SPANS * self.span_s);
     }
 
     /// What is to be expected of the usual if a step does to all of it what it did beside `bare`: as much more by share in
@@ -102,7 +104,7 @@ impl Budget {
         let (with, bare) = (trial.spent(self.of), (before.spent(self.of) + after.spent(self.of)) / 2.0);
         // Between its neighbours it is as they are.
         let spends_more = with > before.spent(self.of).max(after.spent(self.of));
-        spends_more && (self.credit < 0.0 || self.with_step(with, bare) > HEADROOM * self.cap)
+        spends_more && (self.credit < 0.0 || self.with_step(with, bare) > self.cap)
     }
 
     /// Whether the step spends clearly less than either span beside it.
@@ -110,18 +112,21 @@ impl Budget {
         trial.spent(self.of) < before.spent(self.of).min(after.spent(self.of)) * (1.0 - MARGIN)
     }
 
-    /// Nothing is left, and more is spent than comes in: a step that was kept has to go.
+    /// Nothing is left, or soon will be, and more is spent than comes in: a step that was kept has to go.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.seen_s >= LEAST_SPANS * self.span_s && self.exceeds() && self.credit < RESERVE_SPANS * self.span_s * self.cap
+        let excess = self.recent - self.cap;
+        let known = self.seen_s >= LEAST_SPANS * self.span_s;
+        known && excess > 0.0 && self.credit < RESERVE_SPANS * self.span_s * excess
     }
 
-    /// Much more was spent than there was, and it goes on.
+    /// So it has been for long.
     pub(super) fn is_broken(&self) -> bool {
-        self.is_exhausted() && self.credit < -DEBT_SPANS * self.span_s * self.cap
+        self.is_exhausted() && self.exhausted_s >= BROKEN_SPANS * self.span_s
     }
 
-    fn exceeds(&self) -> bool {
-        self.recent > self.cap
+    /// Whether there is something left, and would be if so many times as much were spent.
+    pub(super) fn affords(&self, factor: f64) -> bool {
+        self.credit >= 0.0 && self.recent.max(self.usual) * factor <= self.cap
     }
 
     /// Whether a trial that spends so much more than the span before it has nothing left to pay with.

@@ -34,8 +34,10 @@ use crate::{
 
 /// A step has to be better by this share to be kept: less is noise.
 const MARGIN: f64 = 0.02;
-/// Trials of a step before it is kept.
+/// Trials of a step before it is kept, of one that moves less data in, and before any is given up for want of proof.
 const TRIALS: usize = 2;
+const TRIALS_OF_LESS: usize = 3;
+const MOST_TRIALS: usize = 6;
 /// The share of a span, at its start, that is not measured: what the step changed has to take effect.
 const SETTLING: u64 = 4;
 const DAY_S: f64 = 86_400.0;
@@ -99,6 +101,8 @@ pub struct ClimbView {
     pub given_up: u64,
     /// Steps that were kept and taken back in the end, because the drive did worse for all that.
     pub regretted: u64,
+    /// Steps that were kept to spend less, and taken back when there was enough again.
+    pub restored: u64,
     /// The settings as they are now: a key and its value, times in ns.
     pub settings: Vec<(&'static str, u64)>,
 }
@@ -135,6 +139,8 @@ pub(crate) struct Climber {
     trial: Option<Sample>,
     /// What the trials of this step gained, as differences of logarithms; less is better.
     gains: Vec<f64>,
+    /// And how much smaller the share of hits was in them, added up.
+    hits_lost: f64,
     memory: Memory,
     probation: Option<Probation>,
     /// Response time so far, and how much more of it there was for the trials.
@@ -144,6 +150,8 @@ pub(crate) struct Climber {
     undo: Option<u64>,
     /// The steps that were kept: the way back.
     path: Vec<Kept>,
+    /// The steps that were kept because a budget was broken, whatever they cost.
+    concessions: Vec<Kept>,
     view: ClimbView,
 }
 
@@ -154,7 +162,8 @@ impl Climber {
         let mut knobs = vec![Knob::Threshold, Knob::Moves, Knob::Window];
         match placement {
             Placement::Tiering(_) => {}
-            Placement::Caching(_) if tuning.write == WritePolicy::Back => knobs.push(Knob::Delay),
+            // What helps most comes first, and it wears nothing.
+            Placement::Caching(_) if tuning.write == WritePolicy::Back => knobs.insert(0, Knob::Delay),
             Placement::Caching(_) => {}
             _ => return None,
         }
@@ -179,13 +188,15 @@ impl Climber {
             drawn: Drawn::default(),
             bare: None,
             trial: None,
-            gains: Vec::with_capacity(TRIALS),
+            gains: Vec::with_capacity(MOST_TRIALS),
+            hits_lost: 0.0,
             memory: Memory::default(),
             probation: None,
             total_ns: 0.0,
             regret_ns: 0.0,
             undo: None,
             path: Vec::new(),
+            concessions: Vec::new(),
             view: ClimbView::default(),
         }))
     }

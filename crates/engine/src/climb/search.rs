@@ -3,8 +3,7 @@
 use peryton_units::Nanos;
 
 use super::{
-    Climber, Counted, Kept, MARGIN, Span, TRIALS,
-    budget::HEADROOM,
+    Climber, Counted, Kept, MARGIN, MOST_TRIALS, Span, TRIALS, TRIALS_OF_LESS,
     knobs::Rest,
     memory::{Memory, Probation, Sample},
 };
@@ -18,6 +17,10 @@ const REGRET: f64 = 0.02;
 const INTOLERABLE: f64 = 1.5;
 /// So does one that does worse than the span before it by so many standard errors: it will not be kept.
 const HOPELESS: f64 = 1.0;
+/// A step is not kept that brings response times nearer to a cap than this: a span is a sample of what is to come.
+const HEADROOM: f64 = 0.95;
+/// A step that moves no less data in may not lower the share of hits by more than this.
+const FEWER_HITS: f64 = 0.01;
 /// A trial that is so far beyond a cap that held ends at once; nearer to it, it may be a few slow requests.
 const CLEARLY_BEYOND: f64 = 1.1;
 /// Responses that say as much.
@@ -56,7 +59,10 @@ impl Climber {
                 if let (Some(before), Some(trial)) = (before, self.trial.take()) {
                     return self.judge(core, now, &before, &trial, &sample);
                 }
-                self.go_back(core, now, &sample) || self.regret(core, now, &sample) || self.try_next(core, now)
+                self.go_back(core, now, &sample)
+                    || self.restore(core, now)
+                    || self.regret(core, now, &sample)
+                    || self.try_next(core, now)
             }
         }
     }
@@ -94,6 +100,7 @@ impl Climber {
                 knob.set(&mut core.tuning, next);
                 self.undo = Some(value);
                 self.gains.clear();
+                self.hits_lost = 0.0;
                 self.view.tried += 1;
                 self.settle(core, now, Span::Trial);
                 return true;
@@ -132,13 +139,33 @@ impl Climber {
         true
     }
 
+    /// What was given up for a budget comes back when there is enough of it again, and would be with that.
+    fn restore(&mut self, core: &mut Core, now: Nanos) -> bool {
+        let Some(kept) = self.concessions.last() else { return false };
+        if !self.budgets.iter().zip(&kept.factors).all(|(budget, factor)| budget.affords(1.0 / factor)) {
+            return false;
+        }
+        let Some(kept) = self.concessions.pop() else { return false };
+        self.undo(core, &kept);
+        self.probation = None;
+        self.view.restored += 1;
+        self.settle(core, now, Span::Without);
+        true
+    }
+
     fn undo_latest(&mut self, core: &mut Core) -> Option<Kept> {
         let kept = self.path.pop()?;
+        self.undo(core, &kept);
+        Some(kept)
+    }
+
+    fn undo(&mut self, core: &mut Core, kept: &Kept) {
         self.knobs[kept.knob].set(&mut core.tuning, kept.undo);
         for (budget, factor) in self.budgets.iter_mut().zip(&kept.factors) {
             budget.changed(1.0 / factor);
         }
-        Some(kept)
+        // What the drive is like then is measured anew.
+        self.memory = Memory::default();
     }
 
     /// A step that was kept and did the drive no good in the end is taken back: what it did at once was not all.
@@ -180,22 +207,25 @@ impl Climber {
         let Some(tried) = self.undo else { return self.try_next(core, now) };
         let caps = self.judge_caps(trial, before, after);
         self.gains.push(self.score(trial) - (self.score(before) + self.score(after)) / 2.0);
+        self.hits_lost += (before.hit_ratio + after.hit_ratio) / 2.0 - trial.hit_ratio;
         // While the fast device fills, every span has more hits than the one before: less data has to make more of them than
         // even the next one has.
-        let keeps_hits = if self.knobs[self.at].moves_less(self.up) {
+        let moves_less = self.knobs[self.at].moves_less(self.up);
+        let keeps_hits = if moves_less {
             trial.hit_ratio > before.hit_ratio.max(after.hit_ratio)
         } else {
-            trial.hit_ratio >= before.hit_ratio.min(after.hit_ratio)
+            self.hits_lost <= FEWER_HITS * self.gains.len() as f64
         };
-        let better = caps
-            .unwrap_or_else(|| keeps_hits && self.score(trial) < self.score(before).min(self.score(after)) - MARGIN);
-        if better && caps.is_none() && self.gains.len() < TRIALS {
+        let better = caps.unwrap_or_else(|| keeps_hits && self.gain() < -MARGIN);
+        let enough = if moves_less { TRIALS_OF_LESS } else { TRIALS };
+        let proven = caps.is_some() || self.gains.len() >= enough && self.is_significant(trial);
+        if better && !proven && self.gains.len() < MOST_TRIALS {
             // Once more.
             self.swap(core);
             self.settle(core, now, Span::Trial);
             return true;
         }
-        if !better || (caps.is_none() && !self.is_significant(trial)) {
+        if !(better && proven) {
             self.undo = None;
             self.failed();
             return self.go_back(core, now, after) || self.try_next(core, now);
@@ -207,13 +237,22 @@ impl Climber {
         self.turned = false;
         // Elsewhere other steps may be of use.
         self.rests.fill([Rest::default(); 2]);
+        let kept = Kept { knob, up, undo, factors };
         // A step towards a cap that does not hold is no part of the way that led beyond it.
-        if caps.is_none() {
-            self.path.push(Kept { knob, up, undo, factors });
+        let path = if caps.is_none() {
             self.probation = Some(Probation::new(knob, up, self.memory));
-        }
-        if self.path.len() > LONGEST_PATH {
-            self.path.remove(0);
+            // What came before is taken for granted now.
+            self.concessions.clear();
+            Some(&mut self.path)
+        } else {
+            self.probation = None;
+            self.is_overspent().then_some(&mut self.concessions)
+        };
+        if let Some(path) = path {
+            path.push(kept);
+            if path.len() > LONGEST_PATH {
+                path.remove(0);
+            }
         }
         self.knobs[knob].set(&mut core.tuning, tried);
         self.undo = None;
@@ -239,14 +278,18 @@ impl Climber {
         Some(relieved && !forbidden && (slow || with <= HEADROOM))
     }
 
+    /// What the trials so far gained, on the average.
+    fn gain(&self) -> f64 {
+        self.gains.iter().sum::<f64>() / self.gains.len().max(1) as f64
+    }
+
     /// Whether the trials gained more than spans differ by themselves.
     fn is_significant(&self, trial: &Sample) -> bool {
         let trials = self.gains.len().max(1) as f64;
-        let gain = self.gains.iter().sum::<f64>() / trials;
         // A span, less the mean of its two neighbours.
         let spread = (self.memory.variance * 1.5 / trials).sqrt();
         let counting = self.config.latency * trial.error * (1.5 / trials).sqrt();
-        gain < -MARGIN.max(ERRORS * spread.max(counting))
+        self.gain() < -MARGIN.max(ERRORS * spread.max(counting))
     }
 
     /// The logarithm of what is to be least.
@@ -292,6 +335,9 @@ impl Climber {
         let seen = now.saturating_sub(self.began).as_s_f64() / self.config.every.as_s_f64();
         let spread = self.memory.variance * (1.0 + 1.0 / seen.clamp(0.1, 1.0));
         let counting = self.config.latency.powi(2) * (trial.error.powi(2) + before.error.powi(2));
-        self.score(trial) - self.score(before) > MARGIN.max(HOPELESS * spread.max(counting).sqrt())
+        let worse = self.score(trial) - self.score(before);
+        // The trials before it may have been better than this one is worse.
+        let all = (self.gains.iter().sum::<f64>() + worse) / (self.gains.len() + 1) as f64;
+        worse > MARGIN.max(HOPELESS * spread.max(counting).sqrt()) && all > -MARGIN
     }
 }

@@ -86,16 +86,18 @@ fn a_steady_excess_is_taken_back() {
     let saved = 300.0;
     drive.write(100, 2.0, true);
     assert!(!drive.budget.is_exhausted(), "{saved} s of the cap have been saved, and 100 of them spent");
-    drive.write(200, 2.0, true);
+    drive.write(202, 2.0, true);
     assert!(drive.budget.is_exhausted() && !drive.budget.is_broken());
-    drive.write(60, 2.0, true);
-    assert!(drive.budget.is_broken(), "a minute's worth more than there was");
-    // The step is taken back, and what it made of the usual with it.
+    drive.write(240, 2.0, true);
+    assert!(drive.budget.is_broken(), "120 spans, and nothing has been taken back");
+    // Now the step is, and what it made of the usual with it.
     drive.budget.changed(0.5 / 0.8);
     drive.write(4, 0.5, true);
     assert!(!drive.budget.is_exhausted(), "it does not go on");
     assert!(drive.budget.forbids(&wrote(0.6), &wrote(0.5), &wrote(0.5)), "debts are paid first");
-    drive.write(200, 0.5, true);
+    assert!(!drive.budget.affords(1.2));
+    drive.write(600, 0.5, true);
+    assert!(drive.budget.affords(1.2) && !drive.budget.affords(3.0));
     assert!(!drive.budget.forbids(&wrote(0.6), &wrote(0.5), &wrote(0.5)));
 }
 
@@ -106,7 +108,9 @@ fn a_cold_start_is_judged_by_more_than_its_first_spans() {
     assert!(!drive.budget.is_exhausted(), "four spans");
     assert!(drive.budget.forbids(&wrote(6.0), &wrote(5.0), &wrote(5.0)), "nothing has been saved yet");
     assert!(!drive.budget.forbids(&wrote(5.0), &wrote(5.0), &wrote(5.0)), "no more than without it");
-    drive.write(60, 5.0, true);
+    drive.write(240, 5.0, true);
+    assert!(drive.budget.is_exhausted() && !drive.budget.is_broken());
+    drive.write(16, 5.0, true);
     assert!(drive.budget.is_broken(), "the workload itself breaks the cap");
     assert!(drive.budget.is_relieved(&wrote(4.0), &wrote(5.0), &wrote(5.0)));
 }
@@ -147,7 +151,7 @@ fn a_year_of_idleness_does_not_pay_for_a_month_of_excess() {
     drive.budget.look(drive.now, 0, true);
     drive.write(80_000, 2.0, true);
     assert!(!drive.budget.is_exhausted());
-    drive.write(10_000, 2.0, true);
+    drive.write(6_500, 2.0, true);
     assert!(drive.budget.is_exhausted(), "a day's worth was saved, no more");
 }
 
