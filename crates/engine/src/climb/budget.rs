@@ -53,7 +53,18 @@ pub(super) struct Budget {
 impl Budget {
     fn new(of: Of, cap: f64, span: Nanos) -> Budget {
         let span_s = span.as_s_f64().max(1e-9);
-        Budget { of, cap, span_s, credit: 0.0, usual: 0.0, seen_s: 0.0, recent: 0.0, recent_s: 0.0, exhausted_s: 0.0, looked: None }
+        Budget {
+            of,
+            cap,
+            span_s,
+            credit: 0.0,
+            usual: 0.0,
+            seen_s: 0.0,
+            recent: 0.0,
+            recent_s: 0.0,
+            exhausted_s: 0.0,
+            looked: None,
+        }
     }
 
     /// One for each cap of this kind.

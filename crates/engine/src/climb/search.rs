@@ -272,8 +272,8 @@ impl Climber {
         }
         let mut broken = self.budgets.iter().filter(|budget| budget.is_broken());
         let slow = bare > 1.0;
-        let relieved = (!slow || with < bare * (1.0 - MARGIN))
-            && broken.all(|budget| budget.is_relieved(trial, before, after));
+        let relieved =
+            (!slow || with < bare * (1.0 - MARGIN)) && broken.all(|budget| budget.is_relieved(trial, before, after));
         // Out of one cap's way is not into another's.
         Some(relieved && !forbidden && (slow || with <= HEADROOM))
     }

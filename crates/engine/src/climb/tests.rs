@@ -75,7 +75,7 @@ fn a_quiet_span_does_not_make_a_little_more_forbidden() {
     // Thrice as much, of nearly nothing.
     assert!(!drive.budget.forbids(&wrote(0.03), &wrote(0.01), &wrote(0.01)));
     assert!(!drive.budget.forbids(&wrote(0.03), &wrote(0.0), &wrote(0.0)));
-    assert!(drive.budget.forbids(&wrote(1.0), &wrote(0.5), &wrote(0.5)), "twice as much is too much");
+    assert!(drive.budget.forbids(&wrote(1.1), &wrote(0.5), &wrote(0.5)), "more than twice as much is too much");
 }
 
 #[test]
@@ -164,6 +164,6 @@ fn watts_are_judged_by_what_is_drawn() {
         budget.look(Nanos::from_s(second), second * 7_000_000, true);
     }
     let drew = |watts: f64| Sample { drawn_uw: watts * 1e6, ..wrote(0.0) };
-    assert!(!budget.forbids(&drew(7.4), &drew(7.0), &drew(7.0)));
-    assert!(budget.forbids(&drew(7.8), &drew(7.0), &drew(7.0)), "within a twentieth of the cap");
+    assert!(!budget.forbids(&drew(7.8), &drew(7.0), &drew(7.0)));
+    assert!(budget.forbids(&drew(8.2), &drew(7.0), &drew(7.0)), "beyond the cap");
 }
