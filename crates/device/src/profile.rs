@@ -141,6 +141,8 @@ pub struct Profile {
     pub model: Model,
     table: toml::Table,
     origin: String,
+    /// The model's over-provisioning as the profile has it, where it is flash.
+    over_provisioning: Option<f64>,
 }
 
 /// The file, as it is written.
@@ -255,6 +257,7 @@ impl Profile {
             (_, Some(capacity)) => capacity,
             (_, None) => return Err(whole("missing key 'capacity': the addressable bytes, such as \"300GB\"")),
         };
+        let over_provisioning = if let Model::Flash(flash) = &model { Some(flash.over_provisioning) } else { None };
         let profile = Profile {
             name: file.name,
             description: file.description,
@@ -267,6 +270,7 @@ impl Profile {
             endurance: file.endurance,
             model,
             table,
+            over_provisioning,
             origin: origin.to_owned(),
         };
         Ok(profile)
@@ -293,6 +297,16 @@ impl Profile {
             }
         };
         Ok(self)
+    }
+
+    /// How many parts of `used` bytes, with their spare, the flash of the drive makes. One whose over-provisioning is
+    /// overridden has a larger share of the drive, which is no larger for that.
+    pub fn parts(&self, used: Bytes) -> f64 {
+        let spare = match (self.over_provisioning, &self.model) {
+            (Some(whole), Model::Flash(part)) => (1.0 + whole) / (1.0 + part.over_provisioning),
+            _ => 1.0,
+        };
+        self.capacity.0 as f64 / used.0 as f64 * spare
     }
 
     /// A device of this kind of which the first `used` bytes are used (all where none is given). Everything random in

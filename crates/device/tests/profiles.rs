@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use peryton_device::{Class, Device, Measured, Profile, Throughput, WriteState, characterise};
+use peryton_device::{Class, Device, Measured, Model, Profile, Throughput, WriteState, characterise};
 use peryton_units::Bytes;
 use proptest::prelude::*;
 
@@ -178,4 +178,18 @@ proptest! {
     fn no_text_makes_the_parser_panic(text in "[ -~\n]{0,300}") {
         let _ = Profile::parse(&text, "text");
     }
+}
+
+/// The fear: a drive lives longer on paper because a part of it was given more of the rest as spare.
+#[test]
+fn spare_that_a_part_is_given_makes_the_drive_no_larger() {
+    let profile = Profile::named("intel-320-300gb").unwrap();
+    let part = Bytes(profile.capacity.0 / 20);
+    let whole = profile.parts(part);
+    assert!((whole - 20.0).abs() < 1e-6);
+    let overrides: toml::Table = toml::from_str("over_provisioning = 4.0").unwrap();
+    let Model::Flash(flash) = &profile.model else { panic!("the profile is of flash") };
+    let spare = flash.over_provisioning;
+    let spacious = profile.with_model(&overrides).unwrap();
+    assert!((spacious.parts(part) * 5.0 - whole * (1.0 + spare)).abs() < 1e-6);
 }

@@ -507,10 +507,7 @@ fn lifetime_years(device: &DeviceDesign, stats: &DeviceStats, is_disk: bool, spa
         return years(device.start_stop_limit? as f64, stats.start_stops as f64);
     }
     let by_erases = match (stats.rated_erases, stats.erases) {
-        (Some(rated), Some(erases)) => {
-            let whole = device.profile.capacity.0 as f64 / device.member_bytes().0 as f64;
-            years(rated as f64 * whole, erases as f64)
-        }
+        (Some(rated), Some(erases)) => years(rated as f64 * device.profile.parts(device.member_bytes()), erases as f64),
         _ => None,
     };
     by_erases.or_else(|| years(device.written_limit?.0 as f64, stats.bytes_written.0 as f64))
