@@ -112,7 +112,9 @@ class Runner:
 
 
 def percent(value, digits=0):
-    return "–" if value is None else f"{100 * value:.{digits}f}"
+    if value is None:
+        return "–"
+    return "> 1,000" if value > 10 else f"{100 * value:.{digits}f}"
 
 
 def number(value, digits=3):
