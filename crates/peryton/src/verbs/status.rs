@@ -73,12 +73,14 @@ fn climb(climb: &Value) -> String {
     };
     let now: Vec<String> = climb["settings"].as_array().into_iter().flatten().filter_map(setting).collect();
     format!(
-        "climbing: {} steps tried, {} given up early, {} kept; of those {} taken back for a cap, {} regretted; now {}",
+        "climbing: {} steps tried, {} given up early, {} kept; of those {} taken back for a cap, {} regretted, {} restored; \
+         now {}",
         number(&climb["tried"]),
         number(&climb["given_up"]),
         number(&climb["kept"]),
         number(&climb["taken_back"]),
         number(&climb["regretted"]),
+        number(&climb["restored"]),
         now.join(", ")
     )
 }
