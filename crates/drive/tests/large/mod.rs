@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use peryton_drive::{Endpoint, Service, Settings};
@@ -51,7 +51,9 @@ pub fn start(directory: &Path, case: &str, args: &[&str]) -> Child {
 
 /// Waits until it listens.
 pub fn connect(directory: &Path) -> Client {
+    let began = Instant::now();
     while !directory.join("nbd").exists() {
+        assert!(began.elapsed() < Duration::from_secs(300), "the server does not come to listen");
         thread::sleep(Duration::from_millis(2));
     }
     Client::connect(&directory.join("nbd"))
