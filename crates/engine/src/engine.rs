@@ -60,9 +60,15 @@ impl Config {
     }
 }
 
+/// No device is larger (64 PiB); the sizes of as many as there can be add up.
+const LARGEST_DEVICE: Bytes = Bytes(1 << 56);
+
 pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigError> {
     let Config { devices, placement, tuning } = config;
     tuning.check()?;
+    if let Some((device, size)) = devices.iter().copied().enumerate().find(|(_, size)| *size > LARGEST_DEVICE) {
+        return Err(ConfigError::TooLarge { device, size, most: LARGEST_DEVICE });
+    }
     let data_at = vec![MetadataLayout::bare().data_at; devices.len()];
     let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), data_at };
     let mut hybrid = |mode: Mode, pair, partitioned| -> Result<Laid, ConfigError> {

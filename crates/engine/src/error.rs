@@ -44,6 +44,16 @@ pub enum ConfigError {
         /// What is needed at least.
         need: Bytes,
     },
+    /// No device is that large.
+    #[error("device {device} has {size}: no device is larger than {most}")]
+    TooLarge {
+        /// The index of the device.
+        device: usize,
+        /// What it has.
+        size: Bytes,
+        /// What it may have.
+        most: Bytes,
+    },
     /// More extents than the map can number.
     #[error(
         "{extents} extents are more than the map can number ({most}): use a larger placement.extent or smaller devices"

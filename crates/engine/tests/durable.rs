@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use peryton_engine::{
-    Buffer, Command, Config, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection, OpenError,
-    Placement, Replacement, Request, RequestId, Storage, Trust, Tuning, Verdict, VolumeId,
+    Buffer, Command, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection,
+    Logging, OpenError, Placement, Replacement, Request, RequestId, Storage, Trust, Tuning, Verdict, VolumeId,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -492,6 +492,29 @@ fn the_only_checkpoint_that_can_be_read_is_not_the_next_to_be_overwritten() {
             let cut = Engine::open(config.clone(), &mut Cut { storage: &mut storage, left: writes });
             assert!(cut.is_err() || writes > 6, "only {writes} writes");
             check(&mut Machine::open(&config, storage).unwrap(), &model);
+        }
+    }
+}
+
+/// A forged superblock may say anything of how large its devices are.
+#[test]
+fn devices_larger_than_any_are_refused() {
+    let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: EXTENT };
+    let logging = Logging { primary: DeviceId(1), log: DeviceId(0), block: EXTENT };
+    for placement in [
+        Placement::Tiering(pair),
+        Placement::Caching(pair),
+        Placement::Logging(logging),
+        Placement::Single { device: DeviceId(1) },
+        Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] },
+    ] {
+        for devices in [[u64::MAX, u64::MAX], [u64::MAX, 1 << 30], [1 << 30, u64::MAX - 4095], [1 << 30, 1 << 63]] {
+            let config = Config {
+                devices: devices.map(Bytes).to_vec(),
+                placement: placement.clone(),
+                tuning: Tuning::default(),
+            };
+            assert!(matches!(Engine::new(config), Err(ConfigError::TooLarge { .. })), "{placement:?}");
         }
     }
 }
