@@ -60,8 +60,8 @@ impl Config {
     }
 }
 
-/// No device is larger (64 PiB); the sizes of as many as there can be add up.
-const LARGEST_DEVICE: Bytes = Bytes(1 << 56);
+/// No device is larger (512 PiB); the sizes of as many as there can be add up.
+const LARGEST_DEVICE: Bytes = Bytes(1 << 59);
 
 pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigError> {
     let Config { devices, placement, tuning } = config;

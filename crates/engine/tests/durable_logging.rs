@@ -235,10 +235,10 @@ fn a_detached_primary_stands_alone_and_the_volume_is_gone() {
 #[test]
 fn sizes_of_a_vast_log_take_no_memory() {
     let placement = Placement::Logging(Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) });
-    let devices = vec![Bytes(1 << 62), Bytes(1 << 62)];
+    let devices = vec![Bytes(1 << 59), Bytes(1 << 59)];
     let sizes = Config { devices, placement, tuning: Tuning::default() }.sizes().unwrap();
-    assert_eq!(sizes.volume, Bytes(1 << 62));
-    assert!(sizes.devices[0] > Bytes(1 << 62), "{sizes:?}");
+    assert_eq!(sizes.volume, Bytes(1 << 59));
+    assert!(sizes.devices[0] > Bytes(1 << 59), "{sizes:?}");
 }
 
 /// Of a migration that a dead primary ended nothing is obsolete: what was recorded before it is needed to find the log.

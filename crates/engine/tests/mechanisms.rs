@@ -398,7 +398,7 @@ fn impossible_designs_are_refused_with_the_remedy() {
     assert_eq!(new(Bytes(5000), gib, gib), Err(ConfigError::Extent { extent: Bytes(5000) }));
     assert!(matches!(new(Bytes::gib(2), gib, gib), Err(ConfigError::Extent { .. })));
     assert!(matches!(new(Bytes::mib(1), Bytes::kib(4), gib), Err(ConfigError::TooSmall { device: 0, .. })));
-    assert!(matches!(new(Bytes::kib(4), gib, Bytes(1 << 60)), Err(ConfigError::TooManyExtents { .. })));
+    assert!(matches!(new(Bytes::kib(4), gib, Bytes(1 << 58)), Err(ConfigError::TooManyExtents { .. })));
     let twice = Placement::Linear { devices: vec![FAST, FAST] };
     let config = Config { devices: vec![gib, gib], placement: twice, tuning: tuning() };
     assert!(matches!(Engine::new(config), Err(ConfigError::Device { .. })));

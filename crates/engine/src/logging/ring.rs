@@ -12,7 +12,7 @@ use crate::{
     command::DeviceId,
     metadata::{
         VolumeId,
-        block::{BLOCK, BLOCK_LEN, Kind, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
+        block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
     },
     storage::Storage,
 };
@@ -148,9 +148,10 @@ pub(super) fn encode(
 
 /// What a block of a commit says of the whole, and which block it is.
 fn head(block: &[u8], volume: VolumeId) -> Option<(Head, u32)> {
-    is_sealed(block, Kind::LogCommit, volume).then(|| {
+    let number = get_u64(block, 8);
+    (is_sealed(block, Kind::LogCommit, volume) && number < MOST_NUMBERS).then(|| {
         let head = Head {
-            number: get_u64(block, 8),
+            number,
             attempt: get_u32(block, 20),
             previous: get_u64(block, 24),
             first_needed: get_u64(block, 32),
@@ -333,6 +334,15 @@ mod tests {
             records: records.len() as u32,
         };
         Found { head, at, segments, records }
+    }
+
+    #[test]
+    fn a_forged_number_without_a_next_is_none() {
+        let mut memory = Memory(vec![0; RING as usize]);
+        let (sound, forged) = (commit(6, 0, 3, 20480), commit(u64::MAX, 0, 3, 0));
+        put(&mut memory, sound.at, &sound);
+        put(&mut memory, forged.at, &forged);
+        assert_eq!(scan(&mut memory).newest_whole(), Some(6));
     }
 
     #[test]

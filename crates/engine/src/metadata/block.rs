@@ -7,6 +7,8 @@ use crate::mutation::{self, Mutation};
 pub(crate) const BLOCK: u64 = 4096;
 /// The same, for slices.
 pub(crate) const BLOCK_LEN: usize = BLOCK as usize;
+/// No volume lives to see as many generations, checkpoints or commits; beyond, sums would overflow.
+pub(crate) const MOST_NUMBERS: u64 = 1 << 62;
 
 /// What a block holds: its second word, four letters on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

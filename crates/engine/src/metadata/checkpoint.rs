@@ -3,7 +3,7 @@
 use peryton_units::Bytes;
 
 use super::{
-    block::{BLOCK, BLOCK_LEN, Kind, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
+    block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
     image::Entry,
     layout::MetadataLayout,
     superblock::VolumeId,
@@ -64,9 +64,6 @@ impl Header {
         })
     }
 }
-
-/// No volume lives to see as many checkpoints or commits; beyond, sums would overflow.
-const MOST_NUMBERS: u64 = 1 << 62;
 
 impl Header {
     /// Whether a header that has its checksum says what can be: somebody may have made it.

@@ -2,7 +2,7 @@
 
 use peryton_units::Bytes;
 
-use super::block::{BLOCK_LEN, Kind, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal};
+use super::block::{BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal};
 use crate::{
     command::DeviceId,
     config::{Hybrid, Placement},
@@ -176,11 +176,13 @@ impl Superblock {
         let count = get_u32(block, 60) as usize;
         let device = u8::try_from(get_u32(block, 56)).ok()?;
         let notes = get_u32(block, 88) as usize;
-        (count <= MOST_DEVICES && usize::from(device) < count && notes <= MOST_NOTES).then_some(())?;
+        let generation = get_u64(block, 40);
+        let possible = count <= MOST_DEVICES && usize::from(device) < count && notes <= MOST_NOTES;
+        (possible && generation < MOST_NUMBERS).then_some(())?;
         Some(Superblock {
             volume,
             device: DeviceId(device),
-            generation: get_u64(block, 40),
+            generation,
             state,
             formatted_unix_s: get_u64(block, 48),
             touched: [get_u32(block, 64), get_u32(block, 68)],
@@ -260,6 +262,12 @@ mod tests {
             fixed: Fixed { devices: vec![Bytes::mib(8), Bytes::gib(3)], placement, spare: 5 },
             notes: notes.to_string(),
         }
+    }
+
+    #[test]
+    fn a_generation_that_nobody_lives_to_see_is_damage() {
+        let forged = Superblock { generation: u64::MAX, ..sample(Placement::Single { device: DeviceId(1) }, "") };
+        assert_eq!(Superblock::decode(&forged.encode()).map(|_| ()), Err(Unreadable::Damaged));
     }
 
     #[test]
