@@ -32,10 +32,7 @@ fn main() {
         let mut client = large::connect(directory.path());
         let opened = began.elapsed();
         let places = large::places(&client, WRITES);
-        for (n, at) in (0..).zip(&places) {
-            client.write(*at, &large::block(n), false).unwrap();
-        }
-        client.flush().unwrap();
+        large::fill(&mut client, &places);
         child.kill().unwrap();
         child.wait().unwrap();
         let began = Instant::now();

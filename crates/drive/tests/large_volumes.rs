@@ -32,10 +32,7 @@ fn comes_back(case: &str) {
     let mut client = large::connect(directory.path());
     assert!(client.size >= 15 << 40);
     let places = large::places(&client, WRITES);
-    for (n, at) in (0..).zip(&places) {
-        client.write(*at, &large::block(n), false).unwrap();
-    }
-    client.flush().unwrap();
+    large::fill(&mut client, &places);
     server.kill().unwrap();
     server.wait().unwrap();
     let began = Instant::now();

@@ -64,6 +64,14 @@ pub fn places(client: &Client, count: u64) -> Vec<u64> {
     (0..count).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (client.size / 4096)) * 4096).collect()
 }
 
+/// Writes a block to each place, and flushes.
+pub fn fill(client: &mut Client, places: &[u64]) {
+    for (n, at) in (0..).zip(places) {
+        client.write(*at, &block(n), false).unwrap();
+    }
+    client.flush().unwrap();
+}
+
 /// What is written to the place of this number.
 pub fn block(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(512)

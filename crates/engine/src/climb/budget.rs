@@ -4,14 +4,13 @@
 
 use peryton_units::Nanos;
 
-use super::{MARGIN, Sample};
-use crate::climb::config::Climb;
+use super::{Climb, DAY_S, MARGIN, Sample};
 
 /// What quiet times leave pays for bursts after them, but no more than so long a time's: a drive that was idle for a year may
 /// not be worn out in a day. (`SAVED_FRAMES` of write regulation is the same day.)
-const MOST_SAVED_S: f64 = 86_400.0;
+const MOST_SAVED_S: f64 = DAY_S;
 /// What is usual is the average of so long a time at the most.
-const MEMORY_S: f64 = 86_400.0;
+const MEMORY_S: f64 = DAY_S;
 /// And of so many spans at the least: fewer say nothing.
 const LEAST_SPANS: f64 = 8.0;
 /// Steps are taken back when nothing would be left after so many more spans like the latest.
@@ -69,7 +68,7 @@ impl Budget {
 
     /// One for each cap of this kind.
     pub(super) fn of(config: &Climb) -> Vec<Budget> {
-        let written = config.fast_bytes_per_day.map(|bytes| (Of::Written, bytes.0.max(1) as f64 / super::DAY_S));
+        let written = config.fast_bytes_per_day.map(|bytes| (Of::Written, bytes.0.max(1) as f64 / DAY_S));
         let drawn = config.power_cap_w.map(|watts| (Of::Drawn, watts * 1e6));
         written.into_iter().chain(drawn).map(|(of, cap)| Budget::new(of, cap, config.every)).collect()
     }
@@ -110,9 +109,14 @@ impl Budget {
         (self.usual + (trial - bare) * share).max(0.0)
     }
 
+    /// What is spent beside a trial.
+    fn bare(&self, before: &Sample, after: &Sample) -> f64 {
+        (before.spent(self.of) + after.spent(self.of)) / 2.0
+    }
+
     /// Whether the step may not be kept: it spends more, and the average would then be beyond the cap, or is already.
     pub(super) fn forbids(&self, trial: &Sample, before: &Sample, after: &Sample) -> bool {
-        let (with, bare) = (trial.spent(self.of), (before.spent(self.of) + after.spent(self.of)) / 2.0);
+        let (with, bare) = (trial.spent(self.of), self.bare(before, after));
         // Between its neighbours it is as they are.
         let spends_more = with > before.spent(self.of).max(after.spent(self.of));
         spends_more && (self.credit < 0.0 || self.with_step(with, bare) > self.cap)
@@ -147,8 +151,7 @@ impl Budget {
 
     /// A step is kept: by which factor it changes what is usual.
     pub(super) fn kept(&mut self, trial: &Sample, before: &Sample, after: &Sample) -> f64 {
-        let bare = (before.spent(self.of) + after.spent(self.of)) / 2.0;
-        let expected = self.with_step(trial.spent(self.of), bare);
+        let expected = self.with_step(trial.spent(self.of), self.bare(before, after));
         let factor = if self.usual > 0.0 && expected > 0.0 { expected / self.usual } else { 1.0 };
         self.changed(factor);
         factor
