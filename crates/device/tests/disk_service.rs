@@ -252,23 +252,36 @@ proptest! {
         p.tracks = Some(Tracks { capacity: Bytes(100_000_000), outer_mb_per_s: 10.0, inner_mb_per_s: 5.0, zones: 3 });
         p.seek = Seek { curve: vec![(1, 1.0), (10, 2.0), (500, 6.0)], ..Seek::default() };
         let mut disk = Disk::new(&p).unwrap();
+        // Looked at again and again, whenever: that changes nothing.
+        let mut watched = disk.clone();
+        let mut watched_completed = Vec::new();
         let capacity = disk.capacity().0;
         let (mut seed, mut now) = (seed, Nanos::ZERO);
         let (mut submitted, mut answered, mut completed) = (0u32, 0u32, Vec::new());
         let mut last = Nanos::ZERO;
         for _ in 0..300 {
             let draw = random(&mut seed);
-            now += Nanos(if draw & 3 == 0 { draw >> 36 } else { 0 });
+            let pause = if draw & 3 == 0 { draw >> 36 } else { 0 };
+            watched.stats(now + Nanos(pause / 3));
+            now += Nanos(pause);
             disk.advance(now, &mut completed);
+            watched.advance(now, &mut watched_completed);
+            prop_assert_eq!(completed.last(), watched_completed.last());
             let at = match draw >> 8 & 3 { 0 => 0, 1 => capacity - 200_000, _ => random(&mut seed) % (capacity - 200_000) };
             let len = random(&mut seed) % 200_000;
             let op = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Read, Op::Write][(draw >> 16) as usize % 6];
             match draw >> 24 & 31 {
-                0 => disk.set_power(now, PowerState::Standby),
-                1 => disk.set_power(now, PowerState::Active),
+                state @ (0 | 1) => {
+                    let state = if state == 0 { PowerState::Standby } else { PowerState::Active };
+                    disk.set_power(now, state);
+                    watched.set_power(now, state);
+                }
                 _ => {
                     submitted += 1;
-                    match disk.submit(now, Tag(submitted), io(op, at, len)) {
+                    let accepted = disk.submit(now, Tag(submitted), io(op, at, len));
+                    prop_assert_eq!(accepted, watched.submit(now, Tag(submitted), io(op, at, len)));
+                    watched.stats(now);
+                    match accepted {
                         Accepted::At(end) => { prop_assert!(end >= now); answered += 1; last = last.max(end) }
                         Accepted::Queued => {}
                     }

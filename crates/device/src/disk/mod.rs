@@ -100,6 +100,7 @@ impl Disk {
         let start = self.wake(now.0).max(self.answered);
         // A drive that takes more than one command at a time decodes the next while it serves one.
         let early = if self.decodes_ahead { start - now.0 } else { 0 };
+        self.background(start);
         let end = self.execute(start, early, io);
         self.account.busy(now.0, end);
         Accepted::At(Nanos(end))
@@ -127,8 +128,8 @@ impl Disk {
         self.serve_until(now.0);
         match state {
             PowerState::Active => {
+                // Only waking holds the mechanics up: a disk that is awake goes on emptying its write cache.
                 let ready = self.wake(now.0);
-                self.free = self.free.max(ready);
                 self.answered = self.answered.max(ready);
                 if let Some(queue) = &mut self.queue {
                     queue.sleep_wanted = false;

@@ -92,13 +92,14 @@ impl Disk {
         queue.sleep_wanted = false;
         queue.next = queue.next.max(ready);
         if queue.is_idle() && queue.next <= now {
+            self.background(now);
             self.serve(now, tag, now, io);
         } else {
             queue.add(Waiting { tag, io, arrived: now, sector, place: None });
         }
     }
 
-    /// Serves a command from `at` on; when it is answered.
+    /// Serves a command from `at` on, up to when background work has been done; when it is answered.
     fn serve(&mut self, at: u64, tag: Tag, arrived: u64, io: Io) -> u64 {
         let before = self.free;
         let answered = self.execute(at, at - arrived, io);
@@ -127,7 +128,10 @@ impl Disk {
                     waiting.place.get_or_insert_with(|| geometry.locate(waiting.sector));
                 }
             }
-            let chosen = if queue.visible.len() == 1 { 0 } else { self.choose(at) };
+            let choice = queue.visible.len() > 1;
+            // The choice hangs on where the arm is by then.
+            self.background(at);
+            let chosen = if choice { self.choose(at) } else { 0 };
             let Some(queue) = &mut self.queue else { break };
             // Their order of arrival is kept: a flush, and fairness among equals, rely on it.
             let waiting = queue.visible.remove(chosen);

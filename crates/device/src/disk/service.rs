@@ -69,9 +69,9 @@ impl Overhead {
 }
 
 impl Disk {
-    /// Serves a command from `start` on, whose decoding could begin `early` before; when it is answered.
+    /// Serves a command from `start` on, up to when background work has been done, whose decoding could begin `early`
+    /// before; when it is answered.
     pub(super) fn execute(&mut self, start: u64, early: u64, io: Io) -> u64 {
-        self.background(start);
         let sectors = self.mechanics.geometry.sectors;
         let first = (io.at.0 >> self.sector_shift).min(sectors);
         let end = (io.at.0.saturating_add(io.len.0)).div_ceil(1 << self.sector_shift).min(sectors);

@@ -267,11 +267,10 @@ impl CachedMap {
     }
 
     /// As [`PageMap::collect_in_background`].
-    pub fn collect_in_background<F: Operations>(&mut self, at: u32, flash: &mut F, more: impl Fn(&F) -> bool) -> bool {
-        let mut noting = Noting { flash, cleaned: &mut self.cleaned };
-        let done = self.map.collect_in_background(at, &mut noting, |noting| more(noting.flash));
+    pub fn collect_in_background(&mut self, at: u32, flash: &mut impl Operations) -> bool {
+        let more = self.map.collect_in_background(at, &mut Noting { flash, cleaned: &mut self.cleaned });
         self.after_cleaning(flash);
-        done
+        more
     }
 
     fn after_cleaning(&mut self, flash: &mut impl Operations) {

@@ -118,21 +118,21 @@ impl Layer {
         }
     }
 
-    /// Idle time of a die, for as long as there is `more`; returns whether it has done all there is to do.
-    pub fn collect_in_background<F: Operations>(&mut self, die: u32, flash: &mut F, more: impl Fn(&F) -> bool) -> bool {
+    /// Whether it could on this die.
+    pub fn wants_background(&self, die: u32) -> bool {
         match self {
-            Layer::Page(map) => map.collect_in_background(die, flash, more),
-            Layer::Cached(map) => map.collect_in_background(die, flash, more),
-            Layer::Ideal(_) | Layer::Block(_) => true,
+            Layer::Page(map) => map.wants_background(die),
+            Layer::Cached(map) => map.map().wants_background(die),
+            Layer::Ideal(_) | Layer::Block(_) => false,
         }
     }
 
-    /// All dies have done all there is to do.
-    pub fn background_done(&mut self) {
+    /// A step of work in the idle time of a die; returns whether it wants another.
+    pub fn collect_in_background(&mut self, die: u32, flash: &mut impl Operations) -> bool {
         match self {
-            Layer::Page(map) => map.background_done(),
-            Layer::Cached(map) => map.map_mut().background_done(),
-            Layer::Ideal(_) | Layer::Block(_) => {}
+            Layer::Page(map) => map.collect_in_background(die, flash),
+            Layer::Cached(map) => map.collect_in_background(die, flash),
+            Layer::Ideal(_) | Layer::Block(_) => false,
         }
     }
 

@@ -18,6 +18,8 @@ mod segmented_lru;
 mod timeline;
 mod translation_pages;
 
+use std::{cmp::Reverse, collections::BinaryHeap};
+
 use array::{Array, Operations};
 use buffer::Buffer;
 pub use counts::{Fragmentation, FtlStats, Levelling, MappingStats, Merges};
@@ -56,6 +58,8 @@ pub struct Flash {
     /// When the controller can begin another command.
     controller_free: u64,
     background_after: u64,
+    /// The dies that work in this idle time, by when their next steps begin; kept for its memory.
+    turns: BinaryHeap<Reverse<(u64, u32)>>,
     wake: u64,
     /// When every program so far will have ended.
     programmed_at: u64,
@@ -109,6 +113,7 @@ impl Flash {
             write_interval: p.write_interval.0,
             controller_free: 0,
             background_after: p.background_after.map_or(u64::MAX, |after| after.0),
+            turns: BinaryHeap::new(),
             wake: p.wake.0,
             programmed_at: 0,
             rated_erases: (physical_blocks as f64 * geometry.block_scale).round() as u64 * u64::from(p.cycles),
@@ -283,7 +288,8 @@ impl Flash {
         begin.max(self.programmed_at) + self.write_overhead
     }
 
-    /// Does what the device has had the time to do since it was last busy.
+    /// Does what the device has had the time to do since it was last busy. The dies' steps follow each other in the
+    /// order in which they begin, so that nothing depends on how often this is asked in one idle time.
     fn background(&mut self, now: u64) {
         if !self.layer.background_wanted() {
             return;
@@ -293,17 +299,20 @@ impl Flash {
         if begin >= until {
             return;
         }
-        let mut done = true;
-        for die in 0..self.geometry.dies {
-            if self.array.free_at(die) < until {
-                self.array.idle_until(die, begin);
-                done &= self.layer.collect_in_background(die, &mut self.array, |array| array.free_at(die) < until);
-            } else {
-                done = false;
-            }
+        self.turns.clear();
+        for die in (0..self.geometry.dies).filter(|&die| self.layer.wants_background(die)) {
+            self.array.idle_until(die, begin);
+            self.turns.push(Reverse((self.array.free_at(die), die)));
         }
-        if done {
-            self.layer.background_done();
+        while let Some(Reverse((at, die))) = self.turns.pop() {
+            if at >= until {
+                break;
+            }
+            let free = self.array.free_at(die);
+            // Another die's cleaning may have kept this one busy.
+            if free > at || self.layer.collect_in_background(die, &mut self.array) {
+                self.turns.push(Reverse((self.array.free_at(die), die)));
+            }
         }
     }
 

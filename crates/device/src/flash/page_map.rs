@@ -66,6 +66,8 @@ struct Die {
     least_erased: u32,
     victim: Option<Victim>,
     valid: u32,
+    /// Background work may find something to do here.
+    wants_background: bool,
 }
 
 /// The page-mapped layer: a full table from logical units to slots, written as logs (one for the host's data and one
@@ -90,8 +92,8 @@ pub(super) struct PageMap {
     leveller: Leveller,
     /// Counts stripes of the host, for the age of blocks.
     clock: u32,
-    /// Some die may have fewer free blocks than background work wants.
-    background_wanted: bool,
+    /// How many dies want background work.
+    wanting: u32,
 }
 
 impl PageMap {
@@ -102,7 +104,15 @@ impl PageMap {
                 let closed = Stream { block: NONE, next: g.block_units, pending: 0 };
                 // Taken from the end, so the lowest block is the first.
                 let free = (first..first + g.blocks_per_die).rev().collect();
-                Die { host: closed, moved: closed, free, least_erased: 0, victim: None, valid: 0 }
+                Die {
+                    host: closed,
+                    moved: closed,
+                    free,
+                    least_erased: 0,
+                    victim: None,
+                    valid: 0,
+                    wants_background: false,
+                }
             })
             .collect();
         let spare = g.blocks_per_die - g.units.div_ceil(g.dies * g.block_units);
@@ -121,7 +131,7 @@ impl PageMap {
             wear_gap: p.wear_gap.unwrap_or(u32::MAX),
             leveller: Leveller::new(p, &g),
             clock: 0,
-            background_wanted: false,
+            wanting: 0,
         }
     }
 
@@ -243,7 +253,7 @@ impl PageMap {
             }
             let block = self.take_free(at, false);
             self.dies[at as usize].host = Stream { block, next: 0, pending: 0 };
-            self.background_wanted = true;
+            self.want_background();
         }
         if self.dies[at as usize].free.len() <= self.gc_low as usize {
             self.collect_share(at, flash);
@@ -462,44 +472,61 @@ impl PageMap {
 
     /// After [`PageMap::fill_block`].
     pub fn settle(&mut self) {
-        self.background_wanted = true;
+        self.want_background();
+    }
+
+    fn want_background(&mut self) {
+        self.dies.iter_mut().for_each(|die| die.wants_background = true);
+        self.wanting = self.dies.len() as u32;
     }
 
     /// Whether background work may find something to do.
     pub fn background_wanted(&self) -> bool {
-        self.background_wanted
+        self.wanting > 0
     }
 
-    /// Idle time: collects on a die until it has enough free blocks or `more` says that the time is up.
-    /// Returns whether the die has enough.
-    pub fn collect_in_background<F: Operations>(&mut self, at: u32, flash: &mut F, more: impl Fn(&F) -> bool) -> bool {
-        // Small steps, so that a command which arrives meanwhile is not held up by much.
-        let step = u64::from(self.g.stripe_units);
-        while self.dies[at as usize].free.len() < self.gc_high as usize {
-            if !more(flash) {
-                return false;
+    /// Whether it may find something on this die.
+    pub fn wants_background(&self, at: u32) -> bool {
+        self.dies[at as usize].wants_background
+    }
+
+    /// One step of work in idle time on a die that wants it; returns whether it wants another. Steps are small, so that
+    /// a command which arrives meanwhile is not held up by much.
+    pub fn collect_in_background(&mut self, at: u32, flash: &mut impl Operations) -> bool {
+        let worked = if self.is_short(at) {
+            self.take_victim(at, |map| map.choose_victim(at, true, flash.now()))
+        } else if self.leveller.owes(at) {
+            // What a burst put off.
+            let found = self.take_victim(at, |map| map.worth_levelling(at).map(|block| map.chosen(block, true)));
+            if !found {
+                self.leveller.settled(at);
             }
-            if self.dies[at as usize].victim.is_none() {
-                let Some(victim) = self.choose_victim(at, true, flash.now()) else { return true };
-                self.dies[at as usize].victim = Some(victim);
-            }
-            self.empty(at, step, flash);
+            found
+        } else {
+            false
+        };
+        if worked {
+            self.empty(at, u64::from(self.g.stripe_units), flash);
         }
-        // What a burst put off.
-        while self.leveller.owes(at) {
-            if !more(flash) {
-                return false;
-            }
-            if self.dies[at as usize].victim.is_none() {
-                let Some(block) = self.worth_levelling(at) else {
-                    self.leveller.settled(at);
-                    return true;
-                };
-                self.dies[at as usize].victim = Some(self.chosen(block, true));
-            }
-            self.empty(at, step, flash);
+        let more = worked && (self.is_short(at) || self.leveller.owes(at));
+        if !more {
+            self.dies[at as usize].wants_background = false;
+            self.wanting -= 1;
         }
-        true
+        more
+    }
+
+    /// Whether a die has fewer free blocks than it should have when there is time.
+    fn is_short(&self, at: u32) -> bool {
+        self.dies[at as usize].free.len() < self.gc_high as usize
+    }
+
+    /// Whether a die has a block to empty, or now has the one that is chosen.
+    fn take_victim(&mut self, at: u32, choose: impl FnOnce(&mut PageMap) -> Option<Victim>) -> bool {
+        if self.dies[at as usize].victim.is_none() {
+            self.dies[at as usize].victim = choose(self);
+        }
+        self.dies[at as usize].victim.is_some()
     }
 
     /// Static wear-levelling: the least worn full block of a die, if one that is free is more worn by more than the gap.
@@ -511,11 +538,6 @@ impl PageMap {
         let free = self.dies[at as usize].free.iter().map(|&block| self.blocks.erase_count(block));
         let least = free.max()?.checked_sub(self.wear_gap)?;
         self.blocks.coldest(self.blocks_of(at)).filter(|&coldest| self.blocks.erase_count(coldest) < least)
-    }
-
-    /// Background work has looked at every die.
-    pub fn background_done(&mut self) {
-        self.background_wanted = false;
     }
 
     pub fn blocks(&self) -> &Blocks {
