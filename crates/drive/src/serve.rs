@@ -103,7 +103,7 @@ impl Default for Settings {
             move_memory: Bytes::gib(1),
             io_uring: true,
             direct: true,
-            spin: Duration::from_micros(100),
+            spin: Duration::from_micros(250),
             tls: None,
             without: Vec::new(),
         }

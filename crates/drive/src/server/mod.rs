@@ -50,6 +50,9 @@ const SWEEP: Nanos = Nanos::from_s(1);
 
 /// The longest stretch of memory that is registered with io_uring as one: its limit, and a bound on what is pinned.
 const PINNED_AT_MOST: usize = 1 << 30;
+// What is waited for.
+const CLIENTS: usize = 0;
+const DEVICES: usize = 1;
 
 /// What another thread asks of the one that owns the volume.
 pub(crate) type Call = Box<dyn FnOnce(&mut Server) + Send>;
@@ -77,7 +80,10 @@ pub(crate) struct Server {
     started: Instant,
     pub(crate) now: Nanos,
     next_sweep: Nanos,
-    spin: Spin,
+    /// How to wait for clients and, when they have been asked for something, for devices.
+    spins: [Spin; 2],
+    /// Which of them is waited for.
+    awaited: usize,
     pub(crate) stop: stop::Stop,
     pub(crate) clients_served: u64,
     about: About,
@@ -100,6 +106,7 @@ pub(crate) struct Parts {
 
 impl Server {
     pub(crate) fn new(parts: Parts) -> Server {
+        let most = Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX >> 1));
         Server {
             kernel: parts.kernel,
             volume: parts.volume,
@@ -118,7 +125,8 @@ impl Server {
             started: parts.started,
             now: Nanos::ZERO,
             next_sweep: Nanos::ZERO,
-            spin: Spin::new(Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX >> 1))),
+            spins: [Spin::new(most), Spin::new(most)],
+            awaited: CLIENTS,
             stop: stop::Stop::default(),
             clients_served: 0,
             about: parts.about,
@@ -145,8 +153,9 @@ impl Server {
             let wait = self.wait();
             self.kernel.turn(wait, &mut events)?;
             self.now = self.clock();
-            if !events.is_empty() {
-                self.spin.came(self.now);
+            // What is sent is mostly gone at once, which says nothing about the answer.
+            if events.iter().any(|event| !matches!(event, Event::Sent { .. })) {
+                self.spins[self.awaited].came(self.now);
             }
             for event in events.drain(..) {
                 self.event(event);
@@ -166,7 +175,8 @@ impl Server {
     /// How long to wait: not at all for a while after the last event, then until the next timer.
     #[inline]
     fn wait(&mut self) -> Wait {
-        if self.spin.goes_on(self.now, spin::preempted) {
+        self.awaited = if self.volume.backend.in_flight() > 0 { DEVICES } else { CLIENTS };
+        if self.spins[self.awaited].goes_on(self.now, spin::preempted) {
             return Wait::No;
         }
         let deadlines = [self.volume.engine().deadline(), self.volume.backend.next_due(), self.next_look()];

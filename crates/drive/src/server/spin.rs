@@ -1,52 +1,130 @@
 //! How long to look for the next event before sleeping.
 //!
 //! Falling asleep and waking up takes longer than many devices and clients do. Looking costs processor time, which is well
-//! spent if the event comes soon and nobody else needs the processor; so it is done while events have been coming soon of
-//! late, and not for a while after somebody else had to wait for the processor.
+//! spent if the event comes meanwhile and nobody else needs the processor. So it is given up for a while
+//! * when events come only after it ended: they take longer, or whoever is waited for needs this very processor;
+//! * when others had to wait for the processor.
+//!
+//! What sleeping does to the time until the next event says when to try again: where it was short and becomes long, one of
+//! the two has been moved to another processor.
 
 use peryton_units::Nanos;
 
-/// The weight of the newest wait is 2 to the power of minus this.
-const SHIFT: u32 = 3;
 /// How often to see whether others need the processor.
 const LOOK: Nanos = Nanos::from_ms(5);
-/// How long not to look for events after they did.
-const REST: Nanos = Nanos::from_ms(500);
 /// Being sent off the processor so often between two looks is chance.
 const CHANCE: u64 = 1;
+/// So many events in a row that came too late, or have become slow, are no chance.
+const IN_A_ROW: u32 = 4;
+/// How long not to look for events, at first and at the most.
+const SHORT_REST: Nanos = Nanos::from_ms(20);
+const REST: Nanos = Nanos::from_ms(500);
 
+/// For one kind of events: clients' or devices'.
 #[derive(Debug)]
 pub(super) struct Spin {
     /// The longest that it is done.
     most: Nanos,
-    /// Mean time until the next event, the latest counting most; long ones count as twice `most`.
-    mean: Nanos,
-    /// When the last event came.
-    since: Nanos,
+    mode: Mode,
+    /// Since when the next event has been waited for.
+    since: Option<Nanos>,
+    /// How this wait goes.
+    wait: Waiting,
+    /// How long to rest next time.
+    rest: Nanos,
     next_look: Nanos,
     /// Times that the thread was sent off the processor.
     preempted: u64,
-    resting_until: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    Looking {
+        /// Events in a row that came too late.
+        in_vain: u32,
+    },
+    Resting {
+        until: Nanos,
+        /// Events came soon, without looking.
+        quick: bool,
+        /// So many in a row did not.
+        slow: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    Asleep,
+    Looking,
+    GaveUp,
 }
 
 impl Spin {
     pub(super) fn new(most: Nanos) -> Spin {
-        let zero = Nanos::ZERO;
-        Spin { most, mean: zero, since: zero, next_look: zero, preempted: 0, resting_until: zero }
+        Spin {
+            most,
+            mode: Mode::Looking { in_vain: 0 },
+            since: None,
+            wait: Waiting::Asleep,
+            rest: SHORT_REST,
+            next_look: Nanos::ZERO,
+            preempted: 0,
+        }
     }
 
-    /// Events have come.
+    fn rest(&mut self, now: Nanos, how_long: Nanos) {
+        self.mode = Mode::Resting { until: now.saturating_add(how_long), quick: false, slow: 0 };
+    }
+
+    /// Events have come that were waited for.
     #[inline]
     pub(super) fn came(&mut self, now: Nanos) {
-        let took = now.saturating_sub(self.since).0.min(2 * self.most.0);
-        self.mean = Nanos(self.mean.0 - (self.mean.0 >> SHIFT) + (took >> SHIFT));
-        self.since = now;
+        let took = self.since.take().map_or(Nanos::ZERO, |since| now.saturating_sub(since));
+        let wait = std::mem::replace(&mut self.wait, Waiting::Asleep);
+        match &mut self.mode {
+            Mode::Looking { in_vain } => match wait {
+                Waiting::Asleep => {}
+                Waiting::Looking => {
+                    *in_vain = 0;
+                    self.rest = SHORT_REST;
+                }
+                Waiting::GaveUp => {
+                    *in_vain += 1;
+                    if *in_vain == IN_A_ROW {
+                        self.rest(now, self.rest);
+                        self.rest = Nanos((2 * self.rest.0).min(REST.0));
+                    }
+                }
+            },
+            Mode::Resting { quick, slow, .. } => {
+                if took.0 < self.most.0 / 2 {
+                    *quick = true;
+                    *slow = 0;
+                } else if *quick {
+                    *slow += 1;
+                    if *slow == IN_A_ROW {
+                        self.mode = Mode::Looking { in_vain: 0 };
+                        self.rest = SHORT_REST;
+                    }
+                }
+            }
+        }
     }
 
     /// Whether to go on looking.
     #[inline]
     pub(super) fn goes_on(&mut self, now: Nanos, preempted: impl FnOnce() -> u64) -> bool {
-        if self.mean >= self.most || now.saturating_sub(self.since) >= self.most || now < self.resting_until {
+        let since = *self.since.get_or_insert(now);
+        if let Mode::Resting { until, .. } = self.mode {
+            if now < until {
+                return false;
+            }
+            self.mode = Mode::Looking { in_vain: 0 };
+        }
+        if now.saturating_sub(since) >= self.most {
+            if self.wait == Waiting::Looking {
+                self.wait = Waiting::GaveUp;
+            }
             return false;
         }
         if now >= self.next_look {
@@ -55,10 +133,11 @@ impl Spin {
             let looked_lately = now.saturating_sub(self.next_look) < LOOK;
             self.next_look = now.saturating_add(LOOK);
             if looked_lately && self.preempted - before > CHANCE {
-                self.resting_until = now.saturating_add(REST);
+                self.rest(now, REST);
                 return false;
             }
         }
+        self.wait = Waiting::Looking;
         true
     }
 }
@@ -80,38 +159,59 @@ mod tests {
 
     const US: u64 = 1000;
 
-    fn after(gap: Nanos, count: u64) -> (Spin, Nanos) {
-        let mut spin = Spin::new(Nanos(100 * US));
-        let mut now = Nanos::ZERO;
-        for _ in 0..count {
-            now = now.saturating_add(gap);
-            spin.came(now);
+    /// Serves events that take so long until somebody looks for them, on this processor or on another one; how long was
+    /// looked for them, and how much longer they took, altogether.
+    fn serve(spin: &mut Spin, now: &mut Nanos, events: u64, takes: u64, same_processor: bool) -> (Nanos, Nanos) {
+        const WAKING: u64 = 150 * US;
+        let (mut looked, mut lost) = (0, 0);
+        for _ in 0..events {
+            let asked = *now;
+            while spin.goes_on(*now, || 0) && (same_processor || now.0 < asked.0 + takes) {
+                *now = Nanos(now.0 + US);
+            }
+            looked += now.0 - asked.0;
+            if same_processor {
+                *now = Nanos(now.0 + takes);
+            } else if now.0 < asked.0 + takes {
+                *now = Nanos(asked.0 + takes + WAKING);
+            }
+            lost += now.0 - asked.0 - takes;
+            spin.came(*now);
         }
-        (spin, now)
+        (Nanos(looked), Nanos(lost))
     }
 
     #[test]
-    fn it_is_done_while_events_come_soon_and_no_longer() {
-        let (mut spin, now) = after(Nanos(60 * US), 50);
-        assert!(spin.goes_on(now.saturating_add(Nanos(90 * US)), || 0));
-        assert!(!spin.goes_on(now.saturating_add(Nanos(100 * US)), || 0));
-        let (mut spin, now) = after(Nanos(8000 * US), 50);
-        assert!(!spin.goes_on(now, || 0), "a disk takes longer than waking up");
-        for step in 0..50 {
-            spin.came(now.saturating_add(Nanos(step * 10 * US)));
-        }
-        assert!(spin.goes_on(now.saturating_add(Nanos(500 * US)), || 0), "it is done again when they come soon");
+    fn events_that_come_soon_are_looked_for_and_others_are_not() {
+        let (mut spin, mut now) = (Spin::new(Nanos(100 * US)), Nanos::ZERO);
+        let (_, lost) = serve(&mut spin, &mut now, 1000, 60 * US, false);
+        assert_eq!(lost, Nanos::ZERO);
+        let (looked, _) = serve(&mut spin, &mut now, 1000, 8000 * US, false);
+        assert!(looked.0 < 100 * 100 * US, "{looked:?}: a disk takes longer than waking up");
+        let (_, lost) = serve(&mut spin, &mut now, 10_000, 60 * US, false);
+        assert!(lost.0 < 5000 * 150 * US, "{lost:?}: it is done again when they come soon");
     }
 
     #[test]
     fn who_takes_the_processor_from_others_rests() {
-        let (mut spin, mut now) = after(Nanos(60 * US), 50);
+        let (mut spin, mut now) = (Spin::new(Nanos(100 * US)), Nanos::ZERO);
         let mut done = 0;
         for preempted in 1..=10_000 {
+            done += u32::from(spin.goes_on(now, || preempted));
             now = now.saturating_add(Nanos(60 * US));
             spin.came(now);
-            done += u32::from(spin.goes_on(now, || preempted));
         }
         assert!(done < 1000, "{done} of 10000");
+    }
+
+    #[test]
+    fn a_client_that_needs_this_processor_gets_it_until_it_is_moved() {
+        let (mut spin, mut now) = (Spin::new(Nanos(100 * US)), Nanos::ZERO);
+        for _ in 0..10 {
+            let (_, lost) = serve(&mut spin, &mut now, 10_000, 20 * US, true);
+            assert!(lost.0 < 10_000 * 2 * US, "{lost:?} on the same processor");
+            let (_, lost) = serve(&mut spin, &mut now, 10_000, 40 * US, false);
+            assert!(lost.0 < 10_000 * 2 * US, "{lost:?} on another");
+        }
     }
 }

@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     move_memory: Bytes,
     /// The longest to look for the next event before sleeping, where they come that soon; 0 saves processor time
-    #[arg(long, value_name = "TIME", default_value = "100us")]
+    #[arg(long, value_name = "TIME", default_value = "250us")]
     spin: Nanos,
     /// Do not use io_uring
     #[arg(long)]
