@@ -143,11 +143,17 @@ fn a_command_during_spin_down_waits_for_it() {
 fn queued(scheduler: Scheduler, depth: u32, in_flight: u32) -> f64 {
     let mut p = parameters();
     p.queue = Queue { depth, scheduler, ..Queue::default() };
-    let mut disk = Disk::new(&p).expect("the sample is sound");
+    random_commands(&p, in_flight, 0)
+}
+
+/// Random commands of 4 KiB at a fixed number in flight, so many percent of them writes; mean time per command in ms.
+fn random_commands(p: &DiskParameters, in_flight: u32, writes: u64) -> f64 {
+    let mut disk = Disk::new(p).expect("the sample is sound");
     let mut seed = 42;
     let mut submit = |disk: &mut Disk, now: Nanos, tag| {
         let at = random(&mut seed) % (10_000_000_000 / 4096 - 1) * 4096;
-        disk.submit(now, Tag(tag), io(Op::Read, at, 4096))
+        let op = if writes > 0 && random(&mut seed) % 100 < writes { Op::Write } else { Op::Read };
+        disk.submit(now, Tag(tag), io(op, at, 4096))
     };
     let (mut completed, mut total, mut now) = (Vec::new(), 0u32, Nanos::ZERO);
     let mut at_once = std::collections::BinaryHeap::new();
@@ -184,6 +190,16 @@ fn choosing_beats_serving_in_order_of_arrival() {
     assert!(elevator < fcfs * 0.65, "elevator {elevator} ms, first come {fcfs} ms");
     assert!(sptf < elevator * 0.9, "shortest positioning {sptf} ms, elevator {elevator} ms");
     assert!(sptf < shallow && shallow < fcfs, "{sptf} < {shallow} < {fcfs} ms");
+}
+
+#[test]
+fn a_mix_of_reads_and_writes_is_no_slower_than_the_slower_of_them() {
+    let mut p = parameters();
+    p.queue = Queue { depth: 32, scheduler: Scheduler::Sptf, ..Queue::default() };
+    p.buffer.write_cache = Some(Bytes::mib(1));
+    p.buffer.destage = Scheduler::Sptf;
+    let [reads, mixed, writes] = [0, 50, 100].map(|share| random_commands(&p, 32, share));
+    assert!(mixed < reads.max(writes), "{reads} ms, half of each {mixed}, {writes} ms");
 }
 
 #[test]
