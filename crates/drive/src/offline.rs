@@ -3,7 +3,7 @@
 
 use std::io;
 
-use peryton_engine::{ConfigError, DetachError, Detached, Engine, Inspection, OpenError, Opened, ReplaceError, Trust};
+use peryton_engine::{ConfigError, Detached, Engine, Inspection, Opened, Trust};
 use thiserror::Error;
 
 use crate::{
@@ -23,15 +23,9 @@ pub enum OfflineError {
     /// The design.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The volume cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// It cannot be taken apart.
-    #[error(transparent)]
-    Detach(#[from] DetachError),
-    /// A device cannot be replaced.
-    #[error(transparent)]
-    Replace(#[from] ReplaceError),
+    /// The volume cannot be opened, taken apart, or given another device; with the devices' names.
+    #[error("{0}")]
+    Refused(String),
     /// What is to be the new device holds something.
     #[error("device '{name}' holds {what}: give --force to destroy it")]
     Holds {
@@ -45,6 +39,10 @@ pub enum OfflineError {
     System(#[from] io::Error),
 }
 
+fn refused<E: std::fmt::Display>(spec: &VolumeSpec) -> impl Fn(E) -> OfflineError {
+    |error| OfflineError::Refused(spec.with_names(&error.to_string()))
+}
+
 /// As devices are opened that are there already.
 const AS_THEY_ARE: Opening = Opening { direct: true, create: false };
 
@@ -53,14 +51,14 @@ const AS_THEY_ARE: Opening = Opening { direct: true, create: false };
 pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Inspection, OfflineError> {
     let without = named(&spec.devices, without)?;
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
-    Ok(Engine::inspect(spec.config.clone(), &mut Files::new(&devices)?, whole, &without)?)
+    Engine::inspect(spec.config.clone(), &mut Files::new(&devices)?, whole, &without).map_err(refused(spec))
 }
 
 /// Makes good what a crash or a damaged copy left behind, without the devices of these names.
 pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Opened, OfflineError> {
     let without = named(&spec.devices, without)?;
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
-    Ok(Engine::repair(spec.config.clone(), &mut Files::new(&devices)?, trust, &without)?)
+    Engine::repair(spec.config.clone(), &mut Files::new(&devices)?, trust, &without).map_err(refused(spec))
 }
 
 /// Puts an empty device in the place of the one of this name, which is gone. That what is at its path now holds something
@@ -72,7 +70,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     let mut devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[replaced])?;
     // Nothing is destroyed before it is known that the others can do without it.
     let mut files = Files::new(&devices)?;
-    Engine::can_replace(&spec.config, &mut files, replaced, accept_loss)?;
+    Engine::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
     drop(files);
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
     devices[device] = new;
@@ -88,11 +86,11 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
             }
         }
     }
-    Ok(Engine::replace(spec.config.clone(), &mut Files::new(&devices)?, replaced, accept_loss)?)
+    Engine::replace(spec.config.clone(), &mut Files::new(&devices)?, replaced, accept_loss).map_err(refused(spec))
 }
 
 /// Takes a volume apart, so that one device stands alone.
 pub fn detach(spec: &VolumeSpec) -> Result<Detached, OfflineError> {
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
-    Ok(Engine::detach(spec.config.clone(), &mut Files::new(&devices)?)?)
+    Engine::detach(spec.config.clone(), &mut Files::new(&devices)?).map_err(refused(spec))
 }

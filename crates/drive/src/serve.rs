@@ -65,6 +65,20 @@ pub struct VolumeSpec {
     pub tuner: Option<Tuner>,
 }
 
+impl VolumeSpec {
+    /// What the engine says, which numbers devices, with their names and paths.
+    #[must_use]
+    pub fn with_names(&self, text: &str) -> String {
+        let mut named = text.to_owned();
+        // From the last on: "device 1" is the start of "device 10".
+        for (index, device) in self.devices.iter().enumerate().rev() {
+            let path = device.path.display();
+            named = named.replace(&format!("device {index}"), &format!("device '{}' ({path})", device.name));
+        }
+        named
+    }
+}
+
 /// Certificates for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -144,12 +158,12 @@ pub enum ServeError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The volume cannot be opened.
-    #[error("{devices}: {source}")]
+    #[error("{told}")]
     Volume {
-        /// Which device is which.
-        devices: String,
+        /// Why, with the devices' names.
+        told: String,
         /// Why.
-        source: OpenError,
+        reason: OpenError,
     },
     /// The volume was not closed in good order.
     #[error("the volume could not be closed in good order ({0}): it will be recovered when it is opened next")]
@@ -391,9 +405,6 @@ fn open_engine(
         }
     }
     let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
-    Engine::open_without(spec.config.clone(), &mut files, without).map_err(|source| {
-        let name = |(index, at): (usize, &DevicePath)| format!("{index}: {} ({})", at.name, at.path.display());
-        let devices = spec.devices.iter().enumerate().map(name).collect::<Vec<_>>().join(", ");
-        ServeError::Volume { devices, source }
-    })
+    Engine::open_without(spec.config.clone(), &mut files, without)
+        .map_err(|reason| ServeError::Volume { told: spec.with_names(&reason.to_string()), reason })
 }

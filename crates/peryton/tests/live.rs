@@ -98,6 +98,24 @@ fn a_lost_log_is_replaced_by_an_empty_one_only_knowingly() {
 }
 
 #[test]
+fn a_volume_that_cannot_be_opened_says_which_device_is_to_blame_by_name_and_path() {
+    let folder = common::folder();
+    killed(folder.path(), CACHING);
+    let small = folder.path().join("small.img");
+    let large = folder.path().join("large.img");
+    fs::rename(&small, folder.path().join("x")).and_then(|()| fs::rename(&large, &small)).expect("ours");
+    fs::rename(folder.path().join("x"), &large).expect("ours");
+    fs::OpenOptions::new().write(true).open(&large).and_then(|file| file.set_len(32 << 20)).expect("ours");
+    let swapped =
+        "device 'small' (small.img) of the design is device 'large' (large.img) of the volume: swap the paths";
+    peryton(folder.path(), &["serve", "v.toml"]).fails(2, &[swapped]);
+    peryton(folder.path(), &["repair", "v.toml"]).fails(1, &[swapped]);
+    fs::write(&small, vec![0; 16 << 20]).expect("ours");
+    let strange = "device 'small' (small.img) is not part of a Peryton volume: format it first, or name the right one";
+    peryton(folder.path(), &["serve", "v.toml"]).fails(2, &[strange]);
+}
+
+#[test]
 fn every_shipped_design_becomes_a_volume() {
     let designs = repository().join("examples/designs");
     let mut made = 0;

@@ -45,16 +45,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The engine numbers devices; people name them.
-pub fn with_names(spec: &VolumeSpec, text: &str) -> String {
-    let mut named = text.to_owned();
-    for (index, device) in spec.devices.iter().enumerate().rev() {
-        let path = device.path.display();
-        named = named.replace(&format!("device {index}"), &format!("device '{}' ({path})", device.name));
-    }
-    named
-}
-
 /// The whole of it, with the devices' names.
 pub fn as_json(spec: &VolumeSpec, found: &Inspection) -> Value {
     let mut value = serde_json::to_value(found).unwrap_or(Value::Null);
@@ -64,10 +54,10 @@ pub fn as_json(spec: &VolumeSpec, found: &Inspection) -> Value {
             device["path"] = json!(at.path);
         }
     }
-    value["findings"] = found.findings.iter().map(|finding| with_names(spec, finding)).collect();
+    value["findings"] = found.findings.iter().map(|finding| spec.with_names(finding)).collect();
     value["opens"] = match &found.opened {
         Ok(opened) => opened_json(opened),
-        Err(error) => json!({ "error": with_names(spec, &error.to_string()) }),
+        Err(error) => json!({ "error": spec.with_names(&error.to_string()) }),
     };
     value
 }
@@ -103,7 +93,7 @@ fn text(spec: &VolumeSpec, found: &Inspection) -> String {
         text.push_str(&format!("volume {volume:032x}, opened {times} times: {holds}\n"));
     }
     for finding in &found.findings {
-        text.push_str(&format!("  {}\n", with_names(spec, finding)));
+        text.push_str(&format!("  {}\n", spec.with_names(finding)));
     }
     text + verdict + "\n"
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use peryton_engine::Placement;
 use serde_json::json;
 
-use super::check;
 use crate::{failure::Failure, output, volume};
 
 /// Options of `peryton detach`.
@@ -29,8 +28,7 @@ pub struct Args {
 /// Takes it apart.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
-    let detached =
-        peryton_drive::detach(&spec).map_err(|error| Failure::failed(check::with_names(&spec, &error.to_string())))?;
+    let detached = peryton_drive::detach(&spec).map_err(Failure::failed)?;
     let at = &spec.devices[detached.device.index()];
     if args.json {
         return output::print_json(&json!({

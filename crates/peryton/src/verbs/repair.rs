@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(name) => peryton_drive::replace(&spec, name, args.force, args.accept_loss),
         None => peryton_drive::repair(&spec, trust, &args.without),
     };
-    let opened = done.map_err(|error| Failure::failed(check::with_names(&spec, &error.to_string())))?;
+    let opened = done.map_err(Failure::failed)?;
     if args.json {
         return output::print_json(&check::opened_json(&opened));
     }
