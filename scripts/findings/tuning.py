@@ -24,7 +24,7 @@ EVALUATIONS = 96
 SLACK = 1.02
 # Without think time a drive that is twice as fast is written twice as much a day.
 LIFE = 2.0
-CLIMB = ["climb.every=2s", "climb.requests=500"]
+CLIMB = ["climb.every=1s", "climb.requests=2000"]
 # What the makers of the fast device let be written to it (GreenDM, Table II): the climb's account of wear.
 ENDURANCE_BYTES = 36.5e12
 SECONDS_PER_YEAR = 31_557_600
