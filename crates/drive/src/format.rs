@@ -6,7 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use peryton_engine::{ConfigError, Engine, FormatError, Formatting, VolumeId};
+use peryton_engine::{Engine, Formatting, VolumeId};
 use peryton_units::Bytes;
 use rustix::fs::FallocateFlags;
 use serde::Serialize;
@@ -25,9 +25,9 @@ pub enum MakeError {
     /// A device.
     #[error(transparent)]
     Open(#[from] DeviceOpenError),
-    /// The design.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
+    /// The engine refuses the design, or could not write its metadata; with the devices' names.
+    #[error("{0}")]
+    Refused(String),
     /// A device holds something.
     #[error("{}: device '{name}' holds {what}: give --force to destroy it, or another path", path.display())]
     Holds {
@@ -62,9 +62,6 @@ pub enum MakeError {
         /// What it says.
         source: io::Error,
     },
-    /// The engine could not write its metadata.
-    #[error("{0}")]
-    Format(#[from] FormatError),
     /// No randomness or memory.
     #[error("{0}")]
     Other(#[from] io::Error),
@@ -95,7 +92,7 @@ pub struct MadeDevice {
 /// Makes a volume. What its devices held is lost; that they hold something is an error unless `force` says otherwise.
 /// Regular files are made where there are none, and are sparse.
 pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
-    let sizes = spec.config.sizes()?;
+    let sizes = spec.config.sizes().map_err(|error| MakeError::Refused(spec.with_names(error)))?;
     let needs = sizes.devices;
     let mut devices = Device::open_all(&spec.devices, Opening { direct: true, create: true }, &[])?;
     let all = || devices.iter().flatten().zip(&needs);
@@ -120,7 +117,8 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let volume = VolumeId(u128::from_le_bytes(volume));
     let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let new = Formatting { volume, unix_s, zeroed, notes: String::new() };
-    Engine::format(&spec.config, new, &mut Files::new(&devices)?)?;
+    Engine::format(&spec.config, new, &mut Files::new(&devices)?)
+        .map_err(|error| MakeError::Refused(spec.with_names(error)))?;
     let made = devices.iter().flatten().zip(&needs);
     Ok(Made {
         volume: format!("{:032x}", volume.0),

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use peryton_engine::{ConfigError, Detached, Engine, Inspection, Opened, Trust};
+use peryton_engine::{Detached, Engine, Inspection, Opened, Trust};
 use thiserror::Error;
 
 use crate::{
@@ -20,10 +20,7 @@ pub enum OfflineError {
     /// A device.
     #[error(transparent)]
     Device(#[from] DeviceOpenError),
-    /// The design.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The volume cannot be opened, taken apart, or given another device; with the devices' names.
+    /// The engine refuses the design, or what is to be done with the volume; with the devices' names.
     #[error("{0}")]
     Refused(String),
     /// What is to be the new device holds something.
@@ -40,7 +37,7 @@ pub enum OfflineError {
 }
 
 fn refused<E: std::fmt::Display>(spec: &VolumeSpec) -> impl Fn(E) -> OfflineError {
-    |error| OfflineError::Refused(spec.with_names(&error.to_string()))
+    |error| OfflineError::Refused(spec.with_names(error))
 }
 
 /// As devices are opened that are there already.
@@ -74,7 +71,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     drop(files);
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
     devices[device] = new;
-    let need = spec.config.sizes()?.devices[device];
+    let need = spec.config.sizes().map_err(refused(spec))?.devices[device];
     if let Some(new) = &mut devices[device] {
         if !force && let Some(what) = probe::content(new)? {
             return Err(OfflineError::Holds { name: name.to_owned(), what });

@@ -1,13 +1,13 @@
 //! Serving a volume: from a design and its devices to a server that runs until it is told to stop.
 
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
-use peryton_engine::{Config, ConfigError, DeviceError, DeviceId, Engine, OpenError, Opened, Tuning};
+use peryton_engine::{Config, DeviceError, DeviceId, Engine, Opened, Tuning};
 use peryton_units::Bytes;
 use thiserror::Error;
 
@@ -68,8 +68,8 @@ pub struct VolumeSpec {
 impl VolumeSpec {
     /// What the engine says, which numbers devices, with their names and paths.
     #[must_use]
-    pub fn with_names(&self, text: &str) -> String {
-        let mut named = text.to_owned();
+    pub fn with_names(&self, said: impl fmt::Display) -> String {
+        let mut named = said.to_string();
         // From the last on: "device 1" is the start of "device 10".
         for (index, device) in self.devices.iter().enumerate().rev() {
             let path = device.path.display();
@@ -154,17 +154,9 @@ pub enum ServeError {
         /// What is needed.
         need: Bytes,
     },
-    /// The engine refuses the design.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The volume cannot be opened.
-    #[error("{told}")]
-    Volume {
-        /// Why, with the devices' names.
-        told: String,
-        /// Why.
-        reason: OpenError,
-    },
+    /// The engine refuses the design or the volume; with the devices' names.
+    #[error("{0}")]
+    Refused(String),
     /// The volume was not closed in good order.
     #[error("the volume could not be closed in good order ({0}): it will be recovered when it is opened next")]
     Close(#[from] DeviceError),
@@ -390,7 +382,7 @@ fn open_engine(
     devices: &[Option<Device>],
     without: &[DeviceId],
 ) -> Result<(Engine, Opened), ServeError> {
-    let needs = spec.config.sizes()?.devices;
+    let needs = spec.config.sizes().map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
     for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(&needs).enumerate() {
         if without.iter().any(|other| other.index() == index) {
             continue;
@@ -406,5 +398,5 @@ fn open_engine(
     }
     let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
     Engine::open_without(spec.config.clone(), &mut files, without)
-        .map_err(|reason| ServeError::Volume { told: spec.with_names(&reason.to_string()), reason })
+        .map_err(|error| ServeError::Refused(spec.with_names(error)))
 }

@@ -122,13 +122,13 @@ impl Disk {
             if at > now {
                 break;
             }
-            if queue.scheduler == Scheduler::Sptf && queue.visible.len() > 1 {
+            let choice = queue.visible.len() > 1;
+            if choice && queue.scheduler == Scheduler::Sptf {
                 let geometry = &self.mechanics.geometry;
                 for waiting in &mut queue.visible {
                     waiting.place.get_or_insert_with(|| geometry.locate(waiting.sector));
                 }
             }
-            let choice = queue.visible.len() > 1;
             // The choice hangs on where the arm is by then.
             self.background(at);
             let chosen = if choice { self.choose(at) } else { 0 };

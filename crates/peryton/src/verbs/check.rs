@@ -57,7 +57,7 @@ pub fn as_json(spec: &VolumeSpec, found: &Inspection) -> Value {
     value["findings"] = found.findings.iter().map(|finding| spec.with_names(finding)).collect();
     value["opens"] = match &found.opened {
         Ok(opened) => opened_json(opened),
-        Err(error) => json!({ "error": spec.with_names(&error.to_string()) }),
+        Err(error) => json!({ "error": spec.with_names(error) }),
     };
     value
 }
