@@ -5,6 +5,7 @@
 mod arena;
 mod backend;
 pub mod control;
+mod cpu_latency;
 mod disks;
 mod events;
 mod format;
@@ -23,6 +24,7 @@ mod volume;
 
 pub use arena::Memory;
 pub use backend::{Action, Backend, Operation};
+pub use cpu_latency::CpuLatency;
 pub use disks::fault::{Effect, Fault, Only};
 pub use events::{Event, What};
 pub use format::{Made, MadeDevice, MakeError, format};

@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::{
     control::Control,
+    cpu_latency::CpuLatency,
     disks::Disks,
     events::{Events, What},
     kernel::{Kernel, Waker},
@@ -104,6 +105,8 @@ pub struct Settings {
     /// How long to look for the next event before sleeping, where they come that soon and nobody else needs the processor.
     /// Saves the time of waking up, costs processor time.
     pub spin: Duration,
+    /// How long waking a processor may take while clients get their answers fast. Saves the time of waking up, costs energy.
+    pub cpu_latency: CpuLatency,
     /// TLS; without it only unix sockets are served.
     pub tls: Option<TlsFiles>,
     /// Devices to do without, by their names in the design: they are not looked at, and what only they had is lost.
@@ -118,6 +121,7 @@ impl Default for Settings {
             io_uring: true,
             direct: true,
             spin: Duration::from_micros(250),
+            cpu_latency: CpuLatency::Auto,
             tls: None,
             without: Vec::new(),
         }
@@ -353,6 +357,7 @@ impl Service {
             tls: self.tls,
             calls: self.calls,
             spin: self.settings.spin,
+            cpu_latency: self.settings.cpu_latency,
             started: Instant::now(),
             about,
         });

@@ -3,9 +3,12 @@
 
 mod served;
 
-use std::thread;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
-use peryton_drive::{Effect, Fault, Only, Settings, control, format};
+use peryton_drive::{CpuLatency, Effect, Fault, Only, Settings, control, format};
 use peryton_units::Bytes;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -292,4 +295,35 @@ fn the_control_socket_answers_rubbish_and_goes_on() {
     assert!(error.contains("closed"), "{error}");
     drop(control);
     assert!(!path.exists());
+}
+
+#[test]
+fn processors_are_kept_awake_while_a_client_gets_fast_answers() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings { cpu_latency: CpuLatency::AtMost(Duration::from_micros(2)), ..Settings::default() };
+    let served = Served::new(directory.path(), config("tiering"), settings);
+    let held = || served.handle.status().unwrap()["cpu_latency"]["held"].as_bool();
+    let Some(at_first) = held() else {
+        println!("skipped: /dev/cpu_dma_latency may not be written");
+        return drop(served.stop());
+    };
+    assert!(!at_first, "nobody has asked for anything");
+    let patience = Instant::now() + Duration::from_secs(20);
+    let mut client = served.client();
+    while held() == Some(false) {
+        assert!(Instant::now() < patience, "never asked for");
+        for _ in 0..200 {
+            client.read(0, 512).unwrap();
+        }
+    }
+    let patience = Instant::now() + Duration::from_secs(20);
+    while held() == Some(true) {
+        assert!(Instant::now() < patience, "never ends");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let off = Settings { cpu_latency: CpuLatency::Off, ..Settings::default() };
+    served.stop();
+    let served = Served::start(directory.path(), config("tiering"), off);
+    assert_eq!(served.handle.status().unwrap()["cpu_latency"], serde_json::Value::Null);
+    served.stop();
 }

@@ -147,6 +147,7 @@ impl Server {
             },
             "stopping": self.stop.is_asked(),
             "kernel": self.kernel.name(),
+            "cpu_latency": self.awake.status().map(|(at_most_us, held)| json!({ "at_most_us": at_most_us, "held": held })),
             "clients": self.connected(),
             "clients_served": self.clients_served,
             "requests_in_flight": self.requests_in_flight(),

@@ -152,6 +152,7 @@ impl Server {
     fn answer(&mut self, slot: u32, result: Result<(), RequestError>) {
         let pending = self.pending[slot as usize].as_ref().expect("a request in flight has a row");
         let (request, index) = (pending.request, pending.client);
+        self.awake.answered();
         self.latencies.record(
             request.command,
             self.now.saturating_sub(pending.arrived),

@@ -2,6 +2,7 @@
 //! event, and nothing in it grows with what clients do.
 
 mod admin;
+mod awake;
 mod client;
 mod host;
 mod spin;
@@ -11,6 +12,7 @@ use std::{
     collections::VecDeque,
     io,
     os::fd::{FromRawFd, OwnedFd},
+    path::Path,
     sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
@@ -21,11 +23,13 @@ use peryton_units::Nanos;
 pub(crate) use self::admin::About;
 use self::{
     admin::Complaints,
+    awake::Awake,
     client::{Client, State},
     host::Pending,
     spin::Spin,
 };
 use crate::{
+    cpu_latency::CpuLatency,
     disks::Disks,
     events::What,
     kernel::{Event, Kernel, Wait},
@@ -50,6 +54,8 @@ const SWEEP: Nanos = Nanos::from_s(1);
 
 /// The longest stretch of memory that is registered with io_uring as one: its limit, and a bound on what is pinned.
 const PINNED_AT_MOST: usize = 1 << 30;
+/// Where the kernel is told how soon processors have to be awake.
+const CPU_LATENCY: &str = "/dev/cpu_dma_latency";
 // What is waited for.
 const CLIENTS: usize = 0;
 const DEVICES: usize = 1;
@@ -84,6 +90,7 @@ pub(crate) struct Server {
     spins: [Spin; 2],
     /// Which of them is waited for.
     awaited: usize,
+    awake: Awake,
     pub(crate) stop: stop::Stop,
     pub(crate) clients_served: u64,
     about: About,
@@ -100,6 +107,7 @@ pub(crate) struct Parts {
     pub(crate) tls: Option<TlsServer>,
     pub(crate) calls: mpsc::Receiver<Call>,
     pub(crate) spin: Duration,
+    pub(crate) cpu_latency: CpuLatency,
     pub(crate) started: Instant,
     pub(crate) about: About,
 }
@@ -127,6 +135,7 @@ impl Server {
             next_sweep: Nanos::ZERO,
             spins: [Spin::new(most), Spin::new(most)],
             awaited: CLIENTS,
+            awake: Awake::new(parts.cpu_latency, Path::new(CPU_LATENCY)),
             stop: stop::Stop::default(),
             clients_served: 0,
             about: parts.about,
@@ -179,7 +188,8 @@ impl Server {
         if self.spins[self.awaited].goes_on(self.now, spin::preempted) {
             return Wait::No;
         }
-        let deadlines = [self.volume.engine().deadline(), self.volume.backend.next_due(), self.next_look()];
+        let (engine, devices) = (self.volume.engine().deadline(), self.volume.backend.next_due());
+        let deadlines = [engine, devices, self.next_look(), self.awake.deadline()];
         match deadlines.into_iter().flatten().min() {
             None => Wait::Forever,
             Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
@@ -194,6 +204,7 @@ impl Server {
 
     fn timers(&mut self) {
         self.volume.backend.tick(self.now);
+        self.awake.tick(self.now);
         if self.volume.engine().deadline().is_some_and(|deadline| deadline <= self.now) {
             self.volume.tick(self.now);
         }

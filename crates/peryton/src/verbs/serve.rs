@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use peryton_drive::{Endpoint, Service, Settings, Summary, TlsFiles};
+use peryton_drive::{CpuLatency, Endpoint, Service, Settings, Summary, TlsFiles};
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
 use signal_hook::{
@@ -43,6 +43,10 @@ pub struct Args {
     /// The longest to look for the next event before sleeping, where they come that soon; 0 saves processor time
     #[arg(long, value_name = "TIME", default_value = "250us")]
     spin: Nanos,
+    /// The longest that waking a processor may take while answers are fast, which costs energy: auto (on machines with
+    /// up to eight processors), off, or a time; needs permission for /dev/cpu_dma_latency
+    #[arg(long, value_name = "TIME", default_value = "auto")]
+    cpu_latency: CpuLatency,
     /// Do not use io_uring
     #[arg(long)]
     no_io_uring: bool,
@@ -112,6 +116,7 @@ fn settings(args: &Args) -> Settings {
         io_uring: !args.no_io_uring,
         direct: !args.no_direct,
         spin: Duration::from_nanos(args.spin.0),
+        cpu_latency: args.cpu_latency,
         tls,
         without: args.without.clone(),
     }
