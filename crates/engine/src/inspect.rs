@@ -13,6 +13,7 @@ use crate::{
     error::{ConfigError, DeviceError, OpenError},
     failure::Losses,
     hybrid::Layout,
+    logging::{LogReport, Logging},
     metadata::{
         VolumeId,
         block::{BLOCK, BLOCK_LEN},
@@ -157,11 +158,13 @@ pub struct CommitReport {
     pub updates: Vec<MapRow>,
 }
 
-/// What the map says of one extent.
+/// What the map says of one extent, or of a range that is newest in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MapRow {
     /// Where it begins on the volume.
     pub offset: u64,
+    /// How long it is.
+    pub len: u64,
     /// The device that has it; absent where nothing is mapped, or the copy is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<usize>,
@@ -214,6 +217,9 @@ pub struct Inspection {
     /// Commits after the newest checkpoint, if asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<CommitReport>,
+    /// Of a log: what it holds, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogReport>,
     /// Every extent that the map says something of, after all commits, if asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<MapRow>,
@@ -287,18 +293,33 @@ impl Engine {
         }
         let mut commits = Vec::new();
         let mut map = Vec::new();
+        let mut log = None;
         // A number of spare extents that cannot be is among what opening complains about.
-        if let Some(newest) = &newest
-            && let Ok((Laid::Hybrid { layout, .. }, _)) = lay_out(&config, Some(newest.fixed.spare))
-        {
-            inspect_map(&layout, storage, newest.volume, &mut devices, whole.then_some((&mut commits, &mut map)));
+        if let Some(newest) = &newest {
+            match lay_out(&config, Some(newest.fixed.spare)) {
+                Ok((Laid::Hybrid { layout, .. }, _)) => {
+                    let lists = whole.then_some((&mut commits, &mut map));
+                    inspect_map(&layout, storage, newest.volume, &mut devices, lists);
+                }
+                // What opening complains about is not listed.
+                Ok((Laid::Logging(layout), _)) if whole => {
+                    let clean = matches!(newest.state, State::Clean | State::Detached);
+                    let mut logging = Logging::new(layout);
+                    if !without.contains(&logging.log_device)
+                        && let Ok((report, newest)) = logging.report(storage, newest.volume, clean)
+                    {
+                        (log, map) = (Some(report), newest);
+                    }
+                }
+                _ => {}
+            }
         }
         let opened = Engine::open_without(config, &mut Overlay::new(storage), without);
         let lost = opened.as_ref().map(|(engine, _)| engine.losses(MOST_LOST)).unwrap_or_default();
         let opened = opened.map(|(_, opened)| opened);
         let (findings, verdict) = judge(&devices, &opened, &lost);
         let lost = Lost::of(&lost);
-        Ok(Inspection { devices, opened, lost, findings, verdict, commits, map })
+        Ok(Inspection { devices, opened, lost, findings, verdict, commits, log, map })
     }
 }
 
@@ -340,6 +361,7 @@ fn inspect_map(
         let place = entry.place().filter(|place| map_of.has_place(*place)).map(|place| map_of.at(place));
         MapRow {
             offset: u64::from(extent) * map_of.extent_bytes(),
+            len: map_of.extent_bytes(),
             device: place.map(|(device, _)| device.index()),
             at: place.map(|(_, at)| at.0),
             dirty: entry.is_dirty(),
@@ -372,8 +394,9 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
         Err(error) => find(error.to_string(), Verdict::Damaged),
         Ok(opened) if !opened.clean => {
             let Opened { commits, .. } = opened;
+            let s = if *commits == 1 { "" } else { "s" };
             find(
-                format!("not closed in good order: opening it replays {commits} commits from the journal"),
+                format!("not closed in good order: opening it replays {commits} commit{s} from the journal"),
                 Verdict::Repairable,
             );
         }

@@ -54,6 +54,7 @@ pub use inspect::{
     CheckpointReport, CommitReport, DeviceReport, Inspection, Lost, MapRow, Overlay, SuperblockReport, Verdict,
 };
 pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves, PartitionLedger};
+pub use logging::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 pub use metadata::VolumeId;
 pub use offline::Detached;

@@ -6,7 +6,9 @@
 mod crashing;
 
 use crashing::{LOG, Machine, PRIMARY, blank, check_all, config, flip, formatted, open, use_it};
-use peryton_engine::{Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, Trust, Tuning, VolumeId};
+use peryton_engine::{
+    Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, SegmentReport, Trust, Tuning, VolumeId,
+};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -255,4 +257,62 @@ fn a_primary_that_dies_while_the_log_is_emptied_leaves_all_of_the_log() {
     let mut disks = machine.disks;
     let (engine, opened) = Engine::open_without(config, &mut disks, &[PRIMARY]).unwrap();
     assert!(opened.mapped > 100 && engine.is_gone(PRIMARY), "{opened:?}");
+}
+
+#[test]
+fn a_look_finds_all_that_the_log_holds_and_changes_nothing() {
+    let config = config(MIB / 4, 2 * MIB, 4096);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let mut seen = [0; 3];
+    for round in 0..12 {
+        let mut model = use_it(&mut machine, 60, 100 + round);
+        // Some of it is surely logged.
+        let discarded = 8192 * round as usize..8192 * (round as usize + 1);
+        machine.request(Op::Write, discarded.start as u64, vec![7; discarded.len()]);
+        machine.request(Op::Discard, discarded.start as u64, vec![0; discarded.len()]);
+        model[discarded].fill(0);
+        machine.request(Op::Flush, 0, Vec::new());
+        if round % 4 == 2 {
+            machine.settle();
+        }
+        if round == 7 {
+            machine.settle();
+            machine.close();
+        }
+        let mut disks = machine.disks.clone();
+        let report = Engine::inspect(config.clone(), &mut disks, true, &[]).unwrap();
+        for (now, before) in disks.0.iter().zip(&machine.disks.0) {
+            assert!(now.as_ref().unwrap().contents() == before.as_ref().unwrap().contents(), "a look is only a look");
+        }
+        let contents = |device: DeviceId| machine.disks.0[device.index()].as_ref().unwrap().contents();
+        let data_at = machine.engine.data_at(PRIMARY).0 as usize;
+        let mut image = contents(PRIMARY)[data_at..data_at + model.len()].to_vec();
+        for row in &report.map {
+            let (at, from, len) = (row.at.unwrap() as usize, row.offset as usize, row.len as usize);
+            image[from..from + len].copy_from_slice(&contents(LOG)[at..at + len]);
+        }
+        assert!(image == model, "what the primary has and what the log has newer is not the volume");
+        let log = report.log.unwrap();
+        for append in &log.appends {
+            let inside = |at: u64| (append.at..append.at + append.len).contains(&at);
+            assert!(append.sequence < log.cut && append.writes.iter().all(|write| inside(write.at)));
+            let home = |segment: &SegmentReport| (segment.at..segment.at + log.segment_bytes).contains(&append.at);
+            assert!(log.segments.iter().any(home), "an append in a segment that is not in use: {append:?}");
+        }
+        assert!(log.appends.is_sorted_by_key(|append| append.sequence));
+        seen[0] += log.appends.len();
+        seen[1] += log.indexes.len();
+        seen[2] += log.records.len();
+        // The log device alone, or without it.
+        let alone = Engine::inspect(config.clone(), &mut disks, true, &[PRIMARY]).unwrap();
+        assert_eq!(alone.log.as_ref(), Some(&log));
+        assert_eq!(Engine::inspect(config.clone(), &mut disks, true, &[LOG]).unwrap().log, None);
+        if round == 7 {
+            machine = open(&config, machine.disks).unwrap();
+        } else if round % 3 == 1 {
+            machine.settle();
+            machine.migrate();
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}: the test tests nothing");
 }

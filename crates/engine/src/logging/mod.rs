@@ -8,7 +8,7 @@
 //! `layout.rs` divides the devices; `degraded.rs` goes on with one of the two devices.
 //!
 //! `header.rs` and `ring.rs` are the format on disk, `index.rs` lists for a restart what was appended, `scan.rs` finds
-//! it again, and `restore.rs` makes a running drive of it.
+//! it again, and `restore.rs` makes a running drive of it, `report.rs` a list.
 //!
 //! What keeps the newest copy the newest:
 //! * Appends take effect in the order in which they lie in the log, so that a replay of the log comes to the same map,
@@ -33,6 +33,7 @@ mod layout;
 mod log;
 mod migrate;
 mod parked;
+mod report;
 mod restore;
 mod ring;
 mod scan;
@@ -40,6 +41,8 @@ mod selective;
 mod triggers;
 
 pub(crate) use layout::Layout;
+
+pub use report::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 
 pub use config::{LogCaching, Logging as Devices, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 

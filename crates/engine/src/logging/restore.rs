@@ -34,8 +34,10 @@ const UNREADABLE: &str = "the device cannot read part of the log, which may have
 const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
 
 /// What the ring says.
-struct Recorded {
-    newest: Found,
+pub(super) struct Recorded {
+    pub(super) newest: Found,
+    /// What its commits record, oldest first.
+    pub(super) records: Vec<Record>,
     /// How many commits are needed, and how much of the ring they take.
     commits: u64,
     used: u64,
@@ -108,9 +110,15 @@ enum Event {
     Void { offset: u64, len: u64 },
 }
 
-/// Where the log was cut, and what was found before.
-struct Walked {
-    cut: u64,
+/// What was found in a log.
+pub(super) struct Contents {
+    pub(super) lives: Lives,
+    /// Its indexes, oldest first.
+    pub(super) chain: Vec<FoundIndex>,
+    /// All from here on had to be there: what came before is in no segment any more, or listed.
+    start: u64,
+    /// Where the log was cut.
+    pub(super) cut: u64,
     /// Records that the last index does not list.
     tail: Vec<Pending>,
 }
@@ -154,24 +162,9 @@ impl Logging {
             storage.flush(device).map_err(|_| OpenError::Device { device: device.index() })?;
         }
         let recorded = self.read_ring(storage, volume)?;
+        let contents = self.find(storage, (&recorded, volume), opened.clean, &mut |_| {})?;
+        let Contents { lives, chain, start, cut, mut tail } = contents;
         let mut scan = self.scan(storage, volume);
-        let (lives, mut flushed) = find_lives(&mut scan, &recorded, opened.clean);
-        let in_use = lives.iter().filter(|(segment, _)| !recorded.listed.contains_key(segment));
-        let held = |segment: u32| recorded.newest.segments[segment as usize];
-        // All from here on must be there: what came before is in no segment any more, or listed.
-        let start = in_use
-            .filter(|(segment, _)| matches!(held(*segment), Held::InUse { .. }))
-            .map(|(_, opened)| opened)
-            .min()
-            .unwrap_or(recorded.newest.head.next_sequence);
-        let mut replay = Replay::new(&recorded);
-        let chain = find_indexes(&mut scan, &recorded, &lives, start, &mut flushed);
-        let walked = self.replay(&mut scan, &recorded, (&lives, &chain), (start, flushed), &mut replay)?;
-        self.install(&mut replay, None);
-        let Walked { cut, mut tail } = walked;
-        if !self.has_one_tenant_a_place() {
-            return Err(self.damaged("two ranges of the volume are in one place of the log"));
-        }
 
         // An index behind the cut was right, but is not to be counted on to stay.
         let (kept, beyond): (Vec<_>, Vec<_>) = chain.into_iter().partition(|index| index.sequence < cut);
@@ -236,7 +229,7 @@ impl Logging {
         Ok(())
     }
 
-    fn read_ring(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<Recorded, OpenError> {
+    pub(super) fn read_ring(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<Recorded, OpenError> {
         let part = "part of its commits cannot be read";
         let mut ring = Ring::scan(storage, self.log_device, (self.commit.at, self.commit.ring), volume);
         let newest = ring.newest_whole().and_then(|number| ring.find(number));
@@ -272,20 +265,50 @@ impl Logging {
             listed: BTreeMap::new(),
             damaged: ring.damaged,
             newest,
+            records: Vec::new(),
         };
         recorded.sort(&records);
+        recorded.records = records;
         Ok(recorded)
     }
 
-    /// Puts what the indexes list and what lies behind them into the map.
+    /// Puts what a log holds into the map; nothing is written. Tells of each append that no index covers.
+    pub(super) fn find(
+        &mut self,
+        storage: &mut dyn Storage,
+        (recorded, volume): (&Recorded, VolumeId),
+        clean: bool,
+        seen: &mut dyn FnMut(&Header),
+    ) -> Result<Contents, OpenError> {
+        let mut scan = self.scan(storage, volume);
+        let (lives, mut flushed) = find_lives(&mut scan, recorded, clean);
+        let in_use = lives.iter().filter(|(segment, _)| !recorded.listed.contains_key(segment));
+        let held = |segment: u32| recorded.newest.segments[segment as usize];
+        let start = in_use
+            .filter(|(segment, _)| matches!(held(*segment), Held::InUse { .. }))
+            .map(|(_, opened)| opened)
+            .min()
+            .unwrap_or(recorded.newest.head.next_sequence);
+        let mut replay = Replay::new(recorded);
+        let chain = find_indexes(&mut scan, recorded, &lives, start, &mut flushed);
+        let (cut, tail) = self.replay(&mut scan, recorded, (&lives, &chain), (start, flushed), (&mut replay, seen))?;
+        self.install(&mut replay, None);
+        if !self.has_one_tenant_a_place() {
+            return Err(self.damaged("two ranges of the volume are in one place of the log"));
+        }
+        Ok(Contents { lives, chain, start, cut, tail })
+    }
+
+    /// Puts what the indexes list and what lies behind them into the map. Returns where the log is cut, and the records
+    /// that the last index does not list.
     fn replay(
         &mut self,
         scan: &mut Scan<'_>,
         recorded: &Recorded,
         (lives, chain): (&Lives, &[FoundIndex]),
         (start, mut flushed): (u64, u64),
-        replay: &mut Replay,
-    ) -> Result<Walked, OpenError> {
+        (replay, seen): (&mut Replay, &mut dyn FnMut(&Header)),
+    ) -> Result<(u64, Vec<Pending>), OpenError> {
         let (mut next, mut at) = (start, NOWHERE);
         for index in chain {
             let entries = scan.header(index.at).and_then(|header| scan.entries(&header));
@@ -326,6 +349,7 @@ impl Logging {
                     break;
                 }
             }
+            seen(&header);
             flushed = flushed.max(header.flushed);
             if let Body::Data(members) = &header.body {
                 for member in members {
@@ -351,7 +375,7 @@ impl Logging {
         if flushed > next {
             return Err(self.damaged(FLUSHED_PART));
         }
-        Ok(Walked { cut: next, tail })
+        Ok((next, tail))
     }
 
     /// Whether an entry is of a segment as it is now, and can be what it says.

@@ -1,8 +1,11 @@
 //! `peryton dump`: everything that a volume keeps beside its data, as text or JSON.
 
-use std::path::PathBuf;
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
 
-use peryton_engine::{MapRow, SuperblockReport};
+use peryton_engine::{LogRecord, LogReport, MapRow, SuperblockReport};
 
 use super::check;
 use crate::{failure::Failure, output, volume};
@@ -39,14 +42,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&check::as_json(&spec, &found));
     }
     let name = |device: usize| spec.devices.get(device).map_or("?", |device| device.name.as_str());
-    let row = |row: &MapRow| {
+    let row = |row: &MapRow, len: &str| {
         let place = match (row.device, row.at) {
             (Some(device), Some(at)) => format!("{} {at}", name(device)),
             _ => "-".to_owned(),
         };
         let flags = [(row.dirty, " dirty"), (row.lost, " lost")];
         let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, word)| *word).collect();
-        format!("{} {place}{flags}", row.offset)
+        format!("{} {len}{place}{flags}", row.offset)
     };
     output::lines(|out| {
         for device in &found.devices {
@@ -89,15 +92,59 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for commit in &found.commits {
             writeln!(out, "commit {}", commit.number)?;
             for update in &commit.updates {
-                writeln!(out, "  {}", row(update))?;
+                writeln!(out, "  {}", row(update, ""))?;
             }
         }
+        if let Some(log) = &found.log {
+            list(log, out)?;
+        }
         if !found.map.is_empty() {
-            writeln!(out, "map (offset, device and place, flags)")?;
+            let ranges = found.log.is_some();
+            writeln!(out, "map (offset, {}device and place, flags)", if ranges { "length, " } else { "" })?;
             for entry in &found.map {
-                writeln!(out, "  {}", row(entry))?;
+                let len = if ranges { format!("+{} ", entry.len) } else { String::new() };
+                writeln!(out, "  {}", row(entry, &len))?;
             }
         }
         Ok(())
     })
+}
+
+/// What a log holds besides data, in the order in which opening it reads it.
+fn list(log: &LogReport, out: &mut dyn Write) -> io::Result<()> {
+    let LogReport { newest_commit, first_needed_commit, segment_bytes, cut, .. } = log;
+    writeln!(out, "log: newest commit {newest_commit}, needed from {first_needed_commit} on; next append {cut}")?;
+    for record in &log.records {
+        match record {
+            LogRecord::Void { offset, len, before } => {
+                writeln!(out, "  void: {offset} +{len} of appends before {before}")?;
+            }
+            LogRecord::Absent { from, to } => writeln!(out, "  absent: appends {from} to {}", to.saturating_sub(1))?,
+            LogRecord::Listed { segment, opened, as_of } => {
+                writeln!(out, "  listed: of segment {segment}, opened by {opened}, as of {as_of} only:")?;
+            }
+            LogRecord::Left { offset, len, at } => writeln!(out, "    {offset} +{len} at {at}")?,
+        }
+    }
+    for segment in &log.segments {
+        let at = segment.at;
+        writeln!(
+            out,
+            "segment {}: {at} to {}, opened by append {}",
+            segment.segment,
+            at + segment_bytes,
+            segment.opened
+        )?;
+    }
+    for index in &log.indexes {
+        let (sequence, at, last) = (index.sequence, index.at, index.upto.saturating_sub(1));
+        writeln!(out, "index {sequence} at {at}: appends {} to {last}, {} writes", index.first, index.entries)?;
+    }
+    for append in &log.appends {
+        writeln!(out, "append {} at {}, {} bytes", append.sequence, append.at, append.len)?;
+        for write in &append.writes {
+            writeln!(out, "  {} +{} at {}", write.offset, write.len, write.at)?;
+        }
+    }
+    Ok(())
 }
