@@ -4,7 +4,8 @@ use peryton_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BuildError, Device, Disk, DiskParameters, Fixed, Flash, ProfileError, fixed, flash,
+    BuildError, Device, Disk, DiskParameters, Fixed, Flash, ProfileError, fixed,
+    flash::{self, Images},
     nearest::{explain_unknown_key, nearest},
 };
 
@@ -315,13 +316,24 @@ impl Profile {
     /// # Errors
     /// Parameters that the model refuses, or more bytes than the device has.
     pub fn build(&self, used: Option<Bytes>, seed: u64) -> Result<Device, ProfileError> {
+        self.build_from(used, seed, None)
+    }
+
+    /// As [`Profile::build`], the same device, but flash is preconditioned only where none of these images is of it.
+    ///
+    /// # Errors
+    /// As [`Profile::build`].
+    pub fn build_from(&self, used: Option<Bytes>, seed: u64, images: Option<&Images>) -> Result<Device, ProfileError> {
         let fail = |source: BuildError| ProfileError::Build { name: self.name.clone(), source };
         let used = used.unwrap_or(self.capacity);
         if used == Bytes::ZERO || used > self.capacity {
             return Err(fail(BuildError::Used { used, capacity: self.capacity }));
         }
         Ok(match &self.model {
-            Model::Flash(flash) => Device::Flash(Box::new(Flash::new(flash, self.capacity, used, seed).map_err(fail)?)),
+            Model::Flash(flash) => {
+                let flash = Flash::from_image(flash, (self.capacity, used), seed, images).map_err(fail)?;
+                Device::Flash(Box::new(flash))
+            }
             Model::Disk(disk) => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
             Model::Fixed(fixed) => {
                 let parameters = fixed::Parameters { capacity: used, ..fixed.clone() };

@@ -1,10 +1,13 @@
 //! A design under a trace, as the few figures that one chooses by.
 
 use peryton_sim::{Design, Options, Report, SimError, TraceFactory, run_one};
-use peryton_units::SECONDS_PER_YEAR;
+use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
 use crate::greenest::Line;
+
+/// Memory for flash in the state in which simulations begin: what a search takes from one of them to the next.
+pub(crate) const IMAGES: Bytes = Bytes::gib(2);
 
 /// What a design does under a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]

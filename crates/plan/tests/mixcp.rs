@@ -246,3 +246,19 @@ fn what_cannot_be_planned_is_told_in_one_line() {
     fs::copy(&twice, &copy).unwrap();
     tell(named(&[&twice.display().to_string(), &copy.display().to_string()], &[]), "two devices are called");
 }
+
+#[test]
+fn small_fast_devices_before_a_large_volume_leave_room_for_its_map() {
+    let catalogue = Catalogue::named(&["intel-x25-e-32gb".to_owned(), "seagate-st4000dm000".to_owned()], &[]).unwrap();
+    for volume in [Bytes::gib(40), Bytes::gib(500), Bytes::gib(3000)] {
+        let candidates = Candidate::all(&catalogue, &Enumerate { capacity: volume, most: 4, spin_down: false });
+        let hybrids = candidates.iter().filter(|candidate| candidate.slow.is_some()).count();
+        assert!(hybrids > 5, "{hybrids} hybrids: the test tests nothing");
+        for candidate in candidates {
+            for request_kib in [4.0, 8.0, 128.0] {
+                let design = Design::parse(&candidate.text(&catalogue, volume, request_kib), "candidate", &[]);
+                assert!(design.is_ok(), "{volume}: {}", design.unwrap_err());
+            }
+        }
+    }
+}

@@ -86,7 +86,11 @@ impl Prepared {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use peryton_device::flash::Images;
     use peryton_trace::{SynthSource, SynthSpec};
+    use peryton_units::Bytes;
 
     use super::*;
 
@@ -107,6 +111,42 @@ mod tests {
         let prepared = Prepared::new(design).unwrap();
         for _ in 0..2 {
             assert_eq!(prepared.run("spec", trace(), &options).unwrap(), anew);
+        }
+    }
+
+    #[test]
+    fn devices_from_images_report_what_those_made_anew_do() {
+        let images = Arc::new(Images::new(Bytes::gib(1)));
+        let spec = "requests = 3000\nfootprint = '64MiB'\nread_share = 0.3\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
+        let spec = SynthSpec::parse(spec, "spec").unwrap();
+        let mut reports = Vec::new();
+        // What differs must not be taken for the same: the layer, the state, the size, the seed.
+        let different = [
+            ("64MiB", "precondition = 'random'", 1),
+            ("64MiB", "precondition = 'random'", 2),
+            ("64MiB", "precondition = 'sequential'", 1),
+            ("96MiB", "precondition = 'random'", 1),
+            ("64MiB", "precondition = 'random', ftl = 'dftl', map_cache = '2KiB'", 1),
+            ("64MiB", "precondition = 'random', ftl = 'log-block'", 1),
+        ];
+        for (size, model, seed) in different {
+            let text = format!(
+                "seed.value = {seed}\n[volume]\nsize = '{size}'\n[devices.ssd]\nprofile = 'intel-x25-e-32gb'\n\
+                 model = {{ {model} }}\n[placement]\nmode = 'single'\n"
+            );
+            let mut design = Design::parse(&text, "design", &[]).unwrap();
+            let run = |design: &Design| {
+                let trace = Box::new(SynthSource::new(&spec, "spec").unwrap());
+                run_one(design, "spec", trace, &Options::default(), &|_| {}).unwrap()
+            };
+            let anew = run(&design);
+            design.images = Some(Arc::clone(&images));
+            for _ in 0..2 {
+                assert_eq!(run(&design), anew, "{model}");
+            }
+            assert!(!reports.contains(&anew), "{size} {model} {seed} makes no difference");
+            reports.push(anew);
+            assert_eq!(images.count(), reports.len());
         }
     }
 }

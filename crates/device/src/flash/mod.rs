@@ -8,6 +8,7 @@ mod cached_map;
 mod counts;
 mod divisor;
 mod ideal;
+mod images;
 mod layer;
 mod levelling;
 mod open_stripe;
@@ -23,6 +24,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use array::{Array, Operations};
 use buffer::Buffer;
 pub use counts::{Fragmentation, FtlStats, Levelling, MappingStats, Merges};
+pub use images::Images;
 use layer::Layer;
 use open_stripe::Programmed;
 use parameters::Geometry;
@@ -73,6 +75,19 @@ impl Flash {
     /// # Errors
     /// A parameter out of its range, or more than the tables can hold.
     pub fn new(p: &Parameters, capacity: Bytes, used: Bytes, seed: u64) -> Result<Flash, BuildError> {
+        Flash::from_image(p, (capacity, used), seed, None)
+    }
+
+    /// As [`Flash::new`], but preconditioned only where none of these images is of such a device.
+    ///
+    /// # Errors
+    /// As [`Flash::new`].
+    pub fn from_image(
+        p: &Parameters,
+        (capacity, used): (Bytes, Bytes),
+        seed: u64,
+        images: Option<&Images>,
+    ) -> Result<Flash, BuildError> {
         let geometry = p.geometry(capacity, used)?;
         let buffer_units = p.write_buffer.0 / geometry.unit;
         if p.write_buffer.0 > 0 && buffer_units < 2 * u64::from(geometry.stripe_units) {
@@ -91,8 +106,15 @@ impl Flash {
             return Err(BuildError::NoMemory { used, bytes: Bytes(entries as u64 * 4) });
         }
         drop(std::hint::black_box(tables));
-        let mut layer = Layer::new(p, geometry);
-        precondition::run(&mut layer, p.precondition, &geometry, seed);
+        let make = || {
+            let mut layer = Layer::new(p, geometry);
+            precondition::run(&mut layer, p.precondition, &geometry, seed);
+            layer
+        };
+        let layer = match images.filter(|_| p.precondition != Precondition::Fresh) {
+            Some(images) => images.take(format!("{used} of {capacity}, {seed}: {p:?}"), entries as u64 * 4, make),
+            None => make(),
+        };
         let write_rate = p.interface_write_mb_per_s.unwrap_or(p.interface_mb_per_s);
         let physical_blocks = u64::from(geometry.blocks() + layer.extra_blocks()) * u64::from(p.planes);
         Ok(Flash {

@@ -2,12 +2,17 @@
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
+use peryton_device::flash::Images;
 use peryton_sim::{Design, DeviceReport, FtlReport, LatencySummary, LoggingLedger, Options, Report, SimError};
+use peryton_units::Bytes;
 
 use crate::{
     failure::Failure,
@@ -40,6 +45,9 @@ pub struct Args {
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
 }
+
+/// Memory for flash in the state in which simulations begin.
+const IMAGES: Bytes = Bytes::gib(1);
 
 /// Replays and reports.
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -86,7 +94,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 fn designs(args: &Args) -> Result<Vec<Design>, Failure> {
     let load = |path: &PathBuf| Design::load(path, &args.set);
-    let designs = args.designs.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+    let mut designs = args.designs.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+    if designs.len() > 1 {
+        // Designs that are compared often have the same flash.
+        let images = Arc::new(Images::new(IMAGES));
+        designs.iter_mut().for_each(|design| design.images = Some(Arc::clone(&images)));
+    }
     for (index, text) in args.set.iter().enumerate() {
         if designs.iter().all(|design| design.ignored_overrides.contains(&index)) {
             return Err(Failure::bad_input(format!("--set {text}: does not apply to any of the designs: remove it")));

@@ -222,7 +222,9 @@ impl Candidate {
                 "slow" if self.mode == Mode::Tiering => Some(volume),
                 _ => None,
             };
-            if let Some(part) = part {
+            // All that a device has beside the drive's metadata, which grows with the volume: nobody knows better than the
+            // design itself.
+            if let Some(part) = part.filter(|part| space < 1.0 || *part < has) {
                 let _ = writeln!(text, "size = \"{}\"", mib(part));
             }
             let each = Bytes(part.unwrap_or(volume).0 / u64::from(member.count));

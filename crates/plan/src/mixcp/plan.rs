@@ -1,5 +1,8 @@
 //! The answer: what to buy, what else would do, and what each budget costs.
 
+use std::sync::Arc;
+
+use peryton_device::flash::Images;
 use peryton_sim::{Options, Replay};
 use peryton_units::Bytes;
 use serde::Serialize;
@@ -10,7 +13,7 @@ use super::{
 };
 use crate::{
     constraint::{Constraint, Metric, strain},
-    evaluate::{Account, Metrics},
+    evaluate::{Account, IMAGES, Metrics},
 };
 
 /// What is asked.
@@ -264,6 +267,7 @@ pub fn plan(
         problems: problems(ask),
         account: ask.account,
         options: ask.options.clone(),
+        images: Arc::new(Images::new(IMAGES)),
         progress,
     };
     let also: Vec<Candidate> = choice.map(|index| candidates[index].clone()).into_iter().collect();

@@ -5,8 +5,12 @@
 //! one sample to the next, larger one. A candidate that a sample finds near a budget is kept in spite of it, the nearer the
 //! smaller the sample is: samples err, and the whole trace decides.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use peryton_device::flash::Images;
 use peryton_sim::Options;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -76,6 +80,8 @@ pub(super) struct Search<'a> {
     pub(super) problems: Vec<Problem>,
     pub(super) account: Account,
     pub(super) options: Options,
+    /// Candidates have many devices in common.
+    pub(super) images: Arc<Images>,
     pub(super) progress: &'a Progress<'a>,
 }
 
@@ -173,7 +179,8 @@ impl Search<'_> {
         options: &Options,
     ) -> Result<Metrics, PlanError> {
         let design = candidate.design(self.catalogue, scale, self.workload.like.request_kib);
-        let design = design.map_err(peryton_sim::SimError::from)?;
+        let mut design = design.map_err(peryton_sim::SimError::from)?;
+        design.images = Some(Arc::clone(&self.images));
         Ok(evaluate(&design, trace, options, &self.account)?)
     }
 
@@ -412,6 +419,7 @@ mod tests {
             }],
             account: Account::default(),
             options: Options::default(),
+            images: Arc::new(Images::new(peryton_units::Bytes::ZERO)),
             progress: &|_, _, _| {},
         };
         // A hundred cheap ones past the budget, but not so far that a sample would be believed; dear ones that meet it, one

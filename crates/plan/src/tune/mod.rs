@@ -8,13 +8,14 @@ mod knobs;
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use argmin::{
     core::{CostFunction, Error, Executor, State},
     solver::simulatedannealing::{Anneal, SATempFunc, SimulatedAnnealing},
 };
+use peryton_device::flash::Images;
 use peryton_sim::{Design, DesignError, Options, SimError, TraceFactory};
 use rand_xoshiro::{
     Xoshiro256PlusPlus,
@@ -26,7 +27,7 @@ use thiserror::Error as ThisError;
 
 use crate::{
     constraint::{Constraint, Metric, strain},
-    evaluate::{Account, Metrics, evaluate},
+    evaluate::{Account, IMAGES, Metrics, evaluate},
 };
 pub use knobs::{Choice, Knob};
 
@@ -143,6 +144,8 @@ struct Bench<'a> {
     options: Options,
     account: Account,
     search: &'a Search,
+    /// All designs have the same devices.
+    images: Arc<Images>,
     /// The objective of the design as it is: the unit of all others.
     unit: f64,
     known: Mutex<HashMap<Settings, f64>>,
@@ -161,7 +164,8 @@ impl Bench<'_> {
     }
 
     fn measure(&self, settings: &[usize], options: &Options) -> Option<Metrics> {
-        let design = (self.design)(&self.overrides(settings)).ok()?;
+        let mut design = (self.design)(&self.overrides(settings)).ok()?;
+        design.images = Some(Arc::clone(&self.images));
         evaluate(&design, self.trace, options, &self.account).ok()
     }
 
@@ -255,7 +259,9 @@ pub fn tune(
     search: &Search,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Tuned, TuneError> {
-    let own = design(&[])?;
+    let images = Arc::new(Images::new(IMAGES));
+    let mut own = design(&[])?;
+    own.images = Some(Arc::clone(&images));
     let mut knobs = knobs.to_vec();
     for knob in &mut knobs {
         usable(design, knob)?;
@@ -285,6 +291,7 @@ pub fn tune(
         options: short,
         account: *account,
         search,
+        images,
         unit,
         known: Mutex::new(HashMap::new()),
         refused: Mutex::new(0),

@@ -9,9 +9,15 @@ mod placement;
 mod sizes;
 mod volumes;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use peryton_device::{Class, Model, Profile, ProfileError, flash::Precondition};
+use peryton_device::{
+    Class, Model, Profile, ProfileError,
+    flash::{Images, Precondition},
+};
 use peryton_engine::{Config, Placement, Tuning};
 use peryton_units::Bytes;
 
@@ -59,6 +65,8 @@ pub struct Design {
     pub overrides: Vec<String>,
     /// Which of the overrides are about something that this design does not have, by index.
     pub ignored_overrides: Vec<usize>,
+    /// Flash as it begins, shared with other designs that have such devices; made for each run otherwise.
+    pub images: Option<Arc<Images>>,
 }
 
 /// A device of a design.
@@ -202,6 +210,7 @@ impl Design {
             electricity_usd_per_kwh: electricity,
             overrides: applied.map(|(_, text)| text.clone()).collect(),
             ignored_overrides: ignored,
+            images: None,
             devices: devices
                 .into_iter()
                 .zip(limits)
@@ -234,7 +243,7 @@ impl Design {
         let mut devices = Vec::with_capacity(self.devices.len());
         let mut seed = self.seed;
         for device in &self.devices {
-            devices.push(device.build(warm, seed)?);
+            devices.push(device.build(warm, seed, self.images.as_deref())?);
             seed = seed.wrapping_add(u64::from(device.count));
         }
         Ok(devices)
@@ -270,7 +279,7 @@ impl Design {
         for _ in 0..self.volumes {
             volumes.push(Volume {
                 engine: peryton_engine::Engine::new(self.config()).map_err(failed)?,
-                primary: primary.build(warm, seed)?,
+                primary: primary.build(warm, seed, self.images.as_deref())?,
                 zero_by_writing: by_writing(primary),
                 bounds: FtlBounds::new(primary),
                 host: self.host_cache.map(HostCache::new),
@@ -279,7 +288,7 @@ impl Design {
         }
         Ok(SharedMachine {
             volumes,
-            log: log.build(warm, seed)?,
+            log: log.build(warm, seed, self.images.as_deref())?,
             log_zero_by_writing: by_writing(log),
             log_index: pair.log.index(),
             region: log.used,
@@ -289,7 +298,7 @@ impl Design {
 }
 
 impl DeviceDesign {
-    fn build(&self, warm: bool, seed: u64) -> Result<Array, DesignError> {
+    fn build(&self, warm: bool, seed: u64, images: Option<&Images>) -> Result<Array, DesignError> {
         let failed = |source: ProfileError| DesignError::Profile { place: self.place.clone(), source: source.into() };
         let mut profile = self.profile.clone();
         if let Model::Flash(flash) = &profile.model
@@ -302,7 +311,7 @@ impl DeviceDesign {
         }
         let each = self.member_bytes();
         let members = (0..self.count)
-            .map(|index| profile.build(Some(each), seed.wrapping_add(u64::from(index))))
+            .map(|index| profile.build_from(Some(each), seed.wrapping_add(u64::from(index)), images))
             .collect::<Result<_, _>>()
             .map_err(failed)?;
         Ok(Array::new(members, self.stripe))
