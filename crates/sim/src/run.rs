@@ -124,6 +124,9 @@ mod tests {
         let different = [
             ("64MiB", "precondition = 'random'", 1),
             ("64MiB", "precondition = 'random'", 2),
+            // Rounded for people, these are the same.
+            ("1048576KiB", "precondition = 'sequential'", 1),
+            ("1048592KiB", "precondition = 'sequential'", 1),
             ("64MiB", "precondition = 'sequential'", 1),
             ("96MiB", "precondition = 'random'", 1),
             ("64MiB", "precondition = 'random', ftl = 'dftl', map_cache = '2KiB'", 1),
