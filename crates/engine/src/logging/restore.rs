@@ -332,6 +332,9 @@ impl Logging {
             }
             if let Some(segment) = lives.opened_by(next).filter(|segment| !recorded.listed.contains_key(segment)) {
                 at = scan.start_of(segment);
+            } else if at % scan.segment == 0 {
+                // Behind the end of a full segment, perhaps of the last one: the next append opens another.
+                at = NOWHERE;
             }
             let life = lives.of(scan.segment_of(at));
             let here = |header: &Header| header.sequence == next && Some(header.opened) == life;
@@ -363,9 +366,6 @@ impl Logging {
                 }
             }
             (next, at) = (next + 1, at + header.len);
-            if at % scan.segment == 0 {
-                at = NOWHERE;
-            }
         }
         if at != NOWHERE
             && let Some(opened) = lives.of(scan.segment_of(at))
