@@ -128,6 +128,25 @@ fn a_gathering_delay_is_kept_and_is_bounded() {
 }
 
 #[test]
+fn what_waits_for_writes_that_are_gathered_goes_on_when_the_log_cannot_take_them() {
+    for op in [Op::Discard, Op::Write] {
+        let mut world = roomy(quiet());
+        retune(&mut world, |logging| logging.gather_delay = Nanos::from_ms(5));
+        ask(&mut world, Op::Write, 0, 2 * BLOCK);
+        // Past the log, and not before the one above.
+        retune(&mut world, |logging| logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 999_999 });
+        ask(&mut world, op, BLOCK, 2 * BLOCK);
+        assert!(!world.has_pending(), "{op:?}: it goes at once, the test tests nothing");
+        world.device_failed(LOG);
+        // Nothing else happens that could wake anything.
+        world.complete_all();
+        world.tick(Nanos::from_ms(5));
+        world.complete_all();
+        assert_eq!(world.replies, 2, "{op:?}: a request is never answered");
+    }
+}
+
+#[test]
 fn a_read_may_straddle_the_log_and_the_primary_several_times() {
     let mut world = roomy(quiet());
     for (offset, len) in [(BLOCK, BLOCK), (3 * BLOCK, 2 * BLOCK), (6 * BLOCK + 512, 1024), (6 * BLOCK + 1024, 256)] {

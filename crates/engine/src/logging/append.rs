@@ -208,7 +208,9 @@ impl Logging {
         let Some(index) = self.appends.gathering.take() else { return };
         let len = self.appends.groups[index as usize].len.next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
-            return self.write_members_directly(core, now, index, out);
+            self.write_members_directly(core, now, index, out);
+            // What waited for them to be appended may be what they wait for now.
+            return self.retry_parked(core, now, out);
         };
         let group = &mut self.appends.groups[index as usize];
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
