@@ -270,6 +270,11 @@ impl Journal {
         batch.freed.push(freed);
     }
 
+    /// The next commit takes the homebound updates along, whatever it is for.
+    pub(crate) fn takes_all_next(&mut self) {
+        self.wanted_all = true;
+    }
+
     /// Freed places that are not yet free for reuse.
     pub(crate) fn limbo(&self) -> impl Iterator<Item = &Freed> {
         self.gathering.freed.iter().chain(&self.homebound.freed).chain(&self.committing.freed)
@@ -413,7 +418,10 @@ impl Journal {
         self.telling.home &=
             !self.committing.updates.iter().any(|update| update.entry.is_dirty() || update.entry.is_lost());
         self.telling.alone |= !mirrors;
-        self.to[1] = mirrors || self.telling != self.told;
+        // A checkpoint under way was begun with the settings of then: once its header is there, what the slow device was told
+        // before counts no longer.
+        let unsaid = |checkpoint: &Checkpoint| self.telling.alone && !checkpoint.header.told.alone;
+        self.to[1] = mirrors || self.telling != self.told || self.checkpoint.as_ref().is_some_and(unsaid);
     }
 
     fn copies(&self) -> u32 {

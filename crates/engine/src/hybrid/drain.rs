@@ -112,6 +112,9 @@ impl Hybrid {
             Drained::Drop(result) => {
                 let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
                 self.drop_clean(core, now, extent, Release::Detached);
+                // The slow device may have been flushed since it has the write: a host flush need not flush it again, but
+                // has to make known that the copy counts no longer.
+                self.journal.takes_all_next();
                 core.part_done(fragment.request, result, out);
                 self.end(core, now, index, out);
             }
