@@ -270,6 +270,12 @@ impl Journal {
         batch.freed.push(freed);
     }
 
+    /// Whether an update waits which says that the slow device has the extent's data.
+    #[inline]
+    pub(crate) fn is_homebound(&self, extent: u32) -> bool {
+        self.latest.contains_key(&extent)
+    }
+
     /// The next commit takes the homebound updates along, whatever it is for.
     pub(crate) fn takes_all_next(&mut self) {
         self.wanted_all = true;

@@ -341,6 +341,12 @@ impl Hybrid {
     #[inline]
     fn note(&mut self, core: &mut Core, now: Nanos, extent: u32, homebound: bool) {
         let entry = self.extents[extent as usize].entry();
+        // A clean copy says that its home has the same: what was written home, and came back before the slow device was
+        // flushed, is in one place only.
+        let says_home = self.mode == Mode::Caching && entry.place().is_some() && !entry.is_dirty();
+        if says_home && !homebound && self.journal.is_homebound(extent) {
+            self.journal.takes_all_next();
+        }
         self.journal.update(core, now, extent, entry, homebound);
     }
 
