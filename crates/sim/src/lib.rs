@@ -31,4 +31,4 @@ pub use options::{Fit, Options, ParseReplayError, Replay};
 /// What a log did; part of a [`Report`].
 pub use peryton_engine::LoggingLedger;
 pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report, VolumeReport};
-pub use run::{Prepared, Progress, TraceFactory, run, run_one};
+pub use run::{Progress, TraceFactory, run, run_one};

@@ -3,7 +3,7 @@
 use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
 
-use crate::{Design, Options, Report, SimError, array::Array, feed::Feed, report, shared, simulator::simulate};
+use crate::{Design, Options, Report, SimError, feed::Feed, report, shared, simulator::simulate};
 
 /// Opens the trace anew, from its start.
 pub type TraceFactory<'a> = dyn Fn() -> Result<Box<dyn Source>, TraceError> + Sync + 'a;
@@ -51,38 +51,6 @@ pub fn run_one(
     Ok(report::make(design, trace_name, options, &outcome))
 }
 
-/// A design of one volume whose devices have been brought into the state in which they begin, once for any number of runs:
-/// flash that is to be in use takes longer to make than to give a few thousand requests.
-#[derive(Debug)]
-pub struct Prepared {
-    design: Design,
-    devices: Vec<Array>,
-}
-
-impl Prepared {
-    /// # Errors
-    /// The design cannot be built.
-    ///
-    /// # Panics
-    /// If it has several volumes.
-    pub fn new(design: Design) -> Result<Prepared, SimError> {
-        assert_eq!(design.volumes, 1, "each volume has devices of its own");
-        let devices = design.build_devices(false)?;
-        Ok(Prepared { design, devices })
-    }
-
-    /// As [`run_one`], which gives the same report; a warm-up of the map begins with the devices as they are.
-    ///
-    /// # Errors
-    /// The trace cannot be read, or does not fit the volume.
-    pub fn run(&self, trace_name: &str, trace: Box<dyn Source>, options: &Options) -> Result<Report, SimError> {
-        let machine = self.design.assemble(options.warm_up, self.devices.clone())?;
-        let feed = Feed::new(trace, self.design.volume, options.fit, options.limit, &|_| {})?;
-        let outcome = simulate(machine, feed, options)?;
-        Ok(report::make(&self.design, trace_name, options, &outcome))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -98,7 +66,7 @@ mod tests {
     fn a_prepared_design_reports_what_one_made_anew_does_however_often_it_is_run() {
         let design = "[volume]\nsize = '64MiB'\n[devices.ssd]\nprofile = 'intel-x25-e-32gb'\ncount = 2\n\
                       model = { precondition = 'random' }\n[placement]\nmode = 'single'\n";
-        let design = Design::parse(design, "design", &[]).unwrap();
+        let mut design = Design::parse(design, "design", &[]).unwrap();
         let spec = "requests = 3000\nfootprint = '64MiB'\nread_share = 0.3\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
         let spec = SynthSpec::parse(spec, "spec").unwrap();
         let trace = || Box::new(SynthSource::new(&spec, "spec").unwrap());
@@ -108,9 +76,9 @@ mod tests {
             anew.devices[0].1.erases.is_some_and(|erases| erases > 0),
             "nothing that a second run could find changed"
         );
-        let prepared = Prepared::new(design).unwrap();
+        design.images = Some(Arc::new(Images::new(Bytes::gib(1))));
         for _ in 0..2 {
-            assert_eq!(prepared.run("spec", trace(), &options).unwrap(), anew);
+            assert_eq!(run_one(&design, "spec", trace(), &options, &|_| {}).unwrap(), anew);
         }
     }
 

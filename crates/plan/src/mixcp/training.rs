@@ -1,9 +1,12 @@
 //! What the models learn from: synthetic traces drawn over the characteristics, simulated one by one (section 4.4).
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
-use peryton_device::{Class, Model};
-use peryton_sim::{Design, Options, Prepared, Replay, SimError};
+use peryton_device::{Class, Model, flash::Images};
+use peryton_sim::{Design, Options, Replay, SimError, run_one};
 use peryton_trace::{Address, Arrival, Size, SynthSource, SynthSpec};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use rand::{RngExt, SeedableRng};
@@ -12,6 +15,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{DeviceModels, Fitted, Form, Kind, MODEL_VERSION, PlanError, Predictors};
+use crate::evaluate::IMAGES;
 
 /// As many as the paper has.
 pub const TRAINING_TRACES: u32 = 900;
@@ -113,7 +117,7 @@ impl Training {
 /// A device to be trained on.
 struct Bench<'a> {
     kind: &'a Kind,
-    prepared: Prepared,
+    design: Design,
     /// How much of it is used.
     slice: Bytes,
     /// Milliseconds that a read and a write of the smallest and of the largest size take, one at a time.
@@ -146,7 +150,7 @@ impl<'a> Bench<'a> {
             "[volume]\nsize = \"{}B\"\n[devices.data]\nprofile = {reference}\n{precondition}[placement]\nmode = \"single\"\n",
             slice.0
         );
-        let design = Design::parse(&text, &kind.profile.name, &[]).map_err(SimError::from)?;
+        let mut design = Design::parse(&text, &kind.profile.name, &[]).map_err(SimError::from)?;
         let rated_erases = match &kind.profile.model {
             Model::Flash(flash) => {
                 let block = flash.page.0 * u64::from(flash.pages_per_block);
@@ -158,8 +162,9 @@ impl<'a> Bench<'a> {
             }
             Model::Disk(_) => None,
         };
-        let prepared = Prepared::new(design)?;
-        let mut bench = Bench { kind, prepared, slice, service_ms: [[0.0; 2]; 2], rated_erases };
+        // Its flash takes longer to prepare than to give a few thousand requests.
+        design.images = Some(Arc::new(Images::new(IMAGES)));
+        let mut bench = Bench { kind, design, slice, service_ms: [[0.0; 2]; 2], rated_erases };
         for (read, read_share) in [1.0, 0.0].into_iter().enumerate() {
             for (large, kib) in [SMALL_KIB, LARGE_KIB].into_iter().enumerate() {
                 let of = Predictors {
@@ -247,6 +252,6 @@ impl<'a> Bench<'a> {
         let fit = |what: String| PlanError::Fit { device: self.kind.profile.name.clone(), what };
         let source = SynthSource::new(&spec, "training").map_err(|error| fit(error.to_string()))?;
         let options = Options { fit: peryton_sim::Fit::Wrap, ..options };
-        Ok(self.prepared.run("training", Box::new(source), &options)?)
+        Ok(run_one(&self.design, "training", Box::new(source), &options, &|_| {})?)
     }
 }

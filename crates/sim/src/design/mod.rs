@@ -235,22 +235,7 @@ impl Design {
     /// Makes the drive: an engine and device models. A warm start fills the map, and flash that the design does not
     /// say to be fresh has been written once.
     pub(crate) fn build(&self, warm: bool) -> Result<Machine, DesignError> {
-        self.assemble(warm, self.build_devices(warm)?)
-    }
-
-    /// The device models, in the state in which they begin.
-    pub(crate) fn build_devices(&self, warm: bool) -> Result<Vec<Array>, DesignError> {
-        let mut devices = Vec::with_capacity(self.devices.len());
-        let mut seed = self.seed;
-        for device in &self.devices {
-            devices.push(device.build(warm, seed, self.images.as_deref())?);
-            seed = seed.wrapping_add(u64::from(device.count));
-        }
-        Ok(devices)
-    }
-
-    /// Makes the drive of these devices.
-    pub(crate) fn assemble(&self, warm: bool, devices: Vec<Array>) -> Result<Machine, DesignError> {
+        let devices = self.build_devices(warm)?;
         let failed = |source| DesignError::Config { place: self.file.clone(), source };
         let mut engine = peryton_engine::Engine::new(self.config()).map_err(failed)?;
         if warm {
@@ -266,6 +251,17 @@ impl Design {
         };
         let host = self.host_cache.map(HostCache::new);
         Ok(Machine { watch: Watch::default(), engine, devices, zero_by_writing, bounds, host })
+    }
+
+    /// The device models, in the state in which they begin.
+    fn build_devices(&self, warm: bool) -> Result<Vec<Array>, DesignError> {
+        let mut devices = Vec::with_capacity(self.devices.len());
+        let mut seed = self.seed;
+        for device in &self.devices {
+            devices.push(device.build(warm, seed, self.images.as_deref())?);
+            seed = seed.wrapping_add(u64::from(device.count));
+        }
+        Ok(devices)
     }
 
     /// Makes several volumes before one log device.
