@@ -9,9 +9,35 @@ use crate::error::RequestError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// The engine's name for a command in flight; free for reuse once completed, so that a driver can index a table by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct IoId(pub u32);
+/// The engine's name for a command in flight. No other command has it, before or after (until one row of the engine's
+/// table has been used two thousand million times), so that the engine can refuse a completion that comes twice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IoId {
+    pub(crate) index: u32,
+    /// Odd.
+    pub(crate) generation: u32,
+}
+
+impl IoId {
+    /// An id that no engine gave out, for tests of drivers: the nth of its index, counted from zero. An engine refuses
+    /// it unless it has given the same one.
+    pub fn new(index: u32, nth: u32) -> IoId {
+        IoId { index, generation: nth << 1 | 1 }
+    }
+
+    /// For tables of the driver with a row per command in flight: small, and free for reuse once the command has been
+    /// completed. [`Engine::id_at`](crate::Engine::id_at) leads back.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+impl std::fmt::Debug for IoId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "IoId({}#{})", self.index, self.generation >> 1)
+    }
+}
 
 /// A device, in the order of the design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -42,6 +42,18 @@ pub enum Placement {
     Logging(Logging),
 }
 
+impl Placement {
+    /// The device that has everything once the volume is detached, if it can be.
+    pub(crate) fn stands_alone(&self) -> Option<DeviceId> {
+        match self {
+            Placement::Single { device } => Some(*device),
+            Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.slow),
+            Placement::Logging(pair) => Some(pair.primary),
+            Placement::Tiering(_) | Placement::Linear { .. } => None,
+        }
+    }
+}
+
 /// The two devices of a tiering or caching drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hybrid {

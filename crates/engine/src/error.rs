@@ -1,7 +1,7 @@
 use peryton_units::Bytes;
 use thiserror::Error;
 
-use crate::metadata::VolumeId;
+use crate::{command::IoId, metadata::VolumeId};
 
 /// What a host request is answered with when it fails.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -24,6 +24,23 @@ pub enum RequestError {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the device reported a failure")]
 pub struct DeviceError;
+
+/// What a driver did that its contract rules out. The engine's tables are as they were before the call.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum DriverError {
+    /// The command is not in flight: it has been completed before, or the engine never gave that id.
+    #[error("{io:?} is not in flight: it was completed before, or the engine never gave it")]
+    NotInFlight {
+        /// The id.
+        io: IoId,
+    },
+    /// The command is in flight, but it writes no metadata that could be encoded.
+    #[error("{io:?} writes no metadata: only what the engine names metadata is encoded")]
+    NotMetadata {
+        /// The id.
+        io: IoId,
+    },
+}
 
 /// A configuration that cannot work. Each message names the design key and the remedy.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

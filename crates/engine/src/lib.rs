@@ -7,36 +7,34 @@
 mod admission;
 mod climb;
 mod command;
-mod commit;
 mod config;
-mod core;
 pub mod endurance;
 mod engine;
 mod error;
 mod extent_map;
-mod failure;
 mod free_map;
 mod hybrid;
-mod inspect;
+mod io;
+mod journal;
 mod ledger;
+mod lifecycle;
 mod linear;
+mod location;
 mod logging;
 mod metadata;
 #[cfg(feature = "mutants")]
 pub mod mutation;
 #[cfg(not(feature = "mutants"))]
 mod mutation;
-mod offline;
+mod opened;
 mod partition;
+mod placement;
 mod queues;
 mod recent;
-mod recovery;
-mod replace;
 mod replacement;
 mod responses;
 mod slab;
 mod storage;
-mod volume;
 
 pub use admission::AdaptiveView;
 pub use climb::{Climb, ClimbView};
@@ -45,20 +43,19 @@ pub use config::{
     AccessEnergy, Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
     Threshold, Tuning, WriteHits, WritePolicy,
 };
-pub use engine::{Engine, Sizes, Whereabouts};
+pub use engine::Engine;
 pub use error::{
-    ConfigError, DetachError, DeviceError, FormatError, OpenError, ReplaceError, RequestError, TuningError,
-};
-pub use failure::Losses;
-pub use inspect::{
-    CheckpointReport, CommitReport, DeviceReport, Inspection, Lost, MapRow, Overlay, SuperblockReport, Verdict,
+    ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, RequestError, TuningError,
 };
 pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves, PartitionLedger};
+pub use lifecycle::{
+    CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Sizes, SuperblockReport, Verdict,
+};
+pub use location::{Location, Losses, MapRow};
 pub use logging::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 pub use metadata::VolumeId;
-pub use offline::Detached;
+pub use opened::{Formatting, Opened, Trust};
 pub use partition::{Partition, Predict, Regulation, WearBudget};
 pub use replacement::BareCache;
 pub use storage::{METADATA_BLOCK, Storage};
-pub use volume::{Formatting, Opened, Trust};

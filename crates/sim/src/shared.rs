@@ -173,9 +173,10 @@ impl Shared<'_> {
             self.advance_devices();
         }
         while self.completions.next() <= self.now {
-            let tag = self.completions.pop().expect("it was just seen").0;
+            let tag = self.completions.pop().expect("it was just seen");
             let (index, io) = self.named(tag);
-            self.running[index].volume.engine.complete(self.now, io, Ok(()), &mut self.commands);
+            let engine = &mut self.running[index].volume.engine;
+            engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
             self.carry_out(index);
         }
     }
@@ -183,14 +184,18 @@ impl Shared<'_> {
     /// Commands of all volumes have names of their own on the shared device.
     fn tag(&self, index: usize, io: IoId) -> u32 {
         let count = self.running.len() as u32;
-        io.0.checked_mul(count)
+        u32::try_from(io.index())
+            .ok()
+            .and_then(|io| io.checked_mul(count))
             .and_then(|tag| tag.checked_add(index as u32))
             .expect("an engine has few commands in flight")
     }
 
     fn named(&self, tag: u32) -> (usize, IoId) {
         let count = self.running.len() as u32;
-        ((tag % count) as usize, IoId(tag / count))
+        let index = (tag % count) as usize;
+        let io = self.running[index].volume.engine.id_at((tag / count) as usize);
+        (index, io.expect("a device finishes each command once"))
     }
 
     fn tick(&mut self) -> Result<(), SimError> {
@@ -221,7 +226,7 @@ impl Shared<'_> {
             self.log.advance(self.now, &mut finished);
         }
         for (tag, at) in finished.drain(..) {
-            self.completions.push(at.max(self.now), IoId(tag.0));
+            self.completions.push(at.max(self.now), tag.0);
         }
         self.finished = finished;
         self.look_for_device_event();
@@ -322,7 +327,7 @@ impl Shared<'_> {
                 running.volume.primary.submit(self.now, tag, Io { op, at, len })
             };
             match accepted {
-                Accepted::At(end) => self.completions.push(end, IoId(tag.0)),
+                Accepted::At(end) => self.completions.push(end, tag.0),
                 Accepted::Queued => self.look_for_device_event(),
             }
         }

@@ -7,7 +7,7 @@
 mod tests;
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, Engine, IoId, Ledger, Power, Request, RequestId};
+use peryton_engine::{Command, Commands, Engine, Ledger, Power, Request, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -163,9 +163,10 @@ impl Simulator<'_> {
             self.advance_devices();
         }
         while self.completions.next() <= self.now {
-            let io = self.completions.pop().expect("it was just seen");
+            let tag = self.completions.pop().expect("it was just seen");
+            let io = self.machine.engine.id_at(tag as usize).expect("a device finishes each command once");
             self.machine.watch.see(self.now, || Moment::Completed(io));
-            self.machine.engine.complete(self.now, io, Ok(()), &mut self.commands);
+            self.machine.engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
             self.carry_out();
         }
     }
@@ -213,7 +214,7 @@ impl Simulator<'_> {
             }
         }
         for (tag, at) in finished.drain(..) {
-            self.completions.push(at.max(self.now), IoId(tag.0));
+            self.completions.push(at.max(self.now), tag.0);
         }
         self.finished = finished;
         self.look_for_device_event();
@@ -320,8 +321,9 @@ impl Simulator<'_> {
                     continue;
                 }
             };
-            match self.machine.devices[device.index()].submit(self.now, Tag(io.0), Io { op, at, len }) {
-                Accepted::At(end) => self.completions.push(end, io),
+            let tag = Tag(io.index() as u32);
+            match self.machine.devices[device.index()].submit(self.now, tag, Io { op, at, len }) {
+                Accepted::At(end) => self.completions.push(end, tag.0),
                 Accepted::Queued => self.look_for_device_event(),
             }
         }

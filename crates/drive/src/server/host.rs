@@ -1,6 +1,6 @@
 //! Host requests between NBD and the volume: buffers for them, their steps, their answers.
 
-use peryton_engine::{Request as HostRequest, RequestError, RequestId, Whereabouts};
+use peryton_engine::{Location, Request as HostRequest, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Server, client::Payload};
@@ -92,10 +92,10 @@ impl Server {
                 let engine = self.volume.engine();
                 let end = request.offset + request.length;
                 let runs = std::iter::successors(
-                    engine.whereabouts(request.offset).map(|at| (request.offset, at)),
+                    engine.location(request.offset).map(|at| (request.offset, at)),
                     |(from, at)| {
                         let next = *from + at.len;
-                        engine.whereabouts(next).filter(|_| next < end).map(|at| (next, at))
+                        engine.location(next).filter(|_| next < end).map(|at| (next, at))
                     },
                 );
                 owner.nbd.reply_status(&request, runs.map(|(_, at)| run(&at)));
@@ -201,7 +201,7 @@ impl Server {
     }
 }
 
-fn run(at: &Whereabouts) -> Run {
+fn run(at: &Location) -> Run {
     // What was never written reads as zeros; a hint that was never obeyed may leave it so or not.
     let devices = at.device.map_or(0, |device| 1 << device.index().min(31));
     Run { length: at.len, allocated: at.mapped, zero: !at.mapped, devices }

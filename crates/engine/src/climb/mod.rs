@@ -28,7 +28,7 @@ use self::{
 };
 use crate::{
     config::{Placement, Tuning, WritePolicy},
-    core::Core,
+    hybrid::step::Core,
     responses::Responses,
 };
 

@@ -7,7 +7,7 @@ use super::{
     knobs::Rest,
     memory::{Memory, Probation, Sample},
 };
-use crate::core::Core;
+use crate::hybrid::step::Core;
 
 /// So many standard errors better has a step to be to be kept.
 const ERRORS: f64 = 1.3;

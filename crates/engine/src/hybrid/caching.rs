@@ -3,7 +3,7 @@
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Fragment, Hybrid, Release, Route, drain::Drained};
-use crate::{admission::Miss, command::Commands, config::WritePolicy, core::Core, extent_map::Place};
+use crate::{admission::Miss, command::Commands, config::WritePolicy, extent_map::Place, hybrid::step::Core};
 
 impl Hybrid {
     /// Where an extent lives when it is not cached.

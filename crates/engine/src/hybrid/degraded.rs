@@ -12,10 +12,10 @@ use peryton_units::{Bytes, Nanos, Op};
 use super::{Fragment, Hybrid, Mode, Release, Route};
 use crate::{
     command::{Buffer, Command, Commands, DeviceId},
-    core::{Core, Purpose},
     error::RequestError,
     extent_map::Place,
-    failure::Losses,
+    hybrid::step::{Core, Step},
+    location::Losses,
     metadata::image::Entry,
     mutation::{self, Mutation},
 };
@@ -63,7 +63,7 @@ impl Hybrid {
     #[cold]
     pub(crate) fn device_died(&mut self, core: &mut Core, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
         self.mark_gone(device);
-        self.journal.device_died(device);
+        self.journal.fence(device);
         let before = self.lost;
         // What a move is under way for is settled when that ends: it may bring it to safety.
         for extent in 0..self.layout.extents {
@@ -89,12 +89,6 @@ impl Hybrid {
         self.gone.fast |= device == self.layout.fast;
         self.gone.slow |= device == self.layout.slow;
         self.router = Router::Degraded;
-    }
-
-    /// The same for a volume that is opened without the device.
-    pub(crate) fn without(&mut self, device: DeviceId) {
-        self.mark_gone(device);
-        self.journal.without(device);
     }
 
     /// What the dead device had of the extent is no more.
@@ -123,14 +117,9 @@ impl Hybrid {
         }
     }
 
-    #[cold]
-    pub(crate) fn is_ready_to_bury(&mut self, core: &mut Core, out: &mut Commands) -> bool {
-        self.journal.is_ready_to_bury(core, out)
-    }
-
     /// It is durable that a device is gone: commits go on.
     #[cold]
-    pub(crate) fn buried(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+    pub(super) fn go_on_without(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
         let fails = core.owes_error;
         let mut failed = self.journal.lift_bar(fails);
         if fails {
@@ -217,7 +206,7 @@ impl Hybrid {
                 let entry = &mut self.extents[fragment.extent as usize];
                 entry.access(now);
                 entry.in_flight += 1;
-                let purpose = Purpose::Host { request: fragment.request, first: fragment.extent, count: 1 };
+                let purpose = Step::Host { request: fragment.request, first: fragment.extent, count: 1 };
                 let home = self.layout.at(self.home(fragment.extent));
                 core.zero(home, Bytes(u64::from(fragment.len)), purpose, out);
                 Some(Route::Taken)
@@ -239,7 +228,7 @@ impl Hybrid {
         }
     }
 
-    pub(crate) fn losses(&self, most: usize) -> Losses {
+    pub(super) fn lost_ranges(&self, most: usize) -> Losses {
         let mut losses = Losses::default();
         if self.lost > 0 {
             let bytes = self.layout.extent_bytes;

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     command::{Buffer, Cause, Commands},
-    commit::Waiter,
-    core::{Core, Purpose},
     error::RequestError,
+    hybrid::journal::Waiter,
+    hybrid::step::{Core, Step},
 };
 
 /// What happens to an extent once no access to it is in flight.
@@ -86,9 +86,9 @@ impl Hybrid {
                 let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
                 // A dirty copy is newer than its home: without the copy the home must not come to light again.
                 if self.extents[extent as usize].dirty {
-                    core.zero(at, len, Purpose::Move { index }, out);
+                    core.zero(at, len, Step::Move { index }, out);
                 } else {
-                    core.discard(at, len, Purpose::Move { index }, out);
+                    core.discard(at, len, Step::Move { index }, out);
                 }
             }
             Drained::Invalidate => {
@@ -103,7 +103,7 @@ impl Hybrid {
                 let fragment = row.trigger.expect("a superseding write is answered when it is done");
                 let buffer = Buffer::Request { id: core.id_of(fragment.request), offset: fragment.offset };
                 let (at, len) = (self.layout.at(self.home(extent)), Bytes(u64::from(fragment.len)));
-                core.write(at, len, buffer, Purpose::Move { index }, Cause::Host, out);
+                core.write(at, len, buffer, Step::Move { index }, Cause::Host, out);
             }
             Drained::Stale => {
                 self.drop_stale(core, now, extent);

@@ -7,9 +7,10 @@ use crate::{
     admission::Miss,
     command::{Buffer, Cause, Commands, DeviceId, IoId, RequestId},
     config::WritePolicy,
-    core::{Core, InFlight, Purpose, RequestIndex},
     error::RequestError,
     extent_map::Place,
+    hybrid::step::{Core, InFlight, Step},
+    io::RequestIndex,
     mutation::{self, Mutation},
     replacement::{Replaces, SlotIndex},
 };
@@ -17,7 +18,7 @@ use crate::{
 impl Hybrid {
     /// Takes a read, write or discard that lies within the volume and is not empty.
     #[inline]
-    pub(crate) fn submit(
+    pub(super) fn split(
         &mut self,
         core: &mut Core,
         now: Nanos,
@@ -104,7 +105,7 @@ impl Hybrid {
         let (device, at) = self.layout.at(Place(slot.0));
         let at = at + Bytes(u64::from(within));
         let buffer = Buffer::Request { id, offset: Bytes::ZERO };
-        let purpose = Purpose::Host { request, first: extent, count: 1 };
+        let purpose = Step::Host { request, first: extent, count: 1 };
         match asked.op {
             Op::Write => core.write((device, at), asked.len, buffer, purpose, Cause::Host, out),
             _ => core.read((device, at), asked.len, buffer, purpose, Cause::Host, out),
@@ -119,9 +120,9 @@ impl Hybrid {
         &mut self,
         core: &mut Core,
         now: Nanos,
-        io: IoId,
-        request: RequestIndex,
-        extent: u32,
+        id: IoId,
+        command: &InFlight,
+        (request, extent): (RequestIndex, u32),
         out: &mut Commands,
     ) -> bool {
         let entry = &mut self.extents[extent as usize];
@@ -130,14 +131,14 @@ impl Hybrid {
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
         entry.in_flight -= 1;
-        core.finish(now, io, false);
+        core.finish(now, id, command, false);
         core.part_done(request, Ok(()), out);
         true
     }
 
     /// See [`Engine::prefetch`](crate::Engine::prefetch): first the map entry, then what the entry leads to.
     #[inline]
-    pub(crate) fn prefetch(&self, offset: Bytes, near: bool) {
+    pub(super) fn prefetch_entry(&self, offset: Bytes, near: bool) {
         let (extent, _) = self.layout.split(offset);
         let Some(entry) = self.extents.get(extent as usize) else { return };
         if !near {
@@ -241,8 +242,8 @@ impl Hybrid {
         let Run { fragment, device, at, len, extents, past } = run;
         let (request, first, count) = (fragment.request, fragment.extent, extents);
         let purpose = match past {
-            false => Purpose::Host { request, first, count },
-            true => Purpose::HostPast { request, first, count },
+            false => Step::Host { request, first, count },
+            true => Step::HostPast { request, first, count },
         };
         let buffer = Buffer::Request { id: core.id_of(request), offset: fragment.offset };
         match fragment.op {
@@ -338,7 +339,7 @@ impl Hybrid {
                 let home = self.home(extent);
                 let (device, at) = self.layout.at(home);
                 let buffer = Buffer::Request { id: core.id_of(request), offset: offset + Bytes(done) };
-                let purpose = Purpose::Host { request, first: extent, count: 1 };
+                let purpose = Step::Host { request, first: extent, count: 1 };
                 core.read((device, at + Bytes(within)), Bytes(len), buffer, purpose, Cause::Host, out);
             }
             done += len;

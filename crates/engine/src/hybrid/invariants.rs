@@ -6,7 +6,7 @@ use super::{Hybrid, Mode};
 
 impl Hybrid {
     /// Panics with what is wrong. `quiet`: no command is in flight.
-    pub(crate) fn check_invariants(&self, quiet: bool) {
+    pub(super) fn check_tables(&self, quiet: bool) {
         let mut resident = 0;
         let dirty = self.extents.iter().filter(|extent| extent.dirty).count();
         assert_eq!(dirty, self.dirty as usize, "the count of dirty extents is off");

@@ -10,11 +10,15 @@ mod degraded;
 mod drain;
 mod host;
 mod invariants;
+pub(crate) mod journal;
 mod layout;
 mod moves;
 mod partitioned;
+mod placement;
+mod recovery;
 mod restore;
 mod room;
+pub(crate) mod step;
 mod through;
 mod tiering;
 mod writeback;
@@ -24,14 +28,16 @@ use std::collections::VecDeque;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    admission::{AdaptiveView, AdmissionCosts, Gate, Miss, Wear},
+    admission::{AdmissionCosts, Gate, Miss, Wear},
+    climb::Climber,
     command::{Buffer, Commands, DeviceId, Request},
-    commit::{Committed, Freed, Journal, Waiter},
-    config::Tuning,
-    core::{Core, Purpose, RequestIndex},
-    error::TuningError,
+    config::{self, Tuning},
+    error::RequestError,
     extent_map::{Extent, Place},
     free_map::FreeMap,
+    hybrid::step::{Core, Step},
+    io::RequestIndex,
+    journal::{Commits, Outcome},
     mutation::{self, Mutation},
     partition::Controller,
     replacement::{Policy, Replaces, SlotIndex, View},
@@ -39,6 +45,7 @@ use crate::{
 };
 pub(crate) use degraded::Gone;
 use degraded::Router;
+use journal::{Batch, Freed, Journal, Waiter};
 pub(crate) use layout::{Layout, spare_extents};
 use moves::Move;
 use through::ThroughWrite;
@@ -166,15 +173,26 @@ pub(crate) struct Hybrid {
     flushes: Vec<(RequestIndex, u64)>,
     /// Counts moves, so that a flush knows which came before it.
     sequence: u64,
+    /// Moves settings while the drive runs, where the tuning asks for it.
+    climber: Option<Box<Climber>>,
+    /// What the configuration asked for.
+    placement: config::Placement,
 }
 
 impl Hybrid {
-    pub(crate) fn new(mode: Mode, layout: Layout, tuning: &Tuning) -> Hybrid {
+    pub(crate) fn new(placement: &config::Placement, layout: Layout, tuning: &Tuning) -> Hybrid {
+        let partitioned = matches!(placement, config::Placement::Partitioned(_));
+        let mode = if matches!(placement, config::Placement::Tiering(_)) { Mode::Tiering } else { Mode::Caching };
+        let router = match mode {
+            Mode::Tiering => Router::Tiering,
+            Mode::Caching if partitioned => Router::Partitioned,
+            Mode::Caching => Router::Caching,
+        };
         let slow_free = if mode == Mode::Tiering { layout.slow_slots } else { 1 };
         let places = layout.fast_slots as usize + layout.slow_slots as usize;
         Hybrid {
             mode,
-            router: if mode == Mode::Tiering { Router::Tiering } else { Router::Caching },
+            router,
             gone: Gone::default(),
             layout,
             extents: vec![Extent::default(); layout.extents as usize],
@@ -203,25 +221,17 @@ impl Hybrid {
             through: Slab::new(),
             through_in_flight: Vec::new(),
             journal: Journal::new(layout.metadata, [layout.fast, layout.slow], layout.extents),
-            controller: None,
+            controller: partitioned.then(|| Controller::new(layout.fast, &tuning.partition)),
             candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,
+            climber: Climber::new(placement, tuning),
+            placement: placement.clone(),
         }
     }
 
-    /// The same, with a controller that says where writes go.
-    pub(crate) fn partitioned(mode: Mode, layout: Layout, tuning: &Tuning) -> Hybrid {
-        let controller = Some(Controller::new(layout.fast, &tuning.partition));
-        Hybrid { controller, router: Router::Partitioned, ..Hybrid::new(mode, layout, tuning) }
-    }
-
-    pub(crate) fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
-        self.layout.check(self.mode, tuning)
-    }
-
     /// To be called after the tuning in `core` has changed.
-    pub(crate) fn retuned(&mut self, core: &mut Core, before: &Tuning, now: Nanos, out: &mut Commands) {
+    pub(super) fn settings_changed(&mut self, core: &mut Core, before: &Tuning, now: Nanos, out: &mut Commands) {
         if core.tuning.replacement != before.replacement {
             self.policy = Policy::new(core.tuning.replacement, self.layout.fast_slots, self.layout.fast_usable);
             // The new policy learns the residents from the least to the most recently used.
@@ -245,11 +255,6 @@ impl Hybrid {
         core.due(now);
         self.make_room(core, now, out);
         self.pump_writebacks(core, now, out);
-    }
-
-    pub(crate) fn move_buffers(&self, tuning: &Tuning) -> u32 {
-        // A promotion is under MCML when it asks for a slot, and the evictions that begin for it may reach MCML.
-        self.buffer_count.max(tuning.max_moves + 1)
     }
 
     // Buffers and places.
@@ -352,48 +357,82 @@ impl Hybrid {
 
     /// Commits what has been gathered; `all`, also what needs the slow device flushed for no other reason.
     fn commit(&mut self, core: &mut Core, now: Nanos, all: bool, out: &mut Commands) {
-        let mut committed = self.journal.commit(core, all, out);
+        if self.journal.is_over() {
+            return self.give_up_commits(core, now, out);
+        }
+        let mut outcome = self.journal.commit(core, all, out);
         // A commit with nothing to write is done at once; those who joined meanwhile want another.
-        while let Some(done) = committed {
-            committed = self.committed(core, now, done, out);
+        while let Some(done) = outcome {
+            outcome = self.committed(core, now, done, out);
         }
     }
 
     pub(crate) fn commit_step(&mut self, core: &mut Core, now: Nanos, failed: bool, out: &mut Commands) {
-        let mut committed = self.journal.step(core, failed, out);
-        while let Some(done) = committed {
-            committed = self.committed(core, now, done, out);
+        let mut outcome = self.journal.commit_step(core, failed, out);
+        while let Some(done) = outcome {
+            outcome = self.committed(core, now, done, out);
         }
     }
 
-    fn committed(&mut self, core: &mut Core, now: Nanos, done: Committed, out: &mut Commands) -> Option<Committed> {
-        for Freed { place, discarded } in &done.freed {
-            if *discarded && !core.is_dead(self.layout.at(*place).0) {
+    /// Both devices are fenced.
+    #[cold]
+    fn give_up_commits(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if let Some(batch) = self.journal.give_up() {
+            self.settle_batch(core, now, batch, Err(RequestError::Device), out);
+            self.journal.checkpoint_if_needed(core, out);
+        }
+    }
+
+    /// What a batch freed is free, and what waited for it goes on.
+    fn settle_batch(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        batch: Batch,
+        result: Result<(), RequestError>,
+        out: &mut Commands,
+    ) {
+        for Freed { place, discarded } in &batch.freed {
+            if *discarded && !core.is_fenced(self.layout.at(*place).0) {
                 // The device is told, and the place is not reused before it has answered: the order of a discard and a
                 // later write is not the device's to choose.
                 let len = Bytes(self.layout.extent_bytes);
                 self.discarding += 1;
-                core.discard(self.layout.at(*place), len, Purpose::Discarded { place: *place }, out);
+                core.discard(self.layout.at(*place), len, Step::Discarded { place: *place }, out);
             } else {
                 self.free_now(*place);
             }
         }
-        let mut waiters = done.waiters;
+        let mut waiters = batch.waiters;
         if mutation::is(Mutation::ForgetWaiter) && waiters.len() > 1 && matches!(waiters.last(), Some(Waiter::Flush(_)))
         {
             waiters.pop();
         }
         for waiter in waiters {
             match waiter {
-                Waiter::Flush(request) => {
-                    let result = if done.failed { Err(crate::error::RequestError::Device) } else { Ok(()) };
-                    core.part_done(request, result, out);
-                }
+                Waiter::Flush(request) => core.part_done(request, result, out),
                 Waiter::Move(index) => self.move_committed(core, now, index, out),
             }
         }
+    }
+
+    /// A commit is over. Returns what has come of another one that follows at once.
+    fn committed(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        outcome: Outcome<Batch>,
+        out: &mut Commands,
+    ) -> Option<Outcome<Batch>> {
+        let durable = match outcome {
+            Outcome::Durable(batch) => {
+                self.settle_batch(core, now, batch, Ok(()), out);
+                true
+            }
+            Outcome::Failed => false,
+        };
         self.journal.checkpoint_if_needed(core, out);
-        if done.failed {
+        if !durable {
             return None;
         }
         if self.making_room {
@@ -418,7 +457,7 @@ impl Hybrid {
 
     /// A host flush: first the moves whose writes were acknowledged from RAM, then a commit, which flushes the devices
     /// and the map.
-    pub(crate) fn flush(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, out: &mut Commands) {
+    pub(super) fn flush_host(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, out: &mut Commands) {
         if mutation::is(Mutation::AnswerFlushAtOnce) {
             return core.part_done(request, Ok(()), out);
         }
@@ -447,8 +486,8 @@ impl Hybrid {
 
     // Timers.
 
-    pub(crate) fn tick(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
-        if self.journal.block_is_full() || self.journal.commit_is_due(core, now) {
+    pub(super) fn timers(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        if self.journal.block_is_full() || self.journal.commit_is_due(core) {
             self.commit(core, now, true, out);
         }
         if self.making_room {
@@ -458,19 +497,11 @@ impl Hybrid {
         self.tick_partition(core, now, out);
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
-        self.moves.len() == 0 && self.flushes.is_empty() && self.journal.is_idle() && self.through_in_flight.is_empty()
-    }
-
     fn victim(&mut self, core: &Core, now: Nanos, clean_only: bool) -> Option<u32> {
         let (slots, extents) = (&self.slots, &mut self.extents);
         let mut view = View { now, window: core.tuning.promotion_window, slots, extents, clean_only };
         let slot = self.policy.victim(&mut view)?;
         Some(self.slots[slot.0 as usize] - 1)
-    }
-
-    pub(crate) fn adaptive_admission(&self) -> Option<AdaptiveView> {
-        self.gate.view()
     }
 
     /// What admission weighs: the latencies of late, and what the devices can still be written.

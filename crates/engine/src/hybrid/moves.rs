@@ -20,9 +20,10 @@ use super::{Fragment, Hybrid, Mode, Release, drain::Drained};
 use crate::{
     command::{Buffer, Cause, Commands},
     config::WritePolicy,
-    core::{Core, Purpose, RequestIndex},
     error::RequestError,
     extent_map::Place,
+    hybrid::step::{Core, Step},
+    io::RequestIndex,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +173,7 @@ impl Hybrid {
         let buffer = self.move_buffer(index);
         self.moves[index].pending += 1;
         let len = Bytes(self.layout.extent_bytes);
-        core.read(self.layout.at(place), len, buffer, Purpose::Move { index }, cause, out);
+        core.read(self.layout.at(place), len, buffer, Step::Move { index }, cause, out);
     }
 
     fn move_write(&mut self, core: &mut Core, index: u32, place: Place, cause: Cause, out: &mut Commands) {
@@ -180,7 +181,7 @@ impl Hybrid {
         self.moves[index].pending += 1;
         let len = Bytes(self.layout.extent_bytes);
         core.ledger.moves.bytes += len;
-        core.write(self.layout.at(place), len, buffer, Purpose::Move { index }, cause, out);
+        core.write(self.layout.at(place), len, buffer, Step::Move { index }, cause, out);
     }
 
     // Beginnings.
@@ -264,7 +265,7 @@ impl Hybrid {
         self.moves[index].pending = 1;
         let buffer = Buffer::Request { id: core.id_of(fragment.request), offset: fragment.offset };
         let len = Bytes(u64::from(fragment.len));
-        core.write(self.layout.at(to), len, buffer, Purpose::Move { index }, Cause::Host, out);
+        core.write(self.layout.at(to), len, buffer, Step::Move { index }, Cause::Host, out);
     }
 
     pub(super) fn start_demotion(&mut self, core: &mut Core, extent: u32, to: Place, out: &mut Commands) {
@@ -285,7 +286,7 @@ impl Hybrid {
         let index = self.start(Kind::Zero, Phase::Writing, fragment.extent, Some(place), None);
         self.moves[index].waiters.push(fragment);
         self.moves[index].pending = 1;
-        core.zero(self.layout.at(place), Bytes(self.layout.extent_bytes), Purpose::Move { index }, out);
+        core.zero(self.layout.at(place), Bytes(self.layout.extent_bytes), Step::Move { index }, out);
     }
 
     // Steps.

@@ -14,8 +14,9 @@ use super::{
 };
 use crate::{
     command::{Commands, Request},
-    core::{Core, InFlight, Purpose, RequestIndex},
     extent_map::Place,
+    hybrid::step::{Core, InFlight, Step},
+    io::RequestIndex,
     partition::{Controller, Way},
 };
 
@@ -124,7 +125,7 @@ impl Hybrid {
         let entry = &mut self.extents[fragment.extent as usize];
         entry.access(now);
         entry.in_flight += 1;
-        let purpose = Purpose::Host { request: fragment.request, first: fragment.extent, count: 1 };
+        let purpose = Step::Host { request: fragment.request, first: fragment.extent, count: 1 };
         core.zero(self.layout.at(place), Bytes(u64::from(fragment.len)), purpose, out);
     }
 

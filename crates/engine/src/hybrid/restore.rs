@@ -1,18 +1,17 @@
 //! From the durable map to a running drive, and back.
 
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Nanos;
 
 use super::{Hybrid, Mode};
 use crate::{
-    commit::{Durable, Told},
     config::{Tuning, WritePolicy},
-    core::{Core, InFlight},
-    engine::Whereabouts,
     extent_map::Place,
+    hybrid::journal::{Durable, Told},
+    hybrid::step::Core,
     metadata::{VolumeId, checkpoint, image::Entry},
     mutation::{self, Mutation},
+    opened::Trust,
     replacement::{Replaces, SlotIndex},
-    volume::Trust,
 };
 
 /// What a volume looked like when it was opened.
@@ -115,7 +114,7 @@ impl Hybrid {
     }
 
     /// The places from which on none was ever written.
-    pub(crate) fn touched(&self) -> [u32; 2] {
+    pub(super) fn touched_places(&self) -> [u32; 2] {
         let used = |free: bool, place: Place| !free || self.is_stale(place);
         let fast = (0..self.layout.fast_slots).rfind(|slot| used(self.fast_free.contains(*slot), Place(*slot)));
         let slow = match self.mode {
@@ -126,20 +125,8 @@ impl Hybrid {
         [fast, slow].map(|last| last.map_or(0, |last| last + 1))
     }
 
-    pub(crate) fn whereabouts(&self, offset: Bytes) -> Whereabouts {
-        let (extent, within) = self.layout.split(offset);
-        let entry = &self.extents[extent as usize];
-        let device = match (entry.place(), self.mode) {
-            (Some(place), _) => Some(self.layout.at(place).0),
-            (None, Mode::Caching) => Some(self.layout.slow),
-            (None, Mode::Tiering) => None,
-        };
-        let len = Bytes(self.layout.extent_bytes - u64::from(within));
-        Whereabouts { len, device, mapped: device.is_some(), dirty: entry.dirty, lost: entry.lost }
-    }
-
     /// The map as it is now.
-    pub(crate) fn image(&self) -> Vec<Entry> {
+    pub(super) fn image(&self) -> Vec<Entry> {
         self.extents.iter().map(|extent| extent.entry()).collect()
     }
 
@@ -157,11 +144,6 @@ impl Hybrid {
     pub(crate) fn begins_telling(&mut self, tuning: &Tuning) {
         let told = self.tells(tuning);
         self.journal.tells(told);
-    }
-
-    /// Encodes what a command in flight writes.
-    pub(crate) fn encode(&self, command: &InFlight, into: &mut [u8]) {
-        self.journal.encode(command, into);
     }
 
     /// From now on commits are encoded: they follow the checkpoint with this header.

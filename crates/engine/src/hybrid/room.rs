@@ -5,8 +5,8 @@ use peryton_units::{Nanos, prefetch};
 use super::{Hybrid, Mode, Release};
 use crate::{
     command::Commands,
-    core::Core,
     extent_map::Place,
+    hybrid::step::Core,
     replacement::{Replaces, SlotIndex},
 };
 

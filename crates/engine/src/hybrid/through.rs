@@ -6,9 +6,9 @@ use peryton_units::{Bytes, Nanos};
 use super::{Fragment, Hybrid, drain::Drained};
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
-    core::{Core, Purpose},
     error::RequestError,
     extent_map::Place,
+    hybrid::step::{Core, Step},
     mutation::{self, Mutation},
     replacement::SlotIndex,
 };
@@ -59,7 +59,7 @@ impl Hybrid {
             let (device, at) = self.layout.at(*place);
             let at = at + Bytes(u64::from(fragment.within));
             let len = Bytes(u64::from(fragment.len));
-            core.write((device, at), len, buffer, Purpose::Through { write }, Cause::Host, out);
+            core.write((device, at), len, buffer, Step::Through { write }, Cause::Host, out);
         }
     }
 

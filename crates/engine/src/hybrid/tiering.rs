@@ -5,9 +5,9 @@ use peryton_units::{Nanos, Op};
 use super::{Fragment, Hybrid, Route, drain::Drained};
 use crate::{
     command::Commands,
-    core::Core,
     error::RequestError,
     extent_map::Place,
+    hybrid::step::Core,
     replacement::{Replaces, SlotIndex},
 };
 
@@ -114,7 +114,7 @@ impl Hybrid {
 impl Hybrid {
     /// Maps every extent as a scan of the whole volume would have left it: the lowest addresses were placed on the
     /// fast device until HT extents had to stay free, the rest on the slow one.
-    pub(crate) fn fill(&mut self, tuning: &crate::config::Tuning) {
+    pub(super) fn fill_places(&mut self, tuning: &crate::config::Tuning) {
         if self.mode == super::Mode::Caching {
             return;
         }

@@ -6,7 +6,7 @@ use peryton_units::{Nanos, prefetch};
 use super::Hybrid;
 use crate::{
     command::Commands,
-    core::Core,
+    hybrid::step::Core,
     mutation::{self, Mutation},
 };
 
@@ -56,7 +56,7 @@ impl Hybrid {
     }
 
     /// Writes everything home, from now on without delay, until [`Hybrid::dirty`] is zero.
-    pub(crate) fn write_all_back(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+    pub(super) fn write_back_all(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
         for (_, due) in &mut self.writebacks {
             *due = now.min(*due);
         }

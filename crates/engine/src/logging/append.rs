@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use peryton_units::{Bytes, Nanos};
 
 use super::{
-    Logging, Step,
+    Logging,
     block_map::SECTOR,
     direct::{Piece, Way},
     header::{self, Body, Header, Index, MOST_MEMBERS},
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     command::{Buffer, Buffers, Cause, Command, Commands},
-    core::{Core, InFlight, Purpose},
+    logging::step::{Core, Step},
     metadata::VolumeId,
 };
 
@@ -193,7 +193,7 @@ impl Logging {
         group.members.push(Member { piece, within: within as u32 });
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 2);
         self.appends.flying.push_back(index);
-        let purpose = Purpose::Log(Step::Append { group: index });
+        let purpose = Step::Append { group: index };
         core.write(self.log_place(at), Bytes(HEADER), Buffer::Metadata, purpose, Cause::Metadata, out);
         let buffer = Buffer::Request { id: core.id_of(piece.request), offset: Bytes(piece.buffer) };
         core.write(self.log_place(at + within), Bytes(piece.len), buffer, purpose, Cause::Host, out);
@@ -217,7 +217,7 @@ impl Logging {
         let data: u64 = group.members.iter().map(|member| member.piece.len).sum();
         let buffer = Buffer::Move { index: group.buffer.expect("gathered in a buffer"), offset: Bytes::ZERO };
         self.appends.flying.push_back(index);
-        let purpose = Purpose::Log(Step::Append { group: index });
+        let purpose = Step::Append { group: index };
         core.write(self.log_place(at), Bytes(len), buffer, purpose, Cause::Host, out);
         // The header is encoded first.
         if let Some(write @ Command::Write { io, .. }) = out.pop() {
@@ -334,7 +334,7 @@ impl Logging {
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
         group.index = Some((covered, entries));
         self.appends.flying.push_back(index);
-        let purpose = Purpose::Log(Step::Append { group: index });
+        let purpose = Step::Append { group: index };
         core.write(self.log_place(at), Bytes(len), Buffer::Metadata, purpose, Cause::Metadata, out);
     }
 
@@ -386,16 +386,6 @@ impl Logging {
         header.encode(volume, first);
         if let Some((_, entries)) = &group.index {
             header::encode_entries(entries.iter().map(Pending::entry), group.sequence, volume, rest);
-        }
-    }
-
-    /// Encodes what a command in flight writes.
-    pub(crate) fn encode(&self, core: &Core, command: &InFlight, into: &mut [u8], buffers: Option<&dyn Buffers>) {
-        let volume = self.volume.expect("only a volume that was opened from its devices is encoded");
-        match command.purpose {
-            Purpose::Log(Step::Append { group }) => self.encode_append(core, group, volume, into, buffers),
-            Purpose::Log(Step::Commit) => self.encode_commit(command, volume, into),
-            purpose => unreachable!("{purpose:?} writes no metadata"),
         }
     }
 }

@@ -9,9 +9,10 @@ use peryton_units::Nanos;
 use super::{Logging, log::State};
 use crate::{
     command::{Commands, DeviceId},
-    core::Core,
     error::RequestError,
-    failure::Losses,
+    journal::Batch,
+    location::Losses,
+    logging::step::Core,
 };
 
 /// Which device is gone.
@@ -37,10 +38,10 @@ impl Gone {
 impl Logging {
     /// A device is dead. Says whether anything that was answered may be lost.
     #[cold]
-    pub(crate) fn device_died(&mut self, core: &mut Core, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
-        self.without(device);
+    pub(super) fn device_died(&mut self, core: &mut Core, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
+        self.mark_gone(device);
         self.migration.stop();
-        self.commit.device_died(device == self.log_device);
+        self.commit.fence(device == self.log_device);
         if self.gone.log {
             // Segments that waited for a commit hold nothing.
             let waiting = |segment: &&mut super::log::Segment| segment.state == State::Draining { committed: false };
@@ -58,29 +59,21 @@ impl Logging {
     }
 
     /// From now on, or from the start, there is one device.
-    pub(crate) fn without(&mut self, device: DeviceId) {
+    pub(super) fn mark_gone(&mut self, device: DeviceId) {
         self.gone.log |= device == self.log_device;
         self.gone.primary |= device == self.primary;
         self.log.gone |= self.gone.log;
-        self.commit.alive = [!self.gone.primary, !self.gone.log];
+        self.commit.group.alive = [!self.gone.primary, !self.gone.log];
     }
 
-    pub(crate) fn is_gone(&self, device: DeviceId) -> bool {
+    pub(super) fn is_gone(&self, device: DeviceId) -> bool {
         device == self.log_device && self.gone.log || device == self.primary && self.gone.primary
-    }
-
-    pub(crate) fn is_log(&self, device: DeviceId) -> bool {
-        device == self.log_device
-    }
-
-    pub(crate) fn is_ready_to_bury(&self) -> bool {
-        self.commit.is_quiet()
     }
 
     /// It is durable that a device is gone: commits go on.
     #[cold]
-    pub(crate) fn buried(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
-        let failed = if core.owes_error { self.commit.take_flushes() } else { Vec::new() };
+    pub(super) fn go_on_without(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        let failed = if core.owes_error { self.commit.group.gathering.take_flushes() } else { Vec::new() };
         core.owes_error &= failed.is_empty();
         for flush in failed {
             core.part_done(flush, Err(RequestError::Device), out);
@@ -89,7 +82,7 @@ impl Logging {
         self.retry_parked(core, now, out);
     }
 
-    pub(crate) fn losses(&self, most: usize) -> Losses {
+    pub(super) fn lost_ranges(&self, most: usize) -> Losses {
         let mut losses = Losses::default();
         if self.gone.any() {
             self.map.walk_all(self.size, |from, to, place| {
@@ -102,7 +95,7 @@ impl Logging {
     }
 
     /// How long ago the oldest write was logged of which the primary has nothing newer.
-    pub(crate) fn age(&self, now: Nanos) -> Option<Nanos> {
+    pub(super) fn age(&self, now: Nanos) -> Option<Nanos> {
         (self.log.live > 0).then(|| now.saturating_sub(self.since.first_logged))
     }
 }

@@ -7,11 +7,12 @@
 
 use peryton_units::{Bytes, Nanos};
 
-use super::{Logging, Step, parked::Parked, ring::Record};
+use super::{Logging, parked::Parked, ring::Record};
 use crate::{
     command::{Buffer, Cause, Commands},
-    core::{Core, Purpose, RequestIndex},
     error::RequestError,
+    io::RequestIndex,
+    logging::step::{Core, Step},
     slab::Slab,
 };
 
@@ -82,10 +83,10 @@ impl Directs {
         self.in_flight.iter().any(|row| self.rows[*row].piece.overlaps(from, to))
     }
 
-    fn start(&mut self, piece: Piece, commands: usize) -> Purpose {
+    fn start(&mut self, piece: Piece, commands: usize) -> Step {
         let op = self.rows.insert(Direct { piece, left: commands as u32, failed: false });
         self.in_flight.push(op);
-        Purpose::Log(Step::Direct { op })
+        Step::Direct { op }
     }
 }
 

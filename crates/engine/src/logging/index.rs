@@ -13,7 +13,7 @@ use super::{
     header::{self, ENTRIES_PER_BLOCK, Entry, Index, NOWHERE},
     log::{FIRST_SEQUENCE, HEADER, State},
 };
-use crate::{command::Commands, core::Core, metadata::block::BLOCK};
+use crate::{command::Commands, logging::step::Core, metadata::block::BLOCK};
 
 /// So many records make an index, whatever the time: they are held in memory, and fit one index.
 const MOST_PENDING: usize = 10_000;

@@ -4,7 +4,7 @@ use super::{Logging, log::State};
 
 impl Logging {
     /// Panics with what is wrong. `quiet`: no command is in flight.
-    pub(crate) fn check_invariants(&self, quiet: bool) {
+    pub(super) fn check_tables(&self, quiet: bool) {
         let mut live = vec![0; self.log.segments.len()];
         self.map.walk(0, self.size, |from, to, place| {
             if let Some(at) = place {

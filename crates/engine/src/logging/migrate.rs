@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use peryton_units::{Bytes, Nanos};
 
 use super::{
-    BUFFER, Logging, Step, append,
+    BUFFER, Logging, append,
     log::Record,
     ring,
     triggers::{RETRY, Trigger},
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     command::{Buffer, Cause, Command, Commands},
     config::Tuning,
-    core::{Core, Purpose},
+    logging::step::{Core, Step},
     slab::Slab,
 };
 
@@ -288,7 +288,7 @@ impl Logging {
             migration.next_chunk += 1;
             migration.in_flight += 1;
             let buffer = Buffer::Move { index: window_buffer(index), offset: Bytes::ZERO };
-            let purpose = Purpose::Log(Step::MigrationRead { chunk: index });
+            let purpose = Step::MigrationRead { chunk: index };
             core.read((log_device, Bytes(log_at + at)), Bytes(len), buffer, purpose, Cause::WriteBack, out);
         }
         if migration.in_flight > 0 {
@@ -399,7 +399,7 @@ impl Logging {
         let (at, len) = (self.primary_place(run.offset), Bytes(run.len));
         let index = self.migration.runs.insert(run);
         self.migration.writing.push(index);
-        core.write(at, len, buffer, Purpose::Log(Step::MigrationWrite { run: index }), Cause::WriteBack, out);
+        core.write(at, len, buffer, Step::MigrationWrite { run: index }, Cause::WriteBack, out);
         core.ledger.logging_mut().bytes_migrated += len.0;
     }
 

@@ -33,11 +33,13 @@ mod layout;
 mod log;
 mod migrate;
 mod parked;
+mod placement;
 mod report;
 mod restore;
 mod ring;
 mod scan;
 mod selective;
+pub(crate) mod step;
 mod triggers;
 
 pub(crate) use layout::Layout;
@@ -46,15 +48,13 @@ pub use report::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport,
 
 pub use config::{LogCaching, Logging as Devices, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 
-use std::ops::Range;
-
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId, Request},
-    config::Tuning,
-    core::{Core, Purpose, RequestIndex},
     error::RequestError,
+    io::RequestIndex,
+    logging::step::{Core, Step},
     metadata::{VolumeId, layout::MetadataLayout},
 };
 use append::Appends;
@@ -74,17 +74,6 @@ use triggers::Since;
 pub(crate) const BUFFER: u64 = 256 << 10;
 const SMALLEST_BLOCK: u64 = SECTOR;
 const LARGEST_BLOCK: u64 = 64 << 10;
-
-/// What a command of this placement is part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Append { group: u32 },
-    Read { request: RequestIndex, segment: u32 },
-    Direct { op: u32 },
-    MigrationRead { chunk: u32 },
-    MigrationWrite { run: u32 },
-    Commit,
-}
 
 #[derive(Debug)]
 pub(crate) struct Logging {
@@ -140,15 +129,6 @@ impl Logging {
         }
     }
 
-    /// Where data begins on the primary, and the log on its device.
-    pub(crate) fn data_at(&self, device: DeviceId) -> Bytes {
-        self.layout.data_at(device)
-    }
-
-    pub(crate) fn move_buffers(&self, tuning: &Tuning) -> u32 {
-        append::BUFFERS + self.migration.buffers(tuning)
-    }
-
     /// Byte 0 of the volume is not byte 0 of the primary: alone, it must not look like a file system while the log holds
     /// newer data.
     fn primary_place(&self, offset: u64) -> (DeviceId, Bytes) {
@@ -161,7 +141,7 @@ impl Logging {
 
     /// Takes a read, write or discard that lies within the volume and is not empty.
     #[inline]
-    pub(crate) fn submit(
+    pub(super) fn take(
         &mut self,
         core: &mut Core,
         now: Nanos,
@@ -193,14 +173,14 @@ impl Logging {
             match place {
                 _ if gone.has(place) => core.part_done(request, Err(RequestError::Lost), out),
                 None => {
-                    let purpose = Purpose::Host { request, first: 0, count: 0 };
+                    let purpose = Step::Host { request };
                     core.read((primary, data_at + Bytes(from)), len, buffer, purpose, Cause::Host, out);
                 }
                 Some(at) => {
                     let segment = log.segment_of(at);
                     log.segments[segment as usize].readers += 1;
                     from_log += len.0;
-                    let purpose = Purpose::Log(Step::Read { request, segment });
+                    let purpose = Step::Read { request, segment };
                     core.read((log_device, Bytes(log_at + at)), len, buffer, purpose, Cause::Host, out);
                 }
             }
@@ -286,52 +266,6 @@ impl Logging {
             let piece = Piece { request, offset: from, len: to - from, buffer: 0 };
             self.place(core, now, piece, Way::Discard, out);
         }
-    }
-
-    pub(crate) fn flush(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, out: &mut Commands) {
-        self.commit.wait(request);
-        self.pump_commit(core, now, out);
-    }
-
-    /// The host has evicted the range from its own cache and will read it from here next time (Griffin, section 7).
-    pub(crate) fn evict(&mut self, core: &mut Core, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
-        // Whole blocks: a block in two places costs more than it saves.
-        let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
-        self.migration.hint(from, to);
-        self.pump_migration(core, now, out);
-    }
-
-    /// A command of this placement has completed.
-    #[inline]
-    pub(crate) fn step(&mut self, core: &mut Core, now: Nanos, step: Step, failed: bool, out: &mut Commands) {
-        match step {
-            Step::Append { group } => self.append_step(core, now, group, failed, out),
-            Step::Read { request, segment } => {
-                self.log.read_ended(segment);
-                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-                core.part_done(request, result, out);
-            }
-            Step::Direct { op } => self.direct_step(core, now, op, failed, out),
-            Step::MigrationRead { chunk } => self.migration_read(core, now, chunk, failed, out),
-            Step::MigrationWrite { run } => self.migration_wrote(core, now, run, failed, out),
-            Step::Commit => self.commit_step(core, now, failed, out),
-        }
-    }
-
-    pub(crate) fn tick(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
-        self.tick_appends(core, now, out);
-        self.tick_commit(core, now, out);
-        self.migrate_if_due(core, now, out);
-        self.declare_timeout(core, now);
-        self.pump_migration(core, now, out);
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.parked.is_empty()
-            && self.appends.is_idle()
-            && self.directs.is_idle()
-            && self.migration.is_idle()
-            && self.commit.is_idle()
     }
 }
 

@@ -74,7 +74,7 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
 
     use super::*;
-    use crate::core::RequestIndex;
+    use crate::io::RequestIndex;
 
     #[test]
     fn what_overlaps_is_found_as_by_looking_at_all() {

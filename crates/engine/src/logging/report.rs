@@ -8,7 +8,7 @@ use super::{
     restore::Contents,
     ring::{self, Held},
 };
-use crate::{error::OpenError, inspect::MapRow, metadata::VolumeId, storage::Storage};
+use crate::{error::OpenError, location::MapRow, metadata::VolumeId, storage::Storage};
 
 /// A log, as it lies on its device. Places are counted from the start of the device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -20,14 +20,14 @@ use super::{
     scan::{FoundIndex, Lives, Scan},
 };
 use crate::{
-    core::Core,
     error::{DeviceError, OpenError},
+    logging::step::Core,
     metadata::{
         VolumeId,
         block::{BLOCK, BLOCK_LEN},
     },
+    opened::Opened,
     storage::Storage,
-    volume::Opened,
 };
 
 const UNREADABLE: &str = "the device cannot read part of the log, which may have been flushed";
@@ -146,7 +146,7 @@ impl Logging {
     }
 
     /// Takes over what is on the devices, and says so in a commit. A crash meanwhile changes nothing.
-    pub(crate) fn recover(
+    pub(super) fn recover_log(
         &mut self,
         core: &mut Core,
         storage: &mut dyn Storage,
@@ -209,13 +209,13 @@ impl Logging {
             segments: self.log.segments.len() as u32,
             records: records.len() as u32,
         };
-        if used + head.bytes() > self.commit.ring {
+        if used + head.bytes() > self.commit.ring.bytes() {
             return Err(self.damaged("its ring of commits has no room for what it records"));
         }
-        let next = (recorded.newest.at + recorded.newest.head.bytes()) % self.commit.ring;
+        let next = (recorded.newest.at + recorded.newest.head.bytes()) % self.commit.ring.bytes();
         self.store_commit(storage, volume, &head, &records, next)
             .map_err(|_| OpenError::Device { device: self.log_device.index() })?;
-        self.commit.resume(head, (next + head.bytes()) % self.commit.ring, records);
+        self.commit.resume(head, (next + head.bytes()) % self.commit.ring.bytes(), records);
         self.volume = Some(volume);
         opened.commits = recorded.commits;
         opened.repaired += recorded.damaged;
@@ -231,7 +231,7 @@ impl Logging {
 
     pub(super) fn read_ring(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<Recorded, OpenError> {
         let part = "part of its commits cannot be read";
-        let mut ring = Ring::scan(storage, self.log_device, (self.commit.at, self.commit.ring), volume);
+        let mut ring = Ring::scan(storage, self.log_device, (self.commit.at, self.commit.ring.bytes()), volume);
         let newest = ring.newest_whole().and_then(|number| ring.find(number));
         let newest = newest.ok_or_else(|| self.damaged("none of its commits can be read"))?;
         // The commit after the last may be torn; one after that means that a link is gone.
@@ -462,7 +462,7 @@ impl Logging {
     ) -> Result<(), DeviceError> {
         let mut bytes = vec![0; head.bytes() as usize];
         ring::encode(head, self.held(), records.iter().copied(), 0, volume, &mut bytes);
-        let (first, rest) = bytes.split_at((self.commit.ring - next).min(head.bytes()) as usize);
+        let (first, rest) = bytes.split_at((self.commit.ring.bytes() - next).min(head.bytes()) as usize);
         for (part, at) in [(first, next), (rest, 0)] {
             if !part.is_empty() {
                 storage.write(self.log_device, self.commit.at + Bytes(at), part)?;
@@ -472,10 +472,10 @@ impl Logging {
     }
 
     /// Makes an empty log, where there may be another.
-    pub(crate) fn format(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+    pub(super) fn format_log(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
         let blank = vec![0; 1 << 20];
-        for at in (0..self.commit.ring).step_by(blank.len()) {
-            let len = (self.commit.ring - at).min(blank.len() as u64) as usize;
+        for at in (0..self.commit.ring.bytes()).step_by(blank.len()) {
+            let len = (self.commit.ring.bytes() - at).min(blank.len() as u64) as usize;
             storage.write(self.log_device, self.commit.at + Bytes(at), &blank[..len])?;
         }
         storage.flush(self.log_device)?;
@@ -492,7 +492,7 @@ impl Logging {
     }
 
     /// Writes what makes opening quick; the devices are flushed, and nothing is in flight.
-    pub(crate) fn close(&mut self, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+    pub(super) fn close_log(&mut self, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
         if self.gone.log {
             return Ok(());
         }

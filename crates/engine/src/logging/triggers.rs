@@ -3,7 +3,7 @@
 use peryton_units::Nanos;
 
 use super::{LogCaching, Logging, READ_SAMPLE};
-use crate::{command::Commands, core::Core};
+use crate::{command::Commands, logging::step::Core};
 
 /// After a migration that a failed device held up, the next one waits this long.
 pub(super) const RETRY: Nanos = Nanos::from_s(1);

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     command::DeviceId,
-    commit::Told,
+    hybrid::journal::Told,
     mutation::{self, Mutation},
     storage::Storage,
 };

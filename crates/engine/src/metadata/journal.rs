@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     command::DeviceId,
-    commit::Told,
     error::DeviceError,
+    hybrid::journal::Told,
     mutation::{self, Mutation},
     storage::Storage,
 };

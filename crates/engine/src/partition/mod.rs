@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos, Op};
 pub use config::{Partition, Predict, Regulation, WearBudget};
 pub use predictor::Prediction;
 
-use crate::{command::DeviceId, core::RequestIndex, ledger::PartitionLedger};
+use crate::{command::DeviceId, io::RequestIndex, ledger::PartitionLedger};
 use predictor::Predictor;
 use regulator::Regulator;
 

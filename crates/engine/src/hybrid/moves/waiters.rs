@@ -6,10 +6,11 @@ use peryton_units::{Bytes, Nanos, Op};
 use super::{Kind, Move, Phase};
 use crate::{
     command::{Buffer, Cause, Command, Commands},
-    commit::Waiter,
     config::WritePolicy,
-    core::{Core, RequestIndex},
+    hybrid::journal::Waiter,
+    hybrid::step::Core,
     hybrid::{Fragment, Hybrid, Mode},
+    io::RequestIndex,
     metadata::image::Entry,
     mutation::{self, Mutation},
     replacement::Replaces,

@@ -1,7 +1,7 @@
 //! What a migration takes next: as much of its source as fits into the window, in reads of the log.
 
 use super::{BUFFER, Chunk, Migration, Part, Record};
-use crate::{core::Core, logging::Logging};
+use crate::{logging::Logging, logging::step::Core};
 
 /// Reading through a gap of this size costs a disk less than a revolution.
 const READ_THROUGH: u64 = 64 << 10;

@@ -1,41 +1,38 @@
 //! The map brought back from the newest checkpoint and the journal after it, from whichever device has them.
 
-use peryton_units::Nanos;
+use peryton_units::{Bytes, Nanos};
 
+use super::{Hybrid, step::Core};
 use crate::{
     command::DeviceId,
-    commit::Told,
-    engine::{Engine, Placed},
     error::OpenError,
+    hybrid::journal::Told,
     metadata::{
-        VolumeId, checkpoint,
+        VolumeId,
+        block::BLOCK,
+        checkpoint,
         image::Entry,
         journal::{self, Ring},
         layout::MetadataLayout,
     },
     mutation::{self, Mutation},
+    opened::{Opened, Trust},
     storage::Storage,
-    volume::{Opened, Trust},
 };
 
-impl Engine {
+impl Hybrid {
     /// Brings the map back and makes it durable in a new checkpoint.
-    pub(crate) fn recover(
+    pub(super) fn recover_map(
         &mut self,
+        core: &mut Core,
         storage: &mut dyn Storage,
         volume: VolumeId,
         (touched, trust): (Option<[u32; 2]>, Trust),
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
-        let core = &mut self.core;
-        let hybrid = match &mut self.placed {
-            Placed::Linear(_) => return Ok(()),
-            Placed::Hybrid(hybrid) => hybrid,
-            Placed::Logging(logging) => return logging.recover(core, storage, volume, opened),
-        };
-        let (fast, gone) = (hybrid.layout.fast, hybrid.gone);
-        let pair = hybrid.alive();
-        let found = read_map(storage, (&pair, fast), &hybrid.layout.metadata, volume, opened)?;
+        let (fast, gone) = (self.layout.fast, self.gone);
+        let pair = self.alive();
+        let found = read_map(storage, (&pair, fast), &self.layout.metadata, volume, opened)?;
         let untracked = gone.fast && found.told.alone;
         let mut found = found;
         if untracked && !found.told.home && trust != Trust::Slow {
@@ -49,9 +46,9 @@ impl Engine {
                 .for_each(|entry| *entry = Entry::new(None, false, entry.is_lost() || entry.is_dirty()));
         }
         let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
-        let restored = hybrid.restore(core, Nanos::ZERO, &found.image, touched, trust).map_err(damaged)?;
+        let restored = self.restore(core, Nanos::ZERO, &found.image, touched, trust).map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
-        let image = hybrid.image();
+        let image = self.image();
         // A torn commit may be left with the next number: that number is not used again.
         let header = checkpoint::Header {
             number: found.number + 1,
@@ -59,11 +56,11 @@ impl Engine {
             first_commit: found.next_commit + u64::from(!mutation::is(Mutation::ReuseCommitNumber)),
             journal_at: found.next,
             entries: image.len() as u32,
-            told: hybrid.tells(&core.tuning),
+            told: self.tells(&core.tuning),
         };
-        checkpoint::store(storage, &pair, &hybrid.layout.metadata, &header, &image, volume)
+        checkpoint::store(storage, &pair, &self.layout.metadata, &header, &image, volume)
             .map_err(|device| OpenError::Device { device: device.index() })?;
-        hybrid.begin_generation(volume, image, &header);
+        self.begin_generation(volume, image, &header);
         Ok(())
     }
 }
@@ -141,4 +138,50 @@ fn read_map(
         return Ok(FoundMap { image, number: before_next(&header), last_commit: has, next_commit, next, told });
     }
     Err(damaged(problem))
+}
+
+/// The ring is emptied in pieces of this size.
+const PIECE: u64 = 1 << 20;
+
+impl Hybrid {
+    /// Writes the map out, `ahead` checkpoints after the last. The error names the device that failed.
+    pub(super) fn write_map(
+        &self,
+        core: &Core,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        ahead: u64,
+    ) -> Result<(), DeviceId> {
+        let next = self.next_header(core);
+        // A commit that failed may be left in the journal, and is older than this map: its number is not used again.
+        let gap = if mutation::is(Mutation::CloseReusesNumber) { 0 } else { ahead };
+        let header =
+            checkpoint::Header { number: next.number - 1 + ahead, first_commit: next.first_commit + gap, ..next };
+        checkpoint::store(storage, &self.alive(), &self.layout.metadata, &header, &self.image(), volume)
+    }
+
+    /// Gives a device without metadata the map that the other one has.
+    pub(super) fn fill_empty(
+        &self,
+        core: &Core,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        volume: VolumeId,
+    ) -> Result<(), DeviceId> {
+        let next = self.next_header(core);
+        // No commit is in both journals, and a number that a failed one may have left is not used again.
+        let header = checkpoint::Header { last_commit: 0, first_commit: next.first_commit + 1, ..next };
+        // What it may have held of this volume must not be taken for what it holds from now on.
+        let layout = &self.layout.metadata;
+        let zeros = vec![0; PIECE as usize];
+        let mut blank: Vec<(Bytes, u64)> = [0, 1].map(|which| (layout.checkpoint_at(which), BLOCK)).to_vec();
+        let pieces = (0..layout.journal_bytes).step_by(PIECE as usize);
+        blank.extend(pieces.map(|at| (layout.journal_at(at), PIECE.min(layout.journal_bytes - at))));
+        for (at, len) in blank {
+            storage.write(device, at, &zeros[..len as usize]).map_err(|_| device)?;
+        }
+        storage.flush(device).map_err(|_| device)?;
+        let both = [self.layout.fast, self.layout.slow];
+        checkpoint::store(storage, &both, layout, &header, &self.image(), volume)
+    }
 }

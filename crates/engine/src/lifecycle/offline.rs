@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use peryton_units::{Bytes, Nanos};
 
+use super::{any::with_drive, drive::Drive, volume::open};
 use crate::{
     command::{Buffer, Buffers, Command, Commands, DeviceId, IoId},
-    config::{Config, Placement},
-    engine::Engine,
+    config::Config,
     error::{DetachError, DeviceError, OpenError},
     metadata::superblock::State,
+    opened::{Opened, Trust},
+    placement::Placement,
     storage::Storage,
-    volume::{Opened, Trust},
 };
 
 /// Zeros are written in pieces of this size.
@@ -34,61 +35,54 @@ pub struct Detached {
     pub written_back: u64,
 }
 
-impl Placement {
-    /// The device that has everything once the volume is detached, if it can be.
-    pub(crate) fn stands_alone(&self) -> Option<DeviceId> {
-        match self {
-            Placement::Single { device } => Some(*device),
-            Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.slow),
-            Placement::Logging(pair) => Some(pair.primary),
-            Placement::Tiering(_) | Placement::Linear { .. } => None,
-        }
-    }
+/// Opens a volume and closes it again, which makes good what a crash or a damaged copy left behind. `trust` settles
+/// which device is right where another program has written to one.
+pub(crate) fn repair(
+    config: Config,
+    storage: &mut dyn Storage,
+    trust: Trust,
+    without: &[DeviceId],
+) -> Result<Opened, OpenError> {
+    let (mut drive, opened) = open(config, storage, trust, without)?;
+    let closed = with_drive!(&mut drive, drive => {
+        Hand::new(drive).settle(drive, storage);
+        drive.close(State::Clean, storage)
+    });
+    closed.map_err(|DeviceError| OpenError::Device { device: 0 })?;
+    Ok(opened)
 }
 
-impl Engine {
-    /// Opens a volume and closes it again, which makes good what a crash or a damaged copy left behind. `trust` settles
-    /// which device is right where somebody else wrote to one.
-    pub fn repair(
-        config: Config,
-        storage: &mut dyn Storage,
-        trust: Trust,
-        without: &[DeviceId],
-    ) -> Result<Opened, OpenError> {
-        let (mut engine, opened) = Engine::open_trusting(config, storage, trust, without)?;
-        let mut hand = Hand::new(&engine);
-        hand.settle(&mut engine, storage);
-        engine.close(storage).map_err(|DeviceError| OpenError::Device { device: 0 })?;
-        Ok(opened)
+/// Takes a volume apart, so that one device has everything and can be used without Peryton.
+pub(crate) fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
+    let device = config.placement.stands_alone().ok_or(DetachError::Divided)?;
+    config.tuning.max_moves = AT_ONCE;
+    config.tuning.spin_down_after = Vec::new();
+    let (mut drive, opened) = open(config, storage, Trust::Nobody, &[])?;
+    if opened.lost > 0 {
+        return Err(DetachError::Lost { extents: opened.lost });
     }
+    with_drive!(&mut drive, drive => drive.detach(storage, device))
+}
 
-    /// Takes a volume apart, so that one device has everything and can be used without Peryton: what only the cache has
-    /// or the log has is written home. The volume cannot be opened after that.
-    pub fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
-        let device = config.placement.stands_alone().ok_or(DetachError::Divided)?;
-        config.tuning.max_moves = AT_ONCE;
-        config.tuning.spin_down_after = Vec::new();
-        let (mut engine, opened) = Engine::open(config, storage)?;
-        if opened.lost > 0 {
-            return Err(DetachError::Lost { extents: opened.lost });
-        }
-        let away = engine.away();
-        let mut hand = Hand::new(&engine);
+impl<P: Placement> Drive<P> {
+    fn detach(&mut self, storage: &mut dyn Storage, device: DeviceId) -> Result<Detached, DetachError> {
+        let away = self.placed.away();
+        let mut hand = Hand::new(self);
         let (mut least, mut in_vain) = (away, 0);
-        while engine.away() > 0 && in_vain < MOST_IN_VAIN {
+        while self.placed.away() > 0 && in_vain < MOST_IN_VAIN {
             let mut out = Commands::new();
             hand.now += Nanos::from_ms(10);
-            engine.write_all_back(hand.now, &mut out);
-            hand.carry_out(&mut engine, storage, out);
-            in_vain = if engine.away() < least { 0 } else { in_vain + 1 };
-            least = least.min(engine.away());
+            self.write_all_back(hand.now, &mut out);
+            hand.carry_out(self, storage, out);
+            in_vain = if self.placed.away() < least { 0 } else { in_vain + 1 };
+            least = least.min(self.placed.away());
         }
-        hand.settle(&mut engine, storage);
-        if engine.away() > 0 {
-            return Err(DetachError::Dirty { extents: engine.away() });
+        hand.settle(self, storage);
+        if self.placed.away() > 0 {
+            return Err(DetachError::Dirty { extents: self.placed.away() });
         }
-        engine.close_as(State::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
-        Ok(Detached { device, at: engine.data_at(device), len: engine.volume_size(), written_back: away })
+        self.close(State::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
+        Ok(Detached { device, at: self.placed.data_at(device), len: self.volume_size, written_back: away })
     }
 }
 
@@ -120,35 +114,35 @@ impl Buffers for Moves {
 }
 
 impl Hand {
-    fn new(engine: &Engine) -> Hand {
-        let each = engine.move_buffer_bytes().0 as usize;
+    fn new<P: Placement>(drive: &Drive<P>) -> Hand {
+        let each = drive.move_buffer_bytes.0 as usize;
         Hand { now: Nanos::ZERO, moves: Moves { bytes: HashMap::new(), each } }
     }
 
     /// Lets time pass until nothing is in flight.
-    fn settle(&mut self, engine: &mut Engine, storage: &mut dyn Storage) {
+    fn settle<P: Placement>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) {
         for _ in 0..3 {
             self.now += Nanos::from_s(60);
             let mut out = Commands::new();
-            engine.tick(self.now, &mut out);
-            self.carry_out(engine, storage, out);
+            drive.tick(self.now, &mut out);
+            self.carry_out(drive, storage, out);
         }
-        assert!(engine.is_idle(), "commands that are carried out at once leave nothing in flight");
+        assert!(drive.is_idle(), "commands that are carried out at once leave nothing in flight");
     }
 
-    fn carry_out(&mut self, engine: &mut Engine, storage: &mut dyn Storage, mut out: Commands) {
+    fn carry_out<P: Placement>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage, mut out: Commands) {
         let mut next = 0;
         while let Some(command) = out.get(next).copied() {
             next += 1;
-            if let Some((io, result)) = self.one(engine, storage, command) {
-                engine.complete(self.now, io, result, &mut out);
+            if let Some((io, result)) = self.one(drive, storage, command) {
+                drive.complete(self.now, io, result, &mut out).expect("each command is completed once");
             }
         }
     }
 
-    fn one(
+    fn one<P: Placement>(
         &mut self,
-        engine: &Engine,
+        drive: &Drive<P>,
         storage: &mut dyn Storage,
         command: Command,
     ) -> Option<(IoId, Result<(), DeviceError>)> {
@@ -158,7 +152,7 @@ impl Hand {
             }
             Command::Write { io, device, at, len, buffer: Buffer::Metadata, .. } => {
                 let mut bytes = vec![0; len.0 as usize];
-                engine.encode_with(io, &mut bytes, &self.moves);
+                drive.encode(io, &mut bytes, Some(&self.moves)).expect("the command is in flight");
                 (io, storage.write(device, at, &bytes))
             }
             Command::Write { io, device, at, len, buffer, .. } => {
@@ -185,7 +179,7 @@ impl Hand {
             }
             Command::Encode { io, into, len } => {
                 let mut bytes = vec![0; len.0 as usize];
-                engine.encode_with(io, &mut bytes, &self.moves);
+                drive.encode(io, &mut bytes, Some(&self.moves)).expect("the command is in flight");
                 self.moves.bytes_mut(into, len).copy_from_slice(&bytes);
                 return None;
             }

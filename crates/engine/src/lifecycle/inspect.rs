@@ -6,13 +6,17 @@ use std::collections::HashMap;
 use peryton_units::Bytes;
 use serde::Serialize;
 
+use super::{
+    any::with_drive,
+    sizes::{Laid, lay_out},
+    volume::open,
+};
 use crate::{
     command::DeviceId,
     config::Config,
-    engine::{Engine, Laid, lay_out},
     error::{ConfigError, DeviceError, OpenError},
-    failure::Losses,
     hybrid::Layout,
+    location::{Losses, MapRow},
     logging::{LogReport, Logging},
     metadata::{
         VolumeId,
@@ -22,8 +26,9 @@ use crate::{
         layout::MetadataLayout,
         superblock::{State, Superblock, Unreadable},
     },
+    opened::{Opened, Trust},
+    placement::Placement,
     storage::Storage,
-    volume::Opened,
 };
 
 /// A copy of the devices to write to: what is read is what was written, or else what is there.
@@ -158,27 +163,6 @@ pub struct CommitReport {
     pub updates: Vec<MapRow>,
 }
 
-/// What the map says of one extent, or of a range that is newest in a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct MapRow {
-    /// Where it begins on the volume.
-    pub offset: u64,
-    /// How long it is.
-    pub len: u64,
-    /// The device that has it; absent where nothing is mapped, or the copy is gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<usize>,
-    /// Where on that device.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<u64>,
-    /// Newer than its home on the slow device.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub dirty: bool,
-    /// Its only copy was lost.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub lost: bool,
-}
-
 /// At most so many ranges of what is lost are listed.
 const MOST_LOST: usize = 4096;
 
@@ -257,70 +241,71 @@ fn superblock_at(storage: &mut dyn Storage, device: DeviceId, at: Bytes) -> (Sup
     }
 }
 
-impl Engine {
-    /// Looks at everything that the volume keeps on its devices. `whole`: also lists the journal and the map.
-    /// `without`: as the volume would be without these devices.
-    pub fn inspect(
-        config: Config,
-        storage: &mut dyn Storage,
-        whole: bool,
-        without: &[DeviceId],
-    ) -> Result<Inspection, ConfigError> {
-        let planned = config.sizes()?;
-        let mut newest: Option<Superblock> = None;
-        let mut devices = Vec::new();
-        for (index, used) in planned.devices.iter().enumerate() {
-            let device = DeviceId(index as u8);
-            let size = storage.size(device);
-            let mut superblocks = Vec::new();
-            for at in [Bytes::ZERO, *used - Bytes(BLOCK)] {
-                if size.is_some_and(|size| at + Bytes(BLOCK) <= size) {
-                    let (report, found) = superblock_at(storage, device, at);
-                    superblocks.push(report);
-                    newest = [newest, found].into_iter().flatten().max_by_key(Superblock::age);
-                }
-            }
-            devices.push(DeviceReport {
-                device: index,
-                size: size.map(|size| size.0),
-                used: used.0,
-                data_at: planned.data_at[index].0,
-                superblocks,
-                checkpoints: Vec::new(),
-                newest_commit: None,
-                damaged_journal_blocks: None,
-            });
-        }
-        let mut commits = Vec::new();
-        let mut map = Vec::new();
-        let mut log = None;
-        // A number of spare extents that cannot be is among what opening complains about.
-        if let Some(newest) = &newest {
-            match lay_out(&config, Some(newest.fixed.spare)) {
-                Ok((Laid::Hybrid { layout, .. }, _)) => {
-                    let lists = whole.then_some((&mut commits, &mut map));
-                    inspect_map(&layout, storage, newest.volume, &mut devices, lists);
-                }
-                // What opening complains about is not listed.
-                Ok((Laid::Logging(layout), _)) if whole => {
-                    let clean = matches!(newest.state, State::Clean | State::Detached);
-                    let mut logging = Logging::new(layout);
-                    if !without.contains(&logging.log_device)
-                        && let Ok((report, newest)) = logging.report(storage, newest.volume, clean)
-                    {
-                        (log, map) = (Some(report), newest);
-                    }
-                }
-                _ => {}
+/// Looks at everything that the volume keeps on its devices. `whole`: also lists the journal and the map.
+/// `without`: as the volume would be without these devices.
+pub(crate) fn inspect(
+    config: Config,
+    storage: &mut dyn Storage,
+    whole: bool,
+    without: &[DeviceId],
+) -> Result<Inspection, ConfigError> {
+    let planned = config.sizes()?;
+    let mut newest: Option<Superblock> = None;
+    let mut devices = Vec::new();
+    for (index, used) in planned.devices.iter().enumerate() {
+        let device = DeviceId(index as u8);
+        let size = storage.size(device);
+        let mut superblocks = Vec::new();
+        for at in [Bytes::ZERO, *used - Bytes(BLOCK)] {
+            if size.is_some_and(|size| at + Bytes(BLOCK) <= size) {
+                let (report, found) = superblock_at(storage, device, at);
+                superblocks.push(report);
+                newest = [newest, found].into_iter().flatten().max_by_key(Superblock::age);
             }
         }
-        let opened = Engine::open_without(config, &mut Overlay::new(storage), without);
-        let lost = opened.as_ref().map(|(engine, _)| engine.losses(MOST_LOST)).unwrap_or_default();
-        let opened = opened.map(|(_, opened)| opened);
-        let (findings, verdict) = judge(&devices, &opened, &lost);
-        let lost = Lost::of(&lost);
-        Ok(Inspection { devices, opened, lost, findings, verdict, commits, log, map })
+        devices.push(DeviceReport {
+            device: index,
+            size: size.map(|size| size.0),
+            used: used.0,
+            data_at: planned.data_at[index].0,
+            superblocks,
+            checkpoints: Vec::new(),
+            newest_commit: None,
+            damaged_journal_blocks: None,
+        });
     }
+    let mut commits = Vec::new();
+    let mut map = Vec::new();
+    let mut log = None;
+    // A number of spare extents that cannot be is among what opening complains about.
+    if let Some(newest) = &newest {
+        match lay_out(&config, Some(newest.fixed.spare)) {
+            Ok((Laid::Hybrid(layout), _)) => {
+                let lists = whole.then_some((&mut commits, &mut map));
+                inspect_map(&layout, storage, newest.volume, &mut devices, lists);
+            }
+            // What opening complains about is not listed.
+            Ok((Laid::Logging(layout), _)) if whole => {
+                let clean = matches!(newest.state, State::Clean | State::Detached);
+                let mut logging = Logging::new(layout);
+                if !without.contains(&logging.log_device)
+                    && let Ok((report, newest)) = logging.report(storage, newest.volume, clean)
+                {
+                    (log, map) = (Some(report), newest);
+                }
+            }
+            _ => {}
+        }
+    }
+    let opened = open(config, &mut Overlay::new(storage), Trust::Nobody, without);
+    let lost = match &opened {
+        Ok((drive, _)) => with_drive!(drive, drive => drive.placed.losses(&drive.io, MOST_LOST)),
+        Err(_) => Losses::default(),
+    };
+    let opened = opened.map(|(_, opened)| opened);
+    let (findings, verdict) = judge(&devices, &opened, &lost);
+    let lost = Lost::of(&lost);
+    Ok(Inspection { devices, opened, lost, findings, verdict, commits, log, map })
 }
 
 /// Checkpoints and journals, and what they say.

@@ -1,0 +1,72 @@
+//! Checkpoints of the map: when half of the ring is used, or when a device was fenced.
+
+use super::{Bar, Journal, Told};
+use crate::{
+    command::{Commands, DeviceId},
+    hybrid::step::{Core, Step},
+    journal::{Checkpoint, Progress},
+    mutation::{self, Mutation},
+};
+
+impl Journal {
+    /// Starts writing the whole map out if half of the ring is used and no commit is under way.
+    pub(crate) fn checkpoint_if_needed(&mut self, core: &mut Core, out: &mut Commands) {
+        let needed = match self.bar {
+            Bar::Open => self.ring.used() * 2 > self.ring.bytes() || self.ring_is_full(),
+            Bar::Draining => true,
+            Bar::Ready => false,
+        };
+        if self.checkpoint.is_some() || !self.group.is_idle() || !needed || self.group.is_paused(core.now) {
+            return;
+        }
+        if self.bar == Bar::Draining {
+            // A commit that failed may be left in the survivor's journal, and what it says of those after it is not so.
+            (self.next_commit, self.attempt) = (self.next_commit + 1, 0);
+            // So may a checkpoint on the fenced device, in the same place: its entries are not to be taken for these.
+            self.checkpoint_number += 2;
+        }
+        let header = self.next_header(core.tuning.mirror_journal);
+        let place = (self.layout.checkpoint_at(header.which()), self.layout.checkpoint_bytes);
+        let mut covers = self.ring.used();
+        if mutation::is(Mutation::FreeRingEarly) {
+            self.ring.release(covers);
+            covers = 0;
+        }
+        let to = self.target();
+        self.checkpoint = Some(Checkpoint::begin(header, place, covers, core, to, Step::Checkpoint, out));
+    }
+
+    /// A command of the checkpoint has completed.
+    pub(crate) fn checkpoint_step(&mut self, core: &mut Core, device: DeviceId, failed: bool, out: &mut Commands) {
+        let to = self.target();
+        let checkpoint = self.checkpoint.as_mut().expect("a chunk completes only while a checkpoint is under way");
+        match checkpoint.step(core, (device, failed), to, Step::Checkpoint, out) {
+            Progress::UnderWay => {}
+            Progress::Failed => {
+                self.checkpoint = None;
+                self.pause(core);
+            }
+            Progress::Durable => {
+                let Checkpoint { header, covers, .. } = *checkpoint;
+                self.ring.release(covers);
+                // Commits may have told more since it began.
+                let Told { alone, home } = header.told;
+                self.told = Told { alone, home: home && self.told.home };
+                if self.bar == Bar::Draining {
+                    self.bar = Bar::Ready;
+                }
+                core.is_durable();
+                self.checkpoint_number = header.number;
+                core.ledger.checkpoints += 1;
+                self.checkpoint = None;
+            }
+        }
+    }
+
+    /// Something failed, and is tried again in a while.
+    #[cold]
+    pub(super) fn pause(&mut self, core: &mut Core) {
+        self.group.wanted = false;
+        self.group.pause(core);
+    }
+}

@@ -1,0 +1,284 @@
+//! Tiering and caching as a placement.
+
+use peryton_units::{Bytes, Nanos};
+
+use super::{
+    Hybrid, Mode,
+    step::{Core, InFlight, Step},
+};
+use crate::{
+    admission::AdaptiveView,
+    climb::{ClimbView, Climber, Counted},
+    command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
+    config::Tuning,
+    error::{DeviceError, OpenError, RequestError, TuningError},
+    io::RequestIndex,
+    ledger::Ledger,
+    location::{Location, Losses},
+    metadata::VolumeId,
+    mutation::{self, Mutation},
+    opened::{Opened, Trust},
+    placement::Placement,
+    storage::Storage,
+};
+
+impl Placement for Hybrid {
+    type Step = Step;
+
+    fn begin(&mut self, core: &mut Core) {
+        if self.controller.is_some() {
+            core.report_answers();
+        }
+        self.begins_telling(&core.tuning);
+    }
+
+    #[inline]
+    fn try_hit(&mut self, core: &mut Core, now: Nanos, id: RequestId, request: Request, out: &mut Commands) -> bool {
+        self.serves_at_once(core, now, id, request, out)
+    }
+
+    fn submit(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
+        self.split(core, now, request, asked, out);
+    }
+
+    fn flush(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, out: &mut Commands) {
+        core.add_part(request);
+        self.flush_host(core, now, request, out);
+    }
+
+    fn answered(&mut self, core: &mut Core, now: Nanos) {
+        self.partition_answered(core, now);
+    }
+
+    #[inline]
+    fn prefetch(&self, offset: Bytes, near: bool) {
+        self.prefetch_entry(offset, near);
+    }
+
+    #[inline]
+    fn try_complete_hit(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        id: IoId,
+        command: &InFlight,
+        step: Step,
+        out: &mut Commands,
+    ) -> bool {
+        let Step::Host { request, first, count: 1 } = step else { return false };
+        self.ends_at_once(core, now, id, command, (request, first), out)
+    }
+
+    #[inline]
+    fn step(&mut self, core: &mut Core, now: Nanos, step: Step, command: &InFlight, failed: bool, out: &mut Commands) {
+        self.partition_served(now, command);
+        match step {
+            Step::Host { request, first, count } => {
+                self.host_done(core, now, command, (request, first, count), failed, out);
+            }
+            Step::HostPast { request, first, count } => {
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                for extent in first..first + count {
+                    self.past_done(core, now, extent, request, failed, out);
+                }
+                core.part_done(request, result, out);
+            }
+            Step::Through { write } => self.through_step(core, now, write, command.device, failed, out),
+            Step::Move { index } => self.move_step(core, now, index, failed, out),
+            Step::Commit => self.commit_step(core, now, failed, out),
+            Step::Checkpoint => self.checkpoint_step(core, now, command.device, failed, out),
+            Step::Discarded { place } => self.place_discarded(core, now, place, out),
+        }
+    }
+
+    fn encode(&self, _: &Core, command: &InFlight, step: Step, into: &mut [u8], _: Option<&dyn Buffers>) {
+        self.journal.encode(command, step, into);
+    }
+
+    fn tick(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        self.timers(core, now, out);
+    }
+
+    fn tune(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        let Some(climber) = &mut self.climber else { return };
+        if !climber.is_due(core, now) {
+            return;
+        }
+        let counted = counted(&core.ledger, self.layout.fast);
+        let before = core.tuning.clone();
+        if climber.tick(core, now, counted) {
+            self.settings_changed(core, &before, now, out);
+        }
+    }
+
+    fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
+        self.layout.check(self.mode, tuning)
+    }
+
+    fn retuned(&mut self, core: &mut Core, before: &Tuning, now: Nanos, out: &mut Commands) {
+        // The search begins again, from what the user wants now.
+        let climber = Climber::new(&self.placement, &core.tuning);
+        let earlier = std::mem::replace(&mut self.climber, climber);
+        if let (Some(climber), Some(earlier)) = (&mut self.climber, earlier) {
+            climber.resume(&earlier);
+        }
+        self.settings_changed(core, before, now, out);
+    }
+
+    fn statistics_reset(&mut self, core: &mut Core, before: &Ledger) {
+        let counted = counted(before, self.layout.fast);
+        if let Some(climber) = &mut self.climber {
+            climber.books_reset(core, counted);
+        }
+    }
+
+    fn move_buffers(&self, tuning: &Tuning) -> u32 {
+        // A promotion is under MCML when it asks for a slot, and the evictions that begin for it may reach MCML.
+        self.buffer_count.max(tuning.max_moves + 1)
+    }
+
+    fn write_all_back(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        self.write_back_all(core, now, out);
+    }
+
+    fn away(&self) -> u64 {
+        u64::from(self.dirty)
+    }
+
+    fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
+        self.controller.as_mut()?.asks_what_was_programmed(now)
+    }
+
+    fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
+        if let Some(controller) = &mut self.controller {
+            controller.programmed(device, bytes);
+        }
+    }
+
+    fn asks_what_was_drawn(&self) -> bool {
+        self.climber.as_ref().is_some_and(|climber| climber.asks_what_was_drawn())
+    }
+
+    fn drew(&mut self, microjoules: u64) {
+        if let Some(climber) = &mut self.climber {
+            climber.drew(microjoules);
+        }
+    }
+
+    fn location(&self, offset: Bytes, _: Bytes) -> Location {
+        let (extent, within) = self.layout.split(offset);
+        let entry = &self.extents[extent as usize];
+        let device = match (entry.place(), self.mode) {
+            (Some(place), _) => Some(self.layout.at(place).0),
+            (None, Mode::Caching) => Some(self.layout.slow),
+            (None, Mode::Tiering) => None,
+        };
+        let len = Bytes(self.layout.extent_bytes - u64::from(within));
+        Location { len, device, mapped: device.is_some(), dirty: entry.dirty, lost: entry.lost }
+    }
+
+    fn losses(&self, _: &Core, most: usize) -> Losses {
+        self.lost_ranges(most)
+    }
+
+    fn lost_extents(&self) -> u32 {
+        self.lost
+    }
+
+    fn dirty_extents(&self) -> u32 {
+        self.dirty
+    }
+
+    fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
+        self.climber.as_ref().map(|climber| climber.view(tuning))
+    }
+
+    fn adaptive_admission(&self) -> Option<AdaptiveView> {
+        self.gate.view()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.moves.len() == 0 && self.flushes.is_empty() && self.journal.is_idle() && self.through_in_flight.is_empty()
+    }
+
+    fn check_invariants(&self, quiet: bool) {
+        self.check_tables(quiet);
+    }
+
+    fn fence(&mut self, core: &mut Core, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
+        self.device_died(core, now, device, out)
+    }
+
+    fn is_ready_to_fence(&mut self, core: &mut Core, out: &mut Commands) -> bool {
+        self.journal.is_ready_to_fence(core, out)
+    }
+
+    fn fence_is_durable(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        self.go_on_without(core, now, out);
+    }
+
+    fn data_at(&self, _: DeviceId) -> Bytes {
+        self.layout.metadata.data_at
+    }
+
+    fn spare(&self) -> u32 {
+        self.layout.spare()
+    }
+
+    fn fill(&mut self, tuning: &Tuning) {
+        self.fill_places(tuning);
+    }
+
+    fn without(&mut self, _: &Core, device: DeviceId) -> bool {
+        self.mark_gone(device);
+        self.journal.without(device);
+        true
+    }
+
+    fn format(&self, core: &Core, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceId> {
+        self.write_map(core, storage, volume, 0)
+    }
+
+    fn recover(
+        &mut self,
+        core: &mut Core,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        found: (Option<[u32; 2]>, Trust),
+        opened: &mut Opened,
+    ) -> Result<(), OpenError> {
+        self.recover_map(core, storage, volume, found, opened)
+    }
+
+    fn close(&mut self, core: &Core, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+        if mutation::is(Mutation::CloseWithoutMap) {
+            return Ok(());
+        }
+        self.write_map(core, storage, volume, 1).map_err(|_| DeviceError)
+    }
+
+    fn touched(&self) -> [u32; 2] {
+        self.touched_places()
+    }
+
+    fn fill_replacement(
+        &mut self,
+        core: &Core,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        volume: VolumeId,
+        _: u64,
+    ) -> Result<VolumeId, DeviceId> {
+        self.fill_empty(core, storage, device, volume)?;
+        Ok(volume)
+    }
+}
+
+/// What hill climbing judges by.
+fn counted(ledger: &Ledger, fast: DeviceId) -> Counted {
+    Counted {
+        written: ledger.devices[fast.index()].bytes_written.iter().sum(),
+        hits: ledger.fast_hits,
+        misses: ledger.fast_misses,
+    }
+}

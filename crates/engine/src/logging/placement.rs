@@ -1,0 +1,185 @@
+//! A log before a primary as a placement.
+
+use std::ops::Range;
+
+use peryton_units::{Bytes, Nanos};
+
+use super::{
+    Logging, append,
+    step::{Core, InFlight, Step},
+};
+use crate::{
+    command::{Buffers, Commands, DeviceId, Request},
+    config::Tuning,
+    error::{DeviceError, OpenError, RequestError},
+    io::RequestIndex,
+    ledger::Ledger,
+    location::{Location, Losses},
+    metadata::VolumeId,
+    opened::{Opened, Trust},
+    placement::Placement,
+    storage::Storage,
+};
+
+impl Placement for Logging {
+    type Step = Step;
+
+    #[inline]
+    fn submit(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
+        self.take(core, now, request, asked, out);
+    }
+
+    fn flush(&mut self, core: &mut Core, now: Nanos, request: RequestIndex, out: &mut Commands) {
+        core.add_part(request);
+        self.commit.wait(request);
+        self.pump_commit(core, now, out);
+    }
+
+    fn evict(&mut self, core: &mut Core, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
+        // Whole blocks: a block in two places costs more than it saves.
+        let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
+        self.migration.hint(from, to);
+        self.pump_migration(core, now, out);
+    }
+
+    #[inline]
+    fn step(&mut self, core: &mut Core, now: Nanos, step: Step, _: &InFlight, failed: bool, out: &mut Commands) {
+        match step {
+            Step::Append { group } => self.append_step(core, now, group, failed, out),
+            Step::Host { request } => {
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                core.part_done(request, result, out);
+            }
+            Step::Read { request, segment } => {
+                self.log.read_ended(segment);
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                core.part_done(request, result, out);
+            }
+            Step::Direct { op } => self.direct_step(core, now, op, failed, out),
+            Step::MigrationRead { chunk } => self.migration_read(core, now, chunk, failed, out),
+            Step::MigrationWrite { run } => self.migration_wrote(core, now, run, failed, out),
+            Step::Commit => self.step_commit(core, now, failed, out),
+        }
+    }
+
+    fn encode(&self, core: &Core, command: &InFlight, step: Step, into: &mut [u8], buffers: Option<&dyn Buffers>) {
+        let volume = self.volume.expect("only a volume that was opened from its devices is encoded");
+        match step {
+            Step::Append { group } => self.encode_append(core, group, volume, into, buffers),
+            Step::Commit => self.encode_commit(command, volume, into),
+            step => unreachable!("{step:?} writes no metadata"),
+        }
+    }
+
+    fn tick(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        self.tick_appends(core, now, out);
+        self.tick_commit(core, now, out);
+        self.migrate_if_due(core, now, out);
+        self.declare_timeout(core, now);
+        self.pump_migration(core, now, out);
+    }
+
+    fn statistics_reset(&mut self, core: &mut Core, _: &Ledger) {
+        core.ledger.logging = Some(Default::default());
+    }
+
+    fn move_buffers(&self, tuning: &Tuning) -> u32 {
+        append::BUFFERS + self.migration.buffers(tuning)
+    }
+
+    fn write_all_back(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        self.write_all_home(core, now, out);
+    }
+
+    fn away(&self) -> u64 {
+        self.blocks_away()
+    }
+
+    fn location(&self, _: Bytes, rest: Bytes) -> Location {
+        Location { len: rest, device: None, mapped: true, dirty: false, lost: false }
+    }
+
+    fn losses(&self, _: &Core, most: usize) -> Losses {
+        self.lost_ranges(most)
+    }
+
+    fn log_age(&self, now: Nanos) -> Option<Nanos> {
+        self.age(now)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.parked.is_empty()
+            && self.appends.is_idle()
+            && self.directs.is_idle()
+            && self.migration.is_idle()
+            && self.commit.is_idle()
+    }
+
+    fn check_invariants(&self, quiet: bool) {
+        self.check_tables(quiet);
+    }
+
+    fn fence(&mut self, core: &mut Core, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
+        self.device_died(core, now, device, out)
+    }
+
+    fn is_ready_to_fence(&mut self, _: &mut Core, _: &mut Commands) -> bool {
+        self.commit.group.is_idle()
+    }
+
+    fn fence_is_durable(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
+        self.go_on_without(core, now, out);
+    }
+
+    fn data_at(&self, device: DeviceId) -> Bytes {
+        self.layout.data_at(device)
+    }
+
+    fn without(&mut self, _: &Core, device: DeviceId) -> bool {
+        self.mark_gone(device);
+        true
+    }
+
+    fn format(&self, _: &Core, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceId> {
+        self.format_log(storage, volume).map_err(|DeviceError| self.log_device)
+    }
+
+    fn recover(
+        &mut self,
+        core: &mut Core,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        _: (Option<[u32; 2]>, Trust),
+        opened: &mut Opened,
+    ) -> Result<(), OpenError> {
+        self.recover_log(core, storage, volume, opened)
+    }
+
+    fn close(&mut self, _: &Core, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+        self.close_log(storage, volume)
+    }
+
+    fn fill_replacement(
+        &mut self,
+        _: &Core,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        volume: VolumeId,
+        generation: u64,
+    ) -> Result<VolumeId, DeviceId> {
+        if device != self.log_device {
+            self.close_log(storage, volume).map_err(|DeviceError| self.log_device)?;
+            return Ok(volume);
+        }
+        // What an earlier log left there has the old name, and so is never taken for what the new one holds.
+        let volume = renamed(volume, generation);
+        self.format_log(storage, volume).map_err(|DeviceError| device)?;
+        Ok(volume)
+    }
+}
+
+/// Another name for a volume, which it has had in no generation before.
+fn renamed(volume: VolumeId, generation: u64) -> VolumeId {
+    const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    VolumeId(volume.0.wrapping_mul(ODD) ^ u128::from(generation).wrapping_mul(ODD << 1 | 1))
+}
