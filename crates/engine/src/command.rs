@@ -1,5 +1,6 @@
 //! What goes in and out of the engine: the host's requests, and the commands that a driver carries out.
 
+pub use peryton_format::storage::DeviceId;
 use peryton_units::{Bytes, Op};
 
 use crate::error::RequestError;
@@ -12,17 +13,6 @@ pub struct RequestId(pub u64);
 /// The engine's name for a command in flight; free for reuse once completed, so that a driver can index a table by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IoId(pub u32);
-
-/// A device, in the order of the design.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceId(pub u8);
-
-impl DeviceId {
-    /// For tables with a row per device.
-    pub fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
 
 /// A request from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,16 @@
 mod checkpoints;
 mod deaths;
 
+use peryton_format::{
+    block::BLOCK,
+    checkpoint::{self, CheckpointHeader},
+    entry::MapEntry,
+    journal::{self, CommitLabel, RECORDS_PER_BLOCK, commit_bytes},
+    layout::MetadataLayout,
+    mutation::{self, Mutation},
+    notice::Notice,
+    superblock::VolumeId,
+};
 use peryton_units::{Bytes, Nanos};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,15 +28,6 @@ use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
     core::{Core, InFlight, Purpose, RequestIndex},
     extent_map::Place,
-    metadata::{
-        VolumeId,
-        block::BLOCK,
-        checkpoint,
-        image::Entry,
-        journal::{self, UPDATES_PER_BLOCK, commit_bytes},
-        layout::MetadataLayout,
-    },
-    mutation::{self, Mutation},
 };
 
 /// A commit or a checkpoint that failed is tried again after this time. Host flushes wait meanwhile: a device that
@@ -62,7 +63,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Update {
     extent: u32,
-    entry: Entry,
+    entry: MapEntry,
     /// Counts updates.
     sequence: u64,
 }
@@ -98,15 +99,6 @@ impl Batch {
     }
 }
 
-/// What the slow device's metadata says of what follows it, for whoever has nothing else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// Commits may follow that are on the fast device alone.
-    pub(crate) alone: bool,
-    /// Caching: nothing on the fast device is newer than its home, and before something is, this is taken back.
-    pub(crate) home: bool,
-}
-
 /// Whether commits have to wait because a device has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bar {
@@ -129,7 +121,7 @@ pub(crate) struct Committed {
 #[derive(Debug)]
 pub(crate) struct Durable {
     pub(crate) volume: VolumeId,
-    pub(crate) image: Vec<Entry>,
+    pub(crate) image: Vec<MapEntry>,
 }
 
 #[derive(Debug)]
@@ -152,8 +144,8 @@ pub(crate) struct Journal {
     failed: bool,
     /// Which devices the commit under way goes to, the fast and the slow one, and what it tells the latter.
     to: [bool; 2],
-    telling: Told,
-    told: Told,
+    telling: Notice,
+    told: Notice,
     /// Which of the two are not dead.
     alive: [bool; 2],
     bar: Bar,
@@ -194,8 +186,8 @@ impl Journal {
             committing: Batch::default(),
             failed: false,
             to: [true; 2],
-            telling: Told::default(),
-            told: Told::default(),
+            telling: Notice::default(),
+            told: Notice::default(),
             alive: [true; 2],
             bar: Bar::Open,
             retry_at: Nanos::ZERO,
@@ -214,24 +206,24 @@ impl Journal {
     }
 
     /// Goes on where the volume was left: right after the checkpoint with this header, which holds `durable`.
-    pub(crate) fn resume(&mut self, durable: Durable, header: &checkpoint::Header) {
+    pub(crate) fn resume(&mut self, durable: Durable, header: &CheckpointHeader) {
         self.durable = Some(durable);
         self.next_commit = header.first_commit;
         self.last_commit = header.last_commit;
         self.next = header.journal_at;
         self.checkpoint_number = header.number;
-        self.told = header.told;
+        self.told = header.notice;
     }
 
     /// What the slow device's metadata is taken to say from the start.
-    pub(crate) fn tells(&mut self, told: Told) {
+    pub(crate) fn tells(&mut self, told: Notice) {
         self.told = told;
     }
 
     /// The header of a checkpoint that is written now, with no commit under way.
-    pub(crate) fn next_header(&self, mirrors: bool) -> checkpoint::Header {
-        checkpoint::Header {
-            told: Told { alone: !mirrors && self.alive == [true; 2], ..self.told },
+    pub(crate) fn next_header(&self, mirrors: bool) -> CheckpointHeader {
+        CheckpointHeader {
+            notice: Notice { alone: !mirrors && self.alive == [true; 2], ..self.told },
             number: self.checkpoint_number + 1,
             last_commit: self.last_commit,
             first_commit: self.next_commit,
@@ -242,7 +234,7 @@ impl Journal {
 
     /// The map has changed. `homebound`: because the slow device has the extent's data now.
     #[inline]
-    pub(crate) fn update(&mut self, core: &mut Core, now: Nanos, extent: u32, entry: Entry, homebound: bool) {
+    pub(crate) fn update(&mut self, core: &mut Core, now: Nanos, extent: u32, entry: MapEntry, homebound: bool) {
         self.sequence += 1;
         let update = Update { extent, entry, sequence: self.sequence };
         let batch = if homebound {
@@ -297,7 +289,7 @@ impl Journal {
 
     /// Whether the next commit should not wait: a block is full.
     pub(crate) fn block_is_full(&self) -> bool {
-        (self.gathering.updates.len() + self.homebound.updates.len()) as u64 >= UPDATES_PER_BLOCK
+        (self.gathering.updates.len() + self.homebound.updates.len()) as u64 >= RECORDS_PER_BLOCK
     }
 
     /// Whether the whole map is being written out.
@@ -426,7 +418,7 @@ impl Journal {
         self.telling.alone |= !mirrors;
         // A checkpoint under way was begun with the settings of then: once its header is there, what the slow device was told
         // before counts no longer.
-        let unsaid = |checkpoint: &Checkpoint| self.telling.alone && !checkpoint.header.told.alone;
+        let unsaid = |checkpoint: &Checkpoint| self.telling.alone && !checkpoint.header.notice.alone;
         self.to[1] = mirrors || self.telling != self.told || self.checkpoint.as_ref().is_some_and(unsaid);
     }
 
@@ -534,11 +526,16 @@ impl Journal {
                     self.committing.updates.iter().map(|update| (update.extent, update.entry)).collect();
                 if mutation::is(Mutation::MirrorWrongCopy) && command.device == self.slow {
                     let last = records.len() - 1;
-                    records[last] = (records[last].0, Entry::default());
+                    records[last] = (records[last].0, MapEntry::default());
                 }
                 journal::encode(
                     records.into_iter(),
-                    (self.next_commit, self.attempt, self.to == [true; 2], self.telling),
+                    &CommitLabel {
+                        number: self.next_commit,
+                        attempt: self.attempt,
+                        mirrored: self.to == [true; 2],
+                        notice: self.telling,
+                    },
                     durable.volume,
                     into,
                 );

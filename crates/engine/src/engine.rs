@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use peryton_format::{layout::MetadataLayout, log::layout::LogLayout};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -16,7 +17,6 @@ use crate::{
     ledger::Ledger,
     linear::Linear,
     logging::{self, Logging},
-    metadata::layout::MetadataLayout,
     volume::Identity,
 };
 
@@ -31,7 +31,7 @@ pub(crate) enum Placed {
 pub(crate) enum Laid {
     Linear(Linear),
     Hybrid { mode: Mode, layout: Layout, partitioned: bool },
-    Logging(logging::Layout),
+    Logging(LogLayout),
 }
 
 /// What a configuration makes of its devices.
@@ -88,7 +88,7 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
         Placement::Single { device } => lay_in_a_row(std::slice::from_ref(device), devices, &mut sizes)?,
         Placement::Linear { devices: order } => lay_in_a_row(order, devices, &mut sizes)?,
         Placement::Logging(place) => {
-            let layout = logging::Layout::new(*place, devices)?;
+            let layout = logging::lay_out(*place, devices)?;
             sizes.volume = layout.volume_size();
             let (primary, log) = layout.device_bytes();
             sizes.devices[place.primary.index()] = primary;

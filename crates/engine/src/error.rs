@@ -1,7 +1,7 @@
+pub use peryton_format::storage::DeviceError;
+use peryton_format::superblock::VolumeId;
 use peryton_units::Bytes;
 use thiserror::Error;
-
-use crate::metadata::VolumeId;
 
 /// What a host request is answered with when it fails.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -19,11 +19,6 @@ pub enum RequestError {
     #[error("no space left")]
     NoSpace,
 }
-
-/// What a driver reports when a command failed.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("the device reported a failure")]
-pub struct DeviceError;
 
 /// A configuration that cannot work. Each message names the design key and the remedy.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

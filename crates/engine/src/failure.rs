@@ -12,14 +12,16 @@
 
 use std::ops::Range;
 
+use peryton_format::{
+    block::BLOCK,
+    mutation::{self, Mutation},
+};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
     core::{InFlight, Purpose},
     engine::{Engine, Placed},
-    metadata::block::BLOCK,
-    mutation::{self, Mutation},
 };
 
 /// A superblock that could not be written is tried again after this time.

@@ -5,6 +5,7 @@
 //! came from a device model or from a device: the simulator and the live drive run this very code.
 
 mod admission;
+mod arrangement;
 mod climb;
 mod command;
 mod commit;
@@ -21,11 +22,6 @@ mod inspect;
 mod ledger;
 mod linear;
 mod logging;
-mod metadata;
-#[cfg(feature = "mutants")]
-pub mod mutation;
-#[cfg(not(feature = "mutants"))]
-mod mutation;
 mod offline;
 mod partition;
 mod queues;
@@ -35,7 +31,6 @@ mod replace;
 mod replacement;
 mod responses;
 mod slab;
-mod storage;
 mod volume;
 
 pub use admission::AdaptiveView;
@@ -56,9 +51,13 @@ pub use inspect::{
 pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves, PartitionLedger};
 pub use logging::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
-pub use metadata::VolumeId;
 pub use offline::Detached;
 pub use partition::{Partition, Predict, Regulation, WearBudget};
+#[cfg(feature = "mutants")]
+pub use peryton_format::mutation;
+pub use peryton_format::{
+    storage::{METADATA_BLOCK, Storage},
+    superblock::VolumeId,
+};
 pub use replacement::BareCache;
-pub use storage::{METADATA_BLOCK, Storage};
 pub use volume::{Formatting, Opened, Trust};

@@ -1,5 +1,6 @@
 //! The baselines without a map: one device as it is, or several one after the other (GreenDM, section 3.1).
 
+use peryton_format::layout::MetadataLayout;
 use peryton_units::{Bytes, Op};
 
 use crate::{
@@ -8,7 +9,6 @@ use crate::{
     engine::Whereabouts,
     error::{ConfigError, RequestError},
     failure::Losses,
-    metadata::layout::MetadataLayout,
 };
 
 #[derive(Debug)]

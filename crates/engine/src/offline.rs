@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use peryton_format::{storage::Storage, superblock::VolumeState};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -9,8 +10,6 @@ use crate::{
     config::{Config, Placement},
     engine::Engine,
     error::{DetachError, DeviceError, OpenError},
-    metadata::superblock::State,
-    storage::Storage,
     volume::{Opened, Trust},
 };
 
@@ -87,7 +86,7 @@ impl Engine {
         if engine.away() > 0 {
             return Err(DetachError::Dirty { extents: engine.away() });
         }
-        engine.close_as(State::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
+        engine.close_as(VolumeState::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
         Ok(Detached { device, at: engine.data_at(device), len: engine.volume_size(), written_back: away })
     }
 }

@@ -1,20 +1,21 @@
 //! The map brought back from the newest checkpoint and the journal after it, from whichever device has them.
 
+use peryton_format::{
+    checkpoint::{self, CheckpointHeader},
+    entry::MapEntry,
+    journal::{self, JournalRing},
+    layout::MetadataLayout,
+    mutation::{self, Mutation},
+    notice::Notice,
+    storage::Storage,
+    superblock::VolumeId,
+};
 use peryton_units::Nanos;
 
 use crate::{
     command::DeviceId,
-    commit::Told,
     engine::{Engine, Placed},
     error::OpenError,
-    metadata::{
-        VolumeId, checkpoint,
-        image::Entry,
-        journal::{self, Ring},
-        layout::MetadataLayout,
-    },
-    mutation::{self, Mutation},
-    storage::Storage,
     volume::{Opened, Trust},
 };
 
@@ -46,20 +47,20 @@ impl Engine {
             found
                 .image
                 .iter_mut()
-                .for_each(|entry| *entry = Entry::new(None, false, entry.is_lost() || entry.is_dirty()));
+                .for_each(|entry| *entry = MapEntry::new(None, false, entry.is_lost() || entry.is_dirty()));
         }
         let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
         let restored = hybrid.restore(core, Nanos::ZERO, &found.image, touched, trust).map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let image = hybrid.image();
         // A torn commit may be left with the next number: that number is not used again.
-        let header = checkpoint::Header {
+        let header = CheckpointHeader {
             number: found.number + 1,
             last_commit: found.last_commit,
             first_commit: found.next_commit + u64::from(!mutation::is(Mutation::ReuseCommitNumber)),
             journal_at: found.next,
             entries: image.len() as u32,
-            told: hybrid.tells(&core.tuning),
+            notice: hybrid.tells(&core.tuning),
         };
         checkpoint::store(storage, &pair, &hybrid.layout.metadata, &header, &image, volume)
             .map_err(|device| OpenError::Device { device: device.index() })?;
@@ -70,13 +71,13 @@ impl Engine {
 
 /// The map as the devices have it.
 struct FoundMap {
-    image: Vec<Entry>,
+    image: Vec<MapEntry>,
     /// The next checkpoint is the one after this.
     number: u64,
     last_commit: u64,
     next_commit: u64,
     next: u64,
-    told: Told,
+    told: Notice,
 }
 
 fn read_map(
@@ -87,15 +88,15 @@ fn read_map(
     opened: &mut Opened,
 ) -> Result<FoundMap, OpenError> {
     let headers: Vec<_> = pair.iter().map(|device| checkpoint::headers(storage, *device, layout, volume)).collect();
-    let rings: Vec<_> = pair.iter().map(|device| Ring::read(storage, *device, layout, volume).ok()).collect();
+    let rings: Vec<_> = pair.iter().map(|device| JournalRing::read(storage, *device, layout, volume).ok()).collect();
     let alone = !pair.contains(&fast);
-    let mut candidates: Vec<checkpoint::Header> = headers.iter().flatten().flatten().copied().collect();
+    let mut candidates: Vec<CheckpointHeader> = headers.iter().flatten().flatten().copied().collect();
     candidates.sort_by_key(|header| std::cmp::Reverse(header.number));
     candidates.dedup();
     let newest = candidates.first().map_or(0, |header| header.number);
     // The next one is newer than all, and in the other place than the one that can be read: an attempt that failed may
     // have left its header in the place of that.
-    let before_next = |header: &checkpoint::Header| newest + u64::from((newest + 1) % 2 == header.number % 2);
+    let before_next = |header: &CheckpointHeader| newest + u64::from((newest + 1) % 2 == header.number % 2);
     let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
     let mut problem = "no checkpoint can be read";
     for header in candidates {
@@ -104,11 +105,12 @@ fn read_map(
             continue;
         };
         let mut image = image;
-        let told = rings.iter().flatten().filter_map(|ring| ring.told_since(header.first_commit)).next_back();
-        let told = told.unwrap_or(header.told);
+        let told = rings.iter().flatten().filter_map(|ring| ring.notice_since(header.first_commit)).next_back();
+        let told = told.unwrap_or(header.notice);
         if alone && told.alone {
             // Of the commits that follow some are elsewhere: the rest say nothing.
-            let next_commit = rings.iter().flatten().map(Ring::newest).max().unwrap_or(0).max(header.last_commit) + 1;
+            let next_commit =
+                rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0).max(header.last_commit) + 1;
             let next_commit = next_commit.max(header.first_commit);
             let next = header.journal_at;
             let number = before_next(&header);
@@ -131,7 +133,7 @@ fn read_map(
         for (device, ring) in pair.iter().zip(&rings) {
             if let Some(ring) = ring {
                 let must_have = mirrored || *device == fast;
-                if must_have && ring.damaged == 0 && ring.newest() < has {
+                if must_have && ring.damaged_blocks() == 0 && ring.newest() < has {
                     let generation = opened.generation - 1;
                     return Err(OpenError::Stale { device: device.index(), generation, newest: generation });
                 }

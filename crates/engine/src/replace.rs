@@ -7,6 +7,13 @@
 //!
 //! The last two are done only for somebody who accepts that.
 
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    checkpoint::{self, CheckpointHeader},
+    copies,
+    storage::Storage,
+    superblock::{Superblock, VolumeId, VolumeState},
+};
 use peryton_units::Bytes;
 
 use crate::{
@@ -16,14 +23,7 @@ use crate::{
     error::{DeviceError, OpenError, ReplaceError},
     hybrid::Hybrid,
     inspect::Overlay,
-    metadata::{
-        VolumeId,
-        block::{BLOCK, BLOCK_LEN},
-        checkpoint,
-        superblock::{State, Superblock},
-    },
-    storage::Storage,
-    volume::{Opened, write_superblock},
+    volume::Opened,
 };
 
 /// The ring is emptied in pieces of this size.
@@ -91,7 +91,7 @@ impl Engine {
             Placed::Hybrid(hybrid) => {
                 let next = hybrid.next_header(&engine.core);
                 // No commit is in both journals, and a number that a failed one may have left is not used again.
-                let header = checkpoint::Header { last_commit: 0, first_commit: next.first_commit + 1, ..next };
+                let header = CheckpointHeader { last_commit: 0, first_commit: next.first_commit + 1, ..next };
                 hybrid.fill_empty(storage, device, &header, volume).map_err(failed)?;
             }
             Placed::Logging(logging) if logging.is_log(device) => {
@@ -108,11 +108,11 @@ impl Engine {
         let parts = (0..engine.device_bytes.len() as u8).map(DeviceId);
         // The survivors come last: until they say otherwise the new device is not part of the volume.
         for part in std::iter::once(device).chain(parts.filter(|part| *part != device)) {
-            let whole = identity.superblock_of_all(part, State::Clean);
+            let whole = identity.superblock_of_all(part, VolumeState::Clean);
             // Nobody knows what an empty device holds.
             let mut block = Superblock { volume, touched: [u32::MAX, u32::MAX], ..whole };
             block.fingerprint = engine.fingerprint(storage, part, volume);
-            write_superblock(storage, &block, engine.device_bytes[part.index()]).map_err(|_| failed(part))?;
+            copies::write(storage, &block, engine.device_bytes[part.index()]).map_err(|_| failed(part))?;
         }
         Ok(opened)
     }
@@ -130,7 +130,7 @@ impl Hybrid {
         &self,
         storage: &mut dyn Storage,
         device: DeviceId,
-        header: &checkpoint::Header,
+        header: &CheckpointHeader,
         volume: VolumeId,
     ) -> Result<(), DeviceId> {
         // What it may have held of this volume must not be taken for what it holds from now on.

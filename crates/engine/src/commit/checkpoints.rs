@@ -1,13 +1,17 @@
 //! Checkpoints: the whole map is written out when half of the ring is used, or when a device has died.
 
+use peryton_format::{
+    block::BLOCK,
+    checkpoint::{self, CheckpointHeader},
+    mutation::{self, Mutation},
+    notice::Notice,
+};
 use peryton_units::Bytes;
 
-use super::{Bar, Journal, Phase, Told};
+use super::{Bar, Journal, Phase};
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
     core::{Core, Purpose},
-    metadata::{block::BLOCK, checkpoint},
-    mutation::{self, Mutation},
 };
 
 /// A checkpoint goes out in writes of this size, one in flight per device, so that it does not crowd out the host.
@@ -24,7 +28,7 @@ pub(super) enum CheckpointPhase {
 /// A checkpoint under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checkpoint {
-    pub(super) header: checkpoint::Header,
+    pub(super) header: CheckpointHeader,
     phase: CheckpointPhase,
     /// Bytes of entries written so far on the fast and the slow device, and commands in flight.
     written: [u64; 2],
@@ -108,8 +112,8 @@ impl Journal {
             CheckpointPhase::FlushingHeader => {
                 self.used -= checkpoint.covers;
                 // Commits may have told more since it began.
-                let Told { alone, home } = checkpoint.header.told;
-                self.told = Told { alone, home: home && self.told.home };
+                let Notice { alone, home } = checkpoint.header.notice;
+                self.told = Notice { alone, home: home && self.told.home };
                 if self.bar == Bar::Draining {
                     self.bar = Bar::Ready;
                 }

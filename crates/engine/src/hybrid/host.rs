@@ -1,5 +1,6 @@
 //! The host's side: requests are cut at extent borders, routed, merged where neighbours stay neighbours, and answered.
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Nanos, Op, prefetch};
 
 use super::{Fragment, Hybrid, Mode, Request, Route, Router, Run};
@@ -10,7 +11,6 @@ use crate::{
     core::{Core, InFlight, Purpose, RequestIndex},
     error::RequestError,
     extent_map::Place,
-    mutation::{self, Mutation},
     replacement::{Replaces, SlotIndex},
 };
 

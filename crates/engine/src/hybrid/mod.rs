@@ -21,6 +21,7 @@ mod writeback;
 
 use std::collections::VecDeque;
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -32,7 +33,6 @@ use crate::{
     error::TuningError,
     extent_map::{Extent, Place},
     free_map::FreeMap,
-    mutation::{self, Mutation},
     partition::Controller,
     replacement::{Policy, Replaces, SlotIndex, View},
     slab::Slab,

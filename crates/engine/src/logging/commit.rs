@@ -10,19 +10,21 @@
 
 use std::collections::VecDeque;
 
+use peryton_format::{
+    block::BLOCK,
+    log::{
+        NOWHERE,
+        ring::{self, CommitHead, CommitRecord, SegmentUse},
+    },
+    superblock::VolumeId,
+};
 use peryton_units::{Bytes, Nanos};
 
-use super::{
-    Logging, Step,
-    header::NOWHERE,
-    log::State,
-    ring::{self, Head, Held, Record},
-};
+use super::{Logging, Step, log::State};
 use crate::{
     command::{Buffer, Cause, Commands},
     core::{Core, InFlight, Purpose, RequestIndex},
     error::{DeviceError, RequestError},
-    metadata::{VolumeId, block::BLOCK},
 };
 
 /// A failed commit is tried again after this time.
@@ -46,7 +48,7 @@ enum Phase {
 
 #[derive(Debug, Default)]
 struct Batch {
-    records: Vec<Record>,
+    records: Vec<CommitRecord>,
     freed: Vec<u32>,
     flushes: Vec<RequestIndex>,
     since: Option<Nanos>,
@@ -65,7 +67,8 @@ impl Batch {
 
     /// The oldest append that it says is absent.
     fn absent(&self) -> u64 {
-        let from = |record: &Record| if let Record::Absent { from, .. } = record { *from } else { u64::MAX };
+        let from =
+            |record: &CommitRecord| if let CommitRecord::Absent { from, .. } = record { *from } else { u64::MAX };
         self.records.iter().map(from).min().unwrap_or(u64::MAX)
     }
 }
@@ -92,8 +95,8 @@ pub(super) struct Commit {
     next: u64,
     segments: usize,
     /// The next commit, as far as it is settled before it is written, and what it says of the segments.
-    head: Head,
-    table: Vec<Held>,
+    head: CommitHead,
+    table: Vec<SegmentUse>,
     /// The commit under way repeats all that is needed.
     repeats: bool,
     /// No segment is in use once it is durable, and no record is needed.
@@ -102,7 +105,7 @@ pub(super) struct Commit {
     joins: bool,
     /// Commits that are needed, the records in them, and how many records there were before those.
     written: VecDeque<Written>,
-    needed: VecDeque<Record>,
+    needed: VecDeque<CommitRecord>,
     forgotten: u64,
     /// How many records there ever were when the migration under way began.
     before_migration: u64,
@@ -126,7 +129,7 @@ impl Commit {
             ring,
             next: 0,
             segments,
-            head: Head { number: 1, index: NOWHERE, segments: segments as u32, ..Head::default() },
+            head: CommitHead { number: 1, index: NOWHERE, segments: segments as u32, ..CommitHead::default() },
             table: Vec::new(),
             repeats: false,
             empties: false,
@@ -143,8 +146,8 @@ impl Commit {
 
     /// Goes on after a commit that was found with this head, behind which the ring goes on at `next`, and of which these
     /// records are needed.
-    pub(super) fn resume(&mut self, head: Head, next: u64, records: Vec<Record>) {
-        self.head = Head { number: head.number + 1, previous: head.number, attempt: 0, ..head };
+    pub(super) fn resume(&mut self, head: CommitHead, next: u64, records: Vec<CommitRecord>) {
+        self.head = CommitHead { number: head.number + 1, previous: head.number, attempt: 0, ..head };
         self.next = next;
         self.written =
             VecDeque::from([Written { number: head.number, bytes: head.bytes(), upto: records.len() as u64 }]);
@@ -157,20 +160,21 @@ impl Commit {
     }
 
     /// To be durable after the commit interval, or with the next flush.
-    pub(super) fn record(&mut self, core: &mut Core, now: Nanos, record: Record) {
+    pub(super) fn record(&mut self, core: &mut Core, now: Nanos, record: CommitRecord) {
         if !self.alive[1] {
             // The ring is gone with the log.
             return;
         }
         let batch = &mut self.gathering;
         let joined = match (batch.records.last_mut().filter(|_| self.joins), record) {
-            (Some(Record::Void { offset, len, before }), Record::Void { offset: next, len: more, before: same })
-                if *before == same && *offset + *len == next =>
-            {
+            (
+                Some(CommitRecord::Void { offset, len, before }),
+                CommitRecord::Void { offset: next, len: more, before: same },
+            ) if *before == same && *offset + *len == next => {
                 *len += more;
                 true
             }
-            (Some(Record::Absent { to, next_at, .. }), Record::Absent { from, to: end, next_at: at })
+            (Some(CommitRecord::Absent { to, next_at, .. }), CommitRecord::Absent { from, to: end, next_at: at })
                 if *to == from =>
             {
                 (*to, *next_at) = (end, at);
@@ -189,7 +193,7 @@ impl Commit {
     }
 
     /// Of a segment only what is listed counts.
-    pub(super) fn list(&mut self, core: &mut Core, now: Nanos, records: impl IntoIterator<Item = Record>) {
+    pub(super) fn list(&mut self, core: &mut Core, now: Nanos, records: impl IntoIterator<Item = CommitRecord>) {
         for record in records {
             self.record(core, now, record);
         }
@@ -302,7 +306,7 @@ impl Commit {
         let upto = self.forgotten + self.needed.len() as u64;
         self.written.push_back(Written { number, bytes, upto });
         self.next = (self.next + bytes) % self.ring;
-        self.head = Head { number: number + 1, previous: number, attempt: 0, ..self.head };
+        self.head = CommitHead { number: number + 1, previous: number, attempt: 0, ..self.head };
     }
 
     /// The commit under way has failed: what it was to record goes into the next, before what has come since. Host
@@ -416,8 +420,8 @@ impl Logging {
     }
 
     fn write_commit(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
-        let table: Vec<Held> = self.held().collect();
-        let empties = table.iter().all(|held| matches!(held, Held::Free { .. }));
+        let table: Vec<SegmentUse> = self.held().collect();
+        let empties = table.iter().all(|held| matches!(held, SegmentUse::Free { .. }));
         let (sequence, flushed, index) = (self.log.next_sequence(), self.index.flushed, self.index.newest);
         let commit = &mut self.commit;
         let obsolete = commit.committing.obsolete;
@@ -442,8 +446,14 @@ impl Logging {
         } else {
             commit.written.iter().find(|written| written.upto > obsolete).map_or(number, |written| written.number)
         };
-        commit.head =
-            Head { first_needed, next_sequence: sequence, flushed, index, records: records as u32, ..commit.head };
+        commit.head = CommitHead {
+            first_needed,
+            next_sequence: sequence,
+            flushed,
+            index,
+            records: records as u32,
+            ..commit.head
+        };
         let mut left = 0;
         let (mut at, mut rest) = (commit.next, bytes);
         while rest > 0 {
@@ -457,13 +467,13 @@ impl Logging {
     }
 
     /// What the segments are once the commit under way is durable.
-    pub(super) fn held(&self) -> impl Iterator<Item = Held> {
+    pub(super) fn held(&self) -> impl Iterator<Item = SegmentUse> {
         let before = self.log.next_sequence();
         let freed = &self.commit.committing.freed;
         self.log.segments.iter().zip(0..).map(move |(segment, index)| match segment.state {
-            State::Free | State::Draining { committed: true } => Held::Free { before },
-            State::Draining { committed: false } if freed.contains(&index) => Held::Free { before },
-            _ => Held::InUse { opened: segment.opened },
+            State::Free | State::Draining { committed: true } => SegmentUse::Free { before },
+            State::Draining { committed: false } if freed.contains(&index) => SegmentUse::Free { before },
+            _ => SegmentUse::InUse { opened: segment.opened },
         })
     }
 
@@ -481,15 +491,15 @@ impl Logging {
 
     /// The commit that closes a volume with nothing in flight: it repeats what is needed, and gives up what waited for
     /// it. Also where it goes.
-    pub(super) fn closing_commit(&mut self) -> Result<(Head, Vec<Record>, u64), DeviceError> {
+    pub(super) fn closing_commit(&mut self) -> Result<(CommitHead, Vec<CommitRecord>, u64), DeviceError> {
         let commit = &mut self.commit;
         commit.committing.freed.append(&mut commit.gathering.freed);
         let commit = &self.commit;
-        let records: Vec<Record> = match self.log.is_empty() {
+        let records: Vec<CommitRecord> = match self.log.is_empty() {
             true => Vec::new(),
             false => commit.needed.iter().chain(&commit.gathering.records).copied().collect(),
         };
-        let head = Head {
+        let head = CommitHead {
             first_needed: commit.head.number,
             next_sequence: self.log.next_sequence(),
             flushed: self.log.next_sequence(),

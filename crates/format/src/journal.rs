@@ -1,68 +1,81 @@
-//! Commits in the journal's ring: each is a run of blocks with the same number, and counts only if all are whole.
+//! Commits in the journal's ring. Each commit is a run of blocks with the same number, and counts only if all are whole.
 //!
 //! Commits are numbered without gaps, and one is written only when the one before is durable. So the valid commits
 //! after a checkpoint are an unbroken chain, and only its last link may be torn.
 
-use super::{
-    block::{BLOCK, BLOCK_LEN, Kind, get_u32, get_u64, has_kind, is_mislabelled, is_sealed, put_u32, put_u64, seal},
-    image::Entry,
-    layout::MetadataLayout,
-    superblock::VolumeId,
-};
 use crate::{
-    command::DeviceId,
-    commit::Told,
-    error::DeviceError,
+    block::{
+        BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_mislabelled, is_sealed, put_u32, put_u64,
+        seal,
+    },
+    entry::MapEntry,
+    layout::MetadataLayout,
     mutation::{self, Mutation},
-    storage::Storage,
+    notice::Notice,
+    storage::{DeviceError, DeviceId, Storage},
+    superblock::VolumeId,
 };
 
 const HEADER: usize = 32;
 const RECORD: usize = 8;
-/// Map updates in a block.
-pub(crate) const UPDATES_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / RECORD) as u64;
+/// How many records a block of a commit holds.
+pub const RECORDS_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / RECORD) as u64;
 /// Set in the count of a commit that goes to both devices.
 const MIRRORED: u32 = 1 << 31;
-/// What a commit tells a device that may not see those after it ([`Told`]).
+/// The commit's [`Notice`].
 const ALONE: u32 = 1 << 30;
 const HOME: u32 = 1 << 29;
 const FLAGS: u32 = MIRRORED | ALONE | HOME;
 /// The ring is read in pieces of this size.
 const PIECE: u64 = 1 << 20;
 
-/// Extent and what the map says of it.
-pub(crate) type Record = (u32, Entry);
+/// A record of a commit: an extent, and its entry in the map from then on.
+pub type MapRecord = (u32, MapEntry);
 
-/// How many bytes of the ring so many records take.
-pub(crate) fn commit_bytes(records: u64) -> u64 {
-    records.div_ceil(UPDATES_PER_BLOCK) * BLOCK
+/// How many bytes of the ring a commit of so many records takes.
+pub fn commit_bytes(records: u64) -> u64 {
+    records.div_ceil(RECORDS_PER_BLOCK) * BLOCK
+}
+
+/// What each block of a commit says about the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitLabel {
+    /// Commits are numbered without gaps.
+    pub number: u64,
+    /// A commit that failed is tried again with the same number; this counts the attempts, from 0.
+    pub attempt: u32,
+    /// The commit is written to both devices.
+    pub mirrored: bool,
+    /// What the slow device's copy says about the commits after this one.
+    pub notice: Notice,
 }
 
 /// Encodes a whole commit; `into` is [`commit_bytes`] long.
-pub(crate) fn encode(
-    records: impl ExactSizeIterator<Item = Record>,
-    (number, attempt, mirrored, told): (u64, u32, bool, Told),
+pub fn encode(
+    records: impl ExactSizeIterator<Item = MapRecord>,
+    label: &CommitLabel,
     volume: VolumeId,
     into: &mut [u8],
 ) {
+    let CommitLabel { number, attempt, mirrored, notice } = *label;
     let count = records.len();
     let blocks = into.len() / BLOCK_LEN;
     debug_assert_eq!(into.len() as u64, commit_bytes(count as u64));
     let mut records = records;
     for (index, block) in into.chunks_exact_mut(BLOCK_LEN).enumerate() {
         block.fill(0);
-        let here = UPDATES_PER_BLOCK.min((count - index * UPDATES_PER_BLOCK as usize) as u64);
+        let here = RECORDS_PER_BLOCK.min((count - index * RECORDS_PER_BLOCK as usize) as u64);
         put_u64(block, 8, number);
         put_u32(block, 16, index as u32);
         put_u32(block, 20, blocks as u32);
-        let flags = [(mirrored, MIRRORED), (told.alone, ALONE), (told.home, HOME)];
+        let flags = [(mirrored, MIRRORED), (notice.alone, ALONE), (notice.home, HOME)];
         let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
         put_u32(block, 24, here as u32 | flags);
         put_u32(block, 28, attempt);
         for (slot, (extent, entry)) in records.by_ref().take(here as usize).enumerate() {
             let at = HEADER + slot * RECORD;
             put_u32(block, at, extent);
-            put_u32(block, at + 4, entry.0);
+            put_u32(block, at + 4, entry.word());
         }
         seal(block, Kind::Journal, volume);
     }
@@ -70,60 +83,69 @@ pub(crate) fn encode(
 
 /// The header of a valid block of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Header {
-    number: u64,
+struct BlockHeader {
+    label: CommitLabel,
+    /// Which block of the commit this is, and how many there are.
     index: u32,
     blocks: u32,
+    /// How many records the block holds.
     count: u32,
-    attempt: u32,
-    /// It was written to both devices.
-    mirrored: bool,
-    told: Told,
 }
 
-fn header(block: &[u8], volume: VolumeId) -> Option<Header> {
+fn block_header(block: &[u8], volume: VolumeId) -> Option<BlockHeader> {
     if !is_sealed(block, Kind::Journal, volume) {
         return None;
     }
-    let header = Header {
+    let has = |flag: u32| get_u32(block, 24) & flag != 0;
+    let label = CommitLabel {
         number: get_u64(block, 8),
+        attempt: get_u32(block, 28),
+        mirrored: has(MIRRORED),
+        notice: Notice { alone: has(ALONE), home: has(HOME) },
+    };
+    let header = BlockHeader {
+        label,
         index: get_u32(block, 16),
         blocks: get_u32(block, 20),
         count: get_u32(block, 24) & !FLAGS,
-        attempt: get_u32(block, 28),
-        mirrored: get_u32(block, 24) & MIRRORED != 0,
-        told: Told { alone: get_u32(block, 24) & ALONE != 0, home: get_u32(block, 24) & HOME != 0 },
     };
-    (u64::from(header.count) <= UPDATES_PER_BLOCK && header.index < header.blocks).then_some(header)
+    let possible = u64::from(header.count) <= RECORDS_PER_BLOCK
+        && header.index < header.blocks
+        && header.label.number < MOST_NUMBERS;
+    possible.then_some(header)
 }
 
-/// A device's copy of the ring, in memory.
-pub(crate) struct Ring {
+/// A device's copy of the ring, read into memory.
+pub struct JournalRing {
     bytes: Vec<u8>,
     volume: VolumeId,
-    /// For each block what it says, if it is valid.
-    headers: Vec<Option<Header>>,
-    /// Blocks that hold something, but not what was written, or cannot be read.
-    pub(crate) damaged: u64,
+    /// The header of each block that is valid.
+    headers: Vec<Option<BlockHeader>>,
+    damaged_blocks: u64,
 }
 
 /// A commit found in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) records: Vec<Record>,
+pub struct FoundCommit {
+    /// What the commit changed.
+    pub records: Vec<MapRecord>,
     attempt: u32,
     /// Where the next commit begins, unless the ring wraps.
-    pub(crate) next: u64,
+    pub next: u64,
 }
 
-impl Ring {
-    /// Reads the whole ring. Pieces that the device cannot read count as invalid.
-    pub(crate) fn read(
+impl JournalRing {
+    /// Reads the whole ring. A block that the device cannot read counts as damaged.
+    ///
+    /// # Errors
+    ///
+    /// The device could not read any block of it.
+    pub fn read(
         storage: &mut dyn Storage,
         device: DeviceId,
         layout: &MetadataLayout,
         volume: VolumeId,
-    ) -> Result<Ring, DeviceError> {
+    ) -> Result<JournalRing, DeviceError> {
         let mut bytes = vec![0; layout.journal_bytes as usize];
         let (mut readable, mut unreadable) = (false, 0);
         for (piece, at) in bytes.chunks_mut(PIECE as usize).zip((0..).step_by(PIECE as usize)) {
@@ -144,15 +166,22 @@ impl Ring {
         if !readable && !bytes.is_empty() {
             return Err(DeviceError);
         }
-        let headers: Vec<_> = bytes.chunks_exact(BLOCK_LEN).map(|block| header(block, volume)).collect();
+        let headers: Vec<_> = bytes.chunks_exact(BLOCK_LEN).map(|block| block_header(block, volume)).collect();
         let blocks = bytes.chunks_exact(BLOCK_LEN).zip(&headers);
         let damaged = |block: &[u8]| has_kind(block, Kind::Journal) || is_mislabelled(block, Kind::Journal, volume);
-        let damaged = blocks.filter(|(block, header)| header.is_none() && damaged(block)).count() as u64 + unreadable;
-        Ok(Ring { bytes, volume, headers, damaged })
+        let damaged = blocks.filter(|(block, header)| header.is_none() && damaged(block)).count() as u64;
+        let damaged_blocks = damaged + unreadable;
+        Ok(JournalRing { bytes, volume, headers, damaged_blocks })
     }
 
-    /// The newest attempt of commit `number`, which begins at `at`, or at the start of the ring if it did not fit.
-    pub(crate) fn find(&self, number: u64, at: u64) -> Option<Found> {
+    /// How many blocks cannot be read, or hold something of the journal's that is not what was written.
+    pub fn damaged_blocks(&self) -> u64 {
+        self.damaged_blocks
+    }
+
+    /// The last attempt of commit `number`, which begins at `at`, or at the start of the ring if it did not fit; `None` if
+    /// no attempt is whole.
+    pub fn find(&self, number: u64, at: u64) -> Option<FoundCommit> {
         let here = self.commit_at(number, at);
         let wrapped = if at == 0 { None } else { self.commit_at(number, 0) };
         match (here, wrapped) {
@@ -161,60 +190,62 @@ impl Ring {
         }
     }
 
-    fn commit_at(&self, number: u64, at: u64) -> Option<Found> {
+    fn commit_at(&self, number: u64, at: u64) -> Option<FoundCommit> {
         let first = usize::try_from(at / BLOCK).ok()?;
         let head = (*self.headers.get(first)?)?;
         let headers = self.headers.get(first..first.checked_add(head.blocks as usize)?)?;
         let mut records = Vec::new();
         for (index, header) in headers.iter().enumerate() {
             let header = (*header)?;
-            let same = Header { index: index as u32, count: header.count, ..head };
-            if header != same || header.number != number {
+            let same = BlockHeader { index: index as u32, count: header.count, ..head };
+            if header != same || header.label.number != number {
                 return None;
             }
             let block = &self.bytes[(first + index) * BLOCK_LEN..][..BLOCK_LEN];
             debug_assert!(is_sealed(block, Kind::Journal, self.volume));
             for slot in 0..header.count as usize {
                 let at = HEADER + slot * RECORD;
-                records.push((get_u32(block, at), Entry(get_u32(block, at + 4))));
+                records.push((get_u32(block, at), MapEntry::from_word(get_u32(block, at + 4))));
             }
         }
-        Some(Found { records, attempt: head.attempt, next: at + headers.len() as u64 * BLOCK })
+        Some(FoundCommit { records, attempt: head.label.attempt, next: at + headers.len() as u64 * BLOCK })
     }
 
     /// Whether the commit was written to both devices, if it is here at all.
-    pub(crate) fn was_mirrored(&self, number: u64) -> bool {
-        self.headers.iter().flatten().any(|header| header.number == number && header.mirrored)
+    pub fn was_mirrored(&self, number: u64) -> bool {
+        self.headers.iter().flatten().any(|header| header.label.number == number && header.label.mirrored)
     }
 
-    /// What the newest commit from `first` on that is in here says of those that follow it.
-    pub(crate) fn told_since(&self, first: u64) -> Option<Told> {
-        let since = self.headers.iter().flatten().filter(|header| header.number >= first);
-        since.max_by_key(|header| (header.number, header.attempt)).map(|header| header.told)
+    /// The notice of the newest commit in this ring, of those numbered `first` and above.
+    pub fn notice_since(&self, first: u64) -> Option<Notice> {
+        let since = self.headers.iter().flatten().filter(|header| header.label.number >= first);
+        since.max_by_key(|header| (header.label.number, header.label.attempt)).map(|header| header.label.notice)
     }
 
     /// The highest number of any block that is whole.
-    pub(crate) fn newest(&self) -> u64 {
-        self.headers.iter().flatten().map(|header| header.number).max().unwrap_or(0)
+    pub fn newest(&self) -> u64 {
+        self.headers.iter().flatten().map(|header| header.label.number).max().unwrap_or(0)
     }
 }
 
 /// What the journals say after a checkpoint.
 #[derive(Debug, Default)]
-pub(crate) struct Replayed {
+pub struct Replayed {
     /// Records in the order in which they have to be applied.
-    pub(crate) records: Vec<Record>,
-    /// The number of the next commit, and where it would go.
-    pub(crate) next_commit: u64,
-    pub(crate) next: u64,
+    pub records: Vec<MapRecord>,
+    /// The number of the commit after the last.
+    pub next_commit: u64,
+    /// Where in the ring that commit would begin.
+    pub next: u64,
     /// For each ring the number of the last commit that it has of the chain.
-    pub(crate) last: Vec<u64>,
-    /// A later commit exists, but one before it is in no ring.
-    pub(crate) broken: bool,
+    pub last: Vec<u64>,
+    /// A later commit exists, but no ring has the one before it.
+    pub broken: bool,
 }
 
-/// Follows the chain of commits from `first`, which begins at `at`; each link from whichever ring has it.
-pub(crate) fn replay(rings: &[Option<Ring>], first: u64, at: u64) -> Replayed {
+/// Follows the chain of commits from commit `first`, which begins at `at`. Each commit is taken from the ring that has its
+/// last attempt.
+pub fn replay(rings: &[Option<JournalRing>], first: u64, at: u64) -> Replayed {
     let mut replayed = Replayed {
         next_commit: first,
         next: at,
@@ -223,7 +254,7 @@ pub(crate) fn replay(rings: &[Option<Ring>], first: u64, at: u64) -> Replayed {
     };
     let mut last_len = 0;
     loop {
-        let mut best: Option<Found> = None;
+        let mut best: Option<FoundCommit> = None;
         for (ring, last) in rings.iter().zip(&mut replayed.last) {
             let Some(found) = ring.as_ref().and_then(|ring| ring.find(replayed.next_commit, replayed.next)) else {
                 continue;
