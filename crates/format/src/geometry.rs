@@ -74,7 +74,7 @@ impl Geometry {
             }
         };
         differ("the number of devices", self.devices.len().to_string(), on_device.devices.len().to_string());
-        let (ours, theirs) = (describe(&self.arrangement), describe(&on_device.arrangement));
+        let (ours, theirs) = (self.arrangement.fields(), on_device.arrangement.fields());
         for (ours, theirs) in ours.into_iter().zip(theirs) {
             differ(ours.0, ours.1, theirs.1);
         }
@@ -86,25 +86,28 @@ impl Geometry {
     }
 }
 
-fn describe(arrangement: &Arrangement) -> Vec<(&'static str, String)> {
-    let pair = |mode: &str, a: DeviceId, b: DeviceId, unit: Bytes| {
-        let text = |device: DeviceId| format!("device {}", device.0);
-        vec![
-            ("placement.mode", mode.to_string()),
-            ("the fast device (or the log's primary)", text(a)),
-            ("the slow device (or the log)", text(b)),
-            ("placement.extent (or block)", unit.to_string()),
-        ]
-    };
-    match arrangement {
-        Arrangement::Single { device } => pair("single", *device, *device, Bytes::ZERO),
-        Arrangement::Linear { devices } => {
-            let order: Vec<String> = devices.iter().map(|device| device.0.to_string()).collect();
-            vec![("placement.mode", "linear".to_string()), ("the order of the devices", order.join(", "))]
+impl Arrangement {
+    /// The arrangement as names and values.
+    pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
+        let pair = |mode: &str, a: DeviceId, b: DeviceId, unit: Bytes| {
+            let text = |device: DeviceId| format!("device {}", device.0);
+            vec![
+                ("placement.mode", mode.to_string()),
+                ("the fast device (or the log's primary)", text(a)),
+                ("the slow device (or the log)", text(b)),
+                ("placement.extent (or block)", unit.to_string()),
+            ]
+        };
+        match self {
+            Arrangement::Single { device } => pair("single", *device, *device, Bytes::ZERO),
+            Arrangement::Linear { devices } => {
+                let order: Vec<String> = devices.iter().map(|device| device.0.to_string()).collect();
+                vec![("placement.mode", "linear".to_string()), ("the order of the devices", order.join(", "))]
+            }
+            Arrangement::Tiering(MapPair { fast, slow, extent }) => pair("tiering", *fast, *slow, *extent),
+            Arrangement::Caching(MapPair { fast, slow, extent }) => pair("caching", *fast, *slow, *extent),
+            Arrangement::Partitioned(MapPair { fast, slow, extent }) => pair("partitioned", *fast, *slow, *extent),
+            Arrangement::Logging(LogPair { primary, log, block }) => pair("logging", *primary, *log, *block),
         }
-        Arrangement::Tiering(MapPair { fast, slow, extent }) => pair("tiering", *fast, *slow, *extent),
-        Arrangement::Caching(MapPair { fast, slow, extent }) => pair("caching", *fast, *slow, *extent),
-        Arrangement::Partitioned(MapPair { fast, slow, extent }) => pair("partitioned", *fast, *slow, *extent),
-        Arrangement::Logging(LogPair { primary, log, block }) => pair("logging", *primary, *log, *block),
     }
 }

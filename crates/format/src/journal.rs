@@ -283,3 +283,116 @@ pub fn replay(rings: &[Option<JournalRing>], first: u64, at: u64) -> Replayed {
     replayed.broken = rings.iter().flatten().any(|ring| ring.newest() > replayed.next_commit);
     replayed
 }
+
+#[cfg(test)]
+mod tests {
+    use peryton_units::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::Place;
+
+    const VOLUME: VolumeId = VolumeId(5);
+    const RING: u64 = 64 << 10;
+
+    /// A device that is an array.
+    struct Memory(Vec<u8>);
+
+    impl Storage for Memory {
+        fn size(&self, _: DeviceId) -> Option<Bytes> {
+            Some(Bytes(self.0.len() as u64))
+        }
+        fn read(&mut self, _: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+            into.copy_from_slice(&self.0[at.0 as usize..][..into.len()]);
+            Ok(())
+        }
+        fn write(&mut self, _: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+            self.0[at.0 as usize..][..from.len()].copy_from_slice(from);
+            Ok(())
+        }
+        fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    fn layout() -> MetadataLayout {
+        MetadataLayout { journal_bytes: RING, ..MetadataLayout::bare() }
+    }
+
+    fn put(memory: &mut Memory, at: u64, number: u64, attempt: u32, records: &[MapRecord]) {
+        let mut bytes = vec![0; commit_bytes(records.len() as u64) as usize];
+        let notice = Notice { alone: true, home: false };
+        let label = CommitLabel { number, attempt, mirrored: true, notice };
+        encode(records.iter().copied(), &label, VOLUME, &mut bytes);
+        memory.write(DeviceId(0), layout().journal_at(at), &bytes).unwrap();
+    }
+
+    fn ring(memory: &mut Memory) -> JournalRing {
+        JournalRing::read(memory, DeviceId(0), &layout(), VOLUME).unwrap()
+    }
+
+    fn records(count: u32) -> Vec<MapRecord> {
+        (0..count).map(|extent| (extent, MapEntry::new(Some(Place(extent)), extent % 2 == 0, false))).collect()
+    }
+
+    fn memory() -> Memory {
+        Memory(vec![0; (BLOCK + RING) as usize])
+    }
+
+    #[test]
+    fn commits_come_back_in_order_and_a_torn_one_ends_the_chain() {
+        let mut memory = memory();
+        let (first, second) = (records(3), records(1200));
+        put(&mut memory, 0, 7, 0, &first);
+        put(&mut memory, BLOCK, 8, 0, &second);
+        let read = ring(&mut memory);
+        assert_eq!((read.newest(), read.was_mirrored(8), read.damaged_blocks()), (8, true, 0));
+        assert_eq!(read.notice_since(8), Some(Notice { alone: true, home: false }));
+        let all = replay(&[Some(read)], 7, 0);
+        assert_eq!((all.next_commit, all.next, all.broken), (9, 4 * BLOCK, false));
+        assert_eq!(all.records, [first.clone(), second].concat());
+        // The second of its three blocks is torn.
+        memory.0[(BLOCK + 2 * BLOCK) as usize + 50] ^= 1;
+        let torn = ring(&mut memory);
+        assert_eq!(torn.damaged_blocks(), 1);
+        let rest = replay(&[Some(torn)], 7, 0);
+        assert_eq!((rest.next_commit, rest.next, rest.broken, rest.records), (8, BLOCK, false, first));
+    }
+
+    #[test]
+    fn the_last_attempt_counts_wherever_it_is() {
+        let mut memory = memory();
+        put(&mut memory, 3 * BLOCK, 7, 0, &records(1));
+        put(&mut memory, 0, 7, 1, &records(2));
+        assert_eq!(ring(&mut memory).find(7, 3 * BLOCK).map(|found| found.records), Some(records(2)));
+    }
+
+    #[test]
+    fn a_forged_number_without_a_next_is_damage() {
+        let mut memory = memory();
+        put(&mut memory, 0, 7, 0, &records(1));
+        put(&mut memory, BLOCK, u64::MAX, 0, &records(1));
+        let ring = ring(&mut memory);
+        assert_eq!((ring.newest(), ring.damaged_blocks()), (7, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn no_ring_whatever_it_holds_breaks_the_reader(
+            seed in proptest::collection::vec((0..16u64, 0..80usize, any::<u64>()), 1..40), at in 0..RING
+        ) {
+            let mut memory = memory();
+            for (block, field, value) in seed {
+                let bytes = &mut memory.0[(BLOCK + block * BLOCK) as usize..][..BLOCK_LEN];
+                put_u64(bytes, 8 + field / 8 * 8, value >> (value % 64));
+                seal(bytes, Kind::Journal, VOLUME);
+            }
+            let ring = ring(&mut memory);
+            let numbers: Vec<u64> = ring.headers.iter().flatten().map(|header| header.label.number).collect();
+            let ring = [Some(ring)];
+            for number in numbers {
+                let _ = replay(&ring, number, at);
+            }
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! Superblocks: one at each end of each device, saying what volume the device is part of and in what state it was left.
 
+use std::fmt;
+
 use peryton_units::Bytes;
 use thiserror::Error;
 
@@ -220,6 +222,30 @@ impl Superblock {
             },
             notes: String::from_utf8(block[NOTES_AT..NOTES_AT + notes].to_vec()).ok()?,
         })
+    }
+}
+
+impl fmt::Display for Superblock {
+    /// A line for each field, as `name: value`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "volume: {:032x}", self.volume.0)?;
+        writeln!(f, "device: {} of {}", self.device.0, self.geometry.devices.len())?;
+        writeln!(f, "generation: {}", self.generation)?;
+        writeln!(f, "state: {}", self.state.name())?;
+        writeln!(f, "formatted: {} s after the start of 1970", self.formatted_unix_s)?;
+        for (name, value) in self.geometry.arrangement.fields() {
+            writeln!(f, "{name}: {value}")?;
+        }
+        for (index, size) in self.geometry.devices.iter().enumerate() {
+            writeln!(f, "data of device {index}: {size}")?;
+        }
+        writeln!(f, "spare extents: {}", self.geometry.spare)?;
+        let gone = (0..32).filter(|device| self.gone >> device & 1 == 1).map(|device: u32| device.to_string());
+        let gone: Vec<String> = gone.collect();
+        if !gone.is_empty() {
+            writeln!(f, "devices that are gone: {}", gone.join(", "))?;
+        }
+        write!(f, "notes: {}", if self.notes.is_empty() { "none" } else { &self.notes })
     }
 }
 

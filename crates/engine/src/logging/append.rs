@@ -370,7 +370,7 @@ impl Logging {
                 Some(index) => Buffer::Move { index, offset: Bytes(u64::from(within)) },
                 None => Buffer::Request { id: core.id_of(piece.request), offset: Bytes(piece.buffer) },
             };
-            let checksum = crc32c::crc32c(buffers.bytes(buffer, Bytes(piece.len)));
+            let checksum = header::data_checksum(buffers.bytes(buffer, Bytes(piece.len)));
             AppendMember { offset: piece.offset, within, len: piece.len as u32, checksum }
         };
         let body = match &group.index {

@@ -170,6 +170,11 @@ fn members(block: &[u8], count: usize, len: u64) -> Option<Vec<AppendMember>> {
     (FIELDS..).step_by(MEMBER).take(count).map(member).collect()
 }
 
+/// The checksum of a member's data.
+pub fn data_checksum(data: &[u8]) -> u32 {
+    crc32c::crc32c(data)
+}
+
 /// How long an index of so many entries is, its header included.
 pub fn index_bytes(entries: usize) -> u64 {
     HEADER + (entries.div_ceil(ENTRIES_PER_BLOCK) as u64) * BLOCK
