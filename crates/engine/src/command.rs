@@ -1,5 +1,6 @@
 //! What goes in and out of the engine: the host's requests, and the commands that a driver carries out.
 
+pub use peryton_format::storage::DeviceId;
 use peryton_units::{Bytes, Op};
 
 use crate::error::RequestError;
@@ -36,17 +37,6 @@ impl IoId {
 impl std::fmt::Debug for IoId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "IoId({}#{})", self.index, self.generation >> 1)
-    }
-}
-
-/// A device, in the order of the design.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceId(pub u8);
-
-impl DeviceId {
-    /// For tables with a row per device.
-    pub fn index(self) -> usize {
-        usize::from(self.0)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use peryton_format::{storage::Storage, superblock::VolumeState};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -13,10 +14,8 @@ use crate::{
     ledger::Ledger,
     lifecycle::{self, AnyDrive, Detached, Inspection, with_drive},
     location::{Location, Losses},
-    metadata::superblock::State,
     opened::{Formatting, Opened, Trust},
     placement::Placement,
-    storage::Storage,
 };
 
 /// A hybrid drive.
@@ -319,7 +318,7 @@ impl Engine {
     /// # Panics
     /// If the engine is not idle, or was not opened from devices.
     pub fn close(&mut self, storage: &mut dyn Storage) -> Result<(), DeviceError> {
-        drive!(mut self, drive => drive.close(State::Clean, storage))
+        drive!(mut self, drive => drive.close(VolumeState::Clean, storage))
     }
 
     /// Keeps a text for the driver, at most 3,584 bytes, which [`Opened`] hands back.

@@ -1,7 +1,9 @@
+pub use peryton_format::storage::DeviceError;
+use peryton_format::superblock::VolumeId;
 use peryton_units::Bytes;
 use thiserror::Error;
 
-use crate::{command::IoId, metadata::VolumeId};
+use crate::command::IoId;
 
 /// What a host request is answered with when it fails.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -19,11 +21,6 @@ pub enum RequestError {
     #[error("no space left")]
     NoSpace,
 }
-
-/// What a driver reports when a command failed.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("the device reported a failure")]
-pub struct DeviceError;
 
 /// What a driver did that its contract rules out. The engine's tables are as they were before the call.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

@@ -1,13 +1,11 @@
 //! The extent map: for each extent of the volume where it is, how it is used, and what is under way for it
 //! (GreenDM, section 2.3, "Mapping table" and "Cache entry").
 
+use peryton_format::entry::MapEntry;
+pub(crate) use peryton_format::entry::Place;
 use peryton_units::Nanos;
 
 use crate::replacement::SlotIndex;
-
-/// A place for one extent: an index into the slots of the fast device, then those of the slow one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub(crate) u32);
 
 /// One extent of the volume. 32 bytes, so that a lookup touches one cache line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,6 +43,12 @@ impl Extent {
     #[inline]
     pub(crate) fn slot(&self) -> Option<SlotIndex> {
         self.place.checked_sub(1).map(SlotIndex)
+    }
+
+    /// What the durable map keeps of the extent.
+    #[inline]
+    pub(crate) fn entry(&self) -> MapEntry {
+        MapEntry::new(self.place(), self.dirty, self.lost)
     }
 
     #[inline]

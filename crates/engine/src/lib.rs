@@ -5,6 +5,7 @@
 //! came from a device model or from a device: the simulator and the live drive run this very code.
 
 mod admission;
+mod arrangement;
 mod climb;
 mod command;
 mod config;
@@ -21,11 +22,6 @@ mod lifecycle;
 mod linear;
 mod location;
 mod logging;
-mod metadata;
-#[cfg(feature = "mutants")]
-pub mod mutation;
-#[cfg(not(feature = "mutants"))]
-mod mutation;
 mod opened;
 mod partition;
 mod placement;
@@ -34,7 +30,6 @@ mod recent;
 mod replacement;
 mod responses;
 mod slab;
-mod storage;
 
 pub use admission::AdaptiveView;
 pub use climb::{Climb, ClimbView};
@@ -54,8 +49,12 @@ pub use lifecycle::{
 pub use location::{Location, Losses, MapRow};
 pub use logging::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
-pub use metadata::VolumeId;
 pub use opened::{Formatting, Opened, Trust};
 pub use partition::{Partition, Predict, Regulation, WearBudget};
+#[cfg(feature = "mutants")]
+pub use peryton_format::mutation;
+pub use peryton_format::{
+    storage::{METADATA_BLOCK, Storage},
+    superblock::VolumeId,
+};
 pub use replacement::BareCache;
-pub use storage::{METADATA_BLOCK, Storage};

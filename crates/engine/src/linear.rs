@@ -1,5 +1,6 @@
 //! The baselines without a map: one device as it is, or several one after the other (GreenDM, section 3.1).
 
+use peryton_format::layout::MetadataLayout;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -7,7 +8,6 @@ use crate::{
     error::{ConfigError, RequestError},
     io::{self, InFlight, RequestIndex},
     location::{Location, Losses},
-    metadata::layout::MetadataLayout,
     placement::Placement,
 };
 

@@ -1,7 +1,5 @@
 //! What a volume is given when it is formatted, and what is found when it is opened.
 
-use crate::metadata::VolumeId;
-
 /// What a new volume is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Formatting {
@@ -51,3 +49,4 @@ pub struct Opened {
     /// The driver's text.
     pub notes: String,
 }
+use peryton_format::superblock::VolumeId;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use peryton_format::{storage::Storage, superblock::VolumeId};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -14,9 +15,7 @@ use crate::{
     io::{InFlight, Io, RequestIndex, Step},
     ledger::Ledger,
     location::{Location, Losses},
-    metadata::VolumeId,
     opened::{Opened, Trust},
-    storage::Storage,
 };
 
 /// Where data lives, and how it gets there.

@@ -7,6 +7,10 @@
 //! What is lost says so until all of it is written or discarded. The map need not be written for any of this: a durable
 //! entry that points to a device which the superblock calls gone means the same ([`Hybrid::restore`]).
 
+use peryton_format::{
+    entry::MapEntry,
+    mutation::{self, Mutation},
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Fragment, Hybrid, Mode, Release, Route};
@@ -16,8 +20,6 @@ use crate::{
     extent_map::Place,
     hybrid::step::{Core, Step},
     location::Losses,
-    metadata::image::Entry,
-    mutation::{self, Mutation},
 };
 
 /// Where accesses are sent.
@@ -216,14 +218,16 @@ impl Hybrid {
     }
 
     /// What a durable entry means with devices gone.
-    pub(super) fn without_gone(&self, entry: Entry) -> Entry {
+    pub(super) fn without_gone(&self, entry: MapEntry) -> MapEntry {
         match (entry.place(), self.mode) {
-            (Some(place), mode) if self.layout.has_place(place) && self.is_on_gone(place) => {
-                Entry::new(None, false, entry.is_lost() || mode == Mode::Tiering || entry.is_dirty() || self.gone.slow)
-            }
+            (Some(place), mode) if self.layout.has_place(place) && self.is_on_gone(place) => MapEntry::new(
+                None,
+                false,
+                entry.is_lost() || mode == Mode::Tiering || entry.is_dirty() || self.gone.slow,
+            ),
             // There is no home for it to agree with.
-            (Some(place), Mode::Caching) if self.gone.slow => Entry::new(Some(place), true, entry.is_lost()),
-            (None, Mode::Caching) if self.gone.slow => Entry::new(None, false, true),
+            (Some(place), Mode::Caching) if self.gone.slow => MapEntry::new(Some(place), true, entry.is_lost()),
+            (None, Mode::Caching) if self.gone.slow => MapEntry::new(None, false, true),
             _ => entry,
         }
     }

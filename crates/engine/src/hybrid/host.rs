@@ -1,5 +1,6 @@
 //! The host's side: requests are cut at extent borders, routed, merged where neighbours stay neighbours, and answered.
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Nanos, Op, prefetch};
 
 use super::{Fragment, Hybrid, Mode, Request, Route, Router, Run};
@@ -11,7 +12,6 @@ use crate::{
     extent_map::Place,
     hybrid::step::{Core, InFlight, Step},
     io::RequestIndex,
-    mutation::{self, Mutation},
     replacement::{Replaces, SlotIndex},
 };
 

@@ -1,5 +1,6 @@
 //! Sizes and offsets of a tiering or caching drive: how many extents there are, and where each place is.
 
+use peryton_format::layout::MetadataLayout;
 use peryton_units::Bytes;
 
 use super::Mode;
@@ -8,7 +9,6 @@ use crate::{
     config::{Hybrid as Devices, Tuning},
     error::{ConfigError, TuningError},
     extent_map::Place,
-    metadata::layout::MetadataLayout,
     replacement::SlotIndex,
 };
 
@@ -136,7 +136,7 @@ impl Layout {
             slow_slots,
             extents,
             spare,
-            metadata: MetadataLayout::new(u64::from(extents), extent * u64::from(fast_slots.min(slow_slots))),
+            metadata: MetadataLayout::new(extents, extent * u64::from(fast_slots.min(slow_slots))),
         })
     }
 

@@ -25,6 +25,7 @@ mod writeback;
 
 use std::collections::VecDeque;
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -38,7 +39,6 @@ use crate::{
     hybrid::step::{Core, Step},
     io::RequestIndex,
     journal::{Commits, Outcome},
-    mutation::{self, Mutation},
     partition::Controller,
     replacement::{Policy, Replaces, SlotIndex, View},
     slab::Slab,

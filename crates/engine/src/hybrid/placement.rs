@@ -1,5 +1,10 @@
 //! Tiering and caching as a placement.
 
+use peryton_format::{
+    mutation::{self, Mutation},
+    storage::Storage,
+    superblock::VolumeId,
+};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -15,11 +20,8 @@ use crate::{
     io::RequestIndex,
     ledger::Ledger,
     location::{Location, Losses},
-    metadata::VolumeId,
-    mutation::{self, Mutation},
     opened::{Opened, Trust},
     placement::Placement,
-    storage::Storage,
 };
 
 impl Placement for Hybrid {

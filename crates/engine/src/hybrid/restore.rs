@@ -1,15 +1,20 @@
 //! From the durable map to a running drive, and back.
 
+use peryton_format::{
+    checkpoint::CheckpointHeader,
+    entry::MapEntry,
+    mutation::{self, Mutation},
+    notice::Notice,
+    superblock::VolumeId,
+};
 use peryton_units::Nanos;
 
 use super::{Hybrid, Mode};
 use crate::{
     config::{Tuning, WritePolicy},
     extent_map::Place,
-    hybrid::journal::{Durable, Told},
+    hybrid::journal::Durable,
     hybrid::step::Core,
-    metadata::{VolumeId, checkpoint, image::Entry},
-    mutation::{self, Mutation},
     opened::Trust,
     replacement::{Replaces, SlotIndex},
 };
@@ -30,7 +35,7 @@ impl Hybrid {
         &mut self,
         core: &mut Core,
         now: Nanos,
-        image: &[Entry],
+        image: &[MapEntry],
         touched: Option<[u32; 2]>,
         trust: Trust,
     ) -> Result<Restored, &'static str> {
@@ -126,19 +131,19 @@ impl Hybrid {
     }
 
     /// The map as it is now.
-    pub(super) fn image(&self) -> Vec<Entry> {
+    pub(super) fn image(&self) -> Vec<MapEntry> {
         self.extents.iter().map(|extent| extent.entry()).collect()
     }
 
     /// The header of a checkpoint that is written now.
-    pub(crate) fn next_header(&self, core: &Core) -> checkpoint::Header {
+    pub(crate) fn next_header(&self, core: &Core) -> CheckpointHeader {
         self.journal.next_header(core.tuning.mirror_journal)
     }
 
     /// What a slow device that is alone from now on may conclude of the fast one.
-    pub(crate) fn tells(&self, tuning: &Tuning) -> Told {
+    pub(crate) fn tells(&self, tuning: &Tuning) -> Notice {
         let home = self.mode == Mode::Caching && self.controller.is_none() && self.dirty == 0;
-        Told { alone: !tuning.mirror_journal && !self.gone.any(), home }
+        Notice { alone: !tuning.mirror_journal && !self.gone.any(), home }
     }
 
     pub(crate) fn begins_telling(&mut self, tuning: &Tuning) {
@@ -147,7 +152,7 @@ impl Hybrid {
     }
 
     /// From now on commits are encoded: they follow the checkpoint with this header.
-    pub(crate) fn begin_generation(&mut self, volume: VolumeId, image: Vec<Entry>, header: &checkpoint::Header) {
+    pub(crate) fn begin_generation(&mut self, volume: VolumeId, image: Vec<MapEntry>, header: &CheckpointHeader) {
         self.journal.resume(Durable { volume, image }, header);
     }
 }

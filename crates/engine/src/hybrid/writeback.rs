@@ -1,14 +1,11 @@
 //! Write-back (caching): dirty extents are copied home in the background, each once however often it was written
 //! (GreenDM, section 2.3: an asynchronous, deduplicated, bounded queue).
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Nanos, prefetch};
 
 use super::Hybrid;
-use crate::{
-    command::Commands,
-    hybrid::step::Core,
-    mutation::{self, Mutation},
-};
+use crate::{command::Commands, hybrid::step::Core};
 
 /// An extent that is being accessed when its turn comes, or whose write-back failed, is tried again after these times.
 const RETRY_IN_USE: Nanos = Nanos::from_ms(10);

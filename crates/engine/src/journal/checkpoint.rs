@@ -1,13 +1,16 @@
 //! Checkpoints: everything that is durable is written out at once, so that the journal before it is not needed any more.
 //! A checkpoint runs `Entries → FlushingEntries → Header → FlushingHeader` beside the commits.
 
+use peryton_format::{
+    block::BLOCK,
+    checkpoint::PIECE,
+    mutation::{self, Mutation},
+};
 use peryton_units::Bytes;
 
 use crate::{
     command::{Buffer, Cause, Commands, DeviceId},
     io::{Io, Step},
-    metadata::{block::BLOCK, checkpoint::PIECE},
-    mutation::{self, Mutation},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,14 +10,16 @@
 //! answered: nothing may be promised that the dead device, should it come back with what it held, could contradict.
 //! From then on it is refused.
 
+use peryton_format::{
+    block::BLOCK,
+    mutation::{self, Mutation},
+};
 use peryton_units::{Bytes, Nanos};
 
 use super::drive::Drive;
 use crate::{
     command::{Commands, DeviceId},
     io::InFlight,
-    metadata::block::BLOCK,
-    mutation::{self, Mutation},
     placement::Placement,
 };
 

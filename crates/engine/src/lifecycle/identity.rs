@@ -1,12 +1,11 @@
 //! What an open volume remembers of its superblocks.
 
-use crate::{
-    command::DeviceId,
-    metadata::{
-        VolumeId,
-        superblock::{Fixed, State, Superblock},
-    },
+use peryton_format::{
+    geometry::Geometry,
+    superblock::{Superblock, VolumeId, VolumeState},
 };
+
+use crate::command::DeviceId;
 
 /// What an open volume remembers of its superblocks.
 #[derive(Clone, Debug)]
@@ -15,7 +14,7 @@ pub(crate) struct Identity {
     pub(super) generation: u64,
     pub(super) formatted_unix_s: u64,
     pub(super) gone: u32,
-    pub(super) fixed: Fixed,
+    pub(super) geometry: Geometry,
     pub(super) notes: String,
 }
 
@@ -25,15 +24,15 @@ impl Identity {
     }
 
     /// With no device gone.
-    pub(super) fn superblock_of_all(&self, device: DeviceId, state: State) -> Superblock {
+    pub(super) fn superblock_of_all(&self, device: DeviceId, state: VolumeState) -> Superblock {
         Superblock { gone: 0, ..self.superblock(device, state) }
     }
 
     pub(super) fn open_superblock(&self, device: DeviceId) -> Superblock {
-        self.superblock(device, State::Open)
+        self.superblock(device, VolumeState::Open)
     }
 
-    pub(super) fn superblock(&self, device: DeviceId, state: State) -> Superblock {
+    pub(super) fn superblock(&self, device: DeviceId, state: VolumeState) -> Superblock {
         Superblock {
             volume: self.volume,
             device,
@@ -43,7 +42,7 @@ impl Identity {
             touched: [0, 0],
             gone: self.gone,
             fingerprint: 0,
-            fixed: self.fixed.clone(),
+            geometry: self.geometry.clone(),
             notes: self.notes.clone(),
         }
     }

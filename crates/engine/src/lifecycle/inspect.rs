@@ -3,6 +3,15 @@
 
 use std::collections::HashMap;
 
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    checkpoint::{self, CheckpointHeader},
+    entry::MapEntry,
+    journal::JournalRing,
+    layout::MetadataLayout,
+    storage::Storage,
+    superblock::{Superblock, Unreadable, VolumeId, VolumeState},
+};
 use peryton_units::Bytes;
 use serde::Serialize;
 
@@ -18,17 +27,8 @@ use crate::{
     hybrid::Layout,
     location::{Losses, MapRow},
     logging::{LogReport, Logging},
-    metadata::{
-        VolumeId,
-        block::{BLOCK, BLOCK_LEN},
-        checkpoint,
-        journal::Ring,
-        layout::MetadataLayout,
-        superblock::{State, Superblock, Unreadable},
-    },
     opened::{Opened, Trust},
     placement::Placement,
-    storage::Storage,
 };
 
 /// A copy of the devices to write to: what is read is what was written, or else what is there.
@@ -209,17 +209,6 @@ pub struct Inspection {
     pub map: Vec<MapRow>,
 }
 
-impl State {
-    fn text(self) -> &'static str {
-        match self {
-            State::Opening => "opening",
-            State::Open => "open",
-            State::Clean => "clean",
-            State::Detached => "detached",
-        }
-    }
-}
-
 fn superblock_at(storage: &mut dyn Storage, device: DeviceId, at: Bytes) -> (SuperblockReport, Option<Superblock>) {
     let mut block = [0; BLOCK_LEN];
     if storage.read(device, at, &mut block).is_err() {
@@ -231,7 +220,7 @@ fn superblock_at(storage: &mut dyn Storage, device: DeviceId, at: Bytes) -> (Sup
                 volume: format!("{:032x}", found.volume.0),
                 device: found.device.index(),
                 generation: found.generation,
-                state: found.state.text(),
+                state: found.state.name(),
             };
             (report, Some(found))
         }
@@ -279,14 +268,14 @@ pub(crate) fn inspect(
     let mut log = None;
     // A number of spare extents that cannot be is among what opening complains about.
     if let Some(newest) = &newest {
-        match lay_out(&config, Some(newest.fixed.spare)) {
+        match lay_out(&config, Some(newest.geometry.spare)) {
             Ok((Laid::Hybrid(layout), _)) => {
                 let lists = whole.then_some((&mut commits, &mut map));
                 inspect_map(&layout, storage, newest.volume, &mut devices, lists);
             }
             // What opening complains about is not listed.
             Ok((Laid::Logging(layout), _)) if whole => {
-                let clean = matches!(newest.state, State::Clean | State::Detached);
+                let clean = matches!(newest.state, VolumeState::Clean | VolumeState::Detached);
                 let mut logging = Logging::new(layout);
                 if !without.contains(&logging.log_device)
                     && let Ok((report, newest)) = logging.report(storage, newest.volume, clean)
@@ -318,7 +307,7 @@ fn inspect_map(
 ) {
     let pair = [map_of.fast, map_of.slow];
     let layout: &MetadataLayout = &map_of.metadata;
-    let mut newest: Option<checkpoint::Header> = None;
+    let mut newest: Option<CheckpointHeader> = None;
     let mut rings = Vec::new();
     for device in pair {
         let report = &mut devices[device.index()];
@@ -331,18 +320,18 @@ fn inspect_map(
                 number: header.number,
                 first_commit: header.first_commit,
                 extents: header.entries,
-                damaged_blocks: checkpoint::damaged(storage, device, layout, &header, volume),
+                damaged_blocks: checkpoint::damaged_blocks(storage, device, layout, &header, volume),
             }));
             newest = [newest, header].into_iter().flatten().max_by_key(|header| header.number);
         }
-        let ring = Ring::read(storage, device, layout, volume).ok();
-        report.newest_commit = ring.as_ref().map(Ring::newest);
-        report.damaged_journal_blocks = ring.as_ref().map(|ring| ring.damaged);
+        let ring = JournalRing::read(storage, device, layout, volume).ok();
+        report.newest_commit = ring.as_ref().map(JournalRing::newest);
+        report.damaged_journal_blocks = ring.as_ref().map(|ring| ring.damaged_blocks());
         rings.push(ring);
     }
     let (Some((commits, map)), Some(header)) = (lists, newest) else { return };
     let Some(mut image) = checkpoint::load(storage, &pair, layout, &header, volume) else { return };
-    let row = |extent: u32, entry: crate::metadata::image::Entry| {
+    let row = |extent: u32, entry: MapEntry| {
         let place = entry.place().filter(|place| map_of.has_place(*place)).map(|place| map_of.at(place));
         MapRow {
             offset: u64::from(extent) * map_of.extent_bytes(),
@@ -354,7 +343,7 @@ fn inspect_map(
         }
     };
     let (mut number, mut at) = (header.first_commit, header.journal_at);
-    while let Some(found) = rings.iter().flatten().find_map(|ring: &Ring| ring.find(number, at)) {
+    while let Some(found) = rings.iter().flatten().find_map(|ring: &JournalRing| ring.find(number, at)) {
         for (extent, entry) in &found.records {
             if let Some(ours) = image.get_mut(*extent as usize) {
                 *ours = *entry;
@@ -364,7 +353,7 @@ fn inspect_map(
         commits.push(CommitReport { number, updates });
         (number, at) = (number + 1, found.next);
     }
-    let said = (0..).zip(&image).filter(|(_, entry)| entry.0 != 0);
+    let said = (0..).zip(&image).filter(|(_, entry)| !entry.is_empty());
     map.extend(said.map(|(extent, entry)| row(extent, *entry)));
 }
 

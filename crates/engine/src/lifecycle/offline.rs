@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use peryton_format::{storage::Storage, superblock::VolumeState};
 use peryton_units::{Bytes, Nanos};
 
 use super::{any::with_drive, drive::Drive, volume::open};
@@ -9,10 +10,8 @@ use crate::{
     command::{Buffer, Buffers, Command, Commands, DeviceId, IoId},
     config::Config,
     error::{DetachError, DeviceError, OpenError},
-    metadata::superblock::State,
     opened::{Opened, Trust},
     placement::Placement,
-    storage::Storage,
 };
 
 /// Zeros are written in pieces of this size.
@@ -46,7 +45,7 @@ pub(crate) fn repair(
     let (mut drive, opened) = open(config, storage, trust, without)?;
     let closed = with_drive!(&mut drive, drive => {
         Hand::new(drive).settle(drive, storage);
-        drive.close(State::Clean, storage)
+        drive.close(VolumeState::Clean, storage)
     });
     closed.map_err(|DeviceError| OpenError::Device { device: 0 })?;
     Ok(opened)
@@ -81,7 +80,7 @@ impl<P: Placement> Drive<P> {
         if self.placed.away() > 0 {
             return Err(DetachError::Dirty { extents: self.placed.away() });
         }
-        self.close(State::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
+        self.close(VolumeState::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
         Ok(Detached { device, at: self.placed.data_at(device), len: self.volume_size, written_back: away })
     }
 }

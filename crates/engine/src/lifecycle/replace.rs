@@ -7,25 +7,21 @@
 //!
 //! The last two are done only for somebody who accepts that.
 
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    copies,
+    storage::Storage,
+    superblock::{Superblock, VolumeState},
+};
 use peryton_units::Bytes;
 
-use super::{
-    any::with_drive,
-    drive::Drive,
-    inspect::Overlay,
-    volume::{open, write_superblock},
-};
+use super::{any::with_drive, drive::Drive, inspect::Overlay, volume::open};
 use crate::{
     command::DeviceId,
     config::{Config, Placement as Placements},
     error::{OpenError, ReplaceError},
-    metadata::{
-        block::{BLOCK, BLOCK_LEN},
-        superblock::{State, Superblock},
-    },
     opened::{Opened, Trust},
     placement::Placement,
-    storage::Storage,
 };
 
 /// Whether the device could be replaced: the others can be opened without it, and if something is lost that nothing
@@ -99,11 +95,11 @@ impl<P: Placement> Drive<P> {
         let parts = (0..self.device_bytes.len() as u8).map(DeviceId);
         // The survivors come last: until they say otherwise the new device is not part of the volume.
         for part in std::iter::once(device).chain(parts.filter(|part| *part != device)) {
-            let whole = identity.superblock_of_all(part, State::Clean);
+            let whole = identity.superblock_of_all(part, VolumeState::Clean);
             // Nothing is known of what an empty device holds.
             let mut block = Superblock { volume, touched: [u32::MAX, u32::MAX], ..whole };
             block.fingerprint = self.fingerprint(storage, part, volume);
-            write_superblock(storage, &block, self.device_bytes[part.index()]).map_err(|_| failed(part))?;
+            copies::write(storage, &block, self.device_bytes[part.index()]).map_err(|_| failed(part))?;
         }
         Ok(opened)
     }

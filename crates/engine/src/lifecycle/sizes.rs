@@ -1,5 +1,6 @@
 //! What a configuration makes of its devices, known before any table is made.
 
+use peryton_format::{layout::MetadataLayout, log::layout::LogLayout};
 use peryton_units::Bytes;
 
 use crate::{
@@ -9,14 +10,13 @@ use crate::{
     hybrid::{Layout, Mode},
     linear::Linear,
     logging,
-    metadata::layout::MetadataLayout,
 };
 
 /// A placement before its tables are made, which take memory in proportion to the volume.
 pub(crate) enum Laid {
     Linear(Linear),
     Hybrid(Layout),
-    Logging(logging::Layout),
+    Logging(LogLayout),
 }
 
 /// What a configuration makes of its devices.
@@ -72,7 +72,7 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
         Placement::Single { device } => lay_in_a_row(std::slice::from_ref(device), devices, &mut sizes)?,
         Placement::Linear { devices: order } => lay_in_a_row(order, devices, &mut sizes)?,
         Placement::Logging(place) => {
-            let layout = logging::Layout::new(*place, devices)?;
+            let layout = logging::lay_out(*place, devices)?;
             sizes.volume = layout.volume_size();
             let (primary, log) = layout.device_bytes();
             sizes.devices[place.primary.index()] = primary;

@@ -4,6 +4,14 @@
 //! begun, and only then is a request served. So a device that was left out of a generation, or is a copy from before
 //! it, is told from one that a crash left a step behind.
 
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    copies::{self, FoundSuperblock, NoSuperblock},
+    geometry::{Arrangement, Geometry, MOST_DEVICES},
+    mutation::{self, Mutation},
+    storage::Storage,
+    superblock::{MOST_NOTES, Superblock, Unreadable, VolumeId, VolumeState},
+};
 use peryton_units::Bytes;
 
 use super::{
@@ -13,115 +21,36 @@ use super::{
 };
 use crate::{
     command::DeviceId,
-    config::Config,
+    config::{Config, Placement as Placements},
     error::{ConfigError, DeviceError, FormatError, OpenError},
-    metadata::{
-        VolumeId,
-        block::{BLOCK, BLOCK_LEN},
-        superblock::{Fixed, MOST_DEVICES, MOST_NOTES, State, Superblock, Unreadable},
-    },
-    mutation::{self, Mutation},
     opened::{Formatting, Opened, Trust},
     placement::Placement,
-    storage::Storage,
 };
 
 fn devices(count: usize) -> impl Iterator<Item = DeviceId> {
     (0..count as u8).map(DeviceId)
 }
 
-/// Writes both copies of a superblock, one after the other, so that one is always whole.
-pub(crate) fn write_superblock(storage: &mut dyn Storage, block: &Superblock, used: Bytes) -> Result<(), DeviceError> {
-    let bytes = block.encode();
-    for at in [Bytes::ZERO, used - Bytes(BLOCK)] {
-        if at > Bytes::ZERO && mutation::is(Mutation::OneSuperblock) {
-            continue;
-        }
-        storage.write(block.device, at, &bytes)?;
-        storage.flush(block.device)?;
-    }
-    Ok(())
-}
-
-/// Samples for the digest of what a device holds.
-const SAMPLES: u64 = 64;
-/// So much of the beginning and of the end of the data is always sampled: there file systems keep what a mount changes.
-const EDGE: u64 = 64 << 10;
-
-/// A digest of samples of a device's data, to notice that someone else has written to it.
-fn fingerprint(storage: &mut dyn Storage, device: DeviceId, (from, to): (Bytes, Bytes), volume: VolumeId) -> u64 {
-    let blocks = (to - from).0 / BLOCK;
-    let mut digest = [crc32c::crc32c(b"a"), crc32c::crc32c(b"b")];
-    let mut block = [0; BLOCK_LEN];
-    let edge = (EDGE / BLOCK).min(blocks);
-    let seed = volume.0 as u64 ^ (volume.0 >> 64) as u64;
-    let samples = (0..SAMPLES).map(|index| {
-        let hash = (seed ^ index).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((u128::from(hash ^ (hash >> 29)) * u128::from(blocks)) >> 64) as u64
-    });
-    for index in (0..edge).chain(blocks - edge..blocks).chain(samples.filter(|_| blocks > 0)) {
-        if storage.read(device, from + Bytes(index * BLOCK), &mut block).is_err() {
-            block.fill(0xee);
-        }
-        digest[0] = crc32c::crc32c_append(digest[0], &block);
-        digest[1] = crc32c::crc32c_append(digest[1].rotate_left(7) ^ 0x5bd1_e995, &block);
-    }
-    u64::from(digest[0]) << 32 | u64::from(digest[1])
-}
-
-/// What one device says of itself.
-enum Said {
-    Superblock { block: Box<Superblock>, copies: u32 },
-    Missing,
-}
-
-fn read_superblock(storage: &mut dyn Storage, device: DeviceId, used: Bytes) -> Result<Said, OpenError> {
+fn read_superblock(storage: &mut dyn Storage, device: DeviceId, used: Bytes) -> Result<FoundSuperblock, OpenError> {
     let index = device.index();
-    let Some(size) = storage.size(device) else { return Ok(Said::Missing) };
-    let mut found: Option<Superblock> = None;
-    let (mut copies, mut worst) = (0, None);
-    let mut block = [0; BLOCK_LEN];
-    let mut look = |at: Bytes, storage: &mut dyn Storage| -> Option<Bytes> {
-        if at + Bytes(BLOCK) > size {
-            return None;
+    copies::read(storage, device, used, used_by).map_err(|error| match error {
+        NoSuperblock::Missing => OpenError::Missing { device: index },
+        NoSuperblock::Unreadable(Unreadable::Absent) => OpenError::NotFormatted { device: index },
+        NoSuperblock::Unreadable(Unreadable::Version(version)) => OpenError::Version { device: index, version },
+        NoSuperblock::Unreadable(Unreadable::Damaged) => {
+            OpenError::Damaged { device: index, what: "neither superblock can be read" }
         }
-        let read = storage.read(device, at, &mut block);
-        match read.map_err(|_| Unreadable::Damaged).and_then(|()| Superblock::decode(&block)) {
-            Ok(other) => {
-                copies += 1;
-                let newer = found.as_ref().is_none_or(|found| found.age() < other.age());
-                let said = other.used();
-                if newer {
-                    found = Some(other);
-                }
-                return said;
-            }
-            Err(Unreadable::Absent) => {}
-            Err(other) => worst = Some(other),
-        }
-        None
-    };
-    // The first says where the last is, in case the design is wrong about it.
-    let end = look(Bytes::ZERO, storage).unwrap_or(used);
-    look(end - Bytes(BLOCK).min(end), storage);
-    match (found, worst) {
-        (Some(block), _) => Ok(Said::Superblock { block: Box::new(block), copies }),
-        (None, Some(Unreadable::Version(version))) => Err(OpenError::Version { device: index, version }),
-        (None, Some(_)) => Err(OpenError::Damaged { device: index, what: "neither superblock can be read" }),
-        (None, None) => Err(OpenError::NotFormatted { device: index }),
-    }
+    })
 }
 
-impl Superblock {
-    /// How much of its device the volume uses, if the format's own sizes say so.
-    fn used(&self) -> Option<Bytes> {
-        let config = Config {
-            devices: self.fixed.devices.clone(),
-            placement: self.fixed.placement.clone(),
-            tuning: Default::default(),
-        };
-        config.sizes_with(Some(self.fixed.spare)).ok()?.devices.get(self.device.index()).copied()
-    }
+/// How much of its device the volume uses, if the sizes in the superblock are possible.
+fn used_by(superblock: &Superblock) -> Option<Bytes> {
+    let config = Config {
+        devices: superblock.geometry.devices.clone(),
+        placement: Placements::from(&superblock.geometry.arrangement),
+        tuning: Default::default(),
+    };
+    config.sizes_with(Some(superblock.geometry.spare)).ok()?.devices.get(superblock.device.index()).copied()
 }
 
 /// Makes a new, empty volume on devices whose content is given up.
@@ -150,19 +79,15 @@ pub(crate) fn open(
     let mut repaired = 0;
     let left: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
     for device in left.iter().copied() {
-        match read_superblock(storage, device, planned.devices[device.index()])? {
-            Said::Superblock { block, copies } => {
-                repaired += u64::from(copies < 2);
-                blocks.push(*block);
-            }
-            Said::Missing => return Err(OpenError::Missing { device: device.index() }),
-        }
+        let found = read_superblock(storage, device, planned.devices[device.index()])?;
+        repaired += u64::from(found.copies < 2);
+        blocks.push(found.superblock);
     }
     if blocks.is_empty() {
         return Err(OpenError::NothingLeft { device: 0 });
     }
     let newest = agree(&left, &blocks, &config)?;
-    let mut drive = AnyDrive::new(config, Some(newest.fixed.spare))?;
+    let mut drive = AnyDrive::new(config, Some(newest.geometry.spare))?;
     let mut opened = with_drive!(&mut drive, drive => drive.take_over(storage, (trust, without), &blocks, newest))?;
     opened.repaired += repaired;
     Ok((drive, opened))
@@ -184,9 +109,12 @@ fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result
         }
     }
     // The number of spare extents follows from a setting that may change; the format has the last word.
-    let design =
-        Fixed { devices: config.devices.clone(), placement: config.placement.clone(), spare: newest.fixed.spare };
-    let differences = design.differences(&newest.fixed);
+    let design = Geometry {
+        devices: config.devices.clone(),
+        arrangement: Arrangement::from(&config.placement),
+        spare: newest.geometry.spare,
+    };
+    let differences = design.differences(&newest.geometry);
     if !differences.is_empty() {
         return Err(OpenError::Mismatch { differences: differences.join("; ") });
     }
@@ -195,12 +123,12 @@ fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result
             return Err(OpenError::LeftOut { device: index, generation: newest.generation });
         }
         let behind = block.generation < newest.generation
-            && !(newest.state == State::Opening && block.generation + 1 == newest.generation);
+            && !(newest.state == VolumeState::Opening && block.generation + 1 == newest.generation);
         let behind = behind && !mutation::is(Mutation::AcceptStale);
         if behind {
             return Err(OpenError::Stale { device: index, generation: block.generation, newest: newest.generation });
         }
-        if block.state == State::Detached {
+        if block.state == VolumeState::Detached {
             let alone = config.placement.stands_alone().map_or(index, DeviceId::index);
             return Err(OpenError::Detached { device: alone });
         }
@@ -234,15 +162,15 @@ impl<P: Placement> Drive<P> {
             generation: 0,
             formatted_unix_s: new.unix_s,
             gone: 0,
-            fixed: self.fixed(),
+            geometry: self.geometry(),
             notes: new.notes,
         };
         self.placed.format(&self.io, storage, volume).map_err(failed)?;
         for device in all() {
             let touched = if new.zeroed { [0, 0] } else { [u32::MAX, u32::MAX] };
-            let mut block = Superblock { touched, ..identity.superblock(device, State::Clean) };
+            let mut block = Superblock { touched, ..identity.superblock(device, VolumeState::Clean) };
             block.fingerprint = self.fingerprint(storage, device, volume);
-            write_superblock(storage, &block, self.device_bytes[device.index()]).map_err(|_| failed(device))?;
+            copies::write(storage, &block, self.device_bytes[device.index()]).map_err(|_| failed(device))?;
         }
         Ok(())
     }
@@ -255,7 +183,8 @@ impl<P: Placement> Drive<P> {
         blocks: &[Superblock],
         newest: Superblock,
     ) -> Result<Opened, OpenError> {
-        let clean = blocks.iter().all(|block| block.state == State::Clean && block.generation == newest.generation);
+        let clean =
+            blocks.iter().all(|block| block.state == VolumeState::Clean && block.generation == newest.generation);
         for block in blocks {
             let device = block.device;
             let (size, need) = (storage.size(device).unwrap_or_default(), self.device_bytes[device.index()]);
@@ -274,7 +203,7 @@ impl<P: Placement> Drive<P> {
         let volume = newest.volume;
         // A generation that came no further than to be announced is announced again: if every attempt took a number of
         // its own, a device that was not reached by two of them would look as if it had been left out.
-        let generation = newest.generation + u64::from(newest.state != State::Opening);
+        let generation = newest.generation + u64::from(newest.state != VolumeState::Opening);
         // What another program wrote may be anywhere.
         let touched = (clean && trust == Trust::Nobody).then_some(newest.touched);
         let mut opened = Opened { volume, generation, clean, notes: newest.notes.clone(), ..Opened::default() };
@@ -291,17 +220,17 @@ impl<P: Placement> Drive<P> {
             generation,
             formatted_unix_s: newest.formatted_unix_s,
             gone: opened.gone,
-            fixed: newest.fixed,
+            geometry: newest.geometry,
             notes: newest.notes,
         };
-        for state in [State::Opening, State::Open] {
-            if state == State::Opening && mutation::is(Mutation::SkipAnnouncement) {
+        for state in [VolumeState::Opening, VolumeState::Open] {
+            if state == VolumeState::Opening && mutation::is(Mutation::SkipAnnouncement) {
                 continue;
             }
             for block in blocks {
                 let device = block.device;
                 let used = self.device_bytes[device.index()];
-                write_superblock(storage, &identity.superblock(device, state), used)
+                copies::write(storage, &identity.superblock(device, state), used)
                     .map_err(|_| OpenError::Device { device: device.index() })?;
             }
         }
@@ -314,7 +243,7 @@ impl<P: Placement> Drive<P> {
     /// # Panics
     ///
     /// If the drive is not idle, or was not opened from devices.
-    pub(crate) fn close(&mut self, state: State, storage: &mut dyn Storage) -> Result<(), DeviceError> {
+    pub(crate) fn close(&mut self, state: VolumeState, storage: &mut dyn Storage) -> Result<(), DeviceError> {
         assert!(self.is_idle(), "a drive is closed only when nothing is in flight");
         let identity = self.identity.clone().expect("only a volume that was opened is closed");
         let left: Vec<DeviceId> = self.left().collect();
@@ -329,7 +258,7 @@ impl<P: Placement> Drive<P> {
         for device in left {
             let mut block = Superblock { touched, ..identity.superblock(device, state) };
             block.fingerprint = self.fingerprint(storage, device, identity.volume);
-            write_superblock(storage, &block, self.device_bytes[device.index()])?;
+            copies::write(storage, &block, self.device_bytes[device.index()])?;
         }
         Ok(())
     }
@@ -343,18 +272,22 @@ impl<P: Placement> Drive<P> {
         let identity = self.identity.as_mut().expect("only a volume that was opened keeps notes");
         identity.notes = notes.to_string();
         for device in left {
-            write_superblock(storage, &identity.superblock(device, State::Open), self.device_bytes[device.index()])
+            copies::write(storage, &identity.superblock(device, VolumeState::Open), self.device_bytes[device.index()])
                 .map_err(|_| FormatError::Device { device: device.index() })?;
         }
         Ok(())
     }
 
-    fn fixed(&self) -> Fixed {
-        Fixed { devices: self.data_bytes.clone(), placement: self.placement.clone(), spare: self.placed.spare() }
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            devices: self.data_bytes.clone(),
+            arrangement: Arrangement::from(&self.placement),
+            spare: self.placed.spare(),
+        }
     }
 
     pub(super) fn fingerprint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> u64 {
         let data = (self.placed.data_at(device), self.device_bytes[device.index()] - Bytes(BLOCK));
-        fingerprint(storage, device, data, volume)
+        copies::fingerprint(storage, device, data, volume)
     }
 }

@@ -10,21 +10,25 @@
 
 use std::collections::VecDeque;
 
+use peryton_format::{
+    log::{
+        HEADER, SECTOR,
+        header::{self, AppendBody, AppendHeader, AppendMember, IndexSpan, MOST_MEMBERS},
+        ring::CommitRecord,
+    },
+    superblock::VolumeId,
+};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
     Logging,
-    block_map::SECTOR,
     direct::{Piece, Way},
-    header::{self, Body, Header, Index, MOST_MEMBERS},
     index::Pending,
-    log::{HEADER, Space},
-    ring::Record,
+    log::Space,
 };
 use crate::{
     command::{Buffer, Buffers, Cause, Command, Commands},
     logging::step::{Core, Step},
-    metadata::VolumeId,
 };
 
 /// Buffers for groups; a write that finds them all in flight waits for one.
@@ -56,7 +60,7 @@ struct Group {
     pending: u8,
     failed: bool,
     /// It holds an index rather than data.
-    index: Option<(Index, Vec<Pending>)>,
+    index: Option<(IndexSpan, Vec<Pending>)>,
     /// When its first member came.
     since: Nanos,
 }
@@ -273,7 +277,7 @@ impl Logging {
             self.appends.failures += 1;
             self.appends.paused_until = now.saturating_add(PAUSE);
             core.ledger.logging_mut().failed_appends += 1;
-            let absent = Record::Absent { from: sequence, to: sequence + 1, next_at: at + len };
+            let absent = CommitRecord::Absent { from: sequence, to: sequence + 1, next_at: at + len };
             self.commit.record(core, now, absent);
         } else {
             self.appends.failures = 0;
@@ -325,7 +329,7 @@ impl Logging {
         &mut self,
         core: &mut Core,
         Space { at, sequence }: Space,
-        (covered, entries): (Index, Vec<Pending>),
+        (covered, entries): (IndexSpan, Vec<Pending>),
         out: &mut Commands,
     ) {
         let len = header::index_bytes(entries.len());
@@ -366,14 +370,14 @@ impl Logging {
                 Some(index) => Buffer::Move { index, offset: Bytes(u64::from(within)) },
                 None => Buffer::Request { id: core.id_of(piece.request), offset: Bytes(piece.buffer) },
             };
-            let checksum = crc32c::crc32c(buffers.bytes(buffer, Bytes(piece.len)));
-            header::Member { offset: piece.offset, within, len: piece.len as u32, checksum }
+            let checksum = header::data_checksum(buffers.bytes(buffer, Bytes(piece.len)));
+            AppendMember { offset: piece.offset, within, len: piece.len as u32, checksum }
         };
         let body = match &group.index {
-            Some((covered, _)) => Body::Index(*covered),
-            None => Body::Data(group.members.iter().map(member).collect()),
+            Some((covered, _)) => AppendBody::Index(*covered),
+            None => AppendBody::Data(group.members.iter().map(member).collect()),
         };
-        let header = Header {
+        let header = AppendHeader {
             sequence: group.sequence,
             opened: self.log.segments[self.log.segment_of(group.at) as usize].opened,
             at: group.at,

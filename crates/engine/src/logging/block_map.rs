@@ -5,14 +5,14 @@
 //! block of which parts were written. What no fragment covers is on the primary. Fragments are bounded by the log: each
 //! record adds at most two to any block that it cuts.
 
+use peryton_format::log::{MOST_LOG_BYTES, SECTOR};
+
 use crate::slab::Slab;
 
 const CHUNK_SHIFT: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_SHIFT;
-/// Places in the log are counted in these.
-pub(super) const SECTOR: u64 = 512;
-/// What an entry can name: 2^31 - 1 sectors.
-pub(super) const MOST_LOG_BYTES: u64 = 1 << 40;
+// An entry can name 2^31 - 1 sectors.
+const _: () = assert!(MOST_LOG_BYTES / SECTOR <= 1 << 31);
 
 const ON_PRIMARY: u32 = 0;
 const FRAGMENTED: u32 = 1 << 31;

@@ -9,27 +9,29 @@
 
 use std::collections::VecDeque;
 
+use peryton_format::{
+    block::BLOCK,
+    log::{
+        NOWHERE,
+        ring::{self, CommitHead, CommitRecord, SegmentUse},
+    },
+    superblock::VolumeId,
+};
 use peryton_units::{Bytes, Nanos};
 
-use super::{
-    Logging,
-    header::NOWHERE,
-    log::State,
-    ring::{self, Head, Held, Record},
-};
+use super::{Logging, log::State};
 use crate::{
     command::{Buffer, Cause, Commands},
     error::{DeviceError, RequestError},
     io::RequestIndex,
     journal::{self, Commits, Group, Outcome, Ring, Setback, Written},
     logging::step::{Core, InFlight, Step},
-    metadata::{VolumeId, block::BLOCK},
 };
 
 /// What one commit makes durable.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    records: Vec<Record>,
+    records: Vec<CommitRecord>,
     freed: Vec<u32>,
     flushes: Vec<RequestIndex>,
     since: Option<Nanos>,
@@ -48,7 +50,8 @@ impl Batch {
 
     /// The oldest append that it says is absent.
     fn absent(&self) -> u64 {
-        let from = |record: &Record| if let Record::Absent { from, .. } = record { *from } else { u64::MAX };
+        let from =
+            |record: &CommitRecord| if let CommitRecord::Absent { from, .. } = record { *from } else { u64::MAX };
         self.records.iter().map(from).min().unwrap_or(u64::MAX)
     }
 }
@@ -90,8 +93,8 @@ pub(super) struct Commit {
     pub(super) ring: Ring,
     segments: usize,
     /// The next commit, as far as it is settled before it is written, and what it says of the segments.
-    head: Head,
-    table: Vec<Held>,
+    head: CommitHead,
+    table: Vec<SegmentUse>,
     /// The commit under way repeats all that is needed.
     repeats: bool,
     /// No segment is in use once it is durable, and no record is needed.
@@ -100,7 +103,7 @@ pub(super) struct Commit {
     joins: bool,
     /// Commits that are needed, the records in them, and how many records there were before those.
     written: VecDeque<NeededCommit>,
-    needed: VecDeque<Record>,
+    needed: VecDeque<CommitRecord>,
     forgotten: u64,
     /// How many records there ever were when the migration under way began.
     before_migration: u64,
@@ -117,7 +120,7 @@ impl Commit {
             at,
             ring: Ring::new(ring),
             segments,
-            head: Head { number: 1, index: NOWHERE, segments: segments as u32, ..Head::default() },
+            head: CommitHead { number: 1, index: NOWHERE, segments: segments as u32, ..CommitHead::default() },
             table: Vec::new(),
             repeats: false,
             empties: false,
@@ -132,8 +135,8 @@ impl Commit {
 
     /// Goes on after a commit that was found with this head, behind which the ring goes on at `next`, and of which these
     /// records are needed.
-    pub(super) fn resume(&mut self, head: Head, next: u64, records: Vec<Record>) {
-        self.head = Head { number: head.number + 1, previous: head.number, attempt: 0, ..head };
+    pub(super) fn resume(&mut self, head: CommitHead, next: u64, records: Vec<CommitRecord>) {
+        self.head = CommitHead { number: head.number + 1, previous: head.number, attempt: 0, ..head };
         self.ring.resume(next, head.bytes());
         self.written =
             VecDeque::from([NeededCommit { number: head.number, bytes: head.bytes(), upto: records.len() as u64 }]);
@@ -146,20 +149,21 @@ impl Commit {
     }
 
     /// To be durable after the commit interval, or with the next flush.
-    pub(super) fn record(&mut self, core: &mut Core, now: Nanos, record: Record) {
+    pub(super) fn record(&mut self, core: &mut Core, now: Nanos, record: CommitRecord) {
         if !self.group.alive[1] {
             // The ring is gone with the log.
             return;
         }
         let batch = &mut self.group.gathering;
         let joined = match (batch.records.last_mut().filter(|_| self.joins), record) {
-            (Some(Record::Void { offset, len, before }), Record::Void { offset: next, len: more, before: same })
-                if *before == same && *offset + *len == next =>
-            {
+            (
+                Some(CommitRecord::Void { offset, len, before }),
+                CommitRecord::Void { offset: next, len: more, before: same },
+            ) if *before == same && *offset + *len == next => {
                 *len += more;
                 true
             }
-            (Some(Record::Absent { to, next_at, .. }), Record::Absent { from, to: end, next_at: at })
+            (Some(CommitRecord::Absent { to, next_at, .. }), CommitRecord::Absent { from, to: end, next_at: at })
                 if *to == from =>
             {
                 (*to, *next_at) = (end, at);
@@ -178,7 +182,7 @@ impl Commit {
     }
 
     /// Of a segment only what is listed counts.
-    pub(super) fn list(&mut self, core: &mut Core, now: Nanos, records: impl IntoIterator<Item = Record>) {
+    pub(super) fn list(&mut self, core: &mut Core, now: Nanos, records: impl IntoIterator<Item = CommitRecord>) {
         for record in records {
             self.record(core, now, record);
         }
@@ -286,7 +290,7 @@ impl Commit {
         let upto = self.forgotten + self.needed.len() as u64;
         self.written.push_back(NeededCommit { number, bytes, upto });
         self.ring.take_pieces(bytes);
-        self.head = Head { number: number + 1, previous: number, attempt: 0, ..self.head };
+        self.head = CommitHead { number: number + 1, previous: number, attempt: 0, ..self.head };
     }
 
     /// A device is fenced. Without the log there is nothing to record.
@@ -347,13 +351,13 @@ impl Logging {
     }
 
     /// What the segments are once the commit under way is durable.
-    pub(super) fn held(&self) -> impl Iterator<Item = Held> {
+    pub(super) fn held(&self) -> impl Iterator<Item = SegmentUse> {
         let before = self.log.next_sequence();
         let freed = &self.commit.group.committing.freed;
         self.log.segments.iter().zip(0..).map(move |(segment, index)| match segment.state {
-            State::Free | State::Draining { committed: true } => Held::Free { before },
-            State::Draining { committed: false } if freed.contains(&index) => Held::Free { before },
-            _ => Held::InUse { opened: segment.opened },
+            State::Free | State::Draining { committed: true } => SegmentUse::Free { before },
+            State::Draining { committed: false } if freed.contains(&index) => SegmentUse::Free { before },
+            _ => SegmentUse::InUse { opened: segment.opened },
         })
     }
 
@@ -375,15 +379,15 @@ impl Logging {
 
     /// The commit that closes a volume with nothing in flight: it repeats what is needed, and gives up what waited for
     /// it. Also where it goes.
-    pub(super) fn closing_commit(&mut self) -> Result<(Head, Vec<Record>, u64), DeviceError> {
+    pub(super) fn closing_commit(&mut self) -> Result<(CommitHead, Vec<CommitRecord>, u64), DeviceError> {
         let Group { committing, gathering, .. } = &mut self.commit.group;
         committing.freed.append(&mut gathering.freed);
         let commit = &self.commit;
-        let records: Vec<Record> = match self.log.is_empty() {
+        let records: Vec<CommitRecord> = match self.log.is_empty() {
             true => Vec::new(),
             false => commit.needed.iter().chain(&commit.group.gathering.records).copied().collect(),
         };
-        let head = Head {
+        let head = CommitHead {
             first_needed: commit.head.number,
             next_sequence: self.log.next_sequence(),
             flushed: self.log.next_sequence(),
@@ -481,8 +485,8 @@ impl Commits for Logging {
         if !self.commit.records_something {
             return Written::Nothing;
         }
-        let table: Vec<Held> = self.held().collect();
-        let empties = table.iter().all(|held| matches!(held, Held::Free { .. }));
+        let table: Vec<SegmentUse> = self.held().collect();
+        let empties = table.iter().all(|held| matches!(held, SegmentUse::Free { .. }));
         let (sequence, flushed, index) = (self.log.next_sequence(), self.index.flushed, self.index.newest);
         let commit = &mut self.commit;
         let obsolete = commit.group.committing.obsolete;
@@ -506,8 +510,14 @@ impl Commits for Logging {
         } else {
             commit.written.iter().find(|written| written.upto > obsolete).map_or(number, |written| written.number)
         };
-        commit.head =
-            Head { first_needed, next_sequence: sequence, flushed, index, records: records as u32, ..commit.head };
+        commit.head = CommitHead {
+            first_needed,
+            next_sequence: sequence,
+            flushed,
+            index,
+            records: records as u32,
+            ..commit.head
+        };
         let mut left = 0;
         for (at, len) in commit.ring.pieces(bytes) {
             let place = (self.log_device, commit.at + Bytes(at));

@@ -5,9 +5,10 @@
 //! range, and no migration of it starts before the write is done; and because the log's copy is given up when the write
 //! is done, appends of the range keep out of its way, too.
 
+use peryton_format::log::ring::CommitRecord;
 use peryton_units::{Bytes, Nanos};
 
-use super::{Logging, parked::Parked, ring::Record};
+use super::{Logging, parked::Parked};
 use crate::{
     command::{Buffer, Cause, Commands},
     error::RequestError,
@@ -212,7 +213,7 @@ impl Logging {
     /// Even where the map knows of no copy in the log, the log may hold old ones that a replay would find.
     fn record_void(&mut self, core: &mut Core, now: Nanos, from: u64, to: u64) {
         if !self.log.is_empty() {
-            let void = Record::Void { offset: from, len: to - from, before: self.log.next_sequence() };
+            let void = CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() };
             self.commit.record(core, now, void);
         }
     }

@@ -6,14 +6,17 @@
 
 use std::collections::VecDeque;
 
+use peryton_format::{
+    block::BLOCK,
+    log::{
+        FIRST_SEQUENCE, HEADER, NOWHERE,
+        header::{self, ENTRIES_PER_BLOCK, IndexEntry, IndexSpan},
+    },
+};
 use peryton_units::Nanos;
 
-use super::{
-    Logging,
-    header::{self, ENTRIES_PER_BLOCK, Entry, Index, NOWHERE},
-    log::{FIRST_SEQUENCE, HEADER, State},
-};
-use crate::{command::Commands, logging::step::Core, metadata::block::BLOCK};
+use super::{Logging, log::State};
+use crate::{command::Commands, logging::step::Core};
 
 /// So many records make an index, whatever the time: they are held in memory, and fit one index.
 const MOST_PENDING: usize = 10_000;
@@ -32,8 +35,8 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn entry(&self) -> Entry {
-        Entry { offset: self.offset, at: self.at, len: u64::from(self.len), sequence: self.sequence }
+    pub(super) fn entry(&self) -> IndexEntry {
+        IndexEntry { offset: self.offset, at: self.at, len: u64::from(self.len), sequence: self.sequence }
     }
 }
 
@@ -131,7 +134,7 @@ impl Logging {
     }
 
     /// What the next index says, if there is something to say; `room` blocks of entries.
-    pub(super) fn next_index(&mut self, room: usize) -> Option<(Index, Vec<Pending>)> {
+    pub(super) fn next_index(&mut self, room: usize) -> Option<(IndexSpan, Vec<Pending>)> {
         let Logging { index, log, .. } = self;
         let mut entries: Vec<Pending> = Vec::new();
         index.more = false;
@@ -154,7 +157,7 @@ impl Logging {
             }
         }
         let (first, previous) = (index.upto, index.newest);
-        let covered = Index { first, upto, upto_at, previous, entries: entries.len() as u32 };
+        let covered = IndexSpan { first, upto, upto_at, previous, entries: entries.len() as u32 };
         (!entries.is_empty()).then_some((covered, entries))
     }
 
@@ -187,7 +190,7 @@ impl Logging {
         &mut self,
         core: &mut Core,
         at: u64,
-        (covered, entries): (Index, Vec<Pending>),
+        (covered, entries): (IndexSpan, Vec<Pending>),
         failed: bool,
         out: &mut Commands,
     ) {
@@ -207,7 +210,7 @@ impl Logging {
         }
     }
 
-    pub(super) fn index_is_written(&mut self, at: u64, covered: Index) {
+    pub(super) fn index_is_written(&mut self, at: u64, covered: IndexSpan) {
         (self.index.newest, self.index.upto) = (at, covered.upto);
     }
 }

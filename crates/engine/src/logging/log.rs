@@ -5,17 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::{block_map::MOST_LOG_BYTES, header::NOWHERE};
-
-/// The header of an append, and what appends are aligned to.
-pub(super) const HEADER: u64 = 4096;
-/// With this many segments a migration wastes little by closing the one that is being filled.
-const SEGMENTS: u64 = 64;
-const SMALLEST_SEGMENT: u64 = 1 << 20;
-const LARGEST_SEGMENT: u64 = 1 << 30;
-
-/// The sequence of the first append of a new volume.
-pub(super) const FIRST_SEQUENCE: u64 = 1;
+use peryton_format::log::{FIRST_SEQUENCE, HEADER, NOWHERE};
 
 /// What one write put into a segment.
 #[derive(Clone, Copy, Debug)]
@@ -78,25 +68,6 @@ pub(super) struct Log {
 pub(super) struct Space {
     pub(super) at: u64,
     pub(super) sequence: u64,
-}
-
-/// The smallest segment that holds an unaligned record of one block.
-fn smallest(block: u64) -> u64 {
-    (2 * (HEADER + block)).next_power_of_two()
-}
-
-/// How large the segments of a log of `bytes` are, and how many; `None` if there are not two.
-pub(super) fn divide(bytes: u64, block: u64) -> Option<(u64, u64)> {
-    let bytes = bytes.min(MOST_LOG_BYTES - 1);
-    let wanted = (bytes / SEGMENTS).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT).min(bytes / 2);
-    let segment = if wanted < smallest(block) { smallest(block) } else { 1 << wanted.ilog2() };
-    let count = bytes / segment;
-    (count >= 2).then_some((segment, count))
-}
-
-/// The least that a log of two segments takes.
-pub(super) fn least(block: u64) -> u64 {
-    2 * smallest(block)
 }
 
 impl Log {

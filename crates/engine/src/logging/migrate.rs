@@ -9,12 +9,12 @@ mod window;
 
 use std::collections::VecDeque;
 
+use peryton_format::log::ring::CommitRecord;
 use peryton_units::{Bytes, Nanos};
 
 use super::{
     BUFFER, Logging, append,
     log::Record,
-    ring,
     triggers::{RETRY, Trigger},
 };
 use crate::{
@@ -469,10 +469,10 @@ impl Logging {
             let start = self.log.start_of(index);
             let segment = &mut self.log.segments[index as usize];
             let (opened, count) = (segment.opened, left.len() as u32);
-            let head = ring::Record::Listed { segment: index, count, opened, as_of };
+            let head = CommitRecord::Listed { segment: index, count, opened, as_of };
             let each = left.iter().map(|Record { offset, within, len }| {
                 let (at, len) = (start + u64::from(*within), u64::from(*len));
-                ring::Record::Left { offset: *offset, at, len }
+                CommitRecord::Left { offset: *offset, at, len }
             });
             self.commit.list(core, now, std::iter::once(head).chain(each));
             segment.records = left;

@@ -7,8 +7,8 @@
 //!
 //! `layout.rs` divides the devices; `degraded.rs` goes on with one of the two devices.
 //!
-//! `header.rs` and `ring.rs` are the format on disk, `index.rs` lists for a restart what was appended, `scan.rs` finds
-//! it again, and `restore.rs` makes a running drive of it, `report.rs` a list.
+//! The format on disk, and the scan that finds it again, are `peryton_format::log`. `index.rs` lists for a restart what was
+//! appended, `restore.rs` makes a running drive of what the scan finds, and `report.rs` a list.
 //!
 //! What keeps the newest copy the newest:
 //! * Appends take effect in the order in which they lie in the log, so that a replay of the log comes to the same map,
@@ -26,7 +26,6 @@ mod commit;
 mod config;
 mod degraded;
 mod direct;
-mod header;
 mod index;
 mod invariants;
 mod layout;
@@ -36,18 +35,21 @@ mod parked;
 mod placement;
 mod report;
 mod restore;
-mod ring;
-mod scan;
 mod selective;
 pub(crate) mod step;
 mod triggers;
 
-pub(crate) use layout::Layout;
+pub(crate) use layout::lay_out;
 
 pub use report::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 
 pub use config::{LogCaching, Logging as Devices, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 
+use peryton_format::{
+    layout::MetadataLayout,
+    log::{HEADER, LONGEST_APPEND, SECTOR, layout::LogLayout},
+    superblock::VolumeId,
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -55,25 +57,21 @@ use crate::{
     error::RequestError,
     io::RequestIndex,
     logging::step::{Core, Step},
-    metadata::{VolumeId, layout::MetadataLayout},
 };
 use append::Appends;
-use block_map::{BlockMap, SECTOR};
+use block_map::BlockMap;
 use commit::Commit;
 use degraded::Gone;
 use direct::{Directs, Piece, Way};
 use index::Indexes;
-use layout::SUPERBLOCK;
-use log::{HEADER, Log};
+use log::Log;
 use migrate::Migration;
 use parked::Parking;
 use selective::Overwrites;
 use triggers::Since;
 
 /// The length of a buffer: the longest append, and the longest read or write of a migration.
-pub(crate) const BUFFER: u64 = 256 << 10;
-const SMALLEST_BLOCK: u64 = SECTOR;
-const LARGEST_BLOCK: u64 = 64 << 10;
+pub(crate) const BUFFER: u64 = LONGEST_APPEND;
 
 #[derive(Debug)]
 pub(crate) struct Logging {
@@ -98,20 +96,20 @@ pub(crate) struct Logging {
     commit: Commit,
     overwrites: Overwrites,
     gone: Gone,
-    layout: Layout,
+    layout: LogLayout,
 }
 
 impl Logging {
-    pub(crate) fn new(layout: Layout) -> Logging {
-        let Layout { devices: Devices { primary, log, block }, size, segment_bytes: segment, segments: count, ring } =
-            layout;
+    pub(crate) fn new(layout: LogLayout) -> Logging {
+        let Devices { primary, log, block } = layout.pair().into();
+        let (size, segment, count) = (layout.volume_size().0, layout.segment_bytes(), layout.segments());
         let most = segment.min(BUFFER) - HEADER - SECTOR;
         Logging {
             primary,
             log_device: log,
             size,
             block: block.0,
-            log_at: layout.log_at(),
+            log_at: layout.log_at().0,
             volume: None,
             most_record: most & !(block.0 - 1),
             map: BlockMap::new(size, block.0.trailing_zeros()),
@@ -122,7 +120,7 @@ impl Logging {
             parked: Parking::default(),
             migration: Migration::new(),
             since: Since::default(),
-            commit: Commit::new(Bytes(SUPERBLOCK), ring, count as usize),
+            commit: Commit::new(layout.ring_at(), layout.ring_bytes(), count as usize),
             overwrites: Overwrites::new(),
             gone: Gone::default(),
             layout,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use peryton_format::{storage::Storage, superblock::VolumeId};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -15,10 +16,8 @@ use crate::{
     io::RequestIndex,
     ledger::Ledger,
     location::{Location, Losses},
-    metadata::VolumeId,
     opened::{Opened, Trust},
     placement::Placement,
-    storage::Storage,
 };
 
 impl Placement for Logging {

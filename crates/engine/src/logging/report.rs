@@ -1,14 +1,17 @@
 //! What is in a log that nobody uses, as opening it would find it. Nothing is written.
 
+use peryton_format::{
+    log::{
+        header::{AppendBody, AppendHeader, AppendMember},
+        ring::{CommitRecord, SegmentUse},
+    },
+    storage::Storage,
+    superblock::VolumeId,
+};
 use serde::Serialize;
 
-use super::{
-    Logging,
-    header::{Body, Header, Member},
-    restore::Contents,
-    ring::{self, Held},
-};
-use crate::{error::OpenError, location::MapRow, metadata::VolumeId, storage::Storage};
+use super::{Logging, restore::Contents};
+use crate::{error::OpenError, location::MapRow};
 
 /// A log, as it lies on its device. Places are counted from the start of the device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -138,7 +141,7 @@ impl Logging {
         let Contents { lives, chain, cut, .. } = found;
         let segments = lives.iter().filter(|(segment, opened)| {
             let held = recorded.newest.segments[*segment as usize];
-            *opened < cut || held == Held::InUse { opened: *opened }
+            *opened < cut || held == SegmentUse::InUse { opened: *opened }
         });
         let segment_bytes = self.log.segment_bytes();
         let segments = segments.map(|(segment, opened)| {
@@ -184,9 +187,9 @@ impl Logging {
 }
 
 /// Indexes are listed elsewhere.
-fn append(header: &Header, place: impl Fn(u64) -> u64) -> Option<AppendReport> {
-    let Body::Data(members) = &header.body else { return None };
-    let write = |member: &Member| {
+fn append(header: &AppendHeader, place: impl Fn(u64) -> u64) -> Option<AppendReport> {
+    let AppendBody::Data(members) = &header.body else { return None };
+    let write = |member: &AppendMember| {
         let at = place(header.at + u64::from(member.within));
         WriteReport { offset: member.offset, len: u64::from(member.len), at }
     };
@@ -194,11 +197,11 @@ fn append(header: &Header, place: impl Fn(u64) -> u64) -> Option<AppendReport> {
     Some(AppendReport { sequence: header.sequence, at: place(header.at), len: header.len, writes })
 }
 
-fn log_record(record: ring::Record, place: impl Fn(u64) -> u64) -> LogRecord {
+fn log_record(record: CommitRecord, place: impl Fn(u64) -> u64) -> LogRecord {
     match record {
-        ring::Record::Void { offset, len, before } => LogRecord::Void { offset, len, before },
-        ring::Record::Absent { from, to, .. } => LogRecord::Absent { from, to },
-        ring::Record::Listed { segment, opened, as_of, .. } => LogRecord::Listed { segment, opened, as_of },
-        ring::Record::Left { offset, at, len } => LogRecord::Left { offset, len, at: place(at) },
+        CommitRecord::Void { offset, len, before } => LogRecord::Void { offset, len, before },
+        CommitRecord::Absent { from, to, .. } => LogRecord::Absent { from, to },
+        CommitRecord::Listed { segment, opened, as_of, .. } => LogRecord::Listed { segment, opened, as_of },
+        CommitRecord::Left { offset, at, len } => LogRecord::Left { offset, len, at: place(at) },
     }
 }

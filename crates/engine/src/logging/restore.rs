@@ -8,26 +8,24 @@
 
 use std::collections::BTreeMap;
 
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    log::{
+        FIRST_SEQUENCE, HEADER, MOST_SEQUENCE, NOWHERE, SECTOR,
+        header::{self, AppendBody, AppendHeader, IndexEntry},
+        ring::{self, CommitHead, CommitRecord, FoundLogCommit, LogRing, SegmentUse},
+        scan::{FoundIndex, LogScan, SegmentsInUse},
+    },
+    storage::Storage,
+    superblock::VolumeId,
+};
 use peryton_units::{Bytes, Nanos};
 
-use super::{
-    Logging,
-    block_map::SECTOR,
-    header::{Body, Entry, Header, MOST_SEQUENCE, NOWHERE},
-    index::Pending,
-    log::{FIRST_SEQUENCE, HEADER},
-    ring::{self, Found, Head, Held, Record, Ring},
-    scan::{FoundIndex, Lives, Scan},
-};
+use super::{Logging, index::Pending};
 use crate::{
     error::{DeviceError, OpenError},
     logging::step::Core,
-    metadata::{
-        VolumeId,
-        block::{BLOCK, BLOCK_LEN},
-    },
     opened::Opened,
-    storage::Storage,
 };
 
 const UNREADABLE: &str = "the device cannot read part of the log, which may have been flushed";
@@ -35,9 +33,9 @@ const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
 
 /// What the ring says.
 pub(super) struct Recorded {
-    pub(super) newest: Found,
+    pub(super) newest: FoundLogCommit,
     /// What its commits record, oldest first.
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<CommitRecord>,
     /// How many commits are needed, and how much of the ring they take.
     commits: u64,
     used: u64,
@@ -71,28 +69,28 @@ impl Recorded {
         (*to > sequence).then_some((*to, *next_at))
     }
 
-    fn sort(&mut self, records: &[Record]) {
+    fn sort(&mut self, records: &[CommitRecord]) {
         let mut records = records.iter().peekable();
         while let Some(record) = records.next() {
             match *record {
-                Record::Void { offset, len, before } => self.voids.push(Void { before, offset, len }),
-                Record::Absent { from, to, next_at } if from < to && to <= MOST_SEQUENCE => {
+                CommitRecord::Void { offset, len, before } => self.voids.push(Void { before, offset, len }),
+                CommitRecord::Absent { from, to, next_at } if from < to && to <= MOST_SEQUENCE => {
                     self.absents.insert(from, (to, next_at));
                 }
-                Record::Listed { segment, opened, as_of, count } => {
+                CommitRecord::Listed { segment, opened, as_of, count } => {
                     let mut left = Vec::new();
                     while left.len() < count as usize
-                        && let Some(Record::Left { offset, at, len }) = records.peek()
+                        && let Some(CommitRecord::Left { offset, at, len }) = records.peek()
                     {
                         left.push((*offset, *at, *len));
                         records.next();
                     }
                     let held = self.newest.segments.get(segment as usize);
-                    if held == Some(&Held::InUse { opened }) {
+                    if held == Some(&SegmentUse::InUse { opened }) {
                         self.listed.insert(segment, Listed { opened, as_of, left });
                     }
                 }
-                Record::Absent { .. } | Record::Left { .. } => {}
+                CommitRecord::Absent { .. } | CommitRecord::Left { .. } => {}
             }
         }
         self.voids.sort_by_key(|void| void.before);
@@ -112,7 +110,7 @@ enum Event {
 
 /// What was found in a log.
 pub(super) struct Contents {
-    pub(super) lives: Lives,
+    pub(super) lives: SegmentsInUse,
     /// Its indexes, oldest first.
     pub(super) chain: Vec<FoundIndex>,
     /// All from here on had to be there: what came before is in no segment any more, or listed.
@@ -140,9 +138,8 @@ impl Logging {
         OpenError::Damaged { device: self.log_device.index(), what }
     }
 
-    fn scan<'a>(&self, storage: &'a mut dyn Storage, volume: VolumeId) -> Scan<'a> {
-        let shape = (self.log.segment_bytes(), self.log.segments.len() as u64);
-        Scan::new(storage, self.log_place(0), shape, volume)
+    fn scan<'a>(&self, storage: &'a mut dyn Storage, volume: VolumeId) -> LogScan<'a> {
+        LogScan::new(storage, self.layout, volume)
     }
 
     /// Takes over what is on the devices, and says so in a commit. A crash meanwhile changes nothing.
@@ -173,7 +170,7 @@ impl Logging {
             let entries = scan.header(index.at).and_then(|header| scan.entries(&header)).unwrap_or_default();
             for entry in entries {
                 if self.counts(&lives, &recorded, start, &entry) {
-                    let Entry { offset, at, len, sequence } = entry;
+                    let IndexEntry { offset, at, len, sequence } = entry;
                     let append_at = scan.append_of(at, sequence);
                     pending.push(Pending { offset, at, len: len as u32, sequence, append_at });
                 }
@@ -198,7 +195,7 @@ impl Logging {
 
         let records = self.still_needed(&recorded, &in_use, cut, next_sequence);
         let used = recorded.used;
-        let head = Head {
+        let head = CommitHead {
             number: recorded.next_number,
             attempt: 0,
             previous: recorded.newest.head.number,
@@ -231,11 +228,11 @@ impl Logging {
 
     pub(super) fn read_ring(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<Recorded, OpenError> {
         let part = "part of its commits cannot be read";
-        let mut ring = Ring::scan(storage, self.log_device, (self.commit.at, self.commit.ring.bytes()), volume);
+        let mut ring = LogRing::scan(storage, self.log_device, (self.commit.at, self.commit.ring.bytes()), volume);
         let newest = ring.newest_whole().and_then(|number| ring.find(number));
         let newest = newest.ok_or_else(|| self.damaged("none of its commits can be read"))?;
         // The commit after the last may be torn; one after that means that a link is gone.
-        if ring.newest_previous > newest.head.number {
+        if ring.newest_previous() > newest.head.number {
             return Err(self.damaged(part));
         }
         let sound = newest.segments.len() == self.log.segments.len()
@@ -255,15 +252,15 @@ impl Logging {
             (last, used) = (found.head, used + found.head.bytes());
             chain.push(found.records);
         }
-        let records: Vec<Record> = chain.iter().rev().flatten().copied().collect();
+        let records: Vec<CommitRecord> = chain.iter().rev().flatten().copied().collect();
         let mut recorded = Recorded {
             commits: chain.len() as u64,
             used,
-            next_number: ring.newest.saturating_add(1),
+            next_number: ring.newest().saturating_add(1),
             voids: Vec::new(),
             absents: BTreeMap::new(),
             listed: BTreeMap::new(),
-            damaged: ring.damaged,
+            damaged: ring.damaged_blocks(),
             newest,
             records: Vec::new(),
         };
@@ -278,14 +275,14 @@ impl Logging {
         storage: &mut dyn Storage,
         (recorded, volume): (&Recorded, VolumeId),
         clean: bool,
-        seen: &mut dyn FnMut(&Header),
+        seen: &mut dyn FnMut(&AppendHeader),
     ) -> Result<Contents, OpenError> {
         let mut scan = self.scan(storage, volume);
         let (lives, mut flushed) = find_lives(&mut scan, recorded, clean);
         let in_use = lives.iter().filter(|(segment, _)| !recorded.listed.contains_key(segment));
         let held = |segment: u32| recorded.newest.segments[segment as usize];
         let start = in_use
-            .filter(|(segment, _)| matches!(held(*segment), Held::InUse { .. }))
+            .filter(|(segment, _)| matches!(held(*segment), SegmentUse::InUse { .. }))
             .map(|(_, opened)| opened)
             .min()
             .unwrap_or(recorded.newest.head.next_sequence);
@@ -303,17 +300,17 @@ impl Logging {
     /// that the last index does not list.
     fn replay(
         &mut self,
-        scan: &mut Scan<'_>,
+        scan: &mut LogScan<'_>,
         recorded: &Recorded,
-        (lives, chain): (&Lives, &[FoundIndex]),
+        (lives, chain): (&SegmentsInUse, &[FoundIndex]),
         (start, mut flushed): (u64, u64),
-        (replay, seen): (&mut Replay, &mut dyn FnMut(&Header)),
+        (replay, seen): (&mut Replay, &mut dyn FnMut(&AppendHeader)),
     ) -> Result<(u64, Vec<Pending>), OpenError> {
         let (mut next, mut at) = (start, NOWHERE);
         for index in chain {
             let entries = scan.header(index.at).and_then(|header| scan.entries(&header));
             // It was whole a moment ago.
-            let entries = entries.ok_or(OpenError::Device { device: scan.device.index() })?;
+            let entries = entries.ok_or(OpenError::Device { device: scan.device().index() })?;
             for entry in entries.iter().filter(|entry| entry.sequence >= start) {
                 // What it lists from there on is in segments that are in use.
                 if !self.counts(lives, recorded, start, entry) {
@@ -332,12 +329,12 @@ impl Logging {
             }
             if let Some(segment) = lives.opened_by(next).filter(|segment| !recorded.listed.contains_key(segment)) {
                 at = scan.start_of(segment);
-            } else if at % scan.segment == 0 {
+            } else if at % scan.segment_bytes() == 0 {
                 // Behind the end of a full segment, perhaps of the last one: the next append opens another.
                 at = NOWHERE;
             }
-            let life = lives.of(scan.segment_of(at));
-            let here = |header: &Header| header.sequence == next && Some(header.opened) == life;
+            let life = lives.opened(scan.segment_of(at));
+            let here = |header: &AppendHeader| header.sequence == next && Some(header.opened) == life;
             let header = scan.header(at).filter(here);
             // A crash leaves old data or torn data, but none that the device cannot read: that may have been durable.
             let end = at.saturating_add(header.as_ref().map_or(HEADER, |header| header.len));
@@ -354,11 +351,11 @@ impl Logging {
             }
             seen(&header);
             flushed = flushed.max(header.flushed);
-            if let Body::Data(members) = &header.body {
+            if let AppendBody::Data(members) = &header.body {
                 for member in members {
                     let place = at + u64::from(member.within);
                     let (offset, len) = (member.offset, u64::from(member.len));
-                    let entry = Entry { offset, at: place, len, sequence: next };
+                    let entry = IndexEntry { offset, at: place, len, sequence: next };
                     if self.counts(lives, recorded, start, &entry) {
                         self.install(replay, Some(&entry));
                         tail.push(Pending { offset, at: place, len: member.len, sequence: next, append_at: at });
@@ -368,7 +365,7 @@ impl Logging {
             (next, at) = (next + 1, at + header.len);
         }
         if at != NOWHERE
-            && let Some(opened) = lives.of(scan.segment_of(at))
+            && let Some(opened) = lives.opened(scan.segment_of(at))
         {
             flushed = flushed.max(scan.flushed_behind(at, opened));
         }
@@ -379,12 +376,12 @@ impl Logging {
     }
 
     /// Whether an entry is of a segment as it is now, and can be what it says.
-    fn counts(&self, lives: &Lives, recorded: &Recorded, start: u64, entry: &Entry) -> bool {
-        let Entry { offset, at, len, sequence } = *entry;
+    fn counts(&self, lives: &SegmentsInUse, recorded: &Recorded, start: u64, entry: &IndexEntry) -> bool {
+        let IndexEntry { offset, at, len, sequence } = *entry;
         let segment = self.log.segment_of(at);
         let in_volume = offset.checked_add(len).is_some_and(|end| end <= self.size);
         sequence >= start
-            && lives.of(segment).is_some_and(|opened| opened <= sequence)
+            && lives.opened(segment).is_some_and(|opened| opened <= sequence)
             && !recorded.listed.contains_key(&segment)
             && in_volume
             && self.is_place(offset, at, len)
@@ -397,7 +394,7 @@ impl Logging {
     }
 
     /// An entry takes effect, after everything recorded that came before it; without one, all that is left.
-    fn install(&mut self, replay: &mut Replay, entry: Option<&Entry>) {
+    fn install(&mut self, replay: &mut Replay, entry: Option<&IndexEntry>) {
         let until = entry.map_or(u64::MAX, |entry| entry.sequence);
         while let Some((_, event)) = replay.events.pop_if(|(key, _)| *key <= until) {
             match event {
@@ -421,14 +418,20 @@ impl Logging {
     }
 
     /// What of the records concerns the segments that are still in use, with what is behind the cut.
-    fn still_needed(&self, recorded: &Recorded, in_use: &[(u32, u64)], cut: u64, next_sequence: u64) -> Vec<Record> {
+    fn still_needed(
+        &self,
+        recorded: &Recorded,
+        in_use: &[(u32, u64)],
+        cut: u64,
+        next_sequence: u64,
+    ) -> Vec<CommitRecord> {
         let Some((_, oldest)) = in_use.first().copied() else { return Vec::new() };
-        let mut records: Vec<Record> = Vec::new();
+        let mut records: Vec<CommitRecord> = Vec::new();
         for (segment, Listed { opened, as_of, left }) in &recorded.listed {
             if in_use.iter().any(|(other, _)| other == segment) {
                 let (segment, opened, as_of, count) = (*segment, *opened, *as_of, left.len() as u32);
-                records.push(Record::Listed { segment, count, opened, as_of });
-                records.extend(left.iter().map(|(offset, at, len)| Record::Left {
+                records.push(CommitRecord::Listed { segment, count, opened, as_of });
+                records.extend(left.iter().map(|(offset, at, len)| CommitRecord::Left {
                     offset: *offset,
                     at: *at,
                     len: *len,
@@ -437,14 +440,16 @@ impl Logging {
         }
         for Void { before, offset, len } in &recorded.voids {
             if *before > oldest {
-                records.push(Record::Void { offset: *offset, len: *len, before: *before });
+                records.push(CommitRecord::Void { offset: *offset, len: *len, before: *before });
             }
         }
         let behind = (cut < next_sequence).then_some((cut, (next_sequence, NOWHERE)));
         for (from, (to, next_at)) in recorded.absents.iter().map(|(from, to)| (*from, *to)).chain(behind) {
             match records.last_mut() {
-                Some(Record::Absent { to: last, next_at: at, .. }) if *last == from => (*last, *at) = (to, next_at),
-                _ if to > oldest => records.push(Record::Absent { from, to, next_at }),
+                Some(CommitRecord::Absent { to: last, next_at: at, .. }) if *last == from => {
+                    (*last, *at) = (to, next_at)
+                }
+                _ if to > oldest => records.push(CommitRecord::Absent { from, to, next_at }),
                 _ => {}
             }
         }
@@ -456,8 +461,8 @@ impl Logging {
         &self,
         storage: &mut dyn Storage,
         volume: VolumeId,
-        head: &Head,
-        records: &[Record],
+        head: &CommitHead,
+        records: &[CommitRecord],
         next: u64,
     ) -> Result<(), DeviceError> {
         let mut bytes = vec![0; head.bytes() as usize];
@@ -479,14 +484,14 @@ impl Logging {
             storage.write(self.log_device, self.commit.at + Bytes(at), &blank[..len])?;
         }
         storage.flush(self.log_device)?;
-        let head = Head {
+        let head = CommitHead {
             number: 1,
             first_needed: 1,
             next_sequence: FIRST_SEQUENCE,
             flushed: FIRST_SEQUENCE,
             index: NOWHERE,
             segments: self.log.segments.len() as u32,
-            ..Head::default()
+            ..CommitHead::default()
         };
         self.store_commit(storage, volume, &head, &[], 0)
     }
@@ -499,26 +504,26 @@ impl Logging {
         loop {
             (self.index.flushed, self.index.flushed_at) = self.unretired();
             let Some((covered, entries)) = self.next_index(self.index_room()) else { break };
-            let len = super::header::index_bytes(entries.len());
+            let len = header::index_bytes(entries.len());
             // Without room the headers have to do.
             let Some(space) = self.log.allocate(len) else { break };
             let segment = self.log.segment_of(space.at);
             let row = &mut self.log.segments[segment as usize];
             row.appends -= 1;
-            let header = Header {
+            let header = AppendHeader {
                 sequence: space.sequence,
                 opened: row.opened,
                 at: space.at,
                 len,
                 flushed: self.index.flushed,
                 index: self.index.newest,
-                body: Body::Index(covered),
+                body: AppendBody::Index(covered),
             };
             let mut bytes = vec![0; len as usize];
             let (first, rest) = bytes.split_at_mut(BLOCK_LEN);
             header.encode(volume, first);
             let entries = entries.iter().map(Pending::entry);
-            super::header::encode_entries(entries, space.sequence, volume, rest);
+            header::encode_entries(entries, space.sequence, volume, rest);
             let (device, at) = self.log_place(space.at);
             storage.write(device, at, &bytes)?;
             storage.flush(device)?;
@@ -543,18 +548,18 @@ impl Replay {
 }
 
 /// Which segments are in use, and the highest sequence below which all was durable, as far as is seen on the way.
-fn find_lives(scan: &mut Scan<'_>, recorded: &Recorded, clean: bool) -> (Lives, u64) {
+fn find_lives(scan: &mut LogScan<'_>, recorded: &Recorded, clean: bool) -> (SegmentsInUse, u64) {
     let mut flushed = recorded.newest.head.flushed;
     let lives = (0..).zip(&recorded.newest.segments).map(|(segment, held)| {
         let first = scan.first_header(segment).filter(|header| header.sequence == header.opened);
         match *held {
-            Held::InUse { opened } => {
+            SegmentUse::InUse { opened } => {
                 if let Some(first) = first.filter(|first| first.opened == opened) {
                     flushed = flushed.max(first.flushed);
                 }
                 Some(opened)
             }
-            Held::Free { before } => {
+            SegmentUse::Free { before } => {
                 let first = first.filter(|first| (before..MOST_SEQUENCE).contains(&first.opened));
                 // Without it, what follows tells whether it was lost in a crash.
                 let any = first.or_else(|| if clean { None } else { scan.any_header(segment, before) })?;
@@ -563,14 +568,14 @@ fn find_lives(scan: &mut Scan<'_>, recorded: &Recorded, clean: bool) -> (Lives, 
             }
         }
     });
-    (Lives::new(lives.collect()), flushed)
+    (SegmentsInUse::new(lives.collect()), flushed)
 }
 
 /// The indexes from `start` on, oldest first; none if the chain is broken, for then the headers have to do.
 fn find_indexes(
-    scan: &mut Scan<'_>,
+    scan: &mut LogScan<'_>,
     recorded: &Recorded,
-    lives: &Lives,
+    lives: &SegmentsInUse,
     start: u64,
     flushed: &mut u64,
 ) -> Vec<FoundIndex> {
@@ -585,7 +590,7 @@ fn find_indexes(
     {
         *flushed = (*flushed).max(last.flushed);
         places.push(last.index);
-        if let Body::Index(_) = last.body {
+        if let AppendBody::Index(_) = last.body {
             places.push(last.at);
         }
     }

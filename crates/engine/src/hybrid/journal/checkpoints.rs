@@ -1,11 +1,14 @@
 //! Checkpoints of the map: when half of the ring is used, or when a device was fenced.
 
-use super::{Bar, Journal, Told};
+use super::{Bar, Journal};
 use crate::{
     command::{Commands, DeviceId},
     hybrid::step::{Core, Step},
     journal::{Checkpoint, Progress},
+};
+use peryton_format::{
     mutation::{self, Mutation},
+    notice::Notice,
 };
 
 impl Journal {
@@ -50,8 +53,8 @@ impl Journal {
                 let Checkpoint { header, covers, .. } = *checkpoint;
                 self.ring.release(covers);
                 // Commits may have told more since it began.
-                let Told { alone, home } = header.told;
-                self.told = Told { alone, home: home && self.told.home };
+                let Notice { alone, home } = header.notice;
+                self.told = Notice { alone, home: home && self.told.home };
                 if self.bar == Bar::Draining {
                     self.bar = Bar::Ready;
                 }

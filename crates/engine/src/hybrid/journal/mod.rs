@@ -8,6 +8,16 @@
 mod checkpoints;
 mod fencing;
 
+use peryton_format::{
+    block::BLOCK,
+    checkpoint::{self, CheckpointHeader},
+    entry::MapEntry,
+    journal::{CommitLabel, RECORDS_PER_BLOCK, commit_bytes, encode},
+    layout::MetadataLayout,
+    mutation::{self, Mutation},
+    notice::Notice,
+    superblock::VolumeId,
+};
 use peryton_units::{Bytes, Nanos};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -17,15 +27,6 @@ use crate::{
     extent_map::Place,
     io::RequestIndex,
     journal::{self, Commits, Group, Outcome, Ring, Setback, Target, Written},
-    metadata::{
-        VolumeId,
-        block::BLOCK,
-        checkpoint,
-        image::Entry,
-        journal::{UPDATES_PER_BLOCK, commit_bytes, encode},
-        layout::MetadataLayout,
-    },
-    mutation::{self, Mutation},
 };
 
 /// Who waits for a commit.
@@ -49,7 +50,7 @@ pub(crate) struct Freed {
 #[derive(Clone, Copy, Debug)]
 struct Update {
     extent: u32,
-    entry: Entry,
+    entry: MapEntry,
     /// Counts updates.
     sequence: u64,
 }
@@ -98,15 +99,6 @@ impl journal::Batch for Batch {
     }
 }
 
-/// What the slow device's metadata says of what follows it, for whoever has nothing else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// Commits may follow that are on the fast device alone.
-    pub(crate) alone: bool,
-    /// Caching: nothing on the fast device is newer than its home, and before something is, this is taken back.
-    pub(crate) home: bool,
-}
-
 /// Whether commits have to wait because a device has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bar {
@@ -121,7 +113,7 @@ enum Bar {
 #[derive(Debug)]
 pub(crate) struct Durable {
     pub(crate) volume: VolumeId,
-    pub(crate) image: Vec<Entry>,
+    pub(crate) image: Vec<MapEntry>,
 }
 
 #[derive(Debug)]
@@ -142,8 +134,8 @@ pub(crate) struct Journal {
     latest: FxHashMap<u32, u64>,
     /// Which devices the commit under way goes to, the fast and the slow one, and what it tells the latter.
     to: [bool; 2],
-    telling: Told,
-    told: Told,
+    telling: Notice,
+    told: Notice,
     bar: Bar,
     /// A flush of a journal block made something of the host's durable on the slow device: for the map to find it, the
     /// homebound updates are due as if the host's flush had flushed that device.
@@ -156,7 +148,7 @@ pub(crate) struct Journal {
     next_commit: u64,
     attempt: u32,
     last_commit: u64,
-    checkpoint: Option<journal::Checkpoint<checkpoint::Header>>,
+    checkpoint: Option<journal::Checkpoint<CheckpointHeader>>,
     /// The number of the last checkpoint.
     checkpoint_number: u64,
 }
@@ -174,8 +166,8 @@ impl Journal {
             homebound: Batch::default(),
             latest: FxHashMap::default(),
             to: [true; 2],
-            telling: Told::default(),
-            told: Told::default(),
+            telling: Notice::default(),
+            told: Notice::default(),
             bar: Bar::Open,
             slow_was_flushed: false,
             wanted_all: false,
@@ -189,24 +181,24 @@ impl Journal {
     }
 
     /// Goes on where the volume was left: right after the checkpoint with this header, which holds `durable`.
-    pub(crate) fn resume(&mut self, durable: Durable, header: &checkpoint::Header) {
+    pub(crate) fn resume(&mut self, durable: Durable, header: &CheckpointHeader) {
         self.durable = Some(durable);
         self.next_commit = header.first_commit;
         self.last_commit = header.last_commit;
         self.ring.resume(header.journal_at, 0);
         self.checkpoint_number = header.number;
-        self.told = header.told;
+        self.told = header.notice;
     }
 
     /// What the slow device's metadata is taken to say from the start.
-    pub(crate) fn tells(&mut self, told: Told) {
+    pub(crate) fn tells(&mut self, told: Notice) {
         self.told = told;
     }
 
     /// The header of a checkpoint that is written now, with no commit under way.
-    pub(crate) fn next_header(&self, mirrors: bool) -> checkpoint::Header {
-        checkpoint::Header {
-            told: Told { alone: !mirrors && self.group.alive == [true; 2], ..self.told },
+    pub(crate) fn next_header(&self, mirrors: bool) -> CheckpointHeader {
+        CheckpointHeader {
+            notice: Notice { alone: !mirrors && self.group.alive == [true; 2], ..self.told },
             number: self.checkpoint_number + 1,
             last_commit: self.last_commit,
             first_commit: self.next_commit,
@@ -217,7 +209,7 @@ impl Journal {
 
     /// The map has changed. `homebound`: because the slow device has the extent's data now.
     #[inline]
-    pub(crate) fn update(&mut self, core: &mut Core, now: Nanos, extent: u32, entry: Entry, homebound: bool) {
+    pub(crate) fn update(&mut self, core: &mut Core, now: Nanos, extent: u32, entry: MapEntry, homebound: bool) {
         self.sequence += 1;
         let update = Update { extent, entry, sequence: self.sequence };
         let batch = if homebound {
@@ -272,7 +264,7 @@ impl Journal {
 
     /// Whether the next commit should not wait: a block is full.
     pub(crate) fn block_is_full(&self) -> bool {
-        (self.group.gathering.updates.len() + self.homebound.updates.len()) as u64 >= UPDATES_PER_BLOCK
+        (self.group.gathering.updates.len() + self.homebound.updates.len()) as u64 >= RECORDS_PER_BLOCK
     }
 
     /// Whether the whole map is being written out.
@@ -325,7 +317,7 @@ impl Journal {
         // A checkpoint under way was begun with the settings of then: once its header is there, what the slow device was told
         // before counts no longer.
         let unsaid =
-            |checkpoint: &journal::Checkpoint<checkpoint::Header>| self.telling.alone && !checkpoint.header.told.alone;
+            |checkpoint: &journal::Checkpoint<CheckpointHeader>| self.telling.alone && !checkpoint.header.notice.alone;
         self.to[1] = mirrors || self.telling != self.told || self.checkpoint.as_ref().is_some_and(unsaid);
     }
 
@@ -373,11 +365,16 @@ impl Journal {
                     self.group.committing.updates.iter().map(|update| (update.extent, update.entry)).collect();
                 if mutation::is(Mutation::MirrorWrongCopy) && command.device == self.slow {
                     let last = records.len() - 1;
-                    records[last] = (records[last].0, Entry::default());
+                    records[last] = (records[last].0, MapEntry::default());
                 }
                 encode(
                     records.into_iter(),
-                    (self.next_commit, self.attempt, self.to == [true; 2], self.telling),
+                    &CommitLabel {
+                        number: self.next_commit,
+                        attempt: self.attempt,
+                        mirrored: self.to == [true; 2],
+                        notice: self.telling,
+                    },
                     durable.volume,
                     into,
                 );

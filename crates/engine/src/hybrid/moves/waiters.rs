@@ -1,6 +1,10 @@
 //! Accesses to an extent that is being moved: they wait, are served from the move's buffer, or pass and cancel it. And
 //! accesses that wait for a place.
 
+use peryton_format::{
+    entry::MapEntry,
+    mutation::{self, Mutation},
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Kind, Move, Phase};
@@ -11,8 +15,6 @@ use crate::{
     hybrid::step::Core,
     hybrid::{Fragment, Hybrid, Mode},
     io::RequestIndex,
-    metadata::image::Entry,
-    mutation::{self, Mutation},
     replacement::Replaces,
 };
 
@@ -159,7 +161,7 @@ impl Hybrid {
         self.move_write(core, index, to, Cause::Promotion, out);
         if mutation::is(Mutation::CommitBeforeData) {
             let extent = self.moves[index].extent;
-            let entry = Entry::new(Some(to), false, false);
+            let entry = MapEntry::new(Some(to), false, false);
             self.journal.update(core, core.now, extent, entry, false);
         }
     }

@@ -1,4 +1,4 @@
-//! Commits in the ring on the log device: what the log's own headers do not say.
+//! Commits in the ring on the log device. They say what the log's own headers do not say.
 //!
 //! A commit is one or more blocks, each sealed, all or nothing. It names the commit before it and the first one that is
 //! still needed, so that the newest whole commit tells which others must be there. It holds the state of every segment
@@ -8,71 +8,105 @@ use std::collections::BTreeMap;
 
 use peryton_units::Bytes;
 
+use super::PLACE_BITS;
 use crate::{
-    command::DeviceId,
-    metadata::{
-        VolumeId,
-        block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
-    },
-    storage::Storage,
+    block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
+    storage::{DeviceId, Storage},
+    superblock::VolumeId,
 };
 
 const FIELDS: usize = 96;
-pub(super) const WORDS_PER_BLOCK: usize = (BLOCK_LEN - FIELDS) / 8;
-pub(super) const RECORD_WORDS: usize = 3;
+/// How many words of eight bytes a block of a commit holds: one for each segment, then those of the records.
+pub const WORDS_PER_BLOCK: usize = (BLOCK_LEN - FIELDS) / 8;
+/// How many words a record takes.
+pub const RECORD_WORDS: usize = 3;
 /// Set in a segment's word if it is free.
 const FREE: u64 = 1 << 63;
 /// A record's first word: what it is, above what it begins with.
 const KIND_SHIFT: u32 = 56;
 const LOW: u64 = (1 << KIND_SHIFT) - 1;
-const PLACE_BITS: u32 = 40;
 /// The ring is read in pieces of this size.
 const PIECE: u64 = 1 << 20;
 
-/// What a segment is, as of a commit.
+/// What a commit says about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
-    /// Nothing in it counts but what was opened with this sequence or a later one.
-    Free { before: u64 },
-    /// It was opened with this sequence.
-    InUse { opened: u64 },
+pub enum SegmentUse {
+    /// The segment is free: what lies in it counts only if it was opened with sequence `before` or a later one.
+    Free {
+        /// That sequence.
+        before: u64,
+    },
+    /// The segment is in use.
+    InUse {
+        /// The sequence of the append that opened it.
+        opened: u64,
+    },
 }
 
-/// What the headers in the log do not say.
+/// What a commit records beside the state of the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Record {
-    /// The primary has newer data for the range than any append before this sequence.
-    Void { offset: u64, len: u64, before: u64 },
-    /// The appends from `from` up to but without `to` do not count. The one after them is at `next_at`, unless it
-    /// opened a segment.
-    Absent { from: u64, to: u64, next_at: u64 },
-    /// Of the segment only the `count` pieces that follow count, newer than any append before `as_of`.
-    Listed { segment: u32, count: u32, opened: u64, as_of: u64 },
-    /// One of them.
-    Left { offset: u64, at: u64, len: u64 },
+pub enum CommitRecord {
+    /// The primary has newer data for a range than any append before sequence `before`.
+    Void {
+        /// Where the range begins on the volume.
+        offset: u64,
+        /// How long it is.
+        len: u64,
+        /// That sequence.
+        before: u64,
+    },
+    /// The appends from sequence `from` up to but without `to` do not count.
+    Absent {
+        /// The first sequence that does not count.
+        from: u64,
+        /// The sequence after the last.
+        to: u64,
+        /// Where in the log append `to` is, unless it opened a segment.
+        next_at: u64,
+    },
+    /// Of a segment only the pieces count that the [`CommitRecord::Left`] after this record list.
+    Listed {
+        /// Which segment.
+        segment: u32,
+        /// How many pieces follow.
+        count: u32,
+        /// The sequence that opened the segment.
+        opened: u64,
+        /// The pieces are newer than any append before this sequence.
+        as_of: u64,
+    },
+    /// One piece of a listed segment.
+    Left {
+        /// Where the piece is on the volume.
+        offset: u64,
+        /// Where its data is in the log.
+        at: u64,
+        /// How long it is.
+        len: u64,
+    },
 }
 
-impl Record {
+impl CommitRecord {
     fn words(self) -> [u64; RECORD_WORDS] {
         let first = |kind: u64, low: u64| kind << KIND_SHIFT | low & LOW;
         match self {
-            Record::Void { offset, len, before } => [first(1, offset), len, before],
-            Record::Absent { from, to, next_at } => [first(2, next_at), from, to],
-            Record::Listed { segment, count, opened, as_of } => {
+            CommitRecord::Void { offset, len, before } => [first(1, offset), len, before],
+            CommitRecord::Absent { from, to, next_at } => [first(2, next_at), from, to],
+            CommitRecord::Listed { segment, count, opened, as_of } => {
                 [first(3, u64::from(segment) << 32 | u64::from(count)), opened, as_of]
             }
-            Record::Left { offset, at, len } => [first(4, offset), at | len << PLACE_BITS, 0],
+            CommitRecord::Left { offset, at, len } => [first(4, offset), at | len << PLACE_BITS, 0],
         }
     }
 
-    fn from_words([first, a, b]: [u64; RECORD_WORDS]) -> Option<Record> {
+    fn from_words([first, a, b]: [u64; RECORD_WORDS]) -> Option<CommitRecord> {
         let low = first & LOW;
         Some(match first >> KIND_SHIFT {
-            1 => Record::Void { offset: low, len: a, before: b },
+            1 => CommitRecord::Void { offset: low, len: a, before: b },
             // All ones mean nowhere, in any width.
-            2 => Record::Absent { from: a, to: b, next_at: if low == LOW { u64::MAX } else { low } },
-            3 => Record::Listed { segment: (low >> 32) as u32, count: low as u32, opened: a, as_of: b },
-            4 => Record::Left { offset: low, at: a & ((1 << PLACE_BITS) - 1), len: a >> PLACE_BITS },
+            2 => CommitRecord::Absent { from: a, to: b, next_at: if low == LOW { u64::MAX } else { low } },
+            3 => CommitRecord::Listed { segment: (low >> 32) as u32, count: low as u32, opened: a, as_of: b },
+            4 => CommitRecord::Left { offset: low, at: a & ((1 << PLACE_BITS) - 1), len: a >> PLACE_BITS },
             _ => return None,
         })
     }
@@ -80,53 +114,59 @@ impl Record {
 
 /// What each block of a commit begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) number: u64,
-    /// How often it was tried before.
-    pub(super) attempt: u32,
+pub struct CommitHead {
+    /// Commits are numbered in the order in which they are written.
+    pub number: u64,
+    /// How often the commit was tried before.
+    pub attempt: u32,
     /// The number of the commit before.
-    pub(super) previous: u64,
-    /// Commits before this one count no longer.
-    pub(super) first_needed: u64,
+    pub previous: u64,
+    /// The number of the first commit that is still needed.
+    pub first_needed: u64,
     /// The sequence of the next append.
-    pub(super) next_sequence: u64,
-    /// All appends below were durable, or recorded as absent.
-    pub(super) flushed: u64,
+    pub next_sequence: u64,
+    /// Every append with a lower sequence was durable, or is recorded as absent.
+    pub flushed: u64,
     /// Where the newest index is.
-    pub(super) index: u64,
-    pub(super) segments: u32,
-    pub(super) records: u32,
+    pub index: u64,
+    /// How many segments there are.
+    pub segments: u32,
+    /// How many records the commit has.
+    pub records: u32,
 }
 
-impl Head {
+impl CommitHead {
     fn words(&self) -> usize {
         self.segments as usize + self.records as usize * RECORD_WORDS
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    /// How long the commit is.
+    pub fn bytes(&self) -> u64 {
         commit_bytes(self.segments as usize, self.records as usize)
     }
 }
 
-/// How long a commit is.
-pub(super) fn commit_bytes(segments: usize, records: usize) -> u64 {
+/// How long a commit of so many segments and records is.
+pub fn commit_bytes(segments: usize, records: usize) -> u64 {
     ((segments + records * RECORD_WORDS).div_ceil(WORDS_PER_BLOCK) as u64) * BLOCK
 }
 
-/// Encodes blocks of a commit from block `first` on; `into` is whole blocks.
-pub(super) fn encode(
-    head: &Head,
-    segments: impl Iterator<Item = Held>,
-    records: impl Iterator<Item = Record>,
+/// Encodes the blocks of a commit from block `first` on. `segments` and `records` are all that the commit says, and `into`
+/// is whole blocks.
+pub fn encode(
+    head: &CommitHead,
+    segments: impl Iterator<Item = SegmentUse>,
+    records: impl Iterator<Item = CommitRecord>,
     first: u64,
     volume: VolumeId,
     into: &mut [u8],
 ) {
     let state = |held| match held {
-        Held::Free { before } => before | FREE,
-        Held::InUse { opened } => opened,
+        SegmentUse::Free { before } => before | FREE,
+        SegmentUse::InUse { opened } => opened,
     };
-    let mut words = segments.map(state).chain(records.flat_map(Record::words)).skip(first as usize * WORDS_PER_BLOCK);
+    let mut words =
+        segments.map(state).chain(records.flat_map(CommitRecord::words)).skip(first as usize * WORDS_PER_BLOCK);
     for (block, index) in into.chunks_exact_mut(BLOCK_LEN).zip(first..) {
         block.fill(0);
         put_u64(block, 8, head.number);
@@ -146,11 +186,11 @@ pub(super) fn encode(
     }
 }
 
-/// What a block of a commit says of the whole, and which block it is.
-fn head(block: &[u8], volume: VolumeId) -> Option<(Head, u32)> {
+/// What a block of a commit says about the whole, and which block it is.
+fn head(block: &[u8], volume: VolumeId) -> Option<(CommitHead, u32)> {
     let number = get_u64(block, 8);
     (is_sealed(block, Kind::LogCommit, volume) && number < MOST_NUMBERS).then(|| {
-        let head = Head {
+        let head = CommitHead {
             number,
             attempt: get_u32(block, 20),
             previous: get_u64(block, 24),
@@ -167,40 +207,41 @@ fn head(block: &[u8], volume: VolumeId) -> Option<(Head, u32)> {
 
 /// A commit found in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) head: Head,
+pub struct FoundLogCommit {
+    /// What its blocks begin with.
+    pub head: CommitHead,
     /// Where in the ring it begins.
-    pub(super) at: u64,
-    pub(super) segments: Vec<Held>,
-    pub(super) records: Vec<Record>,
+    pub at: u64,
+    /// What it says about each segment.
+    pub segments: Vec<SegmentUse>,
+    /// What else it records.
+    pub records: Vec<CommitRecord>,
 }
 
 /// The whole commits in a ring, and where they are.
-pub(super) struct Ring<'a> {
+pub struct LogRing<'a> {
     storage: &'a mut dyn Storage,
     device: DeviceId,
     at: Bytes,
     bytes: u64,
     volume: VolumeId,
     /// By number and attempt: where its blocks begin.
-    whole: BTreeMap<(u64, u32), (Head, u64)>,
-    /// The highest number of any block that is whole.
-    pub(super) newest: u64,
-    /// The highest number that any of them names as the one before.
-    pub(super) newest_previous: u64,
-    /// Blocks that hold something of ours, but not what was written.
-    pub(super) damaged: u64,
+    whole: BTreeMap<(u64, u32), (CommitHead, u64)>,
+    newest: u64,
+    newest_previous: u64,
+    damaged_blocks: u64,
 }
 
-impl<'a> Ring<'a> {
-    /// Looks at every block of the ring. What the device cannot read counts as invalid.
-    pub(super) fn scan(
+impl<'a> LogRing<'a> {
+    /// Looks at every block of the ring, which begins at `at` on the device and is `bytes` long. What the device cannot read
+    /// counts as not there.
+    pub fn scan(
         storage: &'a mut dyn Storage,
         device: DeviceId,
         (at, bytes): (Bytes, u64),
         volume: VolumeId,
-    ) -> Ring<'a> {
-        let mut ring = Ring {
+    ) -> LogRing<'a> {
+        let mut ring = LogRing {
             storage,
             device,
             at,
@@ -209,10 +250,10 @@ impl<'a> Ring<'a> {
             whole: BTreeMap::new(),
             newest: 0,
             newest_previous: 0,
-            damaged: 0,
+            damaged_blocks: 0,
         };
         // Blocks of one commit follow each other, around the end of the ring if need be.
-        let mut heads: Vec<Option<(Head, u32)>> = Vec::with_capacity((bytes / BLOCK) as usize);
+        let mut heads: Vec<Option<(CommitHead, u32)>> = Vec::with_capacity((bytes / BLOCK) as usize);
         let mut piece = vec![0; PIECE.min(bytes) as usize];
         for from in (0..bytes).step_by(PIECE as usize) {
             let piece = &mut piece[..PIECE.min(bytes - from) as usize];
@@ -220,8 +261,8 @@ impl<'a> Ring<'a> {
             for (block, within) in piece.chunks_exact_mut(BLOCK_LEN).zip((from..).step_by(BLOCK_LEN)) {
                 let read = read || ring.storage.read(device, at + Bytes(within), block).is_ok();
                 let found = if read { head(block, volume) } else { None };
-                let ours = crate::metadata::block::has_kind(block, Kind::LogCommit);
-                ring.damaged += u64::from(read && ours && found.is_none());
+                let ours = has_kind(block, Kind::LogCommit);
+                ring.damaged_blocks += u64::from(read && ours && found.is_none());
                 heads.push(found);
             }
         }
@@ -238,13 +279,28 @@ impl<'a> Ring<'a> {
         ring
     }
 
+    /// The highest number of any block that is whole; 0 if none is.
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// The highest number that any whole block names as the commit before.
+    pub fn newest_previous(&self) -> u64 {
+        self.newest_previous
+    }
+
+    /// How many blocks hold something of the ring's that is not what was written.
+    pub fn damaged_blocks(&self) -> u64 {
+        self.damaged_blocks
+    }
+
     /// The highest number of a whole commit.
-    pub(super) fn newest_whole(&self) -> Option<u64> {
+    pub fn newest_whole(&self) -> Option<u64> {
         self.whole.last_key_value().map(|((number, _), _)| *number)
     }
 
-    /// The last attempt of a commit.
-    pub(super) fn find(&mut self, number: u64) -> Option<Found> {
+    /// The last attempt of a commit that is whole; `None` if there is none.
+    pub fn find(&mut self, number: u64) -> Option<FoundLogCommit> {
         let (_, (head, at)) = self.whole.range((number, 0)..=(number, u32::MAX)).next_back()?;
         let (head, at) = (*head, *at);
         let mut words = Vec::with_capacity(head.words());
@@ -260,12 +316,12 @@ impl<'a> Ring<'a> {
         }
         let (segments, records) = words.split_at(head.segments as usize);
         let held = |word: &u64| match word & FREE {
-            0 => Held::InUse { opened: *word },
-            _ => Held::Free { before: word & !FREE },
+            0 => SegmentUse::InUse { opened: *word },
+            _ => SegmentUse::Free { before: word & !FREE },
         };
-        let record = |words: &[u64]| Record::from_words([words[0], words[1], words[2]]);
+        let record = |words: &[u64]| CommitRecord::from_words([words[0], words[1], words[2]]);
         let records = records.chunks_exact(RECORD_WORDS).map(record).collect::<Option<Vec<_>>>()?;
-        Some(Found { head, at, segments: segments.iter().map(held).collect(), records })
+        Some(FoundLogCommit { head, at, segments: segments.iter().map(held).collect(), records })
     }
 }
 
@@ -274,7 +330,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::error::DeviceError;
+    use crate::storage::DeviceError;
 
     const VOLUME: VolumeId = VolumeId(5);
     const RING: u64 = 64 << 10;
@@ -298,11 +354,11 @@ mod tests {
         }
     }
 
-    fn scan(memory: &mut Memory) -> Ring<'_> {
-        Ring::scan(memory, DeviceId(0), (Bytes(0), RING), VOLUME)
+    fn scan(memory: &mut Memory) -> LogRing<'_> {
+        LogRing::scan(memory, DeviceId(0), (Bytes(0), RING), VOLUME)
     }
 
-    fn put(memory: &mut Memory, at: u64, found: &Found) {
+    fn put(memory: &mut Memory, at: u64, found: &FoundLogCommit) {
         let mut bytes = vec![0; found.head.bytes() as usize];
         let (segments, records) = (found.segments.iter().copied(), found.records.iter().copied());
         encode(&found.head, segments, records, 0, VOLUME, &mut bytes);
@@ -312,17 +368,17 @@ mod tests {
         }
     }
 
-    fn commit(number: u64, attempt: u32, records: usize, at: u64) -> Found {
+    fn commit(number: u64, attempt: u32, records: usize, at: u64) -> FoundLogCommit {
         let samples = [
-            Record::Void { offset: 1 << 50, len: 1 << 60, before: u64::MAX },
-            Record::Absent { from: 1, to: 9, next_at: u64::MAX },
-            Record::Absent { from: 1, to: 9, next_at: 1 << 39 },
-            Record::Listed { segment: 1022, count: u32::MAX, opened: 4, as_of: 5 },
-            Record::Left { offset: 1 << 50, at: (1 << 40) - 512, len: 1 << 18 },
+            CommitRecord::Void { offset: 1 << 50, len: 1 << 60, before: u64::MAX },
+            CommitRecord::Absent { from: 1, to: 9, next_at: u64::MAX },
+            CommitRecord::Absent { from: 1, to: 9, next_at: 1 << 39 },
+            CommitRecord::Listed { segment: 1022, count: u32::MAX, opened: 4, as_of: 5 },
+            CommitRecord::Left { offset: 1 << 50, at: (1 << 40) - 512, len: 1 << 18 },
         ];
-        let segments = vec![Held::Free { before: 77 }, Held::InUse { opened: 1 << 62 }];
-        let records: Vec<Record> = samples.into_iter().cycle().take(records).collect();
-        let head = Head {
+        let segments = vec![SegmentUse::Free { before: 77 }, SegmentUse::InUse { opened: 1 << 62 }];
+        let records: Vec<CommitRecord> = samples.into_iter().cycle().take(records).collect();
+        let head = CommitHead {
             number,
             attempt,
             previous: number - 1,
@@ -333,7 +389,7 @@ mod tests {
             segments: 2,
             records: records.len() as u32,
         };
-        Found { head, at, segments, records }
+        FoundLogCommit { head, at, segments, records }
     }
 
     #[test]
@@ -352,7 +408,7 @@ mod tests {
         put(&mut memory, first.at, &first);
         put(&mut memory, second.at, &second);
         let mut ring = scan(&mut memory);
-        assert_eq!((ring.newest_whole(), ring.newest), (Some(7), 7));
+        assert_eq!((ring.newest_whole(), ring.newest()), (Some(7), 7));
         assert_eq!(ring.find(6), Some(first));
         assert_eq!(ring.find(7), Some(second));
         assert_eq!(ring.find(8), None);
@@ -367,7 +423,7 @@ mod tests {
         assert_eq!(scan(&mut memory).find(6), Some(new));
         memory.0[8192 + 2 * 4096 + 100] ^= 1;
         let mut ring = scan(&mut memory);
-        assert_eq!((ring.find(6), ring.damaged), (Some(old), 1));
+        assert_eq!((ring.find(6), ring.damaged_blocks()), (Some(old), 1));
     }
 
     proptest! {

@@ -132,13 +132,15 @@ pub fn make(mutation: Option<Mutation>) {
     MADE.store(mutation.map_or(0, |mutation| mutation as u8), std::sync::atomic::Ordering::SeqCst);
 }
 
+/// Whether this mistake is being made.
 #[cfg(feature = "mutants")]
-pub(crate) fn is(mutation: Mutation) -> bool {
+pub fn is(mutation: Mutation) -> bool {
     MADE.load(std::sync::atomic::Ordering::Relaxed) == mutation as u8
 }
 
+/// Whether this mistake is being made: never, without the feature `mutants`.
 #[cfg(not(feature = "mutants"))]
 #[inline(always)]
-pub(crate) const fn is(_: Mutation) -> bool {
+pub const fn is(_: Mutation) -> bool {
     false
 }

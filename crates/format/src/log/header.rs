@@ -1,89 +1,97 @@
-//! What an append says of itself on disk: a header of 4 KiB before its data, or before the entries of an index.
+//! The header of an append: a block of 4 KiB before its data, or before the entries of an index.
 
-use super::log::HEADER;
-use crate::metadata::{
-    VolumeId,
+use super::{HEADER, MOST_SEQUENCE, PLACE_BITS};
+use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
+    superblock::VolumeId,
 };
-
-/// Sequences beyond this are never given out.
-pub(super) const MOST_SEQUENCE: u64 = 1 << 62;
-/// No place in the log.
-pub(super) const NOWHERE: u64 = u64::MAX;
 
 const FIELDS: usize = 64;
 const MEMBER: usize = 24;
-/// Members that a header has room for.
-pub(super) const MOST_MEMBERS: usize = (BLOCK_LEN - FIELDS) / MEMBER;
+/// How many members a header has room for.
+pub const MOST_MEMBERS: usize = (BLOCK_LEN - FIELDS) / MEMBER;
 
 const INDEX_FIELDS: usize = 32;
 const ENTRY: usize = 24;
-/// Entries in a block of an index.
-pub(super) const ENTRIES_PER_BLOCK: usize = (BLOCK_LEN - INDEX_FIELDS) / ENTRY;
-/// A place in the log takes this many bits; a length is above it.
-const PLACE_BITS: u32 = 40;
+/// How many entries a block of an index holds.
+pub const ENTRIES_PER_BLOCK: usize = (BLOCK_LEN - INDEX_FIELDS) / ENTRY;
 
 /// One write in an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Member {
-    /// Where on the volume.
-    pub(super) offset: u64,
-    /// Bytes from the start of the append.
-    pub(super) within: u32,
-    pub(super) len: u32,
-    /// CRC-32C of the data.
-    pub(super) checksum: u32,
+pub struct AppendMember {
+    /// Where the write is on the volume.
+    pub offset: u64,
+    /// Where its data is, in bytes from the start of the append.
+    pub within: u32,
+    /// How long it is.
+    pub len: u32,
+    /// The CRC-32C of the data.
+    pub checksum: u32,
 }
 
 /// One write as an index lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) offset: u64,
+pub struct IndexEntry {
+    /// Where the write is on the volume.
+    pub offset: u64,
     /// Where in the log its data is.
-    pub(super) at: u64,
-    pub(super) len: u64,
-    /// That of its append.
-    pub(super) sequence: u64,
+    pub at: u64,
+    /// How long it is.
+    pub len: u64,
+    /// The sequence of its append.
+    pub sequence: u64,
 }
 
-/// What an index covers: every append from `first` up to but without `upto`.
+/// What an index covers: every append from sequence `first` up to but without `upto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Index {
-    pub(super) first: u64,
-    pub(super) upto: u64,
-    /// Where append `upto` is, if it did not open a segment.
-    pub(super) upto_at: u64,
-    /// The index before this one.
-    pub(super) previous: u64,
-    pub(super) entries: u32,
+pub struct IndexSpan {
+    /// The sequence of the first append that the index covers.
+    pub first: u64,
+    /// The sequence after the last.
+    pub upto: u64,
+    /// Where append `upto` is, unless it opened a segment.
+    pub upto_at: u64,
+    /// Where the index before this one is.
+    pub previous: u64,
+    /// How many entries it has.
+    pub entries: u32,
 }
 
+/// What an append holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Body {
-    Data(Vec<Member>),
-    Index(Index),
+pub enum AppendBody {
+    /// Data: the writes, or parts of writes.
+    Data(Vec<AppendMember>),
+    /// An index.
+    Index(IndexSpan),
 }
 
-/// The first block of an append.
+/// What the first block of an append says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub struct AppendHeader {
     /// Appends are numbered without gaps, in the order in which they take effect.
-    pub(super) sequence: u64,
+    pub sequence: u64,
     /// The sequence of the first append in the segment since it was last free.
-    pub(super) opened: u64,
-    /// Where in the log this is.
-    pub(super) at: u64,
-    /// With this block and the padding at the end.
-    pub(super) len: u64,
-    /// All appends below were durable when this was written, or a durable commit said that they are absent.
-    pub(super) flushed: u64,
+    pub opened: u64,
+    /// Where in the log the append is.
+    pub at: u64,
+    /// How long the append is, with its header and the padding at the end.
+    pub len: u64,
+    /// Every append with a lower sequence was durable when this one was written, or a durable commit said that it is absent.
+    pub flushed: u64,
     /// Where the newest index was.
-    pub(super) index: u64,
-    pub(super) body: Body,
+    pub index: u64,
+    /// What follows the header.
+    pub body: AppendBody,
 }
 
-impl Header {
-    pub(super) fn encode(&self, volume: VolumeId, block: &mut [u8]) {
+impl AppendHeader {
+    /// Encodes the header into `block`, which is one block.
+    ///
+    /// # Panics
+    ///
+    /// If `block` is shorter than a block, or there are more than [`MOST_MEMBERS`] members.
+    pub fn encode(&self, volume: VolumeId, block: &mut [u8]) {
         block.fill(0);
         put_u64(block, 8, self.sequence);
         put_u64(block, 16, self.opened);
@@ -92,8 +100,8 @@ impl Header {
         put_u64(block, 40, self.index);
         put_u32(block, 48, self.len as u32);
         match &self.body {
-            Body::Data(members) => {
-                debug_assert!(members.len() <= MOST_MEMBERS);
+            AppendBody::Data(members) => {
+                assert!(members.len() <= MOST_MEMBERS, "{} members do not fit a header", members.len());
                 put_u32(block, 52, 0);
                 put_u32(block, 56, members.len() as u32);
                 for (member, at) in members.iter().zip((FIELDS..).step_by(MEMBER)) {
@@ -103,7 +111,7 @@ impl Header {
                     put_u32(block, at + 16, member.checksum);
                 }
             }
-            Body::Index(index) => {
+            AppendBody::Index(index) => {
                 put_u32(block, 52, 1);
                 put_u32(block, 56, index.entries);
                 put_u64(block, 64, index.first);
@@ -115,24 +123,27 @@ impl Header {
         seal(block, Kind::LogAppend, volume);
     }
 
-    /// What a block in place `at` of the log says, if it is the header of an append and belongs there.
-    pub(super) fn decode(block: &[u8], volume: VolumeId, at: u64) -> Option<Header> {
+    /// Decodes the header of the append at place `at` of the log; `None` if the block is no whole header, or belongs
+    /// elsewhere.
+    pub fn decode(block: &[u8], volume: VolumeId, at: u64) -> Option<AppendHeader> {
         if !is_sealed(block, Kind::LogAppend, volume) || get_u64(block, 24) != at {
             return None;
         }
         let (len, count) = (u64::from(get_u32(block, 48)), get_u32(block, 56));
         let body = match get_u32(block, 52) {
-            0 if count as usize <= MOST_MEMBERS => Body::Data(members(block, count as usize, len)?),
-            1 if u64::from(count).div_ceil(ENTRIES_PER_BLOCK as u64) * BLOCK + HEADER == len => Body::Index(Index {
-                first: get_u64(block, 64),
-                upto: get_u64(block, 72),
-                upto_at: get_u64(block, 80),
-                previous: get_u64(block, 88),
-                entries: count,
-            }),
+            0 if count as usize <= MOST_MEMBERS => AppendBody::Data(members(block, count as usize, len)?),
+            1 if u64::from(count).div_ceil(ENTRIES_PER_BLOCK as u64) * BLOCK + HEADER == len => {
+                AppendBody::Index(IndexSpan {
+                    first: get_u64(block, 64),
+                    upto: get_u64(block, 72),
+                    upto_at: get_u64(block, 80),
+                    previous: get_u64(block, 88),
+                    entries: count,
+                })
+            }
             _ => return None,
         };
-        let header = Header {
+        let header = AppendHeader {
             sequence: get_u64(block, 8),
             opened: get_u64(block, 16),
             at,
@@ -149,23 +160,28 @@ impl Header {
     }
 }
 
-fn members(block: &[u8], count: usize, len: u64) -> Option<Vec<Member>> {
+fn members(block: &[u8], count: usize, len: u64) -> Option<Vec<AppendMember>> {
     let member = |at: usize| {
         let (within, bytes) = (get_u32(block, at + 8), get_u32(block, at + 12));
         let fits = u64::from(within) >= HEADER && u64::from(within) + u64::from(bytes) <= len && bytes > 0;
         let checksum = get_u32(block, at + 16);
-        fits.then(|| Member { offset: get_u64(block, at), within, len: bytes, checksum })
+        fits.then(|| AppendMember { offset: get_u64(block, at), within, len: bytes, checksum })
     };
     (FIELDS..).step_by(MEMBER).take(count).map(member).collect()
 }
 
+/// The checksum of a member's data.
+pub fn data_checksum(data: &[u8]) -> u32 {
+    crc32c::crc32c(data)
+}
+
 /// How long an index of so many entries is, its header included.
-pub(super) fn index_bytes(entries: usize) -> u64 {
+pub fn index_bytes(entries: usize) -> u64 {
     HEADER + (entries.div_ceil(ENTRIES_PER_BLOCK) as u64) * BLOCK
 }
 
-/// Encodes the blocks that follow the header of index append `sequence`.
-pub(super) fn encode_entries(entries: impl Iterator<Item = Entry>, sequence: u64, volume: VolumeId, into: &mut [u8]) {
+/// Encodes the blocks of entries that follow the header of the index with this sequence.
+pub fn encode_entries(entries: impl Iterator<Item = IndexEntry>, sequence: u64, volume: VolumeId, into: &mut [u8]) {
     let mut entries = entries.peekable();
     for (number, block) in into.chunks_exact_mut(BLOCK_LEN).enumerate() {
         block.fill(0);
@@ -187,13 +203,14 @@ pub(super) fn encode_entries(entries: impl Iterator<Item = Entry>, sequence: u64
     debug_assert!(entries.peek().is_none(), "an index is as long as its entries need");
 }
 
-/// Adds the entries of block `number` of index append `sequence`; `None` if it is not that, or not whole.
-pub(super) fn decode_entries(
+/// Adds the entries in block `number` of the index with this sequence to `into`; `None` if the block is not that one, or
+/// is not whole.
+pub fn decode_entries(
     block: &[u8],
     sequence: u64,
     number: u32,
     volume: VolumeId,
-    into: &mut Vec<Entry>,
+    into: &mut Vec<IndexEntry>,
 ) -> Option<()> {
     let count = is_sealed(block, Kind::LogIndex, volume).then(|| get_u32(block, 20) as usize)?;
     let sound = get_u64(block, 8) == sequence && get_u32(block, 16) == number && count <= ENTRIES_PER_BLOCK;
@@ -202,7 +219,7 @@ pub(super) fn decode_entries(
         let at = INDEX_FIELDS + slot * ENTRY;
         let place = get_u64(block, at + 8);
         let (at_log, len) = (place & ((1 << PLACE_BITS) - 1), place >> PLACE_BITS);
-        Entry { offset: get_u64(block, at), at: at_log, len, sequence: get_u64(block, at + 16) }
+        IndexEntry { offset: get_u64(block, at), at: at_log, len, sequence: get_u64(block, at + 16) }
     }));
     Some(())
 }
@@ -211,35 +228,35 @@ pub(super) fn decode_entries(
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::NOWHERE, *};
 
     const VOLUME: VolumeId = VolumeId(5);
 
-    fn data() -> Header {
-        let member = |number: u32| Member { offset: 7 << 50, within: 4096 + number, len: 512, checksum: number };
-        Header {
+    fn data() -> AppendHeader {
+        let member = |number: u32| AppendMember { offset: 7 << 50, within: 4096 + number, len: 512, checksum: number };
+        AppendHeader {
             sequence: 1 << 60,
             opened: 3,
             at: 12 << 12,
             len: 16 << 10,
             flushed: 9,
             index: NOWHERE,
-            body: Body::Data((0..MOST_MEMBERS as u32).map(member).collect()),
+            body: AppendBody::Data((0..MOST_MEMBERS as u32).map(member).collect()),
         }
     }
 
     #[test]
     fn headers_and_entries_come_back_as_they_were() {
-        let index = Index { first: 1, upto: 2, upto_at: 3, previous: 4, entries: 400 };
-        for header in [data(), Header { body: Body::Index(index), len: index_bytes(400), ..data() }] {
+        let index = IndexSpan { first: 1, upto: 2, upto_at: 3, previous: 4, entries: 400 };
+        for header in [data(), AppendHeader { body: AppendBody::Index(index), len: index_bytes(400), ..data() }] {
             let mut block = vec![1; BLOCK_LEN];
             header.encode(VOLUME, &mut block);
-            assert_eq!(Header::decode(&block, VOLUME, header.at).as_ref(), Some(&header));
-            assert_eq!(Header::decode(&block, VOLUME, 0), None, "a header counts only where it belongs");
-            assert_eq!(Header::decode(&block, VolumeId(6), header.at), None);
+            assert_eq!(AppendHeader::decode(&block, VOLUME, header.at).as_ref(), Some(&header));
+            assert_eq!(AppendHeader::decode(&block, VOLUME, 0), None, "a header counts only where it belongs");
+            assert_eq!(AppendHeader::decode(&block, VolumeId(6), header.at), None);
         }
-        let entries: Vec<Entry> = (0..400)
-            .map(|n| Entry { offset: n << 40, at: (1 << 40) - 1 - n, len: 200_000 + n, sequence: u64::MAX - n })
+        let entries: Vec<IndexEntry> = (0..400)
+            .map(|n| IndexEntry { offset: n << 40, at: (1 << 40) - 1 - n, len: 200_000 + n, sequence: u64::MAX - n })
             .collect();
         let mut bytes = vec![1; index_bytes(400) as usize - BLOCK_LEN];
         encode_entries(entries.iter().copied(), 77, VOLUME, &mut bytes);
@@ -265,7 +282,7 @@ mod tests {
             }
             put_u64(&mut block, 24, at);
             seal(&mut block, Kind::LogAppend, VOLUME);
-            let _ = Header::decode(&block, VOLUME, at);
+            let _ = AppendHeader::decode(&block, VOLUME, at);
             seal(&mut block, Kind::LogIndex, VOLUME);
             let _ = decode_entries(&block, get_u64(&block, 8), get_u32(&block, 16), VOLUME, &mut Vec::new());
         }
@@ -275,7 +292,7 @@ mod tests {
             let mut block = vec![0; BLOCK_LEN];
             data().encode(VOLUME, &mut block);
             block[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(Header::decode(&block, VOLUME, data().at), None);
+            prop_assert_eq!(AppendHeader::decode(&block, VOLUME, data().at), None);
         }
     }
 }

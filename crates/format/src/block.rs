@@ -1,29 +1,40 @@
 //! Blocks of metadata, each with its own checksum, so that a torn, flipped or misdirected one is never believed.
 
-use super::superblock::VolumeId;
-use crate::mutation::{self, Mutation};
+use crate::{
+    mutation::{self, Mutation},
+    superblock::VolumeId,
+};
 
 /// One block of metadata: a device sector or flash page, written as a whole.
-pub(crate) const BLOCK: u64 = 4096;
+pub const BLOCK: u64 = 4096;
 /// The same, for slices.
-pub(crate) const BLOCK_LEN: usize = BLOCK as usize;
-/// No volume lives to see as many generations, checkpoints or commits; beyond, sums would overflow.
-pub(crate) const MOST_NUMBERS: u64 = 1 << 62;
+pub const BLOCK_LEN: usize = BLOCK as usize;
+/// Generations, checkpoints and commits have numbers below this one. No volume reaches it; a block with a higher number is
+/// not believed, because sums with it could overflow.
+pub const MOST_NUMBERS: u64 = 1 << 62;
 
-/// What a block holds: its second word, four letters on disk.
+/// What a block holds. It is the second word of the block: four letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A superblock.
     Superblock,
+    /// A block of a commit in the journal of a map.
     Journal,
+    /// The header of a checkpoint.
     CheckpointHeader,
+    /// Entries of a checkpoint.
     CheckpointEntries,
+    /// The header of an append to a log.
     LogAppend,
+    /// Entries of an index in a log.
     LogIndex,
+    /// A block of a commit in the ring of a log.
     LogCommit,
 }
 
 impl Kind {
-    fn letters(self) -> [u8; 4] {
+    /// The four letters that stand for the kind.
+    pub fn letters(self) -> [u8; 4] {
         *match self {
             Kind::Superblock => b"PYsb",
             Kind::Journal => b"PYjl",
@@ -41,26 +52,39 @@ fn checksum(block: &[u8], volume: VolumeId) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&volume.0.to_le_bytes()), &block[4..])
 }
 
-/// Fills in kind and checksum; `block` is one block, all else written.
-pub(crate) fn seal(block: &mut [u8], kind: Kind, volume: VolumeId) {
+/// Fills in the kind and the checksum of a block of which all else is written.
+///
+/// # Panics
+///
+/// If `block` is shorter than a block.
+pub fn seal(block: &mut [u8], kind: Kind, volume: VolumeId) {
     debug_assert_eq!(block.len(), BLOCK_LEN);
     block[4..8].copy_from_slice(&kind.letters());
+    seal_as_it_is(block, volume);
+}
+
+/// Makes the checksum of a block right, whatever the block says. Tests use this to forge metadata.
+///
+/// # Panics
+///
+/// If `block` is shorter than a block.
+pub fn seal_as_it_is(block: &mut [u8], volume: VolumeId) {
     let sum = checksum(block, volume);
     block[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// Whether the block is whole, of this kind, and of this volume.
-pub(crate) fn is_sealed(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
+pub fn is_sealed(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
     has_kind(block, kind) && (get_u32(block, 0) == checksum(block, volume) || mutation::is(Mutation::TrustChecksums))
 }
 
 /// Whether the block says that it is of this kind, whole or not.
-pub(crate) fn has_kind(block: &[u8], kind: Kind) -> bool {
+pub fn has_kind(block: &[u8], kind: Kind) -> bool {
     block.len() == BLOCK_LEN && block[4..8] == kind.letters()
 }
 
-/// Whether the block would be whole if it said that it is of this kind: the damage is in just that.
-pub(crate) fn is_mislabelled(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
+/// Whether the block would be whole if it said that it is of this kind: then only its kind is damaged.
+pub fn is_mislabelled(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
     if block.iter().all(|byte| *byte == 0) {
         return false;
     }
@@ -69,7 +93,7 @@ pub(crate) fn is_mislabelled(block: &[u8], kind: Kind, volume: VolumeId) -> bool
     is_sealed(&block, kind, volume)
 }
 
-// Little-endian fields.
+// Little-endian fields. Each panics if the block ends before the field, which the callers rule out.
 
 pub(crate) fn put_u32(block: &mut [u8], at: usize, value: u32) {
     block[at..at + 4].copy_from_slice(&value.to_le_bytes());
