@@ -113,8 +113,8 @@ impl Engine {
     }
 
     /// Encodes the metadata that a write command with [`Buffer::Metadata`](crate::Buffer::Metadata) writes, unless that
-    /// needs data (a log's: see [`Engine::encode_with`]); `into` is as long as the command says. To be called before the
-    /// engine is called again.
+    /// needs data (a log's: see [`Engine::encode_with`]); `into` is as long as the command says. To be called when the
+    /// command is taken from the list.
     ///
     /// # Errors
     /// The command is not in flight, or it writes no metadata.
@@ -141,7 +141,10 @@ impl Engine {
     /// ([`Engine::programmed`]), and of which device. To be asked after a tick; a device that does not say is asked again
     /// some seconds later.
     pub fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
-        drive!(mut self, drive => drive.placed.asks_what_was_programmed(now))
+        drive!(mut self, drive => {
+            let now = drive.io.advance(now);
+            drive.placed.asks_what_was_programmed(now)
+        })
     }
 
     /// What a device has programmed so far, as it counts itself. What regulates writes so that the device lasts then need

@@ -112,10 +112,10 @@ impl<P: Placement> Drive<P> {
 
     /// Timers. Cheap when nothing is due. Returns the next deadline.
     pub(crate) fn tick(&mut self, now: Nanos, out: &mut Commands) -> Option<Nanos> {
+        let now = self.io.advance(now);
         if now < self.io.deadline() {
             return self.deadline();
         }
-        let now = self.io.advance(now);
         self.io.clear_deadline();
         self.placed.tick(&mut self.io, now, out);
         if self.io.fencing {
