@@ -1,9 +1,8 @@
 //! The extent map: for each extent of the volume where it is, how it is used, and what is under way for it
 //! (GreenDM, section 2.3, "Mapping table" and "Cache entry").
 
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::Nanos;
-
-use crate::replacement::SlotIndex;
 
 /// A place for one extent: an index into the slots of the fast device, then those of the slow one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,5 +1,6 @@
 //! From the durable map to a running drive, and back.
 
+use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
 use peryton_units::{Bytes, Nanos};
 
 use super::{Hybrid, Mode};
@@ -11,7 +12,6 @@ use crate::{
     extent_map::Place,
     metadata::{VolumeId, checkpoint, image::Entry},
     mutation::{self, Mutation},
-    replacement::{Replaces, SlotIndex},
     volume::Trust,
 };
 

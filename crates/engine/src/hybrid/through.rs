@@ -1,6 +1,7 @@
 //! Write-through (caching): a write to a cached extent goes to both devices before it is answered. Overlapping writes
 //! go one after the other, or copy and home could end up with different winners.
 
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos};
 
 use super::{Fragment, Hybrid, drain::Drained};
@@ -10,7 +11,6 @@ use crate::{
     error::RequestError,
     extent_map::Place,
     mutation::{self, Mutation},
-    replacement::SlotIndex,
 };
 
 #[derive(Debug)]

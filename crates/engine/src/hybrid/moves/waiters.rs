@@ -1,6 +1,7 @@
 //! Accesses to an extent that is being moved: they wait, are served from the move's buffer, or pass and cancel it. And
 //! accesses that wait for a place.
 
+use peryton_policy::ReplacementPolicy;
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Kind, Move, Phase};
@@ -12,7 +13,6 @@ use crate::{
     hybrid::{Fragment, Hybrid, Mode},
     metadata::image::Entry,
     mutation::{self, Mutation},
-    replacement::Replaces,
 };
 
 impl Hybrid {
