@@ -46,3 +46,8 @@ pub use queues::Queues;
 pub use recent::Recent;
 pub use replacement::{BareCache, BuiltInPolicy, Replacement, ReplacementPolicy};
 pub use response_times::ResponseTimes;
+
+/// The examples of the README are compiled and run as well.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
