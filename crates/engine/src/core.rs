@@ -1,5 +1,6 @@
 //! What every placement needs: host requests in flight, commands in flight, the state of the devices, the ledger.
 
+use peryton_policy::ResponseTimes;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -8,7 +9,6 @@ use crate::{
     error::RequestError,
     extent_map::Place,
     ledger::Ledger,
-    responses::Responses,
     slab::Slab,
 };
 
@@ -128,7 +128,7 @@ pub(crate) struct Core {
     answered: Vec<RequestIndex>,
     pub(crate) tells_answers: bool,
     /// Where somebody judges by them.
-    responses: Option<Box<Responses>>,
+    responses: Option<Box<ResponseTimes>>,
     /// The time of the call that is being served.
     pub(crate) now: Nanos,
     /// Never later than the next moment at which a timer is due.
@@ -212,8 +212,8 @@ impl Core {
     }
 
     /// The response times since they were cleared; recorded from the first call on.
-    pub(crate) fn responses_mut(&mut self) -> &mut Responses {
-        self.responses.get_or_insert_with(|| Box::new(Responses::new()))
+    pub(crate) fn responses_mut(&mut self) -> &mut ResponseTimes {
+        self.responses.get_or_insert_with(|| Box::new(ResponseTimes::new()))
     }
 
     /// Whether no host request is in flight.

@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use peryton_format::{layout::MetadataLayout, log::layout::LogLayout};
+use peryton_policy::{AdaptiveView, ClimbView, hill_climbing::Counted};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    admission::AdaptiveView,
-    climb::{ClimbView, Climber, Counted},
     command::{Commands, DeviceId, IoId, Request, RequestId},
     config::{Config, Placement, Tuning},
     core::{Core, Purpose},
@@ -17,6 +16,7 @@ use crate::{
     ledger::Ledger,
     linear::Linear,
     logging::{self, Logging},
+    tuner::Tuner,
     volume::Identity,
 };
 
@@ -111,7 +111,7 @@ fn lay_in_a_row(order: &[DeviceId], devices: &[Bytes], sizes: &mut Sizes) -> Res
     Ok(Laid::Linear(linear))
 }
 
-/// What a climb judges by.
+/// What hill climbing goes by.
 fn counted(ledger: &Ledger, hybrid: &Hybrid) -> Counted {
     Counted {
         written: ledger.devices[hybrid.layout.fast.index()].bytes_written.iter().sum(),
@@ -147,7 +147,7 @@ pub struct Engine {
     pub(crate) device_bytes: Vec<Bytes>,
     move_buffer_bytes: Bytes,
     /// Moves settings while the drive runs, where the tuning asks for it.
-    climber: Option<Box<Climber>>,
+    tuner: Option<Box<Tuner>>,
     /// What the devices know of the volume; a simulated one has nothing.
     pub(crate) identity: Option<Identity>,
     pub(crate) burial: Burial,
@@ -181,9 +181,9 @@ impl Engine {
         };
         let mut core = Core::new(devices.len(), tuning);
         core.tells_answers = matches!(placement, Placement::Partitioned(_));
-        let climber = Climber::new(&placement, &core.tuning);
+        let tuner = Tuner::new(&placement, &core.tuning);
         let mut engine = Engine {
-            climber,
+            tuner,
             core,
             placed,
             placement,
@@ -368,7 +368,7 @@ impl Engine {
             self.bury(now, out);
         }
         self.core.tick_power(now, out);
-        self.climb(now, out);
+        self.tune(now, out);
         self.deadline()
     }
 
@@ -377,7 +377,7 @@ impl Engine {
     /// some seconds later.
     pub fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
         let Placed::Hybrid(hybrid) = &mut self.placed else { return None };
-        hybrid.controller.as_mut()?.asks_what_was_programmed(now)
+        hybrid.controller.as_mut()?.asks_what_was_programmed(now).then_some(hybrid.layout.fast)
     }
 
     /// What a device has programmed so far, as it counts itself. What regulates writes so that the device lasts then need
@@ -385,39 +385,40 @@ impl Engine {
     pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
         if let Placed::Hybrid(hybrid) = &mut self.placed
             && let Some(controller) = &mut hybrid.controller
+            && device == hybrid.layout.fast
         {
-            controller.programmed(device, bytes);
+            controller.programmed(bytes);
         }
     }
 
     /// Whether a driver that can measure what all devices have drawn should say so now ([`Engine::drew`]). To be asked after
     /// a tick; it is for caps on power.
     pub fn asks_what_was_drawn(&self) -> bool {
-        self.climber.as_ref().is_some_and(|climber| climber.asks_what_was_drawn())
+        self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_drawn())
     }
 
     /// What all devices together have drawn since some time, in microjoules. Less than before means since another time.
     pub fn drew(&mut self, microjoules: u64) {
-        if let Some(climber) = &mut self.climber {
-            climber.drew(microjoules);
+        if let Some(tuner) = &mut self.tuner {
+            tuner.drew(microjoules);
         }
     }
 
-    fn climb(&mut self, now: Nanos, out: &mut Commands) {
-        let (Some(climber), Placed::Hybrid(hybrid)) = (&mut self.climber, &mut self.placed) else { return };
-        if !climber.is_due(&mut self.core, now) {
+    fn tune(&mut self, now: Nanos, out: &mut Commands) {
+        let (Some(tuner), Placed::Hybrid(hybrid)) = (&mut self.tuner, &mut self.placed) else { return };
+        if !tuner.is_due(&mut self.core, now) {
             return;
         }
         let counted = counted(&self.core.ledger, hybrid);
         let before = self.core.tuning.clone();
-        if climber.tick(&mut self.core, now, counted) {
+        if tuner.tick(&mut self.core, now, counted) {
             hybrid.retuned(&mut self.core, &before, now, out);
         }
     }
 
     /// Where hill climbing stands; `None` where nothing climbs.
     pub fn climbing(&self) -> Option<ClimbView> {
-        self.climber.as_ref().map(|climber| climber.view(&self.core.tuning))
+        self.tuner.as_ref().map(|tuner| tuner.view(&self.core.tuning))
     }
 
     /// The next deadline, without doing anything: never later than the true one.
@@ -434,11 +435,11 @@ impl Engine {
         if let Placed::Hybrid(hybrid) = &self.placed {
             hybrid.check(&tuning)?;
         }
-        // The climb begins anew, from what the user wants now.
-        let climber = Climber::new(&self.placement, &tuning);
-        let before = std::mem::replace(&mut self.climber, climber);
-        if let (Some(climber), Some(before)) = (&mut self.climber, before) {
-            climber.resume(&before);
+        // Hill climbing starts over, from what the user wants now.
+        let tuner = Tuner::new(&self.placement, &tuning);
+        let before = std::mem::replace(&mut self.tuner, tuner);
+        if let (Some(tuner), Some(before)) = (&mut self.tuner, before) {
+            tuner.resume(&before);
         }
         let before = std::mem::replace(&mut self.core.tuning, tuning);
         self.core.now = now;
@@ -462,8 +463,8 @@ impl Engine {
     /// Starts counting anew, as after a warm-up.
     pub fn reset_ledger(&mut self) {
         let before = std::mem::replace(&mut self.core.ledger, Ledger::new(self.device_bytes.len()));
-        if let (Some(climber), Placed::Hybrid(hybrid)) = (&mut self.climber, &self.placed) {
-            climber.books_reset(&mut self.core, counted(&before, hybrid));
+        if let (Some(tuner), Placed::Hybrid(hybrid)) = (&mut self.tuner, &self.placed) {
+            tuner.statistics_reset(&mut self.core, counted(&before, hybrid));
         }
         if let Placed::Logging(_) = self.placed {
             self.core.ledger.logging = Some(Default::default());

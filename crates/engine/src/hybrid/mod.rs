@@ -6,6 +6,7 @@
 //! `degraded.rs` goes on with one device when the other is dead.
 
 mod caching;
+mod candidates;
 mod degraded;
 mod drain;
 mod host;
@@ -22,10 +23,15 @@ mod writeback;
 use std::collections::VecDeque;
 
 use peryton_format::mutation::{self, Mutation};
+use peryton_policy::{
+    AdaptiveView, BuiltInPolicy, Gate, ReplacementPolicy,
+    admission::{Access, Costs, Wear},
+    partition::Controller,
+    replacement::{Capacity, SlotIndex},
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    admission::{AdaptiveView, AdmissionCosts, Gate, Miss, Wear},
     command::{Buffer, Commands, DeviceId, Request},
     commit::{Committed, Freed, Journal, Waiter},
     config::Tuning,
@@ -33,13 +39,12 @@ use crate::{
     error::TuningError,
     extent_map::{Extent, Place},
     free_map::FreeMap,
-    partition::Controller,
-    replacement::{Policy, Replaces, SlotIndex, View},
     slab::Slab,
 };
+use candidates::MapCandidates;
 pub(crate) use degraded::Gone;
 use degraded::Router;
-pub(crate) use layout::{Layout, spare_extents};
+pub(crate) use layout::Layout;
 use moves::Move;
 use through::ThroughWrite;
 
@@ -67,8 +72,8 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    fn miss(&self) -> Miss {
-        Miss { extent: self.extent, op: self.op, request_len: self.request_len }
+    fn miss(&self) -> Access {
+        Access { extent: self.extent, op: self.op, request_len: self.request_len }
     }
 }
 
@@ -107,6 +112,10 @@ struct Run {
     past: bool,
 }
 
+fn new_policy(layout: &Layout, tuning: &Tuning) -> BuiltInPolicy {
+    BuiltInPolicy::new(tuning.replacement, Capacity { slots: layout.fast_slots, usable: layout.fast_usable })
+}
+
 fn new_gate(layout: &Layout, tuning: &Tuning) -> Gate {
     Gate::new(&tuning.admission, layout.fast_usable, Bytes(layout.extent_bytes))
 }
@@ -121,7 +130,7 @@ pub(crate) struct Hybrid {
     extents: Vec<Extent>,
     /// For each slot of the fast device the extent in it plus one, zero for none.
     slots: Vec<u32>,
-    policy: Policy,
+    policy: BuiltInPolicy,
     gate: Gate,
     fast_free: FreeMap,
     /// Tiering only; caching has a home for each extent.
@@ -179,7 +188,7 @@ impl Hybrid {
             layout,
             extents: vec![Extent::default(); layout.extents as usize],
             slots: vec![0; layout.fast_slots as usize],
-            policy: Policy::new(tuning.replacement, layout.fast_slots, layout.fast_usable),
+            policy: new_policy(&layout, tuning),
             gate: new_gate(&layout, tuning),
             fast_free: FreeMap::full(layout.fast_slots),
             slow_free: FreeMap::full(slow_free),
@@ -212,7 +221,7 @@ impl Hybrid {
 
     /// The same, with a controller that says where writes go.
     pub(crate) fn partitioned(mode: Mode, layout: Layout, tuning: &Tuning) -> Hybrid {
-        let controller = Some(Controller::new(layout.fast, &tuning.partition));
+        let controller = Some(Controller::new(&tuning.partition));
         Hybrid { controller, router: Router::Partitioned, ..Hybrid::new(mode, layout, tuning) }
     }
 
@@ -223,7 +232,7 @@ impl Hybrid {
     /// To be called after the tuning in `core` has changed.
     pub(crate) fn retuned(&mut self, core: &mut Core, before: &Tuning, now: Nanos, out: &mut Commands) {
         if core.tuning.replacement != before.replacement {
-            self.policy = Policy::new(core.tuning.replacement, self.layout.fast_slots, self.layout.fast_usable);
+            self.policy = new_policy(&self.layout, &core.tuning);
             // The new policy learns the residents from the least to the most recently used.
             let mut residents: Vec<(Nanos, u32)> = (0..self.layout.fast_slots)
                 .filter_map(|slot| {
@@ -464,8 +473,9 @@ impl Hybrid {
 
     fn victim(&mut self, core: &Core, now: Nanos, clean_only: bool) -> Option<u32> {
         let (slots, extents) = (&self.slots, &mut self.extents);
-        let mut view = View { now, window: core.tuning.promotion_window, slots, extents, clean_only };
-        let slot = self.policy.victim(&mut view)?;
+        let window = core.tuning.promotion_window;
+        let mut candidates = MapCandidates { now, window, slots, extents, clean_only };
+        let slot = self.policy.victim(&mut candidates)?;
         Some(self.slots[slot.0 as usize] - 1)
     }
 
@@ -474,7 +484,7 @@ impl Hybrid {
     }
 
     /// What admission weighs: the latencies of late, and what the devices can still be written.
-    fn admission_costs(&self, core: &Core) -> AdmissionCosts {
+    fn admission_costs(&self, core: &Core) -> Costs {
         let ([fast_read, fast_write], [slow_read, slow_write]) =
             (core.latency(self.layout.fast), core.latency(self.layout.slow));
         let wear = |device: DeviceId| {
@@ -482,7 +492,7 @@ impl Hybrid {
             let written: u64 = core.ledger.devices[device.index()].bytes_written.iter().sum();
             Wear { left: endurance.map(|endurance| endurance.saturating_sub(Bytes(written))) }
         };
-        AdmissionCosts {
+        Costs {
             latency: [fast_read, fast_write, slow_read, slow_write],
             wear: [wear(self.layout.fast), wear(self.layout.slow)],
             energy: [self.layout.fast, self.layout.slow]

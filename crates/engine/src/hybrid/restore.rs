@@ -7,6 +7,7 @@ use peryton_format::{
     notice::Notice,
     superblock::VolumeId,
 };
+use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
 use peryton_units::{Bytes, Nanos};
 
 use super::{Hybrid, Mode};
@@ -16,7 +17,6 @@ use crate::{
     core::{Core, InFlight},
     engine::Whereabouts,
     extent_map::Place,
-    replacement::{Replaces, SlotIndex},
     volume::Trust,
 };
 

@@ -5,6 +5,7 @@ use peryton_format::{
     entry::MapEntry,
     mutation::{self, Mutation},
 };
+use peryton_policy::ReplacementPolicy;
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Kind, Move, Phase};
@@ -14,7 +15,6 @@ use crate::{
     config::WritePolicy,
     core::{Core, RequestIndex},
     hybrid::{Fragment, Hybrid, Mode},
-    replacement::Replaces,
 };
 
 impl Hybrid {
