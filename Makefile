@@ -25,6 +25,7 @@ demo: setup
 test: setup
 	@scripts/setup.sh test
 	$(CARGO) fmt --all --check
+	rustfmt --edition 2024 --check crates/policy/src/replacement/*.rs crates/policy/src/admission/rules/*.rs
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

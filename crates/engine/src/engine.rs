@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use peryton_format::{storage::Storage, superblock::VolumeState};
+use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    admission::AdaptiveView,
-    climb::ClimbView,
     command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     config::{Config, Tuning},
     error::{ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, TuningError},

@@ -1,5 +1,6 @@
 pub use peryton_format::storage::DeviceError;
 use peryton_format::superblock::VolumeId;
+use peryton_policy::SettingError;
 use peryton_units::Bytes;
 use thiserror::Error;
 
@@ -110,6 +111,15 @@ pub enum TuningError {
         /// The design key.
         key: &'static str,
     },
+}
+
+impl From<SettingError> for TuningError {
+    fn from(error: SettingError) -> TuningError {
+        match error {
+            SettingError::Range { key, value, remedy } => TuningError::Range { key, value, remedy },
+            SettingError::NotApplicable { key } => TuningError::NotApplicable { key },
+        }
+    }
 }
 
 /// Why a volume could not be formatted.

@@ -3,9 +3,8 @@
 
 use peryton_format::entry::MapEntry;
 pub(crate) use peryton_format::entry::Place;
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::Nanos;
-
-use crate::replacement::SlotIndex;
 
 /// One extent of the volume. 32 bytes, so that a lookup touches one cache line.
 #[derive(Clone, Copy, Debug, Default)]

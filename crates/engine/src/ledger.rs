@@ -1,5 +1,6 @@
 //! What the engine has done and why: the figures that simulator and drive both report.
 
+use peryton_policy::PartitionStats;
 use peryton_units::Bytes;
 use serde::Serialize;
 
@@ -41,7 +42,7 @@ pub struct Ledger {
     pub logging: Option<LoggingLedger>,
     /// The dynamic controller (partitioned); absent for other placements.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub partition: Option<PartitionLedger>,
+    pub partition: Option<PartitionStats>,
 }
 
 /// What went through the log, and what past it (Griffin).
@@ -152,56 +153,6 @@ impl LoggingLedger {
     }
 }
 
-/// What a partitioned drive has done (MixedStore, section 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct PartitionLedger {
-    /// Writes that were sent to the fast device, and to the slow one.
-    pub writes_fast: u64,
-    /// The others.
-    pub writes_slow: u64,
-    /// Writes that went to the slow device so that the fast one lasts.
-    pub regulated: u64,
-    /// Cold extents that went to the slow device while the host was idle.
-    pub busted: u64,
-    /// Often-read extents that came to the fast device while the host was idle.
-    pub promoted_idle: u64,
-    /// Writes whose response time the model had predicted.
-    pub predicted: u64,
-    /// The sum of how far off it was, and of how far off the last value would have been.
-    pub error_ns: u64,
-    /// The same for the last value.
-    pub last_value_error_ns: u64,
-    /// The sum of the response times of these writes.
-    pub response_ns: u64,
-    /// The sums of the squares of response times and of errors, in square milliseconds.
-    pub response_squares: f64,
-    /// The errors'.
-    pub residual_squares: f64,
-    /// Predictions that the mean service time made, because the model knew too little or had been wrong by more.
-    pub stand_ins: u64,
-    /// Times that the model had to be started anew.
-    pub resets: u64,
-}
-
-impl PartitionLedger {
-    /// How much of the variance of the response times the predictions explain; `None` without variance.
-    pub fn r_squared(&self) -> Option<f64> {
-        let mean = self.response_ns as f64 / 1e6 / self.predicted.max(1) as f64;
-        let total = self.response_squares - mean * mean * self.predicted as f64;
-        (self.predicted > 1 && total > 0.0).then(|| 1.0 - self.residual_squares / total)
-    }
-
-    /// Mean error of the predictions over the mean response time; `None` before the first.
-    pub fn relative_error(&self) -> Option<f64> {
-        (self.response_ns > 0).then(|| self.error_ns as f64 / self.response_ns as f64)
-    }
-
-    /// The same for the last value.
-    pub fn last_value_relative_error(&self) -> Option<f64> {
-        (self.response_ns > 0).then(|| self.last_value_error_ns as f64 / self.response_ns as f64)
-    }
-}
-
 /// Moves that were finished, and those that were not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Moves {
@@ -271,7 +222,7 @@ impl Ledger {
 
     /// The books of a partitioned drive, which has them from the start.
     #[inline]
-    pub(crate) fn partition_mut(&mut self) -> &mut PartitionLedger {
+    pub(crate) fn partition_mut(&mut self) -> &mut PartitionStats {
         self.partition.get_or_insert_default()
     }
 

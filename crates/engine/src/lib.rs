@@ -159,9 +159,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod admission;
 mod arrangement;
-mod climb;
 mod command;
 mod config;
 pub mod endurance;
@@ -178,26 +176,17 @@ mod linear;
 mod location;
 mod logging;
 mod opened;
-mod partition;
 mod placement;
-mod queues;
-mod recent;
-mod replacement;
-mod responses;
 mod slab;
+mod tuner;
 
-pub use admission::AdaptiveView;
-pub use climb::{Climb, ClimbView};
 pub use command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
-pub use config::{
-    AccessEnergy, Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
-    Threshold, Tuning, WriteHits, WritePolicy,
-};
+pub use config::{Config, Hybrid, MOST_MOVES, Placement, Tuning, WritePolicy};
 pub use engine::Engine;
 pub use error::{
     ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, RequestError, TuningError,
 };
-pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves, PartitionLedger};
+pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves};
 pub use lifecycle::{
     CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Sizes, SuperblockReport, Verdict,
 };
@@ -205,11 +194,13 @@ pub use location::{Location, Losses, MapRow};
 pub use logging::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
 pub use opened::{Formatting, Opened, Trust};
-pub use partition::{Partition, Predict, Regulation, WearBudget};
 #[cfg(feature = "mutants")]
 pub use peryton_format::mutation;
 pub use peryton_format::{
     storage::{METADATA_BLOCK, Storage},
     superblock::VolumeId,
 };
-pub use replacement::BareCache;
+pub use peryton_policy::{
+    AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, BareCache, Climb, ClimbView, Objective, Partition,
+    PartitionStats, Predict, Regulation, Replacement, Threshold, WearBudget, WriteHits,
+};

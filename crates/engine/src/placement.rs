@@ -4,11 +4,10 @@
 use std::ops::Range;
 
 use peryton_format::{storage::Storage, superblock::VolumeId};
+use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    admission::AdaptiveView,
-    climb::ClimbView,
     command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     config::Tuning,
     error::{DeviceError, OpenError, TuningError},

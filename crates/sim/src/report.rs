@@ -1,7 +1,7 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
 use peryton_device::{Class, DeviceStats, flash::FtlStats};
-use peryton_engine::{AdmitBy, Ledger, LoggingLedger, PartitionLedger, Placement, endurance};
+use peryton_engine::{AdmitBy, Ledger, LoggingLedger, PartitionStats, Placement, endurance};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -324,19 +324,19 @@ pub struct PartitionReport {
 }
 
 impl PartitionReport {
-    fn new(books: &PartitionLedger) -> PartitionReport {
-        let writes = books.writes_fast + books.writes_slow;
+    fn new(stats: &PartitionStats) -> PartitionReport {
+        let writes = stats.writes_fast + stats.writes_slow;
         PartitionReport {
-            fast_write_share: (writes > 0).then(|| books.writes_fast as f64 / writes as f64),
-            regulated: books.regulated,
-            busted: books.busted,
-            promoted_idle: books.promoted_idle,
-            predicted: books.predicted,
-            prediction_error: books.relative_error(),
-            last_value_error: books.last_value_relative_error(),
-            r_squared: books.r_squared(),
-            stand_ins: books.stand_ins,
-            resets: books.resets,
+            fast_write_share: (writes > 0).then(|| stats.writes_fast as f64 / writes as f64),
+            regulated: stats.regulated,
+            busted: stats.busted,
+            promoted_idle: stats.promoted_idle,
+            predicted: stats.predicted,
+            prediction_error: stats.relative_error(),
+            last_value_error: stats.last_value_relative_error(),
+            r_squared: stats.r_squared(),
+            stand_ins: stats.stand_ins,
+            resets: stats.resets,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Caching (GreenDM, section 2.3): every extent has its home on the slow device; the fast device holds copies.
 
+use peryton_policy::admission::Access;
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Fragment, Hybrid, Release, Route, drain::Drained};
-use crate::{admission::Miss, command::Commands, config::WritePolicy, extent_map::Place, hybrid::step::Core};
+use crate::{command::Commands, config::WritePolicy, extent_map::Place, hybrid::step::Core};
 
 impl Hybrid {
     /// Where an extent lives when it is not cached.
@@ -101,7 +102,7 @@ impl Hybrid {
     }
 
     #[inline]
-    pub(super) fn show_to_admission(&mut self, core: &Core, now: Nanos, access: Miss, len: Bytes) {
+    pub(super) fn show_to_admission(&mut self, core: &Core, now: Nanos, access: Access, len: Bytes) {
         if let Some(frame) = self.gate.observe(now, access, len) {
             let costs = self.admission_costs(core);
             self.gate.end_frame(frame, costs);

@@ -1,18 +1,17 @@
 //! The host's side: requests are cut at extent borders, routed, merged where neighbours stay neighbours, and answered.
 
 use peryton_format::mutation::{self, Mutation};
+use peryton_policy::{ReplacementPolicy, admission::Access, replacement::SlotIndex};
 use peryton_units::{Bytes, Nanos, Op, prefetch};
 
 use super::{Fragment, Hybrid, Mode, Request, Route, Router, Run};
 use crate::{
-    admission::Miss,
     command::{Buffer, Cause, Commands, DeviceId, IoId, RequestId},
     config::WritePolicy,
     error::RequestError,
     extent_map::Place,
     hybrid::step::{Core, InFlight, Step},
     io::RequestIndex,
-    replacement::{Replaces, SlotIndex},
 };
 
 impl Hybrid {
@@ -93,7 +92,7 @@ impl Hybrid {
         entry.in_flight += 1;
         let to_note = asked.op == Op::Write && self.mode == Mode::Caching && !(entry.dirty && entry.queued);
         if self.mode == Mode::Caching && !self.gate.is_open() {
-            let miss = Miss { extent, op: asked.op, request_len: asked.len };
+            let miss = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(core, now, miss, asked.len);
         }
         if to_note {

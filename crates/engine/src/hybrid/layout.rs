@@ -1,6 +1,7 @@
 //! Sizes and offsets of a tiering or caching drive: how many extents there are, and where each place is.
 
 use peryton_format::layout::MetadataLayout;
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::Bytes;
 
 use super::Mode;
@@ -9,7 +10,6 @@ use crate::{
     config::{Hybrid as Devices, Tuning},
     error::{ConfigError, TuningError},
     extent_map::Place,
-    replacement::SlotIndex,
 };
 
 /// Smallest and largest extent; all are multiples of the smallest (GreenDM, section 2.3).
@@ -23,7 +23,7 @@ const MOST_EXTENTS: u64 = 1 << 29;
 const MOST_SPARE: u32 = 256;
 
 /// How many spare extents a device of `slots` has.
-pub(crate) fn spare_extents(slots: u32) -> u32 {
+fn spare_extents(slots: u32) -> u32 {
     (slots / 8).clamp(1, MOST_SPARE)
 }
 
@@ -177,5 +177,20 @@ impl Layout {
         let (device, slot) =
             if place.0 < self.fast_slots { (self.fast, place.0) } else { (self.slow, place.0 - self.fast_slots) };
         (device, self.metadata.data_at + Bytes(u64::from(slot) * self.extent_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_policy::replacement::Capacity;
+
+    use super::*;
+
+    /// A bare cache of the policies stands for a drive of the same size, spare slots included.
+    #[test]
+    fn a_bare_cache_has_as_many_slots_as_the_drive() {
+        for usable in [1, 7, 8, 9, 100, 2047, 2048, 2049, 1 << 20] {
+            assert_eq!(Capacity::of_cache(usable).slots, usable + spare_extents(usable), "{usable}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! `degraded.rs` goes on with one device when the other is dead.
 
 mod caching;
+mod candidates;
 mod degraded;
 mod drain;
 mod host;
@@ -26,11 +27,15 @@ mod writeback;
 use std::collections::VecDeque;
 
 use peryton_format::mutation::{self, Mutation};
+use peryton_policy::{
+    BuiltInPolicy, Gate, ReplacementPolicy,
+    admission::{Access, Costs, Wear},
+    partition::Controller,
+    replacement::{Capacity, SlotIndex},
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    admission::{AdmissionCosts, Gate, Miss, Wear},
-    climb::Climber,
     command::{Buffer, Commands, DeviceId, Request},
     config::{self, Tuning},
     error::RequestError,
@@ -39,14 +44,14 @@ use crate::{
     hybrid::step::{Core, Step},
     io::RequestIndex,
     journal::{Commits, Outcome},
-    partition::Controller,
-    replacement::{Policy, Replaces, SlotIndex, View},
     slab::Slab,
+    tuner::Tuner,
 };
+use candidates::MapCandidates;
 pub(crate) use degraded::Gone;
 use degraded::Router;
 use journal::{Batch, Freed, Journal, Waiter};
-pub(crate) use layout::{Layout, spare_extents};
+pub(crate) use layout::Layout;
 use moves::Move;
 use through::ThroughWrite;
 
@@ -74,8 +79,8 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    fn miss(&self) -> Miss {
-        Miss { extent: self.extent, op: self.op, request_len: self.request_len }
+    fn miss(&self) -> Access {
+        Access { extent: self.extent, op: self.op, request_len: self.request_len }
     }
 }
 
@@ -114,6 +119,10 @@ struct Run {
     past: bool,
 }
 
+fn new_policy(layout: &Layout, tuning: &Tuning) -> BuiltInPolicy {
+    BuiltInPolicy::new(tuning.replacement, Capacity { slots: layout.fast_slots, usable: layout.fast_usable })
+}
+
 fn new_gate(layout: &Layout, tuning: &Tuning) -> Gate {
     Gate::new(&tuning.admission, layout.fast_usable, Bytes(layout.extent_bytes))
 }
@@ -128,7 +137,7 @@ pub(crate) struct Hybrid {
     extents: Vec<Extent>,
     /// For each slot of the fast device the extent in it plus one, zero for none.
     slots: Vec<u32>,
-    policy: Policy,
+    policy: BuiltInPolicy,
     gate: Gate,
     fast_free: FreeMap,
     /// Tiering only; caching has a home for each extent.
@@ -174,7 +183,7 @@ pub(crate) struct Hybrid {
     /// Counts moves, so that a flush knows which came before it.
     sequence: u64,
     /// Moves settings while the drive runs, where the tuning asks for it.
-    climber: Option<Box<Climber>>,
+    tuner: Option<Box<Tuner>>,
     /// What the configuration asked for.
     placement: config::Placement,
 }
@@ -197,7 +206,7 @@ impl Hybrid {
             layout,
             extents: vec![Extent::default(); layout.extents as usize],
             slots: vec![0; layout.fast_slots as usize],
-            policy: Policy::new(tuning.replacement, layout.fast_slots, layout.fast_usable),
+            policy: new_policy(&layout, tuning),
             gate: new_gate(&layout, tuning),
             fast_free: FreeMap::full(layout.fast_slots),
             slow_free: FreeMap::full(slow_free),
@@ -221,11 +230,11 @@ impl Hybrid {
             through: Slab::new(),
             through_in_flight: Vec::new(),
             journal: Journal::new(layout.metadata, [layout.fast, layout.slow], layout.extents),
-            controller: partitioned.then(|| Controller::new(layout.fast, &tuning.partition)),
+            controller: partitioned.then(|| Controller::new(&tuning.partition)),
             candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,
-            climber: Climber::new(placement, tuning),
+            tuner: Tuner::new(placement, tuning),
             placement: placement.clone(),
         }
     }
@@ -233,7 +242,7 @@ impl Hybrid {
     /// To be called after the tuning in `core` has changed.
     pub(super) fn settings_changed(&mut self, core: &mut Core, before: &Tuning, now: Nanos, out: &mut Commands) {
         if core.tuning.replacement != before.replacement {
-            self.policy = Policy::new(core.tuning.replacement, self.layout.fast_slots, self.layout.fast_usable);
+            self.policy = new_policy(&self.layout, &core.tuning);
             // The new policy learns the residents from the least to the most recently used.
             let mut residents: Vec<(Nanos, u32)> = (0..self.layout.fast_slots)
                 .filter_map(|slot| {
@@ -499,13 +508,14 @@ impl Hybrid {
 
     fn victim(&mut self, core: &Core, now: Nanos, clean_only: bool) -> Option<u32> {
         let (slots, extents) = (&self.slots, &mut self.extents);
-        let mut view = View { now, window: core.tuning.promotion_window, slots, extents, clean_only };
-        let slot = self.policy.victim(&mut view)?;
+        let window = core.tuning.promotion_window;
+        let mut candidates = MapCandidates { now, window, slots, extents, clean_only };
+        let slot = self.policy.victim(&mut candidates)?;
         Some(self.slots[slot.0 as usize] - 1)
     }
 
     /// What admission weighs: the latencies of late, and what the devices can still be written.
-    fn admission_costs(&self, core: &Core) -> AdmissionCosts {
+    fn admission_costs(&self, core: &Core) -> Costs {
         let ([fast_read, fast_write], [slow_read, slow_write]) =
             (core.latency(self.layout.fast), core.latency(self.layout.slow));
         let wear = |device: DeviceId| {
@@ -513,7 +523,7 @@ impl Hybrid {
             let written: u64 = core.ledger.devices[device.index()].bytes_written.iter().sum();
             Wear { left: endurance.map(|endurance| endurance.saturating_sub(Bytes(written))) }
         };
-        AdmissionCosts {
+        Costs {
             latency: [fast_read, fast_write, slow_read, slow_write],
             wear: [wear(self.layout.fast), wear(self.layout.slow)],
             energy: [self.layout.fast, self.layout.slow]

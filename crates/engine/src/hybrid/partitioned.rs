@@ -5,6 +5,7 @@
 //! A write that covers an extent may pass the copy that the fast device has: it goes home, and the copy is given up once
 //! it is there. One that covers an extent in part stays where the rest is.
 
+use peryton_policy::partition::{Controller, Way};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{
@@ -17,7 +18,6 @@ use crate::{
     extent_map::Place,
     hybrid::step::{Core, InFlight, Step},
     io::RequestIndex,
-    partition::{Controller, Way},
 };
 
 /// Extents that wait to be brought to the fast device; more are forgotten, and come again.
@@ -29,8 +29,8 @@ impl Hybrid {
     /// A request has come in.
     pub(super) fn partition_arrived(&mut self, core: &mut Core, now: Nanos, index: RequestIndex, asked: Request) {
         let Some(controller) = &mut self.controller else { return };
-        let books = core.ledger.partition_mut();
-        controller.arrived(now, index, (asked.op, asked.offset, asked.len), books);
+        let stats = core.ledger.partition_mut();
+        controller.arrived(now, index.index(), (asked.op, asked.offset, asked.len), stats);
         core.due(now.saturating_add(core.tuning.partition.idle_after));
     }
 
@@ -41,7 +41,8 @@ impl Hybrid {
             && matches!(command.op, Op::Read | Op::Write)
             && matches!(command.buffer, crate::command::Buffer::Request { .. })
         {
-            controller.served(now, command.device, command.took(now));
+            let by = if command.device == self.layout.fast { Way::Fast } else { Way::Slow };
+            controller.served(now, by, command.took(now));
         }
     }
 
@@ -49,7 +50,7 @@ impl Hybrid {
     pub(crate) fn partition_answered(&mut self, core: &mut Core, now: Nanos) {
         while let Some(index) = core.next_answered() {
             if let Some(controller) = &mut self.controller {
-                controller.answered(now, index, core.ledger.partition_mut());
+                controller.answered(now, index.index(), core.ledger.partition_mut());
             }
         }
     }
@@ -247,7 +248,7 @@ impl Hybrid {
     /// To be called when the tuning has changed.
     pub(super) fn retune_partition(&mut self, core: &Core) {
         if self.controller.is_some() {
-            self.controller = Some(Controller::new(self.layout.fast, &core.tuning.partition));
+            self.controller = Some(Controller::new(&core.tuning.partition));
         }
     }
 }

@@ -5,6 +5,7 @@ use peryton_format::{
     storage::Storage,
     superblock::VolumeId,
 };
+use peryton_policy::{AdaptiveView, ClimbView, hill_climbing::Counted};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -12,8 +13,6 @@ use super::{
     step::{Core, InFlight, Step},
 };
 use crate::{
-    admission::AdaptiveView,
-    climb::{ClimbView, Climber, Counted},
     command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     config::Tuning,
     error::{DeviceError, OpenError, RequestError, TuningError},
@@ -22,6 +21,7 @@ use crate::{
     location::{Location, Losses},
     opened::{Opened, Trust},
     placement::Placement,
+    tuner::Tuner,
 };
 
 impl Placement for Hybrid {
@@ -102,13 +102,13 @@ impl Placement for Hybrid {
     }
 
     fn tune(&mut self, core: &mut Core, now: Nanos, out: &mut Commands) {
-        let Some(climber) = &mut self.climber else { return };
-        if !climber.is_due(core, now) {
+        let Some(tuner) = &mut self.tuner else { return };
+        if !tuner.is_due(core, now) {
             return;
         }
         let counted = counted(&core.ledger, self.layout.fast);
         let before = core.tuning.clone();
-        if climber.tick(core, now, counted) {
+        if tuner.tick(core, now, counted) {
             self.settings_changed(core, &before, now, out);
         }
     }
@@ -119,18 +119,18 @@ impl Placement for Hybrid {
 
     fn retuned(&mut self, core: &mut Core, before: &Tuning, now: Nanos, out: &mut Commands) {
         // The search begins again, from what the user wants now.
-        let climber = Climber::new(&self.placement, &core.tuning);
-        let earlier = std::mem::replace(&mut self.climber, climber);
-        if let (Some(climber), Some(earlier)) = (&mut self.climber, earlier) {
-            climber.resume(&earlier);
+        let tuner = Tuner::new(&self.placement, &core.tuning);
+        let earlier = std::mem::replace(&mut self.tuner, tuner);
+        if let (Some(tuner), Some(earlier)) = (&mut self.tuner, earlier) {
+            tuner.resume(&earlier);
         }
         self.settings_changed(core, before, now, out);
     }
 
     fn statistics_reset(&mut self, core: &mut Core, before: &Ledger) {
         let counted = counted(before, self.layout.fast);
-        if let Some(climber) = &mut self.climber {
-            climber.books_reset(core, counted);
+        if let Some(tuner) = &mut self.tuner {
+            tuner.statistics_reset(core, counted);
         }
     }
 
@@ -148,22 +148,24 @@ impl Placement for Hybrid {
     }
 
     fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
-        self.controller.as_mut()?.asks_what_was_programmed(now)
+        self.controller.as_mut()?.asks_what_was_programmed(now).then_some(self.layout.fast)
     }
 
     fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
-        if let Some(controller) = &mut self.controller {
-            controller.programmed(device, bytes);
+        if let Some(controller) = &mut self.controller
+            && device == self.layout.fast
+        {
+            controller.programmed(bytes);
         }
     }
 
     fn asks_what_was_drawn(&self) -> bool {
-        self.climber.as_ref().is_some_and(|climber| climber.asks_what_was_drawn())
+        self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_drawn())
     }
 
     fn drew(&mut self, microjoules: u64) {
-        if let Some(climber) = &mut self.climber {
-            climber.drew(microjoules);
+        if let Some(tuner) = &mut self.tuner {
+            tuner.drew(microjoules);
         }
     }
 
@@ -192,7 +194,7 @@ impl Placement for Hybrid {
     }
 
     fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
-        self.climber.as_ref().map(|climber| climber.view(tuning))
+        self.tuner.as_ref().map(|tuner| tuner.view(tuning))
     }
 
     fn adaptive_admission(&self) -> Option<AdaptiveView> {

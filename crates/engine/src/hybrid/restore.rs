@@ -7,6 +7,7 @@ use peryton_format::{
     notice::Notice,
     superblock::VolumeId,
 };
+use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
 use peryton_units::Nanos;
 
 use super::{Hybrid, Mode};
@@ -16,7 +17,6 @@ use crate::{
     hybrid::journal::Durable,
     hybrid::step::Core,
     opened::Trust,
-    replacement::{Replaces, SlotIndex},
 };
 
 /// What a volume looked like when it was opened.

@@ -1,14 +1,10 @@
 //! Making room on the fast device: demotion and eviction in the background between LT and HT (GreenDM, section 2.3).
 
+use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
 use peryton_units::{Nanos, prefetch};
 
 use super::{Hybrid, Mode, Release};
-use crate::{
-    command::Commands,
-    extent_map::Place,
-    hybrid::step::Core,
-    replacement::{Replaces, SlotIndex},
-};
+use crate::{command::Commands, extent_map::Place, hybrid::step::Core};
 
 /// Dirty evictions in flight on behalf of promotions that need a slot at once.
 const MOST_LEAVING: u32 = 8;

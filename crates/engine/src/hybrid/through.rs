@@ -2,6 +2,7 @@
 //! go one after the other, or copy and home could end up with different winners.
 
 use peryton_format::mutation::{self, Mutation};
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos};
 
 use super::{Fragment, Hybrid, drain::Drained};
@@ -10,7 +11,6 @@ use crate::{
     error::RequestError,
     extent_map::Place,
     hybrid::step::{Core, Step},
-    replacement::SlotIndex,
 };
 
 #[derive(Debug)]

@@ -1,15 +1,10 @@
 //! Tiering (GreenDM, section 2.3): the fast device is primary storage; an extent is on one device or the other.
 
+use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
 use peryton_units::{Nanos, Op};
 
 use super::{Fragment, Hybrid, Route, drain::Drained};
-use crate::{
-    command::Commands,
-    error::RequestError,
-    extent_map::Place,
-    hybrid::step::Core,
-    replacement::{Replaces, SlotIndex},
-};
+use crate::{command::Commands, error::RequestError, extent_map::Place, hybrid::step::Core};
 
 impl Hybrid {
     #[inline]

@@ -5,6 +5,7 @@ mod commands;
 mod devices;
 mod requests;
 
+use peryton_policy::ResponseTimes;
 use peryton_units::{Bytes, Nanos, Op};
 
 pub(crate) use commands::{InFlight, Purpose, Step};
@@ -15,7 +16,6 @@ use crate::{
     config::Tuning,
     error::RequestError,
     ledger::Ledger,
-    responses::Responses,
 };
 use commands::Table;
 use devices::{Device, MOST_FAILURES, MOST_STRIKES, PATIENCE};
@@ -103,7 +103,7 @@ impl<S: Step> Io<S> {
     }
 
     /// The response times since they were cleared; recorded from the first call on.
-    pub(crate) fn responses_mut(&mut self) -> &mut Responses {
+    pub(crate) fn responses_mut(&mut self) -> &mut ResponseTimes {
         self.requests.responses_mut()
     }
 

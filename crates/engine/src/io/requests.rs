@@ -1,12 +1,12 @@
 //! Host requests in flight: each has as many parts as commands and waits that it was split into, and is answered when
 //! the last part is.
 
+use peryton_policy::ResponseTimes;
 use peryton_units::Nanos;
 
 use crate::{
     command::{Command, Commands, RequestId},
     error::RequestError,
-    responses::Responses,
     slab::Slab,
 };
 
@@ -38,7 +38,7 @@ pub(super) struct Requests {
     answered: Vec<RequestIndex>,
     pub(super) reports_answers: bool,
     /// Response times, recorded once they are asked for.
-    responses: Option<Box<Responses>>,
+    responses: Option<Box<ResponseTimes>>,
 }
 
 impl Requests {
@@ -99,7 +99,7 @@ impl Requests {
         self.answered.pop()
     }
 
-    pub(super) fn responses_mut(&mut self) -> &mut Responses {
-        self.responses.get_or_insert_with(|| Box::new(Responses::new()))
+    pub(super) fn responses_mut(&mut self) -> &mut ResponseTimes {
+        self.responses.get_or_insert_with(|| Box::new(ResponseTimes::new()))
     }
 }

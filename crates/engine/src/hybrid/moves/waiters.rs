@@ -5,6 +5,7 @@ use peryton_format::{
     entry::MapEntry,
     mutation::{self, Mutation},
 };
+use peryton_policy::ReplacementPolicy;
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Kind, Move, Phase};
@@ -15,7 +16,6 @@ use crate::{
     hybrid::step::Core,
     hybrid::{Fragment, Hybrid, Mode},
     io::RequestIndex,
-    replacement::Replaces,
 };
 
 impl Hybrid {
