@@ -245,7 +245,7 @@ pub struct Summary {
     /// Requests of clients.
     pub traffic: Traffic,
     /// What the engine did.
-    pub ledger: peryton_engine::Ledger,
+    pub ledger: peryton_engine::Stats,
 }
 
 impl Service {
@@ -364,7 +364,7 @@ impl Service {
         server.register();
         server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;
-        let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().ledger().clone() };
+        let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().stats().clone() };
         let (mut engine, about) = server.into_parts();
         let mut files = Files::new(&about.devices).map_err(system("memory"))?;
         let closed = engine.close(&mut files);

@@ -7,14 +7,16 @@ use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
-    config::{Config, Tuning},
-    error::{ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, TuningError},
-    ledger::Ledger,
+    api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
+    api::config::{Config, Tuning},
+    api::error::{
+        ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, TuningError,
+    },
+    api::location::{Location, Losses},
+    api::opened::{Formatting, Opened, Trust},
+    api::stats::Stats,
     lifecycle::{self, AnyDrive, Detached, Inspection, with_drive},
-    location::{Location, Losses},
-    opened::{Formatting, Opened, Trust},
-    placement::Placement,
+    placement::PlacementOps,
 };
 
 /// A hybrid drive.
@@ -187,12 +189,12 @@ impl Engine {
     }
 
     /// Everything counted so far.
-    pub fn ledger(&self) -> &Ledger {
-        drive!(self, drive => &drive.io.ledger)
+    pub fn stats(&self) -> &Stats {
+        drive!(self, drive => &drive.io.stats)
     }
 
     /// Starts counting from zero, as after a warm-up.
-    pub fn reset_ledger(&mut self) {
+    pub fn reset_stats(&mut self) {
         drive!(mut self, drive => drive.reset_statistics());
     }
 

@@ -159,41 +159,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod arrangement;
-mod command;
-mod config;
-pub mod endurance;
+mod api;
+mod cache;
 mod engine;
-mod error;
-mod extent_map;
-mod free_map;
-mod hybrid;
 mod io;
 mod journal;
-mod ledger;
 mod lifecycle;
 mod linear;
-mod location;
-mod logging;
-mod opened;
+mod log;
 mod placement;
-mod slab;
-mod tuner;
 
-pub use command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
-pub use config::{Config, Hybrid, MOST_MOVES, Placement, Tuning, WritePolicy};
-pub use engine::Engine;
-pub use error::{
-    ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, RequestError, TuningError,
+pub use api::{
+    command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId},
+    config::{Config, Hybrid, MOST_MOVES, Placement, Tuning, WritePolicy},
+    endurance,
+    error::{
+        ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, RequestError,
+        TuningError,
+    },
+    location::{Location, Losses, MapRow},
+    logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
+    opened::{Formatting, Opened, Trust},
+    stats::{Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
 };
-pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves};
+pub use engine::Engine;
 pub use lifecycle::{
     CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Sizes, SuperblockReport, Verdict,
 };
-pub use location::{Location, Losses, MapRow};
-pub use logging::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
-pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
-pub use opened::{Formatting, Opened, Trust};
+pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 #[cfg(feature = "mutants")]
 pub use peryton_format::mutation;
 pub use peryton_format::{

@@ -4,11 +4,11 @@ use peryton_format::layout::MetadataLayout;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    command::{Buffer, Buffers, Cause, Commands, DeviceId, Request},
-    error::{ConfigError, RequestError},
+    api::command::{Buffer, Buffers, Cause, Commands, DeviceId, Request},
+    api::error::{ConfigError, RequestError},
+    api::location::{Location, Losses},
     io::{self, InFlight, RequestIndex},
-    location::{Location, Losses},
-    placement::Placement,
+    placement::PlacementOps,
 };
 
 /// What a command of such a drive is part of.
@@ -114,7 +114,7 @@ impl Linear {
     }
 }
 
-impl Placement for Linear {
+impl PlacementOps for Linear {
     type Step = Step;
 
     #[inline]
@@ -129,8 +129,8 @@ impl Placement for Linear {
             // The first device is the fast one by convention of the designs: its share is the hit ratio.
             if self.segments.len() > 1 && asked.op != Op::Discard {
                 let hit = index == 0;
-                io.ledger.fast_hits += u64::from(hit);
-                io.ledger.fast_misses += u64::from(!hit);
+                io.stats.fast_hits += u64::from(hit);
+                io.stats.fast_misses += u64::from(!hit);
             }
             io.add_part(request);
             if io.fenced != 0 && io.is_fenced(*device) {

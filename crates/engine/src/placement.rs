@@ -8,17 +8,17 @@ use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
-    config::Tuning,
-    error::{DeviceError, OpenError, TuningError},
+    api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
+    api::config::Tuning,
+    api::error::{DeviceError, OpenError, TuningError},
+    api::location::{Location, Losses},
+    api::opened::{Opened, Trust},
+    api::stats::Stats,
     io::{InFlight, Io, RequestIndex, Step},
-    ledger::Ledger,
-    location::{Location, Losses},
-    opened::{Opened, Trust},
 };
 
 /// Where data lives, and how it gets there.
-pub(crate) trait Placement: std::fmt::Debug {
+pub(crate) trait PlacementOps: std::fmt::Debug {
     /// What its commands are part of.
     type Step: Step;
 
@@ -118,7 +118,7 @@ pub(crate) trait Placement: std::fmt::Debug {
     fn retuned(&mut self, _io: &mut Io<Self::Step>, _before: &Tuning, _now: Nanos, _out: &mut Commands) {}
 
     /// The statistics begin again from zero.
-    fn statistics_reset(&mut self, _io: &mut Io<Self::Step>, _before: &Ledger) {}
+    fn statistics_reset(&mut self, _io: &mut Io<Self::Step>, _before: &Stats) {}
 
     /// See [`Engine::move_buffers`](crate::Engine::move_buffers).
     fn move_buffers(&self, _tuning: &Tuning) -> u32 {
@@ -128,7 +128,7 @@ pub(crate) trait Placement: std::fmt::Debug {
     /// See [`Engine::write_all_back`](crate::Engine::write_all_back).
     fn write_all_back(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
 
-    /// What [`Placement::write_all_back`] has still to do.
+    /// What [`PlacementOps::write_all_back`] has still to do.
     fn away(&self) -> u64 {
         0
     }

@@ -5,7 +5,7 @@
 //! The order of events is that of `simulator.rs`; at one moment the volumes go in the order of their numbers.
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, Engine, IoId, Ledger, LoggingLedger, Power, Request, RequestId};
+use peryton_engine::{Command, Commands, Engine, IoId, LoggingStats, Power, Request, RequestId, Stats};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -51,9 +51,9 @@ pub(crate) struct VolumeOutcome {
     pub(crate) reads: Latencies,
     pub(crate) writes: Latencies,
     pub(crate) others: Latencies,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: Stats,
     /// The books after the log had been emptied.
-    pub(crate) emptied: LoggingLedger,
+    pub(crate) emptied: LoggingStats,
     pub(crate) bounds: FtlBounds,
 }
 
@@ -103,8 +103,8 @@ pub(crate) fn simulate(
             reads: Latencies::new(),
             writes: Latencies::new(),
             others: Latencies::new(),
-            ledger: Ledger::default(),
-            emptied: LoggingLedger::default(),
+            ledger: Stats::default(),
+            emptied: LoggingStats::default(),
             bounds: volume.bounds,
         };
         Running { volume, requests: vec![], free: vec![], in_flight: 0, ticks: 0, lets_log_rest: false, outcome }
@@ -375,7 +375,7 @@ impl Shared<'_> {
 
     fn start_anew(&mut self) {
         for Running { volume, outcome, .. } in &mut self.running {
-            volume.engine.reset_ledger();
+            volume.engine.reset_stats();
             volume.primary.reset_stats(self.now);
             outcome.bounds.reset();
             outcome.answered = 0;
@@ -422,24 +422,24 @@ impl Shared<'_> {
         let span = self.last_reply - self.since;
         let mut measured = Vec::new();
         for running in &mut self.running {
-            measured.push((running.volume.engine.ledger().clone(), running.volume.primary.stats(now)));
+            measured.push((running.volume.engine.stats().clone(), running.volume.primary.stats(now)));
         }
         let log_stats = self.log.stats(now);
         self.empty_logs()?;
         let mut primaries: Vec<DeviceStats> = Vec::new();
         let mut volumes: Vec<VolumeOutcome> = Vec::new();
-        let mut emptied = LoggingLedger::default();
+        let mut emptied = LoggingStats::default();
         for (mut running, (ledger, stats)) in self.running.into_iter().zip(measured) {
             primaries.extend(stats);
             running.outcome.ledger = ledger;
-            running.outcome.emptied = running.volume.engine.ledger().logging.clone().unwrap_or_default();
+            running.outcome.emptied = running.volume.engine.stats().logging.clone().unwrap_or_default();
             emptied.add(&running.outcome.emptied);
             volumes.push(running.outcome);
         }
         let mut devices = vec![log_stats];
         devices.insert(1 - self.log_index, primaries);
-        let mut books = LoggingLedger::default();
-        let mut ledger = Ledger::new(devices.len());
+        let mut books = LoggingStats::default();
+        let mut ledger = Stats::new(devices.len());
         let mut whole = [Latencies::new(), Latencies::new(), Latencies::new()];
         let mut bounds = volumes[0].bounds;
         bounds.reset();
@@ -455,7 +455,7 @@ impl Shared<'_> {
         }
         ledger.logging = Some(books);
         let [reads, writes, others] = whole;
-        let drained = Ledger { logging: Some(emptied), ..ledger.clone() };
+        let drained = Stats { logging: Some(emptied), ..ledger.clone() };
         let outcome = Outcome {
             span,
             answered: self.answered,

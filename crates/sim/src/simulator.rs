@@ -7,7 +7,7 @@
 mod tests;
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, Engine, Ledger, Power, Request, RequestId};
+use peryton_engine::{Command, Commands, Engine, Power, Request, RequestId, Stats};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -50,7 +50,7 @@ pub(crate) struct Outcome {
     pub(crate) reads: Latencies,
     pub(crate) writes: Latencies,
     pub(crate) others: Latencies,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: Stats,
     pub(crate) devices: Vec<Vec<DeviceStats>>,
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Outcome {
     /// Most requests in flight at once.
     pub(crate) deepest: u32,
     /// The accounts after the moves that were under way at the last reply had ended, and a log had been emptied.
-    pub(crate) drained: (Ledger, Vec<Vec<DeviceStats>>),
+    pub(crate) drained: (Stats, Vec<Vec<DeviceStats>>),
 }
 
 /// A host request in flight.
@@ -357,7 +357,7 @@ impl Simulator<'_> {
     /// The warm-up is over.
     #[cold]
     fn start_anew(&mut self) {
-        self.machine.engine.reset_ledger();
+        self.machine.engine.reset_stats();
         for device in &mut self.machine.devices {
             device.reset_stats(self.now);
         }
@@ -404,7 +404,7 @@ impl Simulator<'_> {
     }
 
     fn outcome(mut self) -> Result<Outcome, SimError> {
-        let ledger = self.machine.engine.ledger().clone();
+        let ledger = self.machine.engine.stats().clone();
         let devices = self.stats();
         // Moves that are under way go on to their end, unmeasured: an engine that cannot finish them is wrong.
         self.drain();
@@ -412,7 +412,7 @@ impl Simulator<'_> {
             self.empty_log()?;
         }
         let bounds = self.machine.bounds.map(|(_, bounds)| bounds);
-        let drained = (self.machine.engine.ledger().clone(), self.stats());
+        let drained = (self.machine.engine.stats().clone(), self.stats());
         Ok(Outcome {
             span: self.last_reply - self.since,
             answered: self.answered,

@@ -3,7 +3,7 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::command::{Buffer, DeviceId, IoId};
+use crate::api::command::{Buffer, DeviceId, IoId};
 
 /// A placement's own name for what a command of its is part of.
 pub(crate) trait Step: Copy + std::fmt::Debug + PartialEq {

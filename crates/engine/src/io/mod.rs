@@ -4,6 +4,7 @@
 mod commands;
 mod devices;
 mod requests;
+pub(crate) mod slab;
 
 use peryton_policy::ResponseTimes;
 use peryton_units::{Bytes, Nanos, Op};
@@ -12,10 +13,10 @@ pub(crate) use commands::{InFlight, Purpose, Step};
 pub(crate) use requests::RequestIndex;
 
 use crate::{
-    command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, RequestId},
-    config::Tuning,
-    error::RequestError,
-    ledger::Ledger,
+    api::command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, RequestId},
+    api::config::Tuning,
+    api::error::RequestError,
+    api::stats::Stats,
 };
 use commands::Table;
 use devices::{Device, MOST_FAILURES, MOST_STRIKES, PATIENCE};
@@ -24,7 +25,7 @@ use requests::Requests;
 #[derive(Debug)]
 pub(crate) struct Io<S> {
     pub(crate) tuning: Tuning,
-    pub(crate) ledger: Ledger,
+    pub(crate) stats: Stats,
     requests: Requests,
     commands: Table<S>,
     devices: Vec<Device>,
@@ -44,7 +45,7 @@ impl<S: Step> Io<S> {
     pub(crate) fn new(devices: usize, tuning: Tuning) -> Io<S> {
         Io {
             tuning,
-            ledger: Ledger::new(devices),
+            stats: Stats::new(devices),
             requests: Requests::new(),
             commands: Table::new(),
             devices: vec![Device::default(); devices],
@@ -85,7 +86,7 @@ impl<S: Step> Io<S> {
     #[inline]
     pub(crate) fn part_done(&mut self, request: RequestIndex, result: Result<(), RequestError>, out: &mut Commands) {
         let failed = self.requests.part_done(self.now, request, result, out);
-        self.ledger.failed_requests += u64::from(failed);
+        self.stats.failed_requests += u64::from(failed);
     }
 
     /// From now on [`Io::next_answered`] says which requests were answered.
@@ -140,7 +141,7 @@ impl<S: Step> Io<S> {
         cause: Cause,
         out: &mut Commands,
     ) {
-        self.ledger.read(device, len, cause);
+        self.stats.read(device, len, cause);
         let io = self.start(Purpose::Step(step), Op::Read, (device, at), len, buffer, false);
         out.push(Command::Read { io, device, at, len, buffer, cause });
     }
@@ -173,20 +174,20 @@ impl<S: Step> Io<S> {
         cause: Cause,
         out: &mut Commands,
     ) {
-        self.ledger.wrote(device, len, cause);
+        self.stats.wrote(device, len, cause);
         let leaving = matches!(cause, Cause::Demotion | Cause::WriteBack);
         let io = self.start(purpose, Op::Write, (device, at), len, buffer, leaving);
         out.push(Command::Write { io, device, at, len, buffer, cause });
     }
 
     pub(crate) fn discard(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
-        self.ledger.devices[device.index()].discards += 1;
+        self.stats.devices[device.index()].discards += 1;
         let io = self.start(Purpose::Step(step), Op::Discard, (device, at), len, Buffer::Metadata, false);
         out.push(Command::Discard { io, device, at, len });
     }
 
     pub(crate) fn zero(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
-        self.ledger.devices[device.index()].discards += 1;
+        self.stats.devices[device.index()].discards += 1;
         let io = self.start(Purpose::Step(step), Op::Discard, (device, at), len, Buffer::Metadata, false);
         out.push(Command::Zero { io, device, at, len });
     }
@@ -221,7 +222,7 @@ impl<S: Step> Io<S> {
     }
 
     fn flush_for(&mut self, device: DeviceId, purpose: Purpose<S>, out: &mut Commands) {
-        self.ledger.devices[device.index()].flushes += 1;
+        self.stats.devices[device.index()].flushes += 1;
         let none = Bytes::ZERO;
         let io = self.start(purpose, Op::Flush, (device, none), none, Buffer::Metadata, false);
         out.push(Command::Flush { io, device });
@@ -265,7 +266,7 @@ impl<S: Step> Io<S> {
             }
         }
         if failed {
-            self.ledger.devices[command.device.index()].errors += 1;
+            self.stats.devices[command.device.index()].errors += 1;
             state.count_failure(now, command.purpose.is_metadata());
         } else if state.failures > 0 {
             state.failures = 0;
@@ -356,7 +357,7 @@ impl<S: Step> Io<S> {
             let due = state.idle_since.saturating_add(after);
             if due <= now {
                 state.standby = true;
-                self.ledger.devices[index].spin_downs += 1;
+                self.stats.devices[index].spin_downs += 1;
                 out.push(Command::Power { device: DeviceId(index as u8), state: Power::Standby });
             } else {
                 self.due(due);

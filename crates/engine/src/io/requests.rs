@@ -5,9 +5,9 @@ use peryton_policy::ResponseTimes;
 use peryton_units::Nanos;
 
 use crate::{
-    command::{Command, Commands, RequestId},
-    error::RequestError,
-    slab::Slab,
+    api::command::{Command, Commands, RequestId},
+    api::error::RequestError,
+    io::slab::Slab,
 };
 
 /// A host request in flight.

@@ -9,7 +9,7 @@ use peryton_format::{
 use peryton_units::Bytes;
 
 use crate::{
-    command::{Buffer, Cause, Commands, DeviceId},
+    api::command::{Buffer, Cause, Commands, DeviceId},
     io::{Io, Step},
 };
 

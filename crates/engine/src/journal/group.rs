@@ -5,7 +5,7 @@
 use peryton_units::Nanos;
 
 use crate::{
-    command::Commands,
+    api::command::Commands,
     io::{Io, RequestIndex, Step},
 };
 

@@ -2,27 +2,12 @@
 
 use peryton_units::Bytes;
 
-use super::{
-    drive::Drive,
-    fencing::Fencing,
-    sizes::{Laid, Sizes, lay_out},
-};
-use crate::{
-    config::{Config, Placement as Placements},
-    error::ConfigError,
-    hybrid::Hybrid,
-    io::Io,
-    linear::Linear,
-    logging::{self, Logging},
-    placement::Placement,
-};
-
 /// A drive of one of the placements.
 #[derive(Debug)]
 pub(crate) enum AnyDrive {
     Linear(Box<Drive<Linear>>),
-    Hybrid(Box<Drive<Hybrid>>),
-    Logging(Box<Drive<Logging>>),
+    Cache(Box<Drive<CacheDrive>>),
+    Log(Box<Drive<LogDrive>>),
 }
 
 /// Does the same with a drive whatever its placement is, with static dispatch.
@@ -30,12 +15,25 @@ macro_rules! with_drive {
     ($any:expr, $drive:ident => $body:expr) => {
         match $any {
             $crate::lifecycle::AnyDrive::Linear($drive) => $body,
-            $crate::lifecycle::AnyDrive::Hybrid($drive) => $body,
-            $crate::lifecycle::AnyDrive::Logging($drive) => $body,
+            $crate::lifecycle::AnyDrive::Cache($drive) => $body,
+            $crate::lifecycle::AnyDrive::Log($drive) => $body,
         }
     };
 }
 pub(crate) use with_drive;
+
+use crate::{
+    api::config::{Config, Placement},
+    api::error::ConfigError,
+    cache::CacheDrive,
+    io::Io,
+    lifecycle::drive::Drive,
+    lifecycle::fencing::Fencing,
+    lifecycle::sizes::{Laid, Sizes, lay_out},
+    linear::Linear,
+    log::{BUFFER, LogDrive},
+    placement::PlacementOps,
+};
 
 impl AnyDrive {
     /// An empty drive, with the number of spare extents that the format has settled.
@@ -46,21 +44,21 @@ impl AnyDrive {
         let config = Config { devices, placement, tuning };
         Ok(match laid {
             Laid::Linear(linear) => AnyDrive::Linear(drive(linear, config, sizes)),
-            Laid::Hybrid(layout) => {
-                let hybrid = Hybrid::new(&config.placement, layout, &config.tuning);
-                AnyDrive::Hybrid(drive(hybrid, config, sizes))
+            Laid::Cache(layout) => {
+                let cache = CacheDrive::new(&config.placement, layout, &config.tuning);
+                AnyDrive::Cache(drive(cache, config, sizes))
             }
-            Laid::Logging(layout) => AnyDrive::Logging(drive(Logging::new(layout), config, sizes)),
+            Laid::Log(layout) => AnyDrive::Log(drive(LogDrive::new(layout), config, sizes)),
         })
     }
 }
 
-fn drive<P: Placement>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<P>> {
+fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<P>> {
     let Config { devices, placement, tuning } = config;
     let move_buffer_bytes = match &placement {
-        Placements::Single { .. } | Placements::Linear { .. } => Bytes::ZERO,
-        Placements::Tiering(pair) | Placements::Caching(pair) | Placements::Partitioned(pair) => pair.extent,
-        Placements::Logging(_) => Bytes(logging::BUFFER),
+        Placement::Single { .. } | Placement::Linear { .. } => Bytes::ZERO,
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
+        Placement::Logging(_) => Bytes(BUFFER),
     };
     let mut drive = Box::new(Drive {
         io: Io::new(devices.len(), tuning),

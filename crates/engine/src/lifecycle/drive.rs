@@ -3,20 +3,21 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use super::{fencing::Fencing, identity::Identity};
 use crate::{
-    command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
-    config,
-    error::{DeviceError, DriverError, RequestError, TuningError},
-    io::{Io, Purpose, Step},
-    ledger::Ledger,
-    location::Location,
-    placement::Placement,
+    api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
+    api::config,
+    api::error::{DeviceError, DriverError, RequestError, TuningError},
+    api::location::Location,
+    api::stats::Stats,
+    io::{Io, Purpose, Step as _},
+    lifecycle::fencing::Fencing,
+    lifecycle::identity::Identity,
+    placement::PlacementOps,
 };
 
 /// A running drive of one placement.
 #[derive(Debug)]
-pub(crate) struct Drive<P: Placement> {
+pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) io: Io<P::Step>,
     pub(crate) placed: P,
     /// What the configuration asked for.
@@ -30,12 +31,12 @@ pub(crate) struct Drive<P: Placement> {
     pub(crate) fencing: Fencing,
 }
 
-impl<P: Placement> Drive<P> {
+impl<P: PlacementOps> Drive<P> {
     /// A request from the host. Pushes what has to be done onto `out`.
     #[inline]
     pub(crate) fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         let now = self.io.advance(now);
-        self.io.ledger.requests[request.op as usize] += 1;
+        self.io.stats.requests[request.op as usize] += 1;
         let in_range = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume_size.0);
         if in_range && self.placed.try_hit(&mut self.io, now, id, request, out) {
             return;
@@ -152,10 +153,10 @@ impl<P: Placement> Drive<P> {
 
     /// Counts from zero.
     pub(crate) fn reset_statistics(&mut self) {
-        let before = std::mem::replace(&mut self.io.ledger, Ledger::new(self.device_bytes.len()));
+        let before = std::mem::replace(&mut self.io.stats, Stats::new(self.device_bytes.len()));
         self.placed.statistics_reset(&mut self.io, &before);
         if self.io.reports_answers() {
-            self.io.ledger.partition = Some(Default::default());
+            self.io.stats.partition = Some(Default::default());
         }
     }
 

@@ -16,11 +16,11 @@ use peryton_format::{
 };
 use peryton_units::{Bytes, Nanos};
 
-use super::drive::Drive;
 use crate::{
-    command::{Commands, DeviceId},
+    api::command::{Commands, DeviceId},
     io::InFlight,
-    placement::Placement,
+    lifecycle::drive::Drive,
+    placement::PlacementOps,
 };
 
 /// A superblock that could not be written is tried again after this time.
@@ -45,7 +45,7 @@ pub(crate) struct Fencing {
     retry_at: Nanos,
 }
 
-impl<P: Placement> Drive<P> {
+impl<P: PlacementOps> Drive<P> {
     /// See [`Engine::device_failed`](crate::Engine::device_failed).
     #[cold]
     pub(crate) fn device_failed(&mut self, now: Nanos, device: DeviceId, out: &mut Commands) {

@@ -5,7 +5,7 @@ use peryton_format::{
     superblock::{Superblock, VolumeId, VolumeState},
 };
 
-use crate::command::DeviceId;
+use crate::api::command::DeviceId;
 
 /// What an open volume remembers of its superblocks.
 #[derive(Clone, Debug)]

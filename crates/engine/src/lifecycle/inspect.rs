@@ -15,20 +15,18 @@ use peryton_format::{
 use peryton_units::Bytes;
 use serde::Serialize;
 
-use super::{
-    any::with_drive,
-    sizes::{Laid, lay_out},
-    volume::open,
-};
 use crate::{
-    command::DeviceId,
-    config::Config,
-    error::{ConfigError, DeviceError, OpenError},
-    hybrid::Layout,
-    location::{Losses, MapRow},
-    logging::{LogReport, Logging},
-    opened::{Opened, Trust},
-    placement::Placement,
+    api::command::DeviceId,
+    api::config::Config,
+    api::error::{ConfigError, DeviceError, OpenError},
+    api::location::{Losses, MapRow},
+    api::opened::{Opened, Trust},
+    cache::CacheLayout,
+    lifecycle::any::with_drive,
+    lifecycle::sizes::{Laid, lay_out},
+    lifecycle::volume::open,
+    log::{LogDrive, LogReport},
+    placement::PlacementOps,
 };
 
 /// A copy of the devices to write to: what is read is what was written, or else what is there.
@@ -269,14 +267,14 @@ pub(crate) fn inspect(
     // A number of spare extents that cannot be is among what opening complains about.
     if let Some(newest) = &newest {
         match lay_out(&config, Some(newest.geometry.spare)) {
-            Ok((Laid::Hybrid(layout), _)) => {
+            Ok((Laid::Cache(layout), _)) => {
                 let lists = whole.then_some((&mut commits, &mut map));
                 inspect_map(&layout, storage, newest.volume, &mut devices, lists);
             }
             // What opening complains about is not listed.
-            Ok((Laid::Logging(layout), _)) if whole => {
+            Ok((Laid::Log(layout), _)) if whole => {
                 let clean = matches!(newest.state, VolumeState::Clean | VolumeState::Detached);
-                let mut logging = Logging::new(layout);
+                let mut logging = LogDrive::new(layout);
                 if !without.contains(&logging.log_device)
                     && let Ok((report, newest)) = logging.report(storage, newest.volume, clean)
                 {
@@ -299,7 +297,7 @@ pub(crate) fn inspect(
 
 /// Checkpoints and journals, and what they say.
 fn inspect_map(
-    map_of: &Layout,
+    map_of: &CacheLayout,
     storage: &mut dyn Storage,
     volume: VolumeId,
     devices: &mut [DeviceReport],

@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use peryton_format::{storage::Storage, superblock::VolumeState};
 use peryton_units::{Bytes, Nanos};
 
-use super::{any::with_drive, drive::Drive, volume::open};
 use crate::{
-    command::{Buffer, Buffers, Command, Commands, DeviceId, IoId},
-    config::Config,
-    error::{DetachError, DeviceError, OpenError},
-    opened::{Opened, Trust},
-    placement::Placement,
+    api::command::{Buffer, Buffers, Command, Commands, DeviceId, IoId},
+    api::config::Config,
+    api::error::{DetachError, DeviceError, OpenError},
+    api::opened::{Opened, Trust},
+    lifecycle::any::with_drive,
+    lifecycle::drive::Drive,
+    lifecycle::volume::open,
+    placement::PlacementOps,
 };
 
 /// Zeros are written in pieces of this size.
@@ -63,7 +65,7 @@ pub(crate) fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<De
     with_drive!(&mut drive, drive => drive.detach(storage, device))
 }
 
-impl<P: Placement> Drive<P> {
+impl<P: PlacementOps> Drive<P> {
     fn detach(&mut self, storage: &mut dyn Storage, device: DeviceId) -> Result<Detached, DetachError> {
         let away = self.placed.away();
         let mut hand = Hand::new(self);
@@ -113,13 +115,13 @@ impl Buffers for Moves {
 }
 
 impl Hand {
-    fn new<P: Placement>(drive: &Drive<P>) -> Hand {
+    fn new<P: PlacementOps>(drive: &Drive<P>) -> Hand {
         let each = drive.move_buffer_bytes.0 as usize;
         Hand { now: Nanos::ZERO, moves: Moves { bytes: HashMap::new(), each } }
     }
 
     /// Lets time pass until nothing is in flight.
-    fn settle<P: Placement>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) {
+    fn settle<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) {
         for _ in 0..3 {
             self.now += Nanos::from_s(60);
             let mut out = Commands::new();
@@ -129,7 +131,7 @@ impl Hand {
         assert!(drive.is_idle(), "commands that are carried out at once leave nothing in flight");
     }
 
-    fn carry_out<P: Placement>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage, mut out: Commands) {
+    fn carry_out<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage, mut out: Commands) {
         let mut next = 0;
         while let Some(command) = out.get(next).copied() {
             next += 1;
@@ -139,7 +141,7 @@ impl Hand {
         }
     }
 
-    fn one<P: Placement>(
+    fn one<P: PlacementOps>(
         &mut self,
         drive: &Drive<P>,
         storage: &mut dyn Storage,

@@ -15,13 +15,16 @@ use peryton_format::{
 };
 use peryton_units::Bytes;
 
-use super::{any::with_drive, drive::Drive, inspect::Overlay, volume::open};
 use crate::{
-    command::DeviceId,
-    config::{Config, Placement as Placements},
-    error::{OpenError, ReplaceError},
-    opened::{Opened, Trust},
-    placement::Placement,
+    api::command::DeviceId,
+    api::config::{Config, Placement},
+    api::error::{OpenError, ReplaceError},
+    api::opened::{Opened, Trust},
+    lifecycle::any::with_drive,
+    lifecycle::drive::Drive,
+    lifecycle::inspect::Overlay,
+    lifecycle::volume::open,
+    placement::PlacementOps,
 };
 
 /// Whether the device could be replaced: the others can be opened without it, and if something is lost that nothing
@@ -37,13 +40,13 @@ pub(crate) fn can_replace(
         return Ok(());
     }
     match &config.placement {
-        Placements::Logging(pair) if pair.log == device => Err(ReplaceError::Older { device: device.index() }),
-        Placements::Logging(_) | Placements::Linear { .. } | Placements::Single { .. } => {
+        Placement::Logging(pair) if pair.log == device => Err(ReplaceError::Older { device: device.index() }),
+        Placement::Logging(_) | Placement::Linear { .. } | Placement::Single { .. } => {
             let bytes = with_drive!(&drive, drive => drive.placed.losses(&drive.io, 0)).bytes;
             let nothing = bytes == Bytes::ZERO;
             if nothing { Ok(()) } else { Err(ReplaceError::Zeros { device: device.index(), bytes }) }
         }
-        Placements::Caching(_) | Placements::Partitioned(_) | Placements::Tiering(_) => Ok(()),
+        Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) => Ok(()),
     }
 }
 
@@ -51,9 +54,9 @@ pub(crate) fn can_replace(
 /// was written.
 pub(crate) fn replaces_with_zeros(config: &Config, device: DeviceId) -> bool {
     match &config.placement {
-        Placements::Logging(pair) => pair.primary == device,
-        Placements::Linear { .. } | Placements::Single { .. } => true,
-        Placements::Caching(_) | Placements::Partitioned(_) | Placements::Tiering(_) => false,
+        Placement::Logging(pair) => pair.primary == device,
+        Placement::Linear { .. } | Placement::Single { .. } => true,
+        Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) => false,
     }
 }
 
@@ -69,7 +72,7 @@ pub(crate) fn replace(
     with_drive!(&mut drive, drive => drive.take_in(storage, device, opened))
 }
 
-impl<P: Placement> Drive<P> {
+impl<P: PlacementOps> Drive<P> {
     fn take_in(
         &mut self,
         storage: &mut dyn Storage,

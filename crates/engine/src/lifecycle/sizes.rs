@@ -4,19 +4,19 @@ use peryton_format::{layout::MetadataLayout, log::layout::LogLayout};
 use peryton_units::Bytes;
 
 use crate::{
-    command::DeviceId,
-    config::{Config, Placement},
-    error::ConfigError,
-    hybrid::{Layout, Mode},
+    api::command::DeviceId,
+    api::config::{Config, Placement},
+    api::error::ConfigError,
+    cache::{CacheLayout, Mode},
     linear::Linear,
-    logging,
+    log,
 };
 
 /// A placement before its tables are made, which take memory in proportion to the volume.
 pub(crate) enum Laid {
     Linear(Linear),
-    Hybrid(Layout),
-    Logging(LogLayout),
+    Cache(CacheLayout),
+    Log(LogLayout),
 }
 
 /// What a configuration makes of its devices.
@@ -57,14 +57,14 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
     let data_at = vec![MetadataLayout::bare().data_at; devices.len()];
     let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), data_at };
     let mut hybrid = |mode: Mode, pair| -> Result<Laid, ConfigError> {
-        let layout = Layout::new(mode, pair, devices, tuning, spare)?;
+        let layout = CacheLayout::new(mode, pair, devices, tuning, spare)?;
         layout.check(mode, tuning)?;
         sizes.volume = layout.volume_size();
         for device in [layout.fast, layout.slow] {
             sizes.devices[device.index()] = layout.device_bytes(device);
             sizes.data_at[device.index()] = layout.metadata.data_at;
         }
-        Ok(Laid::Hybrid(layout))
+        Ok(Laid::Cache(layout))
     };
     let laid = match placement {
         Placement::Tiering(pair) => hybrid(Mode::Tiering, *pair)?,
@@ -72,7 +72,7 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
         Placement::Single { device } => lay_in_a_row(std::slice::from_ref(device), devices, &mut sizes)?,
         Placement::Linear { devices: order } => lay_in_a_row(order, devices, &mut sizes)?,
         Placement::Logging(place) => {
-            let layout = logging::lay_out(*place, devices)?;
+            let layout = log::lay_out(*place, devices)?;
             sizes.volume = layout.volume_size();
             let (primary, log) = layout.device_bytes();
             sizes.devices[place.primary.index()] = primary;
@@ -80,7 +80,7 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
             for device in [place.primary, place.log] {
                 sizes.data_at[device.index()] = layout.data_at(device);
             }
-            Laid::Logging(layout)
+            Laid::Log(layout)
         }
     };
     Ok((laid, sizes))

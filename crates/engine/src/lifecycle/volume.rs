@@ -14,17 +14,16 @@ use peryton_format::{
 };
 use peryton_units::Bytes;
 
-use super::{
-    any::{AnyDrive, with_drive},
-    drive::Drive,
-    identity::Identity,
-};
 use crate::{
-    command::DeviceId,
-    config::{Config, Placement as Placements},
-    error::{ConfigError, DeviceError, FormatError, OpenError},
-    opened::{Formatting, Opened, Trust},
-    placement::Placement,
+    api::command::DeviceId,
+    api::config::{Config, Placement},
+    api::error::{ConfigError, DeviceError, FormatError, OpenError},
+    api::opened::{Formatting, Opened, Trust},
+    lifecycle::any::AnyDrive,
+    lifecycle::any::with_drive,
+    lifecycle::drive::Drive,
+    lifecycle::identity::Identity,
+    placement::PlacementOps,
 };
 
 fn devices(count: usize) -> impl Iterator<Item = DeviceId> {
@@ -47,7 +46,7 @@ fn read_superblock(storage: &mut dyn Storage, device: DeviceId, used: Bytes) -> 
 fn used_by(superblock: &Superblock) -> Option<Bytes> {
     let config = Config {
         devices: superblock.geometry.devices.clone(),
-        placement: Placements::from(&superblock.geometry.arrangement),
+        placement: Placement::from(&superblock.geometry.arrangement),
         tuning: Default::default(),
     };
     config.sizes_with(Some(superblock.geometry.spare)).ok()?.devices.get(superblock.device.index()).copied()
@@ -136,7 +135,7 @@ fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result
     Ok(newest.clone())
 }
 
-impl<P: Placement> Drive<P> {
+impl<P: PlacementOps> Drive<P> {
     fn format(&self, new: Formatting, storage: &mut dyn Storage) -> Result<(), FormatError> {
         let all = || devices(self.device_bytes.len());
         for device in all() {
