@@ -2,6 +2,7 @@
 //! (GreenDM, section 2.3: an asynchronous, deduplicated, bounded queue).
 
 use peryton_format::mutation::{self, Mutation};
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Nanos, prefetch};
 
 use crate::{api::command::Commands, cache::drive::CacheDrive, cache::step::CacheIo};
@@ -13,27 +14,17 @@ const RETRY_FAILED: Nanos = Nanos::from_s(1);
 impl CacheDrive {
     /// The cached copy is, or is about to be, newer than its home.
     pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        if !self.extents[extent as usize].dirty {
-            self.set_dirty(extent, true);
+        if !self.map.entry(extent).is_dirty() {
+            self.map.set_dirty(extent, true);
             if !mutation::is(Mutation::LoseDirtyFlag) {
                 self.note(io, now, extent, false);
             }
         }
         // A partitioned drive leaves what is on the fast device there until it is cold.
-        if !self.extents[extent as usize].queued && self.controller.is_none() && !self.gone.any() {
+        if !self.map.entry(extent).queued && self.controller.is_none() && !self.gone.any() {
             let delay = io.tuning.writeback_delay;
             self.enqueue(io, extent, now.saturating_add(delay));
         }
-    }
-
-    pub(in crate::cache) fn set_dirty(&mut self, extent: u32, dirty: bool) {
-        let entry = &mut self.extents[extent as usize];
-        match (entry.dirty, dirty) {
-            (false, true) => self.dirty += 1,
-            (true, false) => self.dirty -= 1,
-            _ => {}
-        }
-        entry.dirty = dirty;
     }
 
     /// Dirty extents that did not fit the queue have their turn when it is empty, where all have to leave.
@@ -42,9 +33,9 @@ impl CacheDrive {
             if self.writebacks.len() >= io.tuning.writeback_queue as usize {
                 return;
             }
-            if let Some(extent) = self.slots[slot as usize].checked_sub(1) {
-                let entry = &self.extents[extent as usize];
-                if entry.dirty && !entry.queued && entry.moving().is_none() {
+            if let Some(extent) = self.map.tenant(SlotIndex(slot)) {
+                let entry = self.map.entry(extent);
+                if entry.is_dirty() && !entry.queued && entry.moving().is_none() {
                     self.enqueue(io, extent, now);
                 }
             }
@@ -64,8 +55,8 @@ impl CacheDrive {
 
     pub(in crate::cache) fn queue_writeback(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, failed: bool) {
         let delay = if failed { RETRY_FAILED } else { io.tuning.writeback_delay.max(RETRY_IN_USE) };
-        let entry = &self.extents[extent as usize];
-        if entry.dirty && !entry.queued && !self.gone.any() {
+        let entry = self.map.entry(extent);
+        if entry.is_dirty() && !entry.queued && !self.gone.any() {
             self.enqueue(io, extent, now.saturating_add(delay));
         }
     }
@@ -73,7 +64,7 @@ impl CacheDrive {
     /// An extent that finds the queue full stays dirty and is written back when it is evicted.
     fn enqueue(&mut self, io: &mut CacheIo, extent: u32, due: Nanos) {
         if self.writebacks.len() < io.tuning.writeback_queue as usize {
-            self.extents[extent as usize].queued = true;
+            self.map.entry_mut(extent).queued = true;
             self.writebacks.push_back((extent, due));
             io.due(due);
         }
@@ -92,15 +83,15 @@ impl CacheDrive {
             if due > now {
                 io.due(due);
                 // It was last looked at when it was written, a write-back delay ago.
-                prefetch(&self.extents[extent as usize]);
+                prefetch(self.map.entry(extent));
                 return;
             }
             if self.writing_back >= most || self.copying >= io.tuning.max_moves {
                 return;
             }
             self.writebacks.pop_front();
-            let entry = &mut self.extents[extent as usize];
-            if !entry.dirty || entry.place().is_none() {
+            let entry = self.map.entry_mut(extent);
+            if !entry.is_dirty() || entry.place().is_none() {
                 entry.queued = false;
             } else if entry.in_flight > 0 || entry.moving().is_some() {
                 let due = now.saturating_add(RETRY_IN_USE);

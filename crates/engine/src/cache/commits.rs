@@ -22,7 +22,7 @@ impl CacheDrive {
     /// The map entry of the extent has changed. `awaiting_slow_flush`: because the slow device has the extent's data now.
     #[inline]
     pub(in crate::cache) fn note(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
-        let entry = self.extents[extent as usize].entry();
+        let entry = self.map.entry(extent).entry();
         // A clean copy says that its home has the same: what was written home, and came back before the slow device was
         // flushed, is in one place only.
         let says_home = self.mode == Mode::Caching && entry.place().is_some() && !entry.is_dirty();
@@ -77,7 +77,7 @@ impl CacheDrive {
                 self.discarding += 1;
                 io.discard(self.layout.at(*place), len, CacheStep::Discarded { place: *place }, out);
             } else {
-                self.free_now(*place);
+                self.map.free(*place);
             }
         }
         let mut waiters = batch.waiters;
@@ -169,19 +169,18 @@ impl CacheDrive {
 
     /// Gives up a slot: at once if the durable map never pointed to it, else after the next commit.
     pub(in crate::cache) fn release_slot(&mut self, slot: SlotIndex, why: Release) {
-        let extent = self.slots[slot.0 as usize] - 1;
+        let extent = self.map.tenant(slot).expect("only a slot in use is released");
         let evicted = why == Release::Evicted;
         self.policy.removed(slot, extent, evicted);
-        self.slots[slot.0 as usize] = 0;
-        self.resident -= 1;
+        self.map.vacate(slot);
         self.release_place(Place(slot.0), why);
     }
 
     pub(in crate::cache) fn release_place(&mut self, place: Place, why: Release) {
-        self.set_stale(place, true);
+        self.map.set_stale(place, true);
         match why {
-            Release::NeverUsed => self.free_now(place),
-            _ if mutation::is(Mutation::ReuseBeforeCommit) => self.free_now(place),
+            Release::NeverUsed => self.map.free(place),
+            _ if mutation::is(Mutation::ReuseBeforeCommit) => self.map.free(place),
             why => {
                 // A cache's copy may only go once its home is durable, and what is demoted once its new place is. A place
                 // on the slow device that is given up for one on the fast device needs neither.
@@ -196,15 +195,8 @@ impl CacheDrive {
     /// The device has been told that nothing is left in a place.
     pub(in crate::cache) fn place_discarded(&mut self, io: &mut CacheIo, now: Nanos, place: Place, out: &mut Commands) {
         self.discarding -= 1;
-        self.free_now(place);
+        self.map.free(place);
         self.serve_allocation_waiters(io, now, out);
-    }
-
-    pub(in crate::cache) fn free_now(&mut self, place: Place) {
-        match self.layout.fast_slot(place) {
-            Some(slot) => self.fast_free.put(slot.0),
-            None => self.slow_free.put(self.layout.slow_slot(place)),
-        }
     }
 
     /// Takes a slot of the fast device for `extent`. None if there is none: then a commit that frees some is under way
@@ -216,17 +208,16 @@ impl CacheDrive {
         extent: u32,
         out: &mut Commands,
     ) -> Option<SlotIndex> {
-        if self.resident >= self.layout.fast_usable || self.gone.fast {
+        if self.map.fast_is_full() || self.gone.fast {
             return None;
         }
-        let slot = self.fast_free.take_lowest();
+        let slot = self.map.take_slot();
         // A commit frees what waits for it: worth its flushes once that is more than is free.
-        if self.journal.waiting() > self.fast_free.count() as usize {
+        if self.journal.waiting() > self.map.free_slots() as usize {
             self.commit(io, now, true, out);
         }
-        let slot = SlotIndex(slot?);
-        self.resident += 1;
-        self.slots[slot.0 as usize] = extent + 1;
+        let slot = slot?;
+        self.map.occupy(slot, extent);
         self.policy.inserted(slot, extent);
         Some(slot)
     }
@@ -234,16 +225,6 @@ impl CacheDrive {
     /// Fast extents that are free, or will be once what is under way is done. After a crash a cache can hold more than it
     /// uses: a commit that did not wait for the slow device has the promotions, and not the evictions before them.
     pub(in crate::cache) fn free_soon(&self) -> u32 {
-        (self.layout.fast_usable + self.leaving).saturating_sub(self.resident)
-    }
-
-    pub(in crate::cache) fn is_stale(&self, place: Place) -> bool {
-        self.stale[place.0 as usize / 64] >> (place.0 % 64) & 1 == 1 && !mutation::is(Mutation::ShowStale)
-    }
-
-    pub(in crate::cache) fn set_stale(&mut self, place: Place, stale: bool) {
-        let bit = 1 << (place.0 % 64);
-        let word = &mut self.stale[place.0 as usize / 64];
-        *word = if stale { *word | bit } else { *word & !bit };
+        (self.layout.fast_usable + self.leaving).saturating_sub(self.map.resident())
     }
 }

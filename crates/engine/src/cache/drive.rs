@@ -15,11 +15,9 @@ use crate::{
     api::command::{Buffer, Commands, DeviceId},
     api::config::{self, Tuning},
     cache::access::{CacheFenced, Fragment, Mode, Router, ThroughWrite},
-    cache::candidates::MapCandidates,
     cache::journal::map_journal::MapJournal,
     cache::layout::CacheLayout,
-    cache::map::extent::Extent,
-    cache::map::free::FreeMap,
+    cache::map::extent_map::ExtentMap,
     cache::movers::table::Move,
     cache::step::CacheIo,
     cache::tuner::Tuner,
@@ -42,16 +40,9 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) router: Router,
     pub(in crate::cache) gone: CacheFenced,
     pub(in crate::cache) layout: CacheLayout,
-    pub(in crate::cache) extents: Vec<Extent>,
-    /// For each slot of the fast device the extent in it plus one, zero for none.
-    pub(in crate::cache) slots: Vec<u32>,
+    pub(in crate::cache) map: ExtentMap,
     pub(in crate::cache) policy: BuiltInPolicy,
     pub(in crate::cache) gate: Gate,
-    pub(in crate::cache) fast_free: FreeMap,
-    /// Tiering only; caching has a home for each extent.
-    pub(in crate::cache) slow_free: FreeMap,
-    /// Places that may hold an earlier tenant's data, by index; a fresh device reads as zeros.
-    pub(in crate::cache) stale: Vec<u64>,
     pub(in crate::cache) moves: Slab<Move>,
     pub(in crate::cache) waiter_lists: Vec<Vec<Fragment>>,
     /// Moves whose buffers hold acknowledged writes.
@@ -62,12 +53,6 @@ pub(crate) struct CacheDrive {
     /// Move buffers that are not in use.
     pub(in crate::cache) buffers: Vec<u32>,
     pub(in crate::cache) buffer_count: u32,
-    /// Slots of the fast device that the map uses or a move has reserved.
-    pub(in crate::cache) resident: u32,
-    /// Extents of the cache that are newer than their homes.
-    pub(in crate::cache) dirty: u32,
-    /// Extents whose only copy is lost.
-    pub(in crate::cache) lost: u32,
     /// Between LT and HT: extents are being taken off the fast device.
     pub(in crate::cache) making_room: bool,
     /// A device failed: the next victim waits until then.
@@ -105,20 +90,16 @@ impl CacheDrive {
             Mode::Caching if partitioned => Router::Partitioned,
             Mode::Caching => Router::Caching,
         };
-        let slow_free = if mode == Mode::Tiering { layout.slow_slots } else { 1 };
-        let places = layout.fast_slots as usize + layout.slow_slots as usize;
+        // A cache has a home for each extent.
+        let slow_slots = if mode == Mode::Tiering { layout.slow_slots } else { 1 };
         CacheDrive {
             mode,
             router,
             gone: CacheFenced::default(),
             layout,
-            extents: vec![Extent::default(); layout.extents as usize],
-            slots: vec![0; layout.fast_slots as usize],
+            map: ExtentMap::new(layout, slow_slots),
             policy: new_policy(&layout, tuning),
             gate: new_gate(&layout, tuning),
-            fast_free: FreeMap::full(layout.fast_slots),
-            slow_free: FreeMap::full(slow_free),
-            stale: vec![0; places.div_ceil(64)],
             moves: Slab::new(),
             waiter_lists: Vec::new(),
             volatile: Vec::new(),
@@ -126,9 +107,6 @@ impl CacheDrive {
             leaving: 0,
             buffers: Vec::new(),
             buffer_count: 0,
-            resident: 0,
-            dirty: 0,
-            lost: 0,
             making_room: false,
             room_pauses_until: Nanos::ZERO,
             discarding: 0,
@@ -160,13 +138,14 @@ impl CacheDrive {
             // The new policy learns the residents from the least to the most recently used.
             let mut residents: Vec<(Nanos, u32)> = (0..self.layout.fast_slots)
                 .filter_map(|slot| {
-                    let extent = self.slots[slot as usize].checked_sub(1)?;
-                    Some((self.extents[extent as usize].last_access, slot))
+                    let extent = self.map.tenant(SlotIndex(slot))?;
+                    Some((self.map.entry(extent).last_access, slot))
                 })
                 .collect();
             residents.sort_unstable();
             for (_, slot) in residents {
-                self.policy.inserted(SlotIndex(slot), self.slots[slot as usize] - 1);
+                let slot = SlotIndex(slot);
+                self.policy.inserted(slot, self.map.tenant(slot).expect("it was looked up above"));
             }
         }
         if self.gate.differs(&io.tuning.admission) {
@@ -199,11 +178,8 @@ impl CacheDrive {
     }
 
     pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {
-        let (slots, extents) = (&self.slots, &mut self.extents);
-        let window = io.tuning.promotion_window;
-        let mut candidates = MapCandidates { now, window, slots, extents, clean_only };
-        let slot = self.policy.victim(&mut candidates)?;
-        Some(self.slots[slot.0 as usize] - 1)
+        let slot = self.policy.victim(&mut self.map.candidates(now, io.tuning.promotion_window, clean_only))?;
+        self.map.tenant(slot)
     }
 
     /// What admission weighs: the latencies of late, and what the devices can still be written.

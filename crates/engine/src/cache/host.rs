@@ -85,14 +85,14 @@ impl CacheDrive {
         if !in_one || !plain || self.controller.is_some() {
             return false;
         }
-        let entry = &mut self.extents[extent as usize];
+        let entry = self.map.entry_mut(extent);
         let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) else { return false };
-        if entry.moving().is_some() || entry.lost {
+        if entry.moving().is_some() || entry.is_lost() {
             return false;
         }
         entry.access(now);
         entry.in_flight += 1;
-        let to_note = asked.op == Op::Write && self.mode == Mode::Caching && !(entry.dirty && entry.queued);
+        let to_note = asked.op == Op::Write && self.mode == Mode::Caching && !(entry.is_dirty() && entry.queued);
         if self.mode == Mode::Caching && !self.gate.is_open() {
             let miss = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(io, now, miss, asked.len);
@@ -126,8 +126,8 @@ impl CacheDrive {
         (request, extent): (RequestIndex, u32),
         out: &mut Commands,
     ) -> bool {
-        let entry = &mut self.extents[extent as usize];
-        if entry.lost || entry.moving().is_some() || self.controller.is_some() {
+        let entry = self.map.entry_mut(extent);
+        if entry.is_lost() || entry.moving().is_some() || self.controller.is_some() {
             return false;
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
@@ -141,7 +141,7 @@ impl CacheDrive {
     #[inline]
     pub(in crate::cache) fn prefetch_entry(&self, offset: Bytes, near: bool) {
         let (extent, _) = self.layout.split(offset);
-        let Some(entry) = self.extents.get(extent as usize) else { return };
+        let Some(entry) = self.map.get(extent) else { return };
         if !near {
             prefetch(entry);
         } else if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
@@ -163,12 +163,12 @@ impl CacheDrive {
 
     #[inline]
     fn route(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
-        let extent = &self.extents[fragment.extent as usize];
+        let extent = self.map.entry(fragment.extent);
         if let Some(index) = extent.moving() {
             if self.blocked_by_move(io, now, index, fragment, out) {
                 return Route::Taken;
             }
-        } else if extent.lost
+        } else if extent.is_lost()
             && let Some(route) = self.route_lost(io, now, fragment, out)
         {
             return route;
@@ -188,7 +188,7 @@ impl CacheDrive {
     /// A plain access to where the extent is.
     #[inline]
     pub(in crate::cache) fn direct(&mut self, now: Nanos, fragment: Fragment, place: Place) -> Route {
-        let extent = &mut self.extents[fragment.extent as usize];
+        let extent = self.map.entry_mut(fragment.extent);
         extent.access(now);
         extent.in_flight += 1;
         let (device, at) = self.layout.at(place);
@@ -273,7 +273,7 @@ impl CacheDrive {
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
         io.part_done(request, result, out);
         for extent in first..first + count {
-            if self.extents[extent as usize].lost && !failed {
+            if self.map.entry(extent).is_lost() && !failed {
                 self.found_again(io, now, extent, command);
             }
             self.access_ended(io, now, extent, out);
@@ -284,7 +284,7 @@ impl CacheDrive {
     /// there before the loss.
     #[cold]
     fn found_again(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) {
-        let entry = &self.extents[extent as usize];
+        let entry = self.map.entry(extent);
         let Some(place) = entry.place().or((self.mode == Mode::Caching).then(|| self.layout.slow_place(extent))) else {
             return;
         };
@@ -292,7 +292,7 @@ impl CacheDrive {
         let covered = command.at <= at && command.at + command.len >= at + Bytes(self.layout.extent_bytes);
         // What is discarded while it is lost is zeroed.
         if matches!(command.op, Op::Write | Op::Discard) && command.device == device && covered {
-            self.set_lost(extent, false);
+            self.map.set_lost(extent, false);
             self.note(io, now, extent, false);
         }
     }
@@ -300,7 +300,7 @@ impl CacheDrive {
     /// An access to the extent is over; a move may have waited for the last one.
     #[inline]
     pub(in crate::cache) fn access_ended(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, out: &mut Commands) {
-        let entry = &mut self.extents[extent as usize];
+        let entry = self.map.entry_mut(extent);
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
         entry.in_flight -= 1;
         if entry.in_flight == 0
@@ -330,8 +330,8 @@ impl CacheDrive {
         let (mut within, mut done) = (u64::from(within), 0);
         for extent in first..first + count {
             let len = (self.layout.extent_bytes - within).min(command.len.0 - done);
-            let entry = &self.extents[extent as usize];
-            if (entry.dirty || entry.lost) && !mutation::is(Mutation::ReadOldHome) {
+            let entry = self.map.entry(extent);
+            if (entry.is_dirty() || entry.is_lost()) && !mutation::is(Mutation::ReadOldHome) {
                 io.add_part(request);
                 io.part_done(request, Err(RequestError::Device), out);
                 self.access_ended(io, now, extent, out);

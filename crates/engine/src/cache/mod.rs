@@ -6,7 +6,6 @@
 //! `recovery.rs` and `restore.rs` make a running drive from the durable map; `tuner.rs` moves settings while the drive runs.
 
 mod access;
-mod candidates;
 mod cleaning;
 mod commits;
 mod drive;

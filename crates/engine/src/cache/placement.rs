@@ -151,7 +151,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn away(&self) -> u64 {
-        u64::from(self.dirty)
+        u64::from(self.map.dirty())
     }
 
     fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
@@ -178,14 +178,14 @@ impl PlacementOps for CacheDrive {
 
     fn location(&self, offset: Bytes, _: Bytes) -> Location {
         let (extent, within) = self.layout.split(offset);
-        let entry = &self.extents[extent as usize];
+        let entry = self.map.entry(extent);
         let device = match (entry.place(), self.mode) {
             (Some(place), _) => Some(self.layout.at(place).0),
             (None, Mode::Caching) => Some(self.layout.slow),
             (None, Mode::Tiering) => None,
         };
         let len = Bytes(self.layout.extent_bytes - u64::from(within));
-        Location { len, device, mapped: device.is_some(), dirty: entry.dirty, lost: entry.lost }
+        Location { len, device, mapped: device.is_some(), dirty: entry.is_dirty(), lost: entry.is_lost() }
     }
 
     fn losses(&self, _: &CacheIo, most: usize) -> Losses {
@@ -193,11 +193,11 @@ impl PlacementOps for CacheDrive {
     }
 
     fn lost_extents(&self) -> u32 {
-        self.lost
+        self.map.lost()
     }
 
     fn dirty_extents(&self) -> u32 {
-        self.dirty
+        self.map.dirty()
     }
 
     fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {

@@ -8,7 +8,6 @@ use crate::{
     api::command::Commands,
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
-    cache::map::extent::Place,
     cache::step::CacheIo,
 };
 
@@ -30,7 +29,7 @@ impl CacheDrive {
             return None;
         }
         self.policy.admitting(extent);
-        if self.resident >= self.layout.fast_usable {
+        if self.map.fast_is_full() {
             // HT 0: a clean victim leaves at once, which costs nothing; all others in the background.
             let on_demand = self.mode == Mode::Caching && io.tuning.demotion_high == 0;
             if !on_demand || !self.drop_one(io, now, out) {
@@ -47,7 +46,7 @@ impl CacheDrive {
         loop {
             let may_write_back = self.leaving < MOST_LEAVING && self.copying < io.tuning.max_moves;
             let Some(victim) = self.victim(io, now, !may_write_back) else { return false };
-            let clean = !self.extents[victim as usize].dirty;
+            let clean = !self.map.entry(victim).is_dirty();
             self.evict(io, now, victim, out);
             if clean {
                 self.prefetch_victims();
@@ -61,10 +60,10 @@ impl CacheDrive {
     #[inline]
     fn prefetch_victims(&self) {
         let Some((next, after)) = self.policy.likely_victims() else { return };
-        if let Some(extent) = self.slots[next.0 as usize].checked_sub(1) {
-            prefetch(&self.extents[extent as usize]);
+        if let Some(extent) = self.map.tenant(next) {
+            prefetch(self.map.entry(extent));
         }
-        prefetch(&self.slots[after.0 as usize]);
+        self.map.prefetch_tenant(after);
         self.policy.prefetch(after);
     }
 
@@ -105,7 +104,7 @@ impl CacheDrive {
     /// A device failed while an extent was to leave. It is not the next victim, and the next one does not come at once:
     /// what cannot be read may stay so.
     pub(in crate::cache) fn cannot_leave(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        let entry = &mut self.extents[extent as usize];
+        let entry = self.map.entry_mut(extent);
         entry.access(now);
         if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
             self.policy.accessed(slot);
@@ -115,9 +114,8 @@ impl CacheDrive {
     }
 
     fn demote(&mut self, io: &mut CacheIo, now: Nanos, victim: u32, out: &mut Commands) -> bool {
-        match self.slow_free.take_lowest() {
-            Some(slot) => {
-                let to: Place = self.layout.slow_place(slot);
+        match self.map.take_slow() {
+            Some(to) => {
                 self.start_demotion(io, victim, to, out);
                 true
             }
@@ -135,7 +133,7 @@ impl CacheDrive {
     }
 
     pub(in crate::cache) fn evict(&mut self, io: &mut CacheIo, now: Nanos, victim: u32, out: &mut Commands) {
-        if self.extents[victim as usize].dirty {
+        if self.map.entry(victim).is_dirty() {
             self.start_writeback(io, victim, true, out);
         } else {
             io.stats.moves.demotions += 1;

@@ -42,7 +42,7 @@ impl CacheDrive {
         trust: Trust,
     ) -> Result<Restored, &'static str> {
         let mut restored = Restored::default();
-        if image.len() != self.extents.len() {
+        if image.len() != self.map.len() {
             return Err("it maps another number of extents");
         }
         let places = self.layout.fast_slots + if self.mode == Mode::Tiering { self.layout.slow_slots } else { 0 };
@@ -69,31 +69,20 @@ impl CacheDrive {
             if self.mode == Mode::Caching && trust == Trust::Slow {
                 (place, dirty) = (None, false);
             }
-            self.set_lost(index, entry.is_lost());
-            let extent = &mut self.extents[index as usize];
-            extent.dirty = dirty;
-            self.dirty += u32::from(dirty);
-            restored.lost += u64::from(extent.lost);
+            self.map.set_lost(index, entry.is_lost());
+            self.map.set_dirty(index, dirty);
+            restored.lost += u64::from(entry.is_lost());
             let Some(place) = place else { continue };
             restored.mapped += 1;
             restored.dirty += u64::from(dirty);
-            extent.set_place(Some(place));
-            let free = match self.layout.fast_slot(place) {
-                Some(slot) => self.fast_free.take_if_free(slot.0),
-                None => self.slow_free.take_if_free(self.layout.slow_slot(place)),
-            };
-            if !free {
+            if !self.map.adopt(index, place) {
                 return Err("two extents are in one place");
-            }
-            if let Some(slot) = self.layout.fast_slot(place) {
-                self.slots[slot.0 as usize] = index + 1;
-                self.resident += 1;
             }
         }
         for slot in 0..self.layout.fast_slots {
-            if let Some(extent) = self.slots[slot as usize].checked_sub(1) {
+            if let Some(extent) = self.map.tenant(SlotIndex(slot)) {
                 self.policy.inserted(SlotIndex(slot), extent);
-                if self.extents[extent as usize].dirty {
+                if self.map.entry(extent).is_dirty() {
                     self.queue_writeback(io, now, extent, false);
                 }
             }
@@ -106,35 +95,30 @@ impl CacheDrive {
 
     /// Free places below these may hold an earlier tenant's data.
     fn restore_stale(&mut self, touched: [u32; 2]) {
-        for slot in 0..self.layout.fast_slots.min(touched[0]) {
-            if self.fast_free.contains(slot) {
-                self.set_stale(Place(slot), true);
-            }
-        }
-        if self.mode == Mode::Tiering {
-            for slot in 0..self.layout.slow_slots.min(touched[1]) {
-                if self.slow_free.contains(slot) {
-                    self.set_stale(self.layout.slow_place(slot), true);
-                }
+        let fast = (0..self.layout.fast_slots.min(touched[0])).map(Place);
+        let slow_slots = if self.mode == Mode::Tiering { self.layout.slow_slots.min(touched[1]) } else { 0 };
+        let slow = (0..slow_slots).map(|slot| self.layout.slow_place(slot));
+        for place in fast.chain(slow) {
+            if self.map.is_free(place) {
+                self.map.set_stale(place, true);
             }
         }
     }
 
     /// The places from which on none was ever written.
     pub(in crate::cache) fn touched_places(&self) -> [u32; 2] {
-        let used = |free: bool, place: Place| !free || self.is_stale(place);
-        let fast = (0..self.layout.fast_slots).rfind(|slot| used(self.fast_free.contains(*slot), Place(*slot)));
+        let used = |place: Place| !self.map.is_free(place) || self.map.is_stale(place);
+        let fast = (0..self.layout.fast_slots).rfind(|slot| used(Place(*slot)));
         let slow = match self.mode {
             Mode::Caching => None,
-            Mode::Tiering => (0..self.layout.slow_slots)
-                .rfind(|slot| used(self.slow_free.contains(*slot), self.layout.slow_place(*slot))),
+            Mode::Tiering => (0..self.layout.slow_slots).rfind(|slot| used(self.layout.slow_place(*slot))),
         };
         [fast, slow].map(|last| last.map_or(0, |last| last + 1))
     }
 
     /// The map as it is now.
     pub(in crate::cache) fn image(&self) -> Vec<MapEntry> {
-        self.extents.iter().map(|extent| extent.entry()).collect()
+        self.map.image()
     }
 
     /// The header of a checkpoint that is written now.
@@ -144,7 +128,7 @@ impl CacheDrive {
 
     /// What a slow device that is alone from now on may conclude of the fast one.
     pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
-        let home = self.mode == Mode::Caching && self.controller.is_none() && self.dirty == 0;
+        let home = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty() == 0;
         Notice { alone: !tuning.mirror_journal && !self.gone.any(), home }
     }
 

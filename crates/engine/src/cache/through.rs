@@ -29,14 +29,14 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         // The list is as long as the host's queue is deep.
-        if self.extents[fragment.extent as usize].in_flight > 0
+        if self.map.entry(fragment.extent).in_flight > 0
             && let Some(write) =
                 self.through_in_flight.iter().find(|write| overlap(&self.through[**write].fragment, &fragment))
         {
             self.through[*write].waiters.push(fragment);
             return;
         }
-        let entry = &mut self.extents[fragment.extent as usize];
+        let entry = self.map.entry_mut(fragment.extent);
         entry.access(now);
         entry.in_flight += 1;
         let row = ThroughWrite { fragment, pending: 2, fast_failed: false, slow_failed: false, waiters: Vec::new() };
@@ -94,7 +94,7 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         let result = if slow_failed { Err(RequestError::Device) } else { Ok(()) };
-        let entry = &self.extents[fragment.extent as usize];
+        let entry = self.map.entry(fragment.extent);
         if !fast_failed && !slow_failed || entry.place().is_none() {
             // Where the copy is gone with its device, the home is all there is.
             io.part_done(fragment.request, result, out);
@@ -103,7 +103,7 @@ impl CacheDrive {
             self.became_dirty(io, now, fragment.extent);
             let result = if fast_failed { Err(RequestError::Device) } else { Ok(()) };
             io.part_done(fragment.request, result, out);
-        } else if entry.dirty {
+        } else if entry.is_dirty() {
             // The copy is the only full one: it stays, and the write has failed.
             io.part_done(fragment.request, Err(RequestError::Device), out);
         } else if let Some(index) = entry.moving() {

@@ -26,11 +26,11 @@ pub(crate) struct Extent {
     /// Accessed since the clock hand passed.
     pub(crate) referenced: bool,
     /// Newer than its home on the slow device (caching).
-    pub(crate) dirty: bool,
+    dirty: bool,
     /// In the write-back queue (caching).
     pub(crate) queued: bool,
     /// The only copy was lost to a device failure.
-    pub(crate) lost: bool,
+    lost: bool,
 }
 
 impl Extent {
@@ -51,8 +51,32 @@ impl Extent {
         MapEntry::new(self.place(), self.dirty, self.lost)
     }
 
+    /// Newer than its home on the slow device (caching).
     #[inline]
-    pub(crate) fn set_place(&mut self, place: Option<Place>) {
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// The only copy was lost to a device failure.
+    #[inline]
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Returns what it was before.
+    #[inline]
+    pub(super) fn set_dirty(&mut self, dirty: bool) -> bool {
+        std::mem::replace(&mut self.dirty, dirty)
+    }
+
+    /// Returns what it was before.
+    #[inline]
+    pub(super) fn set_lost(&mut self, lost: bool) -> bool {
+        std::mem::replace(&mut self.lost, lost)
+    }
+
+    #[inline]
+    pub(super) fn set_place(&mut self, place: Option<Place>) {
         self.place = place.map_or(0, |place| place.0 + 1);
     }
 

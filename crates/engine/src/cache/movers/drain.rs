@@ -23,7 +23,7 @@ impl CacheDrive {
     ) {
         let extent = fragment.extent;
         let index = self.start(Kind::Drain(then), Phase::Draining, extent, None, Some(fragment));
-        if self.extents[extent as usize].in_flight == 0 {
+        if self.map.entry(extent).in_flight == 0 {
             self.drained(io, now, index, out);
         }
     }
@@ -49,11 +49,9 @@ impl CacheDrive {
             }
             Drained::Unmap => {
                 let fragment = row.trigger.take().expect("a discard is answered when it is done");
-                let entry = &mut self.extents[extent as usize];
-                let place = entry.place().expect("only a mapped extent is unmapped");
-                entry.set_place(None);
-                entry.misses = 0;
-                self.set_lost(extent, false);
+                let place = self.map.entry(extent).place().expect("only a mapped extent is unmapped");
+                self.map.unmap(extent);
+                self.map.set_lost(extent, false);
                 match self.layout.fast_slot(place) {
                     Some(slot) => self.release_slot(slot, Release::Discarded),
                     None => self.release_place(place, Release::Discarded),
@@ -67,7 +65,7 @@ impl CacheDrive {
                 row.pending = 1;
                 let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
                 // A dirty copy is newer than its home: without the copy the home must not come to light again.
-                if self.extents[extent as usize].dirty {
+                if self.map.entry(extent).is_dirty() {
                     io.zero(at, len, CacheStep::Move { index }, out);
                 } else {
                     io.discard(at, len, CacheStep::Move { index }, out);
@@ -117,8 +115,8 @@ impl CacheDrive {
         let extent = row.extent;
         let fragment = row.trigger.take().expect("a superseding write is answered when it is done");
         if !failed {
-            self.set_dirty(extent, false);
-            self.set_lost(extent, false);
+            self.map.set_dirty(extent, false);
+            self.map.set_lost(extent, false);
             self.drop_copy(io, now, extent, Release::Detached, false);
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
@@ -138,12 +136,12 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         let extent = row.extent;
         let fragment = row.trigger.take().expect("a discard is answered when it is done");
-        let entry = &mut self.extents[extent as usize];
+        let entry = self.map.entry_mut(extent);
         // After a failure the home may be gone in part. A dirty copy stays the truth; a clean one no longer agrees with
         // its home and goes all the same.
-        if !failed || !entry.dirty {
-            self.set_dirty(extent, false);
-            self.set_lost(extent, false);
+        if !failed || !entry.is_dirty() {
+            self.map.set_dirty(extent, false);
+            self.map.set_lost(extent, false);
             self.drop_clean(io, now, extent, Release::Discarded);
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };

@@ -39,13 +39,13 @@ impl CacheDrive {
                 None => self.release_place(to, Release::NeverUsed),
             }
             // Where there is another place, the write goes there.
-            if self.mode == Mode::Caching || self.extents[extent as usize].place().is_some() || self.gone.any() {
+            if self.mode == Mode::Caching || self.map.entry(extent).place().is_some() || self.gone.any() {
                 self.moves[index].waiters.insert(0, fragment);
             } else {
                 io.part_done(fragment.request, Err(RequestError::Device), out);
             }
         } else {
-            self.set_lost(extent, false);
+            self.map.set_lost(extent, false);
             io.stats.moves.promotions += u64::from(self.layout.fast_slot(to).is_some());
             self.settle(io, now, extent, to);
             if self.mode == Mode::Caching {

@@ -37,14 +37,14 @@ impl CacheDrive {
             cancelled.metadata_flush += 1;
             return false;
         }
-        let entry = &self.extents[extent as usize];
+        let entry = self.map.entry(extent);
         let in_use = entry.in_flight > 0;
         let fills = !in_use
             && fragment.op == Op::Write
             && self.covers_extent(fragment)
             && (self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back);
         // What is lost may have something older at home: only what replaces all of it comes in.
-        if entry.lost && !fills || self.gone.any() {
+        if entry.is_lost() && !fills || self.gone.any() {
             cancelled.device_error += 1;
             return false;
         }
@@ -64,7 +64,7 @@ impl CacheDrive {
             return false;
         };
         let to = Place(slot.0);
-        self.extents[extent as usize].access(now);
+        self.map.entry_mut(extent).access(now);
         if fills {
             self.start_fill(io, fragment, to, out);
         } else {

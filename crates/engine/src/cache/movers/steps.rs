@@ -58,7 +58,7 @@ impl CacheDrive {
             waiters: self.waiter_lists.pop().unwrap_or_default(),
             answers: Vec::new(),
         });
-        let entry = &mut self.extents[extent as usize];
+        let entry = self.map.entry_mut(extent);
         assert!(entry.moving().is_none(), "extent {extent} is moved twice at once");
         entry.set_moving(Some(index));
         index
@@ -72,7 +72,7 @@ impl CacheDrive {
         debug_assert!(row.pending == 0 && row.trigger.is_none());
         let was_volatile = std::mem::take(&mut row.ram_dirty);
         self.moves.remove(index);
-        self.extents[extent as usize].set_moving(None);
+        self.map.entry_mut(extent).set_moving(None);
         if self.gone.any() {
             self.mark_lost(io, extent);
         }
@@ -146,7 +146,7 @@ impl CacheDrive {
 
     /// Where an extent's data is: in its place, or in caching, when not cached, at home.
     pub(in crate::cache) fn current_place(&self, extent: u32) -> Place {
-        match self.extents[extent as usize].place() {
+        match self.map.entry(extent).place() {
             Some(place) => place,
             None => self.home(extent),
         }
@@ -185,7 +185,7 @@ impl CacheDrive {
                 if failed {
                     io.stats.lost_extents += 1;
                     let extent = row.extent;
-                    self.set_lost(extent, true);
+                    self.map.set_lost(extent, true);
                     self.note(io, now, extent, false);
                 }
                 self.abort_promotion(io, now, index, out);
@@ -223,10 +223,9 @@ impl CacheDrive {
 
     /// The map points to the new place from now on; the old one is free after the next commit.
     pub(in crate::cache) fn settle(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, to: Place) {
-        let entry = &mut self.extents[extent as usize];
-        let before = entry.place();
-        entry.set_place(Some(to));
-        entry.misses = 0;
+        let before = self.map.entry(extent).place();
+        self.map.set_place(extent, Some(to));
+        self.map.entry_mut(extent).misses = 0;
         self.note(io, now, extent, self.layout.fast_slot(to).is_none());
         if let Some(place) = before {
             match self.layout.fast_slot(place) {

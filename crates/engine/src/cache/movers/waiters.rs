@@ -65,7 +65,7 @@ impl CacheDrive {
         if fragment.first && fragment.op != Op::Discard {
             io.stats.fast_hits += 1;
         }
-        let entry = &mut self.extents[fragment.extent as usize];
+        let entry = self.map.entry_mut(fragment.extent);
         entry.access(now);
         let moving = entry.moving().map(|index| &self.moves[index]);
         if let Some(Move { kind: Kind::Promotion | Kind::Fill, to: Some(to), .. }) = moving

@@ -32,7 +32,7 @@ impl CacheDrive {
         let copied = !failed && !rewritten;
         if copied {
             io.stats.moves.writebacks += 1;
-            self.set_dirty(extent, false);
+            self.map.set_dirty(extent, false);
             self.note(io, now, extent, true);
         } else if !failed {
             io.stats.moves.cancelled.accessed += 1;

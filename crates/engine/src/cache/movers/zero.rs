@@ -47,8 +47,8 @@ impl CacheDrive {
                 None => self.release_place(to, Release::NeverUsed),
             }
         } else {
-            self.set_stale(to, false);
-            self.extents[extent as usize].set_place(Some(to));
+            self.map.set_stale(to, false);
+            self.map.set_place(extent, Some(to));
             self.note(io, now, extent, false);
         }
         self.end(io, now, index, out);

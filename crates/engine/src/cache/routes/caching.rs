@@ -31,7 +31,7 @@ impl CacheDrive {
         if fragment.first && !self.gate.is_open() && fragment.op != Op::Discard {
             self.show_to_admission(io, now, fragment.miss(), Bytes(u64::from(fragment.len)));
         }
-        let extent = self.extents[fragment.extent as usize];
+        let extent = *self.map.entry(fragment.extent);
         let Some(slot) = extent.slot() else {
             let home = self.home(fragment.extent);
             if fragment.op == Op::Discard {
@@ -52,7 +52,7 @@ impl CacheDrive {
             Op::Read => {}
             Op::Write if self.may_bypass(fragment) && !self.admits(io, fragment) => {
                 io.stats.fast_misses += 1;
-                let then = match self.extents[fragment.extent as usize].dirty {
+                let then = match self.map.entry(fragment.extent).is_dirty() {
                     true => Drained::Supersede,
                     false => Drained::Invalidate,
                 };
@@ -73,7 +73,7 @@ impl CacheDrive {
                 self.write_through(io, now, fragment, slot, out);
                 return Route::Taken;
             }
-            Op::Write if io.tuning.write == WritePolicy::Around && !extent.dirty => {
+            Op::Write if io.tuning.write == WritePolicy::Around && !extent.is_dirty() => {
                 io.stats.fast_misses += u64::from(fragment.first);
                 self.start_drain(io, now, fragment, Drained::Invalidate, out);
                 return Route::Taken;
@@ -90,11 +90,11 @@ impl CacheDrive {
     /// lost with the copy. What a dirty copy alone has, it keeps; a copy that is on its way home is left alone.
     #[inline]
     fn may_bypass(&self, fragment: Fragment) -> bool {
-        let entry = &self.extents[fragment.extent as usize];
+        let entry = self.map.entry(fragment.extent);
         fragment.first
             && self.gate.judges_write_hits()
             && entry.moving().is_none()
-            && (!entry.dirty || self.covers_extent(fragment))
+            && (!entry.is_dirty() || self.covers_extent(fragment))
     }
 
     /// Whether a miss, or a write that is judged like one, may use the cache.
@@ -130,11 +130,10 @@ impl CacheDrive {
         why: Release,
         awaiting_slow_flush: bool,
     ) {
-        let entry = &mut self.extents[extent as usize];
-        debug_assert!(!entry.dirty && entry.in_flight == 0, "extent {extent} is in use or dirty");
+        let entry = self.map.entry(extent);
+        debug_assert!(!entry.is_dirty() && entry.in_flight == 0, "extent {extent} is in use or dirty");
         let slot = entry.slot().expect("only a cached extent is dropped");
-        entry.set_place(None);
-        entry.misses = 0;
+        self.map.unmap(extent);
         self.release_slot(slot, why);
         self.note(io, now, extent, awaiting_slow_flush);
     }

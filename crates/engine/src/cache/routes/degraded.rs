@@ -24,16 +24,6 @@ use crate::{
 };
 
 impl CacheDrive {
-    pub(in crate::cache) fn set_lost(&mut self, extent: u32, lost: bool) {
-        let entry = &mut self.extents[extent as usize];
-        match (entry.lost, lost) {
-            (false, true) => self.lost += 1,
-            (true, false) => self.lost -= 1,
-            _ => {}
-        }
-        entry.lost = lost;
-    }
-
     /// Whether the place is on a device that is gone.
     fn is_on_gone(&self, place: Place) -> bool {
         if self.layout.fast_slot(place).is_some() { self.gone.fast } else { self.gone.slow }
@@ -44,10 +34,10 @@ impl CacheDrive {
     pub(crate) fn device_died(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
         self.mark_gone(device);
         self.journal.fence(device);
-        let before = self.lost;
+        let before = self.map.lost();
         // What a move is under way for is settled when that ends: it may bring it to safety.
         for extent in 0..self.layout.extents {
-            if self.extents[extent as usize].moving().is_none() {
+            if self.map.entry(extent).moving().is_none() {
                 self.mark_lost(io, extent);
             }
         }
@@ -55,7 +45,10 @@ impl CacheDrive {
         self.candidates.clear();
         self.serve_allocation_waiters(io, now, out);
         let tiering = self.mode == Mode::Tiering;
-        self.lost > before || tiering || device == self.layout.slow || self.moves.len() > 0 && self.dirty > 0
+        self.map.lost() > before
+            || tiering
+            || device == self.layout.slow
+            || self.moves.len() > 0 && self.map.dirty() > 0
     }
 
     /// The devices that are not gone.
@@ -74,25 +67,24 @@ impl CacheDrive {
     /// What the dead device had of the extent is no more.
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
-        let entry = self.extents[extent as usize];
+        let entry = *self.map.entry(extent);
         let lost = match (self.mode, entry.place()) {
             (_, Some(place)) if self.is_on_gone(place) => {
-                self.set_dirty(extent, false);
-                let entry_now = &mut self.extents[extent as usize];
-                entry_now.set_place(None);
-                entry_now.misses = 0;
+                self.map.set_dirty(extent, false);
+                self.map.unmap(extent);
                 // Nothing is put there any more, so it matters to nobody that the durable map still points there.
                 match self.layout.fast_slot(place) {
                     Some(slot) => self.release_slot(slot, Release::NeverUsed),
                     None => self.release_place(place, Release::NeverUsed),
                 }
-                (self.mode == Mode::Tiering || entry.dirty || self.gone.slow) && !mutation::is(Mutation::ForgetLost)
+                (self.mode == Mode::Tiering || entry.is_dirty() || self.gone.slow)
+                    && !mutation::is(Mutation::ForgetLost)
             }
             (Mode::Caching, None) => self.gone.slow,
             _ => false,
         };
-        if lost && !self.extents[extent as usize].lost {
-            self.set_lost(extent, true);
+        if lost && !self.map.entry(extent).is_lost() {
+            self.map.set_lost(extent, true);
             io.stats.lost_extents += 1;
         }
     }
@@ -123,7 +115,7 @@ impl CacheDrive {
         out: &mut Commands,
     ) -> Route {
         if self.mode == Mode::Tiering {
-            let nowhere = self.extents[fragment.extent as usize].place().is_none();
+            let nowhere = self.map.entry(fragment.extent).place().is_none();
             if nowhere && fragment.op == Op::Read {
                 // There is less room than extents: a place is for those that are written.
                 io.stats.fast_misses += u64::from(fragment.first);
@@ -134,7 +126,7 @@ impl CacheDrive {
             }
             return self.route_tiering(io, now, fragment, out);
         }
-        let Some(slot) = self.extents[fragment.extent as usize].slot() else {
+        let Some(slot) = self.map.entry(fragment.extent).slot() else {
             io.stats.fast_misses += u64::from(fragment.first && fragment.op != Op::Discard);
             if self.gone.slow {
                 io.part_done(fragment.request, Err(RequestError::Lost), out);
@@ -173,17 +165,17 @@ impl CacheDrive {
             io.part_done(fragment.request, Err(RequestError::Lost), out);
             return Some(Route::Taken);
         }
-        let nowhere = self.extents[fragment.extent as usize].place().is_none();
+        let nowhere = self.map.entry(fragment.extent).place().is_none();
         match (fragment.op, self.mode) {
             (Op::Discard, Mode::Tiering) if nowhere => {
-                self.set_lost(fragment.extent, false);
+                self.map.set_lost(fragment.extent, false);
                 self.note(io, now, fragment.extent, false);
                 io.part_done(fragment.request, Ok(()), out);
                 Some(Route::Taken)
             }
             // The home has something older, which a hint would let come to light.
             (Op::Discard, Mode::Caching) if nowhere && !self.gone.slow => {
-                let entry = &mut self.extents[fragment.extent as usize];
+                let entry = self.map.entry_mut(fragment.extent);
                 entry.access(now);
                 entry.in_flight += 1;
                 let purpose = CacheStep::Host { request: fragment.request, first: fragment.extent, count: 1 };
@@ -212,10 +204,11 @@ impl CacheDrive {
 
     pub(in crate::cache) fn lost_ranges(&self, most: usize) -> Losses {
         let mut losses = Losses::default();
-        if self.lost > 0 {
+        if self.map.lost() > 0 {
             let bytes = self.layout.extent_bytes;
-            for (extent, _) in (0..).zip(&self.extents).filter(|(_, entry)| entry.lost) {
-                losses.add(extent * bytes, (extent + 1) * bytes, most);
+            for (extent, _) in self.map.entries().filter(|(_, entry)| entry.is_lost()) {
+                let from = u64::from(extent) * bytes;
+                losses.add(from, from + bytes, most);
             }
         }
         losses

@@ -67,7 +67,7 @@ impl CacheDrive {
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
-        let entry = self.extents[fragment.extent as usize];
+        let entry = *self.map.entry(fragment.extent);
         let (home, covers) = (self.home(fragment.extent), self.covers_extent(fragment));
         // One that has waited goes where the data is.
         let way = match &self.controller {
@@ -79,7 +79,7 @@ impl CacheDrive {
                 Op::Write if way == Way::Fast && covers && fragment.first && entry.in_flight == 0 => {
                     if let Some(slot) = self.slot_for_promotion(io, now, fragment.extent, out) {
                         io.stats.fast_hits += 1;
-                        self.extents[fragment.extent as usize].access(now);
+                        self.map.entry_mut(fragment.extent).access(now);
                         self.start_fill(io, fragment, Place(slot.0), out);
                         self.make_room(io, now, out);
                         return Route::Taken;
@@ -101,7 +101,7 @@ impl CacheDrive {
             }
             Op::Write => self.became_dirty(io, now, fragment.extent),
             // Zeros on the fast device cost less than zeros at home, which is what giving the copy up would take.
-            Op::Discard if covers && entry.dirty && entry.moving().is_none() => {
+            Op::Discard if covers && entry.is_dirty() && entry.moving().is_none() => {
                 self.zero_copy(io, now, fragment, Place(slot.0), out);
                 return Route::Taken;
             }
@@ -127,7 +127,7 @@ impl CacheDrive {
         place: Place,
         out: &mut Commands,
     ) {
-        let entry = &mut self.extents[fragment.extent as usize];
+        let entry = self.map.entry_mut(fragment.extent);
         entry.access(now);
         entry.in_flight += 1;
         let purpose = CacheStep::Host { request: fragment.request, first: fragment.extent, count: 1 };
@@ -140,7 +140,7 @@ impl CacheDrive {
         if !fragment.first || tuning.promote_reads == 0 || fragment.request_len > tuning.small {
             return;
         }
-        let entry = &mut self.extents[fragment.extent as usize];
+        let entry = self.map.entry_mut(fragment.extent);
         let reads = entry.miss(now, io.tuning.promotion_window);
         if reads == tuning.promote_reads && self.candidates.len() < MOST_CANDIDATES {
             self.candidates.push_back(fragment.extent);
@@ -159,11 +159,11 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         self.access_ended(io, now, extent, out);
-        let entry = &self.extents[extent as usize];
+        let entry = self.map.entry(extent);
         if entry.place().is_none() {
             // The copy died meanwhile; the home has all of it now.
-            if entry.lost && !failed {
-                self.set_lost(extent, false);
+            if entry.is_lost() && !failed {
+                self.map.set_lost(extent, false);
                 self.note(io, now, extent, false);
             }
             return;
@@ -173,7 +173,7 @@ impl CacheDrive {
             return self.became_dirty(io, now, extent);
         } else if let Some(index) = entry.moving() {
             // It is being detached; it must not outlast that as the truth.
-            self.set_dirty(extent, false);
+            self.map.set_dirty(extent, false);
             index
         } else if entry.in_flight > 0 {
             self.start(Kind::Drain(Drained::Stale), Phase::Draining, extent, None, None)
@@ -186,8 +186,8 @@ impl CacheDrive {
 
     /// The copy is older than the home.
     pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        self.set_dirty(extent, false);
-        self.set_lost(extent, false);
+        self.map.set_dirty(extent, false);
+        self.map.set_lost(extent, false);
         self.drop_copy(io, now, extent, Release::Detached, false);
     }
 
@@ -212,12 +212,12 @@ impl CacheDrive {
     }
 
     fn promote_idle(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, out: &mut Commands) {
-        let entry = &self.extents[extent as usize];
-        if entry.place().is_some() || entry.in_flight > 0 || entry.moving().is_some() || entry.lost {
+        let entry = self.map.entry(extent);
+        if entry.place().is_some() || entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
             return;
         }
         // Not at the cost of something else.
-        if self.resident >= self.layout.fast_usable {
+        if self.map.fast_is_full() {
             return;
         }
         if let Some(slot) = self.slot_for_promotion(io, now, extent, out) {
@@ -232,9 +232,9 @@ impl CacheDrive {
         let Some(after) = io.tuning.partition.bust_after else { return false };
         let free = u64::from(self.layout.fast_usable) * u64::from(io.tuning.partition.bust_free) / 1_000_000;
         let most = self.layout.fast_usable - free as u32;
-        while self.resident > most && self.copying < io.tuning.max_moves {
+        while self.map.resident() > most && self.copying < io.tuning.max_moves {
             let Some(victim) = self.victim(io, now, false) else { return false };
-            let entry = &self.extents[victim as usize];
+            let entry = self.map.entry(victim);
             let due = entry.last_access.saturating_add(after);
             if due > now {
                 io.due(due);
@@ -246,7 +246,7 @@ impl CacheDrive {
             self.evict(io, now, victim, out);
             io.stats.partition_mut().busted += 1;
         }
-        self.resident > most
+        self.map.resident() > most
     }
 
     /// To be called when the tuning has changed.

@@ -1,7 +1,6 @@
 //! Tiering (GreenDM, section 2.3): the fast device is primary storage; an extent is on one device or the other.
 
 use peryton_policy::ReplacementPolicy;
-use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Nanos, Op};
 
 use crate::{
@@ -23,7 +22,7 @@ impl CacheDrive {
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
-        let extent = &self.extents[fragment.extent as usize];
+        let extent = self.map.entry(fragment.extent);
         let Some(place) = extent.place() else {
             if fragment.op == Op::Discard {
                 io.part_done(fragment.request, Ok(()), out);
@@ -60,7 +59,7 @@ impl CacheDrive {
             return false;
         }
         io.stats.fast_misses += 1;
-        let misses = self.extents[fragment.extent as usize].miss(now, io.tuning.promotion_window);
+        let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
         misses > io.tuning.promotion_threshold && self.try_promote(io, now, fragment, out)
     }
 
@@ -69,7 +68,7 @@ impl CacheDrive {
         let place = match self.reserve_slot(io, now, fragment.extent, out) {
             Some(slot) => Some(Place(slot.0)),
             None if self.gone.slow => None,
-            None => self.slow_free.take_lowest().map(|slot| self.layout.slow_place(slot)),
+            None => self.map.take_slow(),
         };
         let Some(place) = place else {
             // Everything that is free still waits for the commit that freed it.
@@ -90,13 +89,13 @@ impl CacheDrive {
             io.stats.fast_hits += u64::from(on_fast);
             io.stats.fast_misses += u64::from(!on_fast);
         }
-        let stale = self.is_stale(place);
-        let extent = &mut self.extents[fragment.extent as usize];
+        let stale = self.map.is_stale(place);
+        let extent = self.map.entry_mut(fragment.extent);
         if !on_fast {
             extent.miss(now, io.tuning.promotion_window);
         }
         let route = if !stale {
-            extent.set_place(Some(place));
+            self.map.set_place(fragment.extent, Some(place));
             self.note(io, now, fragment.extent, false);
             self.direct(now, fragment, place)
         } else {
@@ -124,23 +123,22 @@ impl CacheDrive {
         let stay_free = tuning.demotion_high.min(self.layout.spare).min(self.layout.fast_usable - 1);
         let on_fast = self.layout.fast_usable - stay_free;
         for index in 0..self.layout.extents {
-            if self.extents[index as usize].place().is_some() {
+            if self.map.entry(index).place().is_some() {
                 continue;
             }
-            let slot = (self.resident < on_fast).then(|| self.fast_free.take_lowest()).flatten();
+            let slot = if self.map.resident() < on_fast { self.map.take_slot() } else { None };
             let place = match slot {
                 Some(slot) => {
-                    self.resident += 1;
-                    self.slots[slot as usize] = index + 1;
-                    self.policy.inserted(SlotIndex(slot), index);
-                    Place(slot)
+                    self.map.occupy(slot, index);
+                    self.policy.inserted(slot, index);
+                    Place(slot.0)
                 }
-                None => match self.slow_free.take_lowest() {
-                    Some(slot) => self.layout.slow_place(slot),
+                None => match self.map.take_slow() {
+                    Some(place) => place,
                     None => return,
                 },
             };
-            self.extents[index as usize].set_place(Some(place));
+            self.map.set_place(index, Some(place));
         }
     }
 }

@@ -6,14 +6,14 @@ use peryton_units::Nanos;
 use crate::cache::map::extent::Extent;
 
 pub(in crate::cache) struct MapCandidates<'a> {
-    pub(in crate::cache) now: Nanos,
+    pub(super) now: Nanos,
     /// TW: an extent idle for longer has left the working set.
-    pub(in crate::cache) window: Nanos,
+    pub(super) window: Nanos,
     /// For each slot the extent in it plus one, zero for none.
-    pub(in crate::cache) slots: &'a [u32],
-    pub(in crate::cache) extents: &'a mut [Extent],
+    pub(super) slots: &'a [u32],
+    pub(super) extents: &'a mut [Extent],
     /// Dirty extents are no victims this time.
-    pub(in crate::cache) clean_only: bool,
+    pub(super) clean_only: bool,
 }
 
 impl Candidates for MapCandidates<'_> {
@@ -32,7 +32,7 @@ impl Candidates for MapCandidates<'_> {
     fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
         let extent = self.slots[slot.index()].checked_sub(1)?;
         let extent = &mut self.extents[extent as usize];
-        let free_to_go = extent.in_flight == 0 && extent.moving().is_none() && !(self.clean_only && extent.dirty);
+        let free_to_go = extent.in_flight == 0 && extent.moving().is_none() && !(self.clean_only && extent.is_dirty());
         free_to_go.then_some(Candidate { last_access: extent.last_access, referenced: &mut extent.referenced })
     }
 }
