@@ -23,8 +23,11 @@ use thiserror::Error;
 
 use crate::disks::Ability;
 
-/// How long to wait for the lock of a server that has just ended.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for a device of a server that has just ended: for its lock on a file, and for its hold on a block
+/// device, which the kernel gives up only when it has taken io_uring down, after the process is gone.
+const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
+/// How often to look meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What a device must be aligned to where the system does not say.
 const CAUTIOUS_BLOCK: u64 = 4096;
@@ -162,7 +165,21 @@ impl Device {
             flags |= OFlags::CREATE;
         }
         let in_use = |by| DeviceOpenError::InUse { name: name.clone(), path: path.clone(), by };
-        let open = |flags| match rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)) {
+        let began = Instant::now();
+        let waits = || {
+            let waits = began.elapsed() < HOLDER_PATIENCE;
+            if waits {
+                thread::sleep(LOOK);
+            }
+            waits
+        };
+        let attempt = |flags| loop {
+            match rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)) {
+                Err(Errno::BUSY) if waits() => {}
+                other => return other,
+            }
+        };
+        let open = |flags| match attempt(flags) {
             Err(Errno::BUSY) => Err(in_use("a mounted file system, or another program: unmount it or stop that first")),
             Err(Errno::ACCESS | Errno::PERM) => {
                 Err(failed(Errno::ACCESS.into(), ": it must be readable and writable for you"))
@@ -232,7 +249,7 @@ fn lock(file: &OwnedFd) -> rustix::io::Result<()> {
     let began = Instant::now();
     loop {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PATIENCE / 100),
+            Err(Errno::WOULDBLOCK) if began.elapsed() < HOLDER_PATIENCE => thread::sleep(LOOK),
             other => return other,
         }
     }

@@ -164,6 +164,17 @@ pub enum ServeError {
     /// The volume was not closed in good order.
     #[error("the volume could not be closed in good order ({0}): it will be recovered when it is opened next")]
     Close(#[from] DeviceError),
+    /// A flush failed while the volume was served.
+    #[error("{}: device '{name}' failed to flush {times} times: what was written before may be lost, so the volume is not \
+        closed in good order and will be recovered when it is opened next", path.display())]
+    InDoubt {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// How often.
+        times: u64,
+    },
     /// TCP without TLS.
     #[error("{0}: TCP is served with TLS only: give --tls-cert, --tls-key and --tls-ca, or the path of a unix socket")]
     Clear(String),
@@ -365,7 +376,14 @@ impl Service {
         server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().ledger().clone() };
+        let in_doubt = server.in_doubt();
         let (mut engine, about) = server.into_parts();
+        if let Some(error) = in_doubt {
+            // Marked open, as it is on the devices, it is recovered when it is opened next.
+            about.events.end();
+            about.devices.iter().flatten().for_each(Device::unlock);
+            return Err(error);
+        }
         let mut files = Files::new(&about.devices).map_err(system("memory"))?;
         let closed = engine.close(&mut files);
         about.events.end();

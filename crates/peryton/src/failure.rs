@@ -77,7 +77,7 @@ impl From<MakeError> for Failure {
 impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Failure {
         match error {
-            ServeError::System { .. } | ServeError::Close(_) => Failure::failed(error),
+            ServeError::System { .. } | ServeError::Close(_) | ServeError::InDoubt { .. } => Failure::failed(error),
             _ => Failure::bad_input(error),
         }
     }

@@ -33,7 +33,7 @@ const BOUNCES: u32 = 64;
 /// The longest write of zeros at once.
 pub(crate) const ZEROS: u64 = 1 << 20;
 /// A command that failed is tried so often before the engine hears of it. Disks retry for seconds by themselves; what
-/// is left are paths and controllers that come back.
+/// is left are paths and controllers that come back. A flush is never tried again: see [`Disks::failed`].
 const ATTEMPTS: u8 = 3;
 /// A command that was interrupted, or found no resources, is tried so often.
 const INTERRUPTIONS: u8 = 100;
@@ -82,9 +82,24 @@ pub(crate) struct Health {
     pub(crate) errors: u64,
     /// Commands that were tried again.
     pub(crate) retries: u64,
+    /// Flushes that failed: what was written before each of them may be lost.
+    pub(crate) failed_flushes: u64,
     /// The last failure, in the system's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
+}
+
+/// Whether what was written to a device may be gone although it was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Every flush that was asked for succeeded.
+    #[default]
+    None,
+    /// A flush was not carried out (a drill): nothing is lost, and the next one that succeeds says so.
+    UntilFlushed,
+    /// The kernel failed a flush. It may have dropped what it could not write, and a later flush that succeeds says nothing
+    /// about that.
+    Lasting,
 }
 
 /// Failures that nobody has looked at yet are not kept beyond this many.
@@ -116,6 +131,7 @@ struct Job {
 pub(crate) struct Disks {
     abilities: Vec<Ability>,
     health: Vec<Health>,
+    doubts: Vec<Doubt>,
     jobs: Vec<Option<Job>>,
     free: Vec<u32>,
     in_flight: u32,
@@ -142,6 +158,7 @@ impl Disks {
     pub(crate) fn new(abilities: Vec<Ability>) -> io::Result<Disks> {
         Ok(Disks {
             health: vec![Health::default(); abilities.len()],
+            doubts: vec![Doubt::None; abilities.len()],
             faults: Faults::default(),
             abilities,
             jobs: Vec::new(),
@@ -167,6 +184,11 @@ impl Disks {
 
     pub(crate) fn health(&self) -> &[Health] {
         &self.health
+    }
+
+    /// Of each device.
+    pub(crate) fn doubts(&self) -> &[Doubt] {
+        &self.doubts
     }
 
     pub(crate) fn in_flight(&self) -> u32 {
@@ -221,11 +243,22 @@ impl Disks {
     }
 
     /// A raw command has failed: once more, another way, or not at all.
+    ///
+    /// A flush that failed is not asked for again. The kernel reports a write-back that was lost once, drops the pages, and
+    /// answers the next flush with success: only the engine can know what has to be written again.
     fn failed(&mut self, slot: u32, errno: i32) {
         let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
         let device = job.operation.device.index();
         let health = &mut self.health[device];
-        if matches!(errno, libc::EINTR | libc::EAGAIN | libc::ENOMEM) && job.interruptions < INTERRUPTIONS {
+        let is_flush = job.chunk.ask() == Ask::Sync;
+        let passes = match errno {
+            // The kernel never began it.
+            libc::EINTR => true,
+            // A lost write-back may be reported with these names too.
+            libc::EAGAIN | libc::ENOMEM => !is_flush,
+            _ => false,
+        };
+        if passes && job.interruptions < INTERRUPTIONS {
             job.interruptions += 1;
             return self.issue(slot);
         }
@@ -243,7 +276,7 @@ impl Disks {
         }
         job.attempts += 1;
         let vanished = VANISHED.contains(&errno);
-        if job.attempts < ATTEMPTS && errno != libc::ENOSPC && !vanished {
+        if job.attempts < ATTEMPTS && errno != libc::ENOSPC && !vanished && !is_flush {
             health.retries += 1;
             return self.issue(slot);
         }
@@ -255,6 +288,9 @@ impl Disks {
         }
         let operation = job.operation;
         self.vanished |= u32::from(vanished) << device;
+        if is_flush {
+            self.doubts[device] = Doubt::Lasting;
+        }
         self.give_up(slot, operation, error.to_string());
     }
 
@@ -262,6 +298,7 @@ impl Disks {
     fn give_up(&mut self, slot: u32, operation: Operation, error: String) {
         let health = &mut self.health[operation.device.index()];
         health.errors += 1;
+        health.failed_flushes += u64::from(operation.action == Action::Flush);
         health.last_error = Some(error.clone());
         if self.failures.len() < MOST_FAILURES {
             self.failures.push(Failure { operation, error });
@@ -272,6 +309,14 @@ impl Disks {
     /// Takes the job out; its blocks and its bounce buffer are for others.
     fn finish(&mut self, slot: u32, result: Result<(), DeviceError>) {
         let job = self.jobs[slot as usize].take().expect("a job finishes once");
+        if job.operation.action == Action::Flush {
+            let doubt = &mut self.doubts[job.operation.device.index()];
+            *doubt = match *doubt {
+                Doubt::Lasting => Doubt::Lasting,
+                _ if result.is_ok() => Doubt::None,
+                _ => Doubt::UntilFlushed,
+            };
+        }
         self.free.push(slot);
         self.in_flight -= 1;
         self.finished.push((job.operation.io, result));

@@ -197,6 +197,33 @@ fn a_failing_device_is_asked_again_but_not_for_ever() {
     assert_eq!((disks.health()[0].errors, disks.health()[0].retries), (1, u64::from(ATTEMPTS) - 1));
 }
 
+/// The kernel reports a lost write-back once: a second flush would succeed, and the engine would believe it.
+#[test]
+fn a_flush_that_failed_is_an_answer() {
+    for errno in [libc::EIO, libc::ENOSPC, libc::EAGAIN, libc::ENOMEM, libc::EDQUOT] {
+        let mut disks = Disks::new(vec![PLAIN]).unwrap();
+        disks.start(operation(7, Action::Flush, 0, 0, Memory::NONE));
+        let raw = disks.raw.pop().expect("it is asked for");
+        disks.answered(raw.slot, -errno);
+        assert!(disks.raw.is_empty(), "asked again after error {errno}");
+        assert_eq!(disks.finished, [(IoId(7), Err(DeviceError))]);
+        assert_eq!((disks.health()[0].failed_flushes, disks.health()[0].retries), (1, 0));
+        // A drill counts as well.
+        let fail = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: Some(1), effect: Effect::Fail };
+        disks.faults_mut().add(fail);
+        disks.start(operation(8, Action::Flush, 0, 0, Memory::NONE));
+        assert_eq!(disks.health()[0].failed_flushes, 2);
+    }
+    // One that never began is asked for again.
+    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    disks.start(operation(7, Action::Flush, 0, 0, Memory::NONE));
+    let raw = disks.raw.pop().expect("it is asked for");
+    disks.answered(raw.slot, -libc::EINTR);
+    let raw = disks.raw.pop().expect("it is asked for again");
+    disks.answered(raw.slot, 0);
+    assert_eq!(disks.finished, [(IoId(7), Ok(()))]);
+}
+
 #[test]
 fn a_device_that_is_interrupted_for_ever_fails_in_the_end() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();

@@ -215,6 +215,15 @@ impl Uring {
     }
 }
 
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel takes a ring down after its process is gone, and would hold on to the devices until then.
+        if self.registered_files {
+            let _ = self.ring.submitter().unregister_files();
+        }
+    }
+}
+
 /// The same commands for registered and for plain files.
 mod sealed {
     use io_uring::{opcode, squeue::Entry, types};

@@ -119,6 +119,7 @@ impl Server {
                         "direct": device.is_direct,
                         "errors": health.errors,
                         "retries": health.retries,
+                        "failed_flushes": health.failed_flushes,
                         "last_error": health.last_error,
                     });
                     (device.name.clone(), about)

@@ -1,10 +1,10 @@
 //! The end of a server: what was taken in is answered, and the volume comes to rest.
 
-use peryton_engine::{Request, RequestError, RequestId};
+use peryton_engine::{DeviceId, Request, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Server, client::State};
-use crate::{events::What, volume::Data};
+use crate::{disks::Doubt, events::What, serve::ServeError, volume::Data};
 
 /// Clients have so long to take their last answers.
 const FAREWELL: Nanos = Nanos::from_s(5);
@@ -90,6 +90,22 @@ impl Server {
             Phase::Flushing => false,
             Phase::Resting => self.volume.engine().is_idle() && self.volume.backend.in_flight() == 0,
         }
+    }
+
+    /// Why the volume may not be marked as closed in good order, if that is so: a device that is still in use failed a
+    /// flush, and what was written to it before may be gone.
+    pub(crate) fn in_doubt(&self) -> Option<ServeError> {
+        let engine = self.volume.engine();
+        let disks = &self.volume.backend;
+        let devices = self.about.devices.iter().enumerate();
+        let found = devices.flat_map(|(index, device)| device.as_ref().map(|device| (index, device))).find(|(index, _)| {
+            !engine.is_gone(DeviceId(*index as u8)) && disks.doubts()[*index] != Doubt::None
+        });
+        found.map(|(index, device)| ServeError::InDoubt {
+            name: device.name.clone(),
+            path: device.path.clone(),
+            times: disks.health()[index].failed_flushes,
+        })
     }
 
     /// The reply to the last flush.

@@ -199,6 +199,12 @@ impl Served {
         Client::connect(&self.nbd)
     }
 
+    /// Stops, however that ends.
+    pub fn end(self) -> Result<Summary, ServeError> {
+        self.handle.stop();
+        self.thread.join().unwrap()
+    }
+
     pub fn stop(self) -> Summary {
         self.handle.stop();
         self.thread.join().unwrap().unwrap()
