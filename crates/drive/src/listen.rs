@@ -121,17 +121,21 @@ impl Listener {
         }
     }
 
-    /// Makes a new connection ready, and says who it is.
-    pub(crate) fn prepare(&self, socket: &OwnedFd) -> String {
+    /// Makes a new connection ready, and says who it is and where it comes from.
+    pub(crate) fn prepare(&self, socket: &OwnedFd) -> (String, String) {
         match &self.socket {
-            Socket::Unix(..) => peer_of(socket.as_fd()),
+            Socket::Unix(..) => {
+                let peer = peer_of(socket.as_fd());
+                (peer.clone(), peer)
+            }
             Socket::Tcp(_) => {
                 // Answers go out at once; where that fails they go out a little later.
                 let _ = rustix::net::sockopt::set_tcp_nodelay(socket, true);
                 let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
                 let name = rustix::net::getpeername(socket).ok().flatten();
                 let address = name.and_then(|name| std::net::SocketAddr::try_from(name).ok());
-                address.map_or_else(|| "?".to_owned(), |address| address.to_string())
+                let text = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
+                (text(address.map(|address| address.to_string())), text(address.map(|address| address.ip().to_string())))
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::{
     disks::Disks,
     events::{Events, What},
     kernel::{Kernel, Waker},
+    line_log::LineLog,
     listen::{Endpoint, ListenError, Listener},
     nbd::{Export, ExportError, TlsError, TlsServer},
     open::{Device, DeviceOpenError, DevicePath, Opening, named},
@@ -216,7 +217,7 @@ impl Handle {
         self.send(Box::new(Server::begin_to_stop));
     }
 
-    fn send(&self, call: Call) {
+    pub(crate) fn send(&self, call: Call) {
         // A server that has ended hears nothing.
         let _ = self.calls.send(call);
         self.waker.wake();
@@ -248,6 +249,7 @@ pub struct Service {
     handle: Handle,
     calls: mpsc::Receiver<Call>,
     events: Events,
+    log: Option<LineLog>,
 }
 
 /// What was served.
@@ -300,7 +302,13 @@ impl Service {
             handle,
             calls,
             events,
+            log: None,
         })
+    }
+
+    /// The log that the program writes, for `status` to say what is missing in it.
+    pub fn set_log(&mut self, log: LineLog) {
+        self.log = Some(log);
     }
 
     /// A way to reach it while it runs.
@@ -371,7 +379,10 @@ impl Service {
             cpu_latency: self.settings.cpu_latency,
             started: Instant::now(),
             about,
-        });
+            log: self.log,
+            handle: self.handle,
+        })
+        .map_err(system("a thread for TLS handshakes"))?;
         server.register();
         server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;

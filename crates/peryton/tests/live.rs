@@ -135,13 +135,25 @@ fn every_shipped_design_becomes_a_volume() {
                 ["--set".to_owned(), format!("devices.{name}.path={}", file.display())]
             })
             .collect();
+        let power: Vec<String> = design
+            .get("power")
+            .and_then(toml::Value::as_table)
+            .into_iter()
+            .flat_map(|power| power.keys())
+            .flat_map(|name| ["--set".to_owned(), format!("power.{name}.spin_down_after=never")])
+            .collect();
         let path = path.to_str().expect("a name");
         let run = |verb: &str, more: &[&str]| {
-            let set: Vec<&str> = set.iter().map(String::as_str).collect();
+            let set: Vec<&str> = set.iter().chain(&power).map(String::as_str).collect();
             peryton(folder.path(), &[&[verb, path], &set[..], more].concat())
         };
         let made_json: Value = serde_json::from_str(&run("format", &["--json"]).ok().out).expect("JSON");
         assert_eq!(made_json["devices"].as_array().map(Vec::len), Some(names.len()), "{path}");
+        if !power.is_empty() {
+            let set: Vec<&str> = set.iter().map(String::as_str).collect();
+            peryton(folder.path(), &[&["format", path], &set[..], &["--force"]].concat())
+                .fails(2, &["spin_down_after", "never", "hdparm"]);
+        }
         run("check", &[]).ok();
         assert!(run("dump", &[]).ok().out.contains(made_json["volume"].as_str().expect("a name")), "{path}");
         run("format", &[]).fails(2, &["a Peryton volume", "--force"]);

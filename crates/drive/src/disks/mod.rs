@@ -212,6 +212,18 @@ impl Disks {
         self.faults.next_due()
     }
 
+    /// Ends all drills. What they held back goes on now.
+    pub(crate) fn heal(&mut self) {
+        self.faults.clear();
+        self.tick(self.now);
+    }
+
+    /// The volume is about to be closed: nothing is held back any more.
+    pub(crate) fn end_drills(&mut self) {
+        self.faults.end_lags();
+        self.tick(self.now);
+    }
+
     /// When something that a fault holds back is due.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
         self.faults.next_due()

@@ -1,13 +1,13 @@
 //! What whoever owns the volume asks of it: its state, other settings, drills.
 
 use peryton_engine::{DeviceId, Losses, Opened};
-use peryton_units::Nanos;
 use serde_json::{Value, json};
 
-use super::Server;
+use super::{Server, say::Kind};
 use crate::{
-    disks::fault::Fault,
+    disks::fault::{Effect, Fault, LONGEST_LAG_US},
     events::{Events, What},
+    line_log::LineLog,
     open::Device,
     serve::{Handle, Tuner},
     storage::Files,
@@ -151,12 +151,16 @@ impl Server {
             "cpu_latency": self.awake.status().map(|(at_most_us, held)| json!({ "at_most_us": at_most_us, "held": held })),
             "clients": self.connected(),
             "clients_served": self.clients_served,
-            "requests_in_flight": self.requests_in_flight(),
+            "requests_in_flight": self.requests.pending.used(),
             "device_commands_in_flight": self.volume.backend.in_flight(),
             "pool": {
                 "bytes": self.pool.arena().len(),
                 "free_bytes": self.pool.free_bytes(),
                 "clients_waiting": self.starved.len(),
+            },
+            "log": {
+                "lines_dropped": self.log.as_ref().map(LineLog::dropped),
+                "lines_held_back": self.limits.held_back,
             },
             "settings": self.about.settings,
             "climb": engine.climbing(),
@@ -216,6 +220,12 @@ impl Handle {
             if usize::from(fault.device) >= devices {
                 return Err(format!("there is no device {}: give 0 to {}", fault.device, devices - 1));
             }
+            if matches!(fault.effect, Effect::Lag { lag_us } if lag_us > LONGEST_LAG_US) {
+                return Err(format!("a command can be held back for {LONGEST_LAG_US} us at most: give a smaller lag_us"));
+            }
+            if server.stop.is_asked() {
+                return Err("the volume is being closed: drills have ended".to_owned());
+            }
             let faults = server.volume.backend.faults_mut();
             if !faults.add(fault) {
                 return Err("too many faults are in force: end them first (heal)".to_owned());
@@ -233,35 +243,18 @@ impl Handle {
     /// The volume is closed.
     pub fn heal(&self) -> Result<(), String> {
         let heal = |server: &mut Server| {
-            server.volume.backend.faults_mut().clear();
+            server.volume.backend.heal();
             server.about.events.tell(What::Faults { faults: 0 });
         };
         self.ask(heal).ok_or_else(|| ENDED.to_owned())
     }
 }
 
-/// At most so many failures of a device are told in a second; the others are counted.
-const TOLD_A_SECOND: u32 = 10;
-
-/// Keeps a device that fails all the time from drowning everything else in its complaints.
-#[derive(Debug, Default)]
-pub(super) struct Complaints {
-    since: Nanos,
-    told: u32,
-    /// Devices whose death has been told.
-    pub(super) gone: u32,
-}
-
 impl Server {
     /// Failures of devices become events.
     pub(super) fn complain(&mut self) {
         for failure in self.volume.backend.failures.drain(..) {
-            let complaints = &mut self.complaints;
-            if self.now.saturating_sub(complaints.since) > Nanos::from_s(1) {
-                (complaints.since, complaints.told) = (self.now, 0);
-            }
-            complaints.told += 1;
-            if complaints.told > TOLD_A_SECOND {
+            if !self.limits.allow(Kind::Devices, self.now) {
                 continue;
             }
             let device = self.about.names[failure.operation.device.index()].clone();
@@ -282,14 +275,14 @@ impl Server {
         let engine = self.volume.engine();
         let new = (0..self.about.names.len() as u8)
             .map(DeviceId)
-            .filter(|device| engine.is_durably_gone(*device) && self.complaints.gone >> device.index() & 1 == 0);
+            .filter(|device| engine.is_durably_gone(*device) && self.told_gone >> device.index() & 1 == 0);
         let new: Vec<DeviceId> = new.collect();
         if new.is_empty() {
             return;
         }
         let losses = engine.losses(MOST_TOLD);
         for device in new {
-            self.complaints.gone |= 1 << device.index();
+            self.told_gone |= 1 << device.index();
             let (device, lost) = (self.about.names[device.index()].clone(), ranges(&losses));
             tracing::error!(
                 device,

@@ -54,10 +54,14 @@ impl Server {
         for index in 0..self.clients.len() {
             let Some(client) = &mut self.clients[index] else { continue };
             client.nbd.shut_down();
-            if client.incoming.is_none() {
+            client.gone.store(true, std::sync::atomic::Ordering::Relaxed);
+            let whole = client.incoming.is_none();
+            self.drop_long_of(index as u32);
+            if whole {
                 self.finish_client(index as u32);
             }
         }
+        self.volume.backend.end_drills();
     }
 
     /// Whether nothing is left to be done; goes on to the next phase where one has ended.
@@ -80,7 +84,7 @@ impl Server {
                 if self.clients.iter().all(Option::is_none) {
                     self.stop.phase = Phase::Flushing;
                     // Nobody is left to ask for anything: every row is free, and this request has none.
-                    debug_assert!(self.pending.iter().all(Option::is_none));
+                    debug_assert_eq!(self.requests.pending.used(), 0);
                     let flush = Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
                     self.volume.submit(self.now, LAST_FLUSH, flush, Data::None);
                     self.settle();
