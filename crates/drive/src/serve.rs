@@ -12,7 +12,7 @@ use peryton_units::Bytes;
 use thiserror::Error;
 
 use crate::{
-    control::Control,
+    control::{Control, Listening},
     cpu_latency::CpuLatency,
     disks::Disks,
     events::{Events, What},
@@ -249,6 +249,7 @@ pub struct Service {
     handle: Handle,
     calls: mpsc::Receiver<Call>,
     events: Events,
+    controls: Vec<Listening>,
     log: Option<LineLog>,
 }
 
@@ -302,6 +303,7 @@ impl Service {
             handle,
             calls,
             events,
+            controls: Vec::new(),
             log: None,
         })
     }
@@ -331,9 +333,11 @@ impl Service {
         self.engine.losses(0).bytes
     }
 
-    /// Listens on a control socket, as long as what is returned lives.
-    pub fn control(&self, path: &Path) -> Result<Control, ServeError> {
-        Ok(Control::listen(path, &self.handle, &self.events)?)
+    /// Listens on a control socket, as long as what is returned lives and the volume is served.
+    pub fn control(&mut self, path: &Path) -> Result<Control, ServeError> {
+        let control = Control::listen(path, &self.handle, &self.events)?;
+        self.controls.push(control.listening());
+        Ok(control)
     }
 
     /// In what state the volume was found.
@@ -344,6 +348,7 @@ impl Service {
     /// Serves on this thread until told to stop, and closes the volume.
     pub fn run(self) -> Result<Summary, ServeError> {
         let system = |what| move |source| ServeError::System { what, source };
+        let controls = self.controls;
         let devices = self.devices;
         let abilities = devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
@@ -392,12 +397,15 @@ impl Service {
         if let Some(error) = in_doubt {
             // Marked open, as it is on the devices, it is recovered when it is opened next.
             about.events.end();
+            controls.iter().for_each(Listening::end);
             about.devices.iter().flatten().for_each(Device::unlock);
             return Err(error);
         }
         let mut files = Files::new(&about.devices).map_err(system("memory"))?;
         let closed = engine.close(&mut files);
         about.events.end();
+        // The next server of the volume may want the same path.
+        controls.iter().for_each(Listening::end);
         about.devices.iter().flatten().for_each(Device::unlock);
         closed?;
         tracing::info!("closed in good order");

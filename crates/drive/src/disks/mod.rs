@@ -8,6 +8,7 @@
 
 mod chunk;
 pub(crate) mod fault;
+mod locks;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use serde::Serialize;
 use self::{
     chunk::{Chunk, Stage},
     fault::{Effect, Faults},
+    locks::{Locks, Range},
 };
 use crate::{
     arena::{Arena, Memory},
@@ -124,6 +126,10 @@ struct Job {
     attempts: u8,
     interruptions: u8,
     bounce: Option<u32>,
+    /// What the chunk changes.
+    range: Option<Range>,
+    /// Jobs whose chunk waits for the end of this one's.
+    waiters: Vec<u32>,
 }
 
 /// The devices of a volume, on the hither side of the kernel.
@@ -138,10 +144,14 @@ pub(crate) struct Disks {
     bounces: Arena,
     free_bounces: Vec<u32>,
     zeros: Arena,
-    /// Chunks of read-modify-write in flight or waiting; while there are none, nobody has to look for conflicts.
+    /// Chunks of read-modify-write in flight or waiting; while there are none, nobody has to look for conflicts, and ranges
+    /// are not listed.
     exclusive: u32,
-    /// Jobs whose next chunk waits for a bounce buffer or for blocks that another one holds.
-    waiting: VecDeque<u32>,
+    locks: Locks,
+    /// Of chunks that change something.
+    numbers: u64,
+    /// Jobs whose next chunk waits for a bounce buffer.
+    short: VecDeque<u32>,
     faults: Faults,
     now: Nanos,
     /// For the kernel.
@@ -168,7 +178,9 @@ impl Disks {
             free_bounces: (0..BOUNCES).rev().collect(),
             zeros: Arena::new(ZEROS as usize)?,
             exclusive: 0,
-            waiting: VecDeque::new(),
+            locks: Locks::default(),
+            numbers: 0,
+            short: VecDeque::new(),
             now: Nanos::ZERO,
             raw: Vec::new(),
             finished: Vec::new(),
@@ -318,8 +330,9 @@ impl Disks {
         self.finish(slot, Err(DeviceError));
     }
 
-    /// Takes the job out; its blocks and its bounce buffer are for others.
+    /// Takes the job out.
     fn finish(&mut self, slot: u32, result: Result<(), DeviceError>) {
+        self.end_chunk(slot);
         let job = self.jobs[slot as usize].take().expect("a job finishes once");
         if job.operation.action == Action::Flush {
             let doubt = &mut self.doubts[job.operation.device.index()];
@@ -332,13 +345,6 @@ impl Disks {
         self.free.push(slot);
         self.in_flight -= 1;
         self.finished.push((job.operation.io, result));
-        self.exclusive -= u32::from(job.chunk.is_exclusive());
-        if let Some(bounce) = job.bounce {
-            self.free_bounces.push(bounce);
-        }
-        if !self.waiting.is_empty() {
-            self.wake();
-        }
     }
 
     /// The raw command in flight is done: the next one of the same chunk, or the next chunk.
@@ -380,59 +386,78 @@ impl Disks {
 
     /// Plans the next chunk and begins it, if nothing stands in its way.
     fn next_chunk(&mut self, slot: u32) {
+        self.end_chunk(slot);
         let job = self.jobs[slot as usize].as_mut().expect("a job that goes on exists");
-        let before = job.chunk;
         let ability = &self.abilities[job.operation.device.index()];
         let Some(chunk) = Chunk::plan(&job.operation, job.done, ability, job.memory_at(job.done, &self.zeros)) else {
             return self.finish(slot, Ok(()));
         };
         job.chunk = chunk;
         job.moved = 0;
-        self.exclusive -= u32::from(before.is_exclusive());
-        self.exclusive += u32::from(chunk.is_exclusive());
+        self.numbers += 1;
+        let device = job.operation.device.0;
+        let exclusive = chunk.is_exclusive();
+        let range = chunk.changes().map(|(from, to)| Range { device, from, to, exclusive, number: self.numbers });
+        job.range = range;
+        if exclusive {
+            self.exclusive += 1;
+            if self.exclusive == 1 {
+                self.list_ranges(slot);
+            }
+        }
+        if self.exclusive > 0
+            && let Some(range) = range
+        {
+            self.locks.insert(range, slot);
+        }
+        self.begin_if_free(slot);
+    }
+
+    /// From now on somebody has to look for conflicts: all ranges that are being changed are listed, but for this job's.
+    fn list_ranges(&mut self, but: u32) {
+        for (slot, job) in self.jobs.iter().enumerate() {
+            if slot as u32 != but
+                && let Some(range) = job.as_ref().and_then(|job| job.range)
+            {
+                self.locks.insert(range, slot as u32);
+            }
+        }
+    }
+
+    /// The job's chunk is over: its blocks and its bounce buffer are for others.
+    fn end_chunk(&mut self, slot: u32) {
+        let job = self.jobs[slot as usize].as_mut().expect("a job whose chunk ends exists");
         if let Some(bounce) = job.bounce.take() {
             self.free_bounces.push(bounce);
         }
-        let blocked = self.exclusive > 0 && (self.conflicts(slot) || self.waiting.iter().any(|s| self.meets(*s, slot)));
-        // What the chunk before held may be what others wait for.
-        let held = before.is_exclusive() || matches!(before, Chunk::Bounced { .. });
-        if blocked || (chunk.bounces() && self.free_bounces.is_empty()) {
-            self.waiting.push_back(slot);
-        } else {
+        if let Some(range) = job.range.take()
+            && self.exclusive > 0
+        {
+            self.locks.remove(&range);
+            self.exclusive -= u32::from(range.exclusive);
+            if self.exclusive == 0 {
+                self.locks.clear();
+            }
+        }
+        for waiter in std::mem::take(&mut job.waiters) {
+            self.begin_if_free(waiter);
+        }
+        while !self.short.is_empty() && !self.free_bounces.is_empty() {
+            let slot = self.short.pop_front().expect("there is one");
             self.begin(slot);
         }
-        if held && !self.waiting.is_empty() {
-            self.wake();
-        }
     }
 
-    /// Whether two chunks may not be in flight together: both change blocks of one device, and one of them reads those
-    /// blocks first.
-    fn meets(&self, one: u32, other: u32) -> bool {
-        let (Some(one), Some(other)) = (&self.jobs[one as usize], &self.jobs[other as usize]) else { return false };
-        one.operation.device == other.operation.device
-            && (one.chunk.is_exclusive() || other.chunk.is_exclusive())
-            && one.chunk.overlaps(&other.chunk)
-    }
-
-    /// Whether a chunk in flight stands in the way of this one.
-    fn conflicts(&self, slot: u32) -> bool {
-        (0..self.jobs.len() as u32)
-            .any(|other| other != slot && !self.waiting.contains(&other) && self.meets(slot, other))
-    }
-
-    /// Begins those of the waiting chunks that can begin now, none before an earlier one that it would meet.
-    fn wake(&mut self) {
-        let mut index = 0;
-        while let Some(slot) = self.waiting.get(index).copied() {
-            let job = self.jobs[slot as usize].as_ref().expect("a job that waits exists");
-            let short = job.chunk.bounces() && self.free_bounces.is_empty();
-            let behind = self.waiting.iter().take(index).any(|earlier| self.meets(*earlier, slot));
-            if short || behind || self.conflicts(slot) {
-                index += 1;
-                continue;
-            }
-            self.waiting.remove(index);
+    /// Begins the planned chunk, unless an earlier one has to end first or there is no bounce buffer for it.
+    fn begin_if_free(&mut self, slot: u32) {
+        let job = self.jobs[slot as usize].as_ref().expect("a job that begins exists");
+        let blocker = job.range.filter(|_| self.exclusive > 0).and_then(|range| self.locks.blocker(&range));
+        if let Some(blocker) = blocker {
+            let blocker = self.jobs[blocker as usize].as_mut().expect("a job that is listed exists");
+            blocker.waiters.push(slot);
+        } else if job.chunk.bounces() && (self.free_bounces.is_empty() || !self.short.is_empty()) {
+            self.short.push_back(slot);
+        } else {
             self.begin(slot);
         }
     }
@@ -495,7 +520,7 @@ impl Job {
 impl Backend for Disks {
     #[inline]
     fn start(&mut self, operation: Operation) {
-        let job = Job { operation, done: 0, chunk: Chunk::None, moved: 0, attempts: 0, interruptions: 0, bounce: None };
+        let job = Job { operation, done: 0, chunk: Chunk::None, moved: 0, attempts: 0, interruptions: 0, bounce: None, range: None, waiters: Vec::new() };
         self.in_flight += 1;
         let slot = match self.free.pop() {
             Some(slot) => {
