@@ -125,6 +125,8 @@ pub struct Device {
     pub(crate) ability: Ability,
     /// Which file it is: two paths may lead to one.
     identity: (u64, u64),
+    /// It was made when it was opened: its directory does not have it durably.
+    is_new: bool,
 }
 
 /// How devices are opened.
@@ -146,6 +148,7 @@ impl Device {
             source,
             remedy,
         };
+        let mut is_new = false;
         let is_block = match fs::metadata(path) {
             Ok(about) if about.file_type().is_block_device() => true,
             Ok(about) if about.is_file() => false,
@@ -153,7 +156,10 @@ impl Device {
                 let what = if about.is_dir() { "a directory" } else { "neither" };
                 return Err(DeviceOpenError::Kind { name: name.clone(), path: path.clone(), what });
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound && opening.create => false,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && opening.create => {
+                is_new = true;
+                false
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error, "")),
         };
@@ -207,7 +213,19 @@ impl Device {
         let identity = if is_block { (u64::MAX, about.st_rdev) } else { (about.st_dev, about.st_ino) };
         let (name, path) = (name.clone(), path.clone());
         let file = Arc::new(file);
-        Ok(Some(Device { name, path, file, size: Bytes(size), is_block, is_direct, ability, identity }))
+        Ok(Some(Device { name, path, file, size: Bytes(size), is_block, is_direct, ability, identity, is_new }))
+    }
+
+    /// A file that was made outlives a power loss only once its directory is durable.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn sync_directory(&self) -> io::Result<()> {
+        if !self.is_new {
+            return Ok(());
+        }
+        let path = fs::canonicalize(&self.path)?;
+        fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
     }
 
     /// Lets others have it, at once: closing a file that io_uring has used takes the kernel a moment. Nothing may be in

@@ -158,6 +158,14 @@ pub(crate) struct Disks {
     pub(crate) raw: Vec<Raw>,
     /// For the engine.
     pub(crate) finished: Vec<(IoId, Result<(), DeviceError>)>,
+    /// What came of the server's own operation.
+    pub(crate) own_finished: Option<Result<(), DeviceError>>,
+    /// That operation, while it is in flight.
+    own: Option<u32>,
+    /// Operations of the engine that touch what it touches, or flush what it writes.
+    behind_own: VecDeque<u32>,
+    /// Devices whose failed flush the engine does not know of: it was asked for by the server. A bit each.
+    untold: u32,
     /// For people.
     pub(crate) failures: Vec<Failure>,
     /// Devices that are not there any more, a bit each.
@@ -184,6 +192,10 @@ impl Disks {
             now: Nanos::ZERO,
             raw: Vec::new(),
             finished: Vec::new(),
+            own_finished: None,
+            own: None,
+            behind_own: VecDeque::new(),
+            untold: 0,
             failures: Vec::new(),
             vanished: 0,
         })
@@ -344,7 +356,76 @@ impl Disks {
         }
         self.free.push(slot);
         self.in_flight -= 1;
-        self.finished.push((job.operation.io, result));
+        if self.own == Some(slot) {
+            let is_flush = job.operation.action == Action::Flush;
+            self.untold |= u32::from(is_flush && result.is_err()) << job.operation.device.index();
+            self.own = None;
+            self.own_finished = Some(result);
+            for slot in std::mem::take(&mut self.behind_own) {
+                self.begin_operation(slot);
+            }
+        } else {
+            self.finished.push((job.operation.io, result));
+        }
+    }
+
+    /// Begins an operation of the server's own, of which there is one at a time. Its end is in `own_finished`.
+    pub(crate) fn start_own(&mut self, operation: Operation) {
+        debug_assert!(self.own.is_none() && self.own_finished.is_none(), "one at a time");
+        let slot = self.add(operation);
+        self.own = Some(slot);
+        self.begin_operation(slot);
+    }
+
+    /// Begins an operation, unless a drill is in its way.
+    #[inline]
+    fn begin_operation(&mut self, slot: u32) {
+        let operation = self.jobs[slot as usize].as_ref().expect("it was added").operation;
+        let device = operation.device.index();
+        if operation.action == Action::Flush && self.untold >> device & 1 == 1 && self.own != Some(slot) {
+            // The kernel says it once, and has said it to the server.
+            self.untold &= !(1 << device);
+            return self.give_up(slot, operation, "a flush before this one failed".to_owned());
+        }
+        match self.faults.effect(&operation) {
+            None => self.next_chunk(slot),
+            Some(Effect::Fail) => self.give_up(slot, operation, "a failure that was asked for".to_owned()),
+            Some(Effect::Gone) => self.failed(slot, libc::ENXIO),
+            Some(Effect::Lag { lag_us }) => {
+                let lag = Nanos(lag_us.saturating_mul(1000));
+                self.faults.hold(slot, self.now.saturating_add(lag));
+            }
+        }
+    }
+
+    fn add(&mut self, operation: Operation) -> u32 {
+        let job = Job {
+            operation,
+            done: 0,
+            chunk: Chunk::None,
+            moved: 0,
+            attempts: 0,
+            interruptions: 0,
+            bounce: None,
+            range: None,
+            waiters: Vec::new(),
+        };
+        self.in_flight += 1;
+        if let Some(slot) = self.free.pop() {
+            self.jobs[slot as usize] = Some(job);
+            return slot;
+        }
+        self.jobs.push(Some(job));
+        self.jobs.len() as u32 - 1
+    }
+
+    /// Whether an operation of the engine has to wait for the server's own one: it writes what that writes.
+    fn meets_own(&self, operation: &Operation) -> bool {
+        let Some(own) = self.own.and_then(|own| self.jobs[own as usize].as_ref()) else { return false };
+        let own = &own.operation;
+        let writes = matches!(operation.action, Action::Write | Action::Zero | Action::Discard);
+        let overlaps = operation.at < own.at + own.len && own.at < operation.at + operation.len;
+        writes && own.action == Action::Write && own.device == operation.device && overlaps
     }
 
     /// The raw command in flight is done: the next one of the same chunk, or the next chunk.
@@ -520,29 +601,11 @@ impl Job {
 impl Backend for Disks {
     #[inline]
     fn start(&mut self, operation: Operation) {
-        let job = Job { operation, done: 0, chunk: Chunk::None, moved: 0, attempts: 0, interruptions: 0, bounce: None, range: None, waiters: Vec::new() };
-        self.in_flight += 1;
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.jobs[slot as usize] = Some(job);
-                slot
-            }
-            None => {
-                self.jobs.push(Some(job));
-                self.jobs.len() as u32 - 1
-            }
-        };
-        match self.faults.effect(&operation) {
-            None => self.next_chunk(slot),
-            Some(Effect::Fail) => {
-                self.give_up(slot, operation, "a failure that was asked for".to_owned());
-            }
-            Some(Effect::Gone) => self.failed(slot, libc::ENXIO),
-            Some(Effect::Lag { lag_us }) => {
-                let lag = Nanos(lag_us.saturating_mul(1000));
-                self.faults.hold(slot, self.now.saturating_add(lag));
-            }
+        let slot = self.add(operation);
+        if self.own.is_some() && self.meets_own(&operation) {
+            return self.behind_own.push_back(slot);
         }
+        self.begin_operation(slot);
     }
 
     fn standby(&mut self, _device: DeviceId) {

@@ -1,6 +1,8 @@
 //! What whoever owns the volume asks of it: its state, other settings, drills.
 
-use peryton_engine::{DeviceId, Losses, Opened};
+use std::sync::mpsc;
+
+use peryton_engine::{DeviceId, Losses, Opened, Tuning};
 use serde_json::{Value, json};
 
 use super::{Server, say::Kind};
@@ -10,7 +12,6 @@ use crate::{
     line_log::LineLog,
     open::Device,
     serve::{Handle, Tuner},
-    storage::Files,
 };
 
 /// The longest text of settings that the superblocks keep.
@@ -48,53 +49,55 @@ fn key(setting: &str) -> &str {
     setting.split_once('=').map_or(setting, |(key, _)| key).trim()
 }
 
+/// The settings that are in force after a change.
+fn changed(before: &[String], settings: Vec<String>, unset: &[String]) -> Result<Vec<String>, String> {
+    let mut all = before.to_vec();
+    for gone in unset {
+        let count = all.len();
+        all.retain(|setting| key(setting) != gone.trim());
+        if all.len() == count {
+            return Err(format!("{gone}: was not set, so it cannot be unset"));
+        }
+    }
+    for setting in settings {
+        if !setting.contains('=') {
+            return Err(format!("{setting}: give KEY=VALUE, such as placement.max_moves=4"));
+        }
+        all.retain(|other| key(other) != key(&setting));
+        all.push(setting);
+    }
+    let notes = serde_json::to_string(&all).map_err(|error| error.to_string())?;
+    if notes.len() > MOST_NOTES {
+        return Err(format!("the settings together are longer than the {MOST_NOTES} bytes that are kept"));
+    }
+    Ok(all)
+}
+
 impl Server {
     /// Puts the kept settings in force again. Those that the design no longer allows are dropped, and that is said.
     pub(crate) fn restore_settings(&mut self, kept: Vec<String>) {
-        if kept.is_empty() || self.set(kept.clone(), vec![], false).is_ok() {
+        let Some(tuner) = self.about.tuner.clone().filter(|_| !kept.is_empty()) else { return };
+        let set = |server: &mut Server, settings: Vec<String>| {
+            let all = changed(&server.about.settings, settings, &[])?;
+            let tuning = tuner.tune(&all)?;
+            server.put_in_force(all, tuning)
+        };
+        if set(self, kept.clone()).is_ok() {
             return;
         }
         for setting in kept {
-            if let Err(error) = self.set(vec![setting.clone()], vec![], false) {
+            if let Err(error) = set(self, vec![setting.clone()]) {
                 tracing::warn!(setting, error, "a kept setting is dropped");
             }
         }
     }
 
-    /// Changes settings: all of them, or none.
-    fn set(&mut self, settings: Vec<String>, unset: Vec<String>, keep: bool) -> Result<Vec<String>, String> {
-        let tuner = self.about.tuner.clone().ok_or("this volume has no settings that can be changed")?;
-        let mut all = self.about.settings.clone();
-        for gone in &unset {
-            let before = all.len();
-            all.retain(|setting| key(setting) != gone.trim());
-            if all.len() == before {
-                return Err(format!("{gone}: was not set, so it cannot be unset"));
-            }
-        }
-        for setting in settings {
-            if !setting.contains('=') {
-                return Err(format!("{setting}: give KEY=VALUE, such as placement.max_moves=4"));
-            }
-            all.retain(|other| key(other) != key(&setting));
-            all.push(setting);
-        }
-        let notes = serde_json::to_string(&all).map_err(|error| error.to_string())?;
-        if notes.len() > MOST_NOTES {
-            return Err(format!("the settings together are longer than the {MOST_NOTES} bytes that are kept"));
-        }
-        let tuning = tuner.tune(&all)?;
+    fn put_in_force(&mut self, all: Vec<String>, tuning: Tuning) -> Result<(), String> {
         self.volume.retune(self.now, tuning).map_err(|error| error.to_string())?;
         self.register();
         self.about.settings.clone_from(&all);
-        self.about.events.tell(What::Set { settings: all.clone() });
-        if keep {
-            tracing::info!(settings = ?all, "settings changed");
-            let mut files = Files::new(&self.about.devices).map_err(|error| error.to_string())?;
-            let stored = self.volume.engine_mut().store_notes(&notes, &mut files);
-            stored.map_err(|error| format!("in force, but not kept for the next time: {error}"))?;
-        }
-        Ok(all)
+        self.about.events.tell(What::Set { settings: all });
+        Ok(())
     }
 
     fn status(&self) -> Value {
@@ -200,7 +203,29 @@ impl Handle {
     /// # Errors
     /// One line; nothing has changed then, but for a device that could not keep them.
     pub fn set(&self, settings: Vec<String>, unset: Vec<String>) -> Result<Vec<String>, String> {
-        self.ask(move |server| server.set(settings, unset, true)).unwrap_or_else(|| Err(ENDED.to_owned()))
+        let ended = || ENDED.to_owned();
+        loop {
+            // The design is read here and not on the volume's thread.
+            let known = |server: &mut Server| (server.about.tuner.clone(), server.about.settings.clone());
+            let (tuner, before) = self.ask(known).ok_or_else(ended)?;
+            let tuner = tuner.ok_or("this volume has no settings that can be changed")?;
+            let all = changed(&before, settings.clone(), &unset)?;
+            let tuning = tuner.tune(&all)?;
+            let (answer, answered) = mpsc::sync_channel(1);
+            let set = move |server: &mut Server| {
+                if server.about.settings != before {
+                    // Another one has set something meanwhile.
+                    return Ok(false);
+                }
+                server.put_in_force(all.clone(), tuning)?;
+                tracing::info!(settings = ?all, "settings changed");
+                server.keep(all, answer);
+                Ok::<bool, String>(true)
+            };
+            if self.ask(set).ok_or_else(ended)?? {
+                return answered.recv().map_err(|_| ENDED.to_owned())?;
+            }
+        }
     }
 
     /// What has happened so far, as far as it is remembered.

@@ -8,6 +8,7 @@ mod client;
 mod ends;
 mod handshakes;
 mod host;
+mod notes;
 mod say;
 mod share;
 mod spin;
@@ -96,6 +97,7 @@ pub(crate) struct Server {
     pub(crate) clients_served: u64,
     about: About,
     limits: Limits,
+    notes: notes::Notes,
     /// Devices whose death has been told, a bit each.
     told_gone: u32,
     log: Option<LineLog>,
@@ -152,6 +154,7 @@ impl Server {
             clients_served: 0,
             about: parts.about,
             limits: Limits::default(),
+            notes: notes::Notes::default(),
             told_gone: 0,
             log: parts.log,
         })
@@ -258,6 +261,10 @@ impl Server {
             if finished.is_empty() && replies.is_empty() {
                 if !self.volume.backend.failures.is_empty() {
                     self.complain();
+                    continue;
+                }
+                if let Some(result) = self.volume.backend.own_finished.take() {
+                    self.kept_a_step(result);
                     continue;
                 }
                 if !std::mem::take(&mut self.released) || self.starved.is_empty() {

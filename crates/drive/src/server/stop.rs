@@ -92,7 +92,9 @@ impl Server {
                 false
             }
             Phase::Flushing => false,
-            Phase::Resting => self.volume.engine().is_idle() && self.volume.backend.in_flight() == 0,
+            Phase::Resting => {
+                self.volume.engine().is_idle() && self.volume.backend.in_flight() == 0 && self.notes.is_idle()
+            }
         }
     }
 
