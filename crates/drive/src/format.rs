@@ -119,6 +119,11 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let new = Formatting { volume, unix_s, zeroed, notes: String::new() };
     Engine::format(&spec.config, new, &mut Files::new(&devices)?)
         .map_err(|error| MakeError::Refused(spec.with_names(error)))?;
+    for device in devices.iter().flatten() {
+        let (name, path) = (device.name.clone(), device.path.clone());
+        let what = "making its directory durable";
+        device.sync_directory().map_err(|source| MakeError::System { name, path, what, source })?;
+    }
     let made = devices.iter().flatten().zip(&needs);
     Ok(Made {
         volume: format!("{:032x}", volume.0),

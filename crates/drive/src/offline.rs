@@ -82,6 +82,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
                 zero(new, need)?;
             }
         }
+        new.sync_directory()?;
     }
     Engine::replace(spec.config.clone(), &mut Files::new(&devices)?, replaced, accept_loss).map_err(refused(spec))
 }

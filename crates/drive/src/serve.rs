@@ -12,11 +12,12 @@ use peryton_units::Bytes;
 use thiserror::Error;
 
 use crate::{
-    control::Control,
+    control::{Control, Listening},
     cpu_latency::CpuLatency,
     disks::Disks,
     events::{Events, What},
     kernel::{Kernel, Waker},
+    line_log::LineLog,
     listen::{Endpoint, ListenError, Listener},
     nbd::{Export, ExportError, TlsError, TlsServer},
     open::{Device, DeviceOpenError, DevicePath, Opening, named},
@@ -164,6 +165,17 @@ pub enum ServeError {
     /// The volume was not closed in good order.
     #[error("the volume could not be closed in good order ({0}): it will be recovered when it is opened next")]
     Close(#[from] DeviceError),
+    /// A flush failed while the volume was served.
+    #[error("{}: device '{name}' failed to flush {times} times: what was written before may be lost, so the volume is not \
+        closed in good order and will be recovered when it is opened next", path.display())]
+    InDoubt {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// How often.
+        times: u64,
+    },
     /// TCP without TLS.
     #[error("{0}: TCP is served with TLS only: give --tls-cert, --tls-key and --tls-ca, or the path of a unix socket")]
     Clear(String),
@@ -205,7 +217,7 @@ impl Handle {
         self.send(Box::new(Server::begin_to_stop));
     }
 
-    fn send(&self, call: Call) {
+    pub(crate) fn send(&self, call: Call) {
         // A server that has ended hears nothing.
         let _ = self.calls.send(call);
         self.waker.wake();
@@ -237,6 +249,8 @@ pub struct Service {
     handle: Handle,
     calls: mpsc::Receiver<Call>,
     events: Events,
+    controls: Vec<Listening>,
+    log: Option<LineLog>,
 }
 
 /// What was served.
@@ -289,7 +303,14 @@ impl Service {
             handle,
             calls,
             events,
+            controls: Vec::new(),
+            log: None,
         })
+    }
+
+    /// The log that the program writes, for `status` to say what is missing in it.
+    pub fn set_log(&mut self, log: LineLog) {
+        self.log = Some(log);
     }
 
     /// A way to reach it while it runs.
@@ -312,9 +333,11 @@ impl Service {
         self.engine.losses(0).bytes
     }
 
-    /// Listens on a control socket, as long as what is returned lives.
-    pub fn control(&self, path: &Path) -> Result<Control, ServeError> {
-        Ok(Control::listen(path, &self.handle, &self.events)?)
+    /// Listens on a control socket, as long as what is returned lives and the volume is served.
+    pub fn control(&mut self, path: &Path) -> Result<Control, ServeError> {
+        let control = Control::listen(path, &self.handle, &self.events)?;
+        self.controls.push(control.listening());
+        Ok(control)
     }
 
     /// In what state the volume was found.
@@ -325,6 +348,7 @@ impl Service {
     /// Serves on this thread until told to stop, and closes the volume.
     pub fn run(self) -> Result<Summary, ServeError> {
         let system = |what| move |source| ServeError::System { what, source };
+        let controls = self.controls;
         let devices = self.devices;
         let abilities = devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
@@ -360,15 +384,28 @@ impl Service {
             cpu_latency: self.settings.cpu_latency,
             started: Instant::now(),
             about,
-        });
+            log: self.log,
+            handle: self.handle,
+        })
+        .map_err(system("a thread for TLS handshakes"))?;
         server.register();
         server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().ledger().clone() };
+        let in_doubt = server.in_doubt();
         let (mut engine, about) = server.into_parts();
+        if let Some(error) = in_doubt {
+            // Marked open, as it is on the devices, it is recovered when it is opened next.
+            about.events.end();
+            controls.iter().for_each(Listening::end);
+            about.devices.iter().flatten().for_each(Device::unlock);
+            return Err(error);
+        }
         let mut files = Files::new(&about.devices).map_err(system("memory"))?;
         let closed = engine.close(&mut files);
         about.events.end();
+        // The next server of the volume may want the same path.
+        controls.iter().for_each(Listening::end);
         about.devices.iter().flatten().for_each(Device::unlock);
         closed?;
         tracing::info!("closed in good order");

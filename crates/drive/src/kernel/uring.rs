@@ -164,7 +164,8 @@ impl Uring {
 
     #[inline]
     pub(super) fn send(&mut self, connection: u32, fd: RawFd, message: &mut Message) {
-        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        // Not MSG_WAITALL: what a slow client has taken counts as progress when it is known.
+        let flags = libc::MSG_NOSIGNAL as u32;
         let entry = opcode::SendMsg::new(types::Fd(fd), message.header()).flags(flags).build();
         self.push(&entry.user_data(SEND | u64::from(connection)));
     }
@@ -212,6 +213,15 @@ impl Uring {
             });
         }
         Ok(())
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel takes a ring down after its process is gone, and would hold on to the devices until then.
+        if self.registered_files {
+            let _ = self.ring.submitter().unregister_files();
+        }
     }
 }
 
