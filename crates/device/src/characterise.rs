@@ -10,6 +10,25 @@ use serde::Serialize;
 use crate::{Accepted, Device, Io, Model, PowerState, Profile, ProfileError, Tag, flash::FtlStats};
 
 /// A simple workload: requests of one size, closed loop.
+///
+/// ```
+/// use peryton_device::{Profile, Workload, run};
+/// use peryton_units::{Bytes, Nanos};
+///
+/// let mut device = Profile::named("fixed")?.build(Some(Bytes::gib(1)), 1)?;
+/// let reads = Workload {
+///     read_share: 1.0,
+///     size: Bytes::kib(4),
+///     random: true,
+///     from: Bytes::ZERO,
+///     span: Bytes::gib(1),
+///     queue_depth: 1,
+///     requests: 1000,
+/// };
+/// let (throughput, _) = run(&mut device, &reads, Nanos::ZERO, 1);
+/// assert_eq!(throughput.mean_ms, 0.04);
+/// # Ok::<(), peryton_device::ProfileError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload {
     /// Share of reads; the others are writes.

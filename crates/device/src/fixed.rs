@@ -55,6 +55,17 @@ fn one_server() -> u32 {
 }
 
 /// A device with constant service times; see [`Parameters`].
+///
+/// ```
+/// use peryton_device::{Accepted, Fixed, Io, Tag, fixed::Parameters};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let parameters: Parameters = toml::from_str("read = '50us'\nwrite = '150us'\ncapacity = '1GiB'")?;
+/// let mut device = Fixed::new(&parameters)?;
+/// let write = Io { op: Op::Write, at: Bytes::ZERO, len: Bytes::kib(4) };
+/// assert_eq!(device.submit(Nanos::ZERO, Tag(0), write), Accepted::At(Nanos::from_us(150)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fixed {
     parameters: Parameters,

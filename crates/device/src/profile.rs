@@ -118,6 +118,27 @@ pub enum Model {
 }
 
 /// A device as it can be bought, or as a paper describes it: data, and the parameters of its model.
+///
+/// ```
+/// use peryton_device::{Class, Profile};
+///
+/// for name in Profile::shipped() {
+///     let profile = Profile::named(name)?;
+///     println!("{name:30} {:>8}  {}", profile.capacity, profile.description);
+/// }
+/// // A file of one's own, or a text; the model's parameters can be replaced one by one.
+/// let text = "
+///     name = 'mine'
+///     description = 'a device with constant latencies'
+///     class = 'fixed'
+///     [fixed]
+///     read = '50us'
+///     write = '150us'
+///     capacity = '10GiB'";
+/// let mine = Profile::parse(text, "mine.toml")?.with_model(&"write = '100us'".parse()?)?;
+/// assert_eq!(mine.class, Class::Fixed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// The name that a design gives.
@@ -170,36 +191,8 @@ struct File {
 /// A profile is a page of text; what is larger is something else.
 const MAX_FILE: u64 = 1 << 20;
 
-macro_rules! shipped {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),*]
-    };
-}
-
-/// In the order of their names.
-const SHIPPED: &[(&str, &str)] = shipped![
-    "fixed",
-    "greenest-ssd1",
-    "griffin-barracuda-7200",
-    "griffin-wd-10k",
-    "ibm-ultrastar-36z15",
-    "intel-320-300gb",
-    "intel-d7-p5500-7.68tb",
-    "intel-optane-p4800x-375gb",
-    "intel-x25-e-32gb",
-    "intel-x25-m-80gb",
-    "mixed-array-high-end-100gb",
-    "mixed-array-low-end-200gb",
-    "samsung-840-evo-1tb",
-    "samsung-870-evo-1tb",
-    "samsung-m9t-2tb",
-    "seagate-exos-10e2400-2.4tb",
-    "seagate-exos-x20-20tb",
-    "seagate-st32000641as",
-    "seagate-st4000dm000",
-    "solidigm-d5-p5316-15.36tb",
-    "super-talent-32gb",
-];
+/// The files of `profiles/`, found by `build.rs`: names and texts, in the order of the names.
+const SHIPPED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
 impl Profile {
     /// The names of the profiles that come with Peryton, sorted.

@@ -100,9 +100,9 @@ impl Pool {
         self.push(page, order);
     }
 
-    /// Where its first byte is.
+    /// Its memory, to the end of its last page.
     pub(crate) fn memory(&self, block: &Block) -> Memory {
-        self.arena.at(block.page as usize * PAGE)
+        self.arena.at(block.page as usize * PAGE).first(PAGE << block.order)
     }
 
     fn push(&mut self, page: u32, order: u8) {

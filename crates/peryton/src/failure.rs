@@ -52,7 +52,7 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         if let Some(message) = self.message {
             let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            // Nobody is left to tell if this fails too.
+            // If this fails too, there is no place left for a message.
             let _ = io::Write::write_all(&mut io::stderr(), format!("peryton: {}\n", line.trim()).as_bytes());
         }
         ExitCode::from(self.code)
@@ -111,12 +111,7 @@ macro_rules! bad_input {
     };
 }
 
-bad_input!(
-    DesignError,
-    MiniatureError,
-    TraceError,
-    SynthError,
-    peryton_device::ProfileError,
-    peryton_plan::greenest::DemandError,
-    peryton_plan::lifetime::LifetimeError
-);
+bad_input!(DesignError, MiniatureError, TraceError, SynthError, peryton_device::ProfileError);
+
+#[cfg(feature = "plan")]
+bad_input!(peryton_plan::greenest::DemandError, peryton_plan::lifetime::LifetimeError);

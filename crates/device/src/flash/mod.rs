@@ -12,6 +12,7 @@ mod images;
 mod layer;
 mod levelling;
 mod open_stripe;
+mod page_layer;
 mod page_map;
 mod parameters;
 mod precondition;

@@ -340,7 +340,7 @@ impl PageMap {
         Victim { block, cursor: 0, cost, gain, debt: 0 }
     }
 
-    /// [`PageMap::move_valid`], with the books of wear-levelling.
+    /// [`PageMap::move_valid`], with the counts of wear-levelling.
     fn empty(&mut self, at: u32, moves: u64, flash: &mut impl Operations) -> u64 {
         let cold = self.dies[at as usize].victim.filter(|victim| self.blocks.is_cold(victim.block));
         let Some(victim) = cold else { return self.move_valid(at, moves, flash) };

@@ -22,7 +22,7 @@ use self::protocol::{well, wrong};
 use crate::{
     events::Events,
     listen::{ListenError, bind_unix},
-    serve::Handle,
+    server::Handle,
 };
 
 /// The most clients at once.
@@ -186,6 +186,9 @@ pub enum ControlError {
 
 /// Asks a control socket, and hands each line of the answer to `line`, until it returns `false` or the last line has
 /// come: that with `ok` in it.
+///
+/// # Errors
+/// Nothing listens there, it answers with something else, or the volume refuses.
 pub fn ask(path: &Path, ask: &Ask, mut line: impl FnMut(Value) -> bool) -> Result<(), ControlError> {
     let failed = |source| ControlError::Connect { path: path.to_owned(), source };
     let wrong = |problem: String| ControlError::Answer { path: path.to_owned(), problem };

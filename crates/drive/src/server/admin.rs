@@ -1,15 +1,15 @@
-//! What whoever owns the volume asks of it: its state, other settings, drills.
+//! What the owner of the volume asks of it: its state, other settings, drills.
 
 use peryton_engine::{DeviceId, Losses, Opened};
 use peryton_units::Nanos;
 use serde_json::{Value, json};
 
-use super::Server;
+use super::{Handle, Server};
 use crate::{
     disks::fault::Fault,
     events::{Events, What},
     open::Device,
-    serve::{Handle, Tuner},
+    spec::Tuner,
     storage::Files,
 };
 

@@ -4,6 +4,7 @@
 mod admin;
 mod awake;
 mod client;
+mod handle;
 mod host;
 mod spin;
 mod stop;
@@ -21,6 +22,7 @@ use peryton_engine::{Engine, RequestId};
 use peryton_units::Nanos;
 
 pub(crate) use self::admin::About;
+pub use self::handle::Handle;
 use self::{
     admin::Complaints,
     awake::Awake,

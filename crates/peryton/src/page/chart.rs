@@ -12,7 +12,7 @@ pub enum Best {
 }
 
 impl Best {
-    /// Marks each figure that nobody surpasses; none where all are alike or there is only one.
+    /// Marks each figure that no other surpasses; none where all are alike or there is only one.
     pub fn of(self, values: &[Option<f64>]) -> Vec<bool> {
         let known = || values.iter().flatten().copied().filter(|value| value.is_finite());
         let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));

@@ -7,7 +7,7 @@ use super::{
     chart::{self, Best, Parts, Span},
     page,
 };
-use crate::{table, verbs::sim::remarks};
+use crate::{remarks::remarks, table};
 
 type Row<'a> = (&'a str, &'static str, Option<Best>, fn(&Report) -> Option<f64>);
 

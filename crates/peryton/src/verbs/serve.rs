@@ -100,7 +100,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     stop_on_signals(&service)?;
     let summary = service.run()?;
     drop(control);
-    if args.json { output::print_json(&summary) } else { output::print(&told(&summary)) }
+    if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
 }
 
 fn settings(args: &Args) -> Settings {
@@ -122,7 +122,7 @@ fn settings(args: &Args) -> Settings {
     }
 }
 
-/// To standard error; what is told is chosen with PERYTON_LOG (such as `debug`, or `peryton_drive=trace`).
+/// To standard error; PERYTON_LOG chooses what is logged (such as `debug`, or `peryton_drive=trace`).
 fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PERYTON_LOG");
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
@@ -145,7 +145,7 @@ fn stop_on_signals(service: &Service) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(summary: &Summary) -> String {
+fn summed_up(summary: &Summary) -> String {
     let traffic = &summary.traffic;
     format!(
         "served {} reads ({}), {} writes ({}), {} flushes\n",

@@ -7,13 +7,12 @@ use std::path::Path;
 
 use peryton_units::{Nanos, Op};
 
-use super::{Head, likeness};
+use super::{Head, Input, OpenOptions, Opened, likeness, lines};
 use crate::{
     Request, TraceError,
     decode::{Decoded, LineFormat, Or, Problem, Sink},
     error::shown,
     field::{nanos, whole, words},
-    input::Input,
     open,
 };
 
@@ -24,6 +23,10 @@ pub(crate) struct DisksimValidate {
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, DisksimValidate::default())
+}
+
+pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+    lines(input, DisksimValidate::default(), options)
 }
 
 impl DisksimValidate {
@@ -85,6 +88,9 @@ pub struct Measurements {
 
 /// Opens a trace of DiskSim's validation format (compressed or not; `-` is standard input) with the times that the
 /// real disk took, for the validation of a disk model.
+///
+/// # Errors
+/// The file cannot be opened, or its compression is broken.
 pub fn measurements(path: impl AsRef<Path>) -> Result<Measurements, TraceError> {
     Ok(Measurements { input: open::input(path.as_ref())?, format: DisksimValidate::default() })
 }
