@@ -114,4 +114,4 @@ macro_rules! bad_input {
 bad_input!(DesignError, MiniatureError, TraceError, SynthError, peryton_device::ProfileError);
 
 #[cfg(feature = "plan")]
-bad_input!(peryton_plan::greenest::DemandError, peryton_plan::lifetime::LifetimeError);
+bad_input!(peryton_plan::energy::DemandError, peryton_plan::lifetime::LifetimeError);

@@ -1,5 +1,5 @@
-//! What to buy, before it is bought: the cheapest devices that meet budgets ([`mixcp`]), how long an array of unlike drives
-//! lives ([`lifetime`]), which drives need the least energy or money for a workload ([`greenest`]), and better settings for
+//! What to buy, before it is bought: the cheapest devices that meet budgets ([`capacity`]), how long an array of unlike drives
+//! lives ([`lifetime`]), which drives need the least energy or money for a workload ([`energy`]), and better settings for
 //! a design ([`tune`]).
 //!
 //! ```
@@ -26,12 +26,12 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+pub mod capacity;
 pub mod constraint;
+pub mod energy;
 pub mod evaluate;
-pub mod greenest;
 pub mod lifetime;
 pub mod metric;
-pub mod mixcp;
 pub mod regression;
 pub mod tune;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use peryton_device::{Class, Profile};
-use peryton_plan::greenest::{
+use peryton_plan::energy::{
     self, BreakEven, Demand, Figures, FiguresError, Fleet, Kind, Measured, Objective, Pattern, Policy, Prices, Ranked,
     Segment, Source, Span,
 };
@@ -148,7 +148,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let policies = policies(args.policy, &pattern);
     let prices = Prices { usd_per_kwh: args.electricity };
     let span = span(&args, &demand, &pattern, &figures);
-    let mut devices = greenest::rank(&figures, &demand, args.alpha, policies, span, prices);
+    let mut devices = energy::rank(&figures, &demand, args.alpha, policies, span, prices);
     let Some(run_time_s) = devices.first().map(|first| first.run_time_s) else {
         return Err(Failure::bad_input(format!("no device can take part in this: {}", left_out.join("; "))));
     };
@@ -297,10 +297,10 @@ fn best_fleet(
     run_time_s: f64,
     prices: Prices,
     objective: Objective,
-) -> Result<Fleet, greenest::FleetError> {
-    let mut best: Result<Fleet, _> = Err(greenest::FleetError::NoDevices);
+) -> Result<Fleet, energy::FleetError> {
+    let mut best: Result<Fleet, _> = Err(energy::FleetError::NoDevices);
     for policy in policies {
-        let found = greenest::fleet(figures, demand, segments, alpha, *policy, run_time_s, prices, objective);
+        let found = energy::fleet(figures, demand, segments, alpha, *policy, run_time_s, prices, objective);
         let value = |fleet: &Fleet| match objective {
             Objective::Energy => fleet.energy_j,
             Objective::Cost => fleet.total_usd.unwrap_or(f64::INFINITY),

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use peryton_device::Profile;
-use peryton_plan::greenest::{
+use peryton_plan::energy::{
     BreakEven, Demand, Figures, Kind, Line, Pattern, Policy, Prices, Properties, Source, Span, rank,
 };
 
