@@ -39,7 +39,7 @@ mod profile;
 mod stats;
 pub mod validate;
 
-pub use characterise::{AtWork, Measured, Throughput, Workload, at_work, characterise, run};
+pub use characterise::{AtWork, ClosedLoop, ModelFigures, Throughput, at_work, characterise, run};
 pub use device::Device;
 pub use disk::{Disk, DiskParameters};
 pub use error::{BuildError, ProfileError};

@@ -110,11 +110,11 @@ pub struct Endurance {
 #[derive(Clone, Debug)]
 pub enum Model {
     /// Constant latency.
-    Fixed(fixed::Parameters),
+    Fixed(fixed::FixedParameters),
     /// Magnetic disk.
     Disk(Box<DiskParameters>),
     /// Flash.
-    Flash(Box<flash::Parameters>),
+    Flash(Box<flash::FlashParameters>),
 }
 
 /// A device as it can be bought, or as a paper describes it: data, and the parameters of its model.
@@ -184,8 +184,8 @@ struct File {
     #[serde(default)]
     endurance: Endurance,
     disk: Option<Box<DiskParameters>>,
-    flash: Option<Box<flash::Parameters>>,
-    fixed: Option<fixed::Parameters>,
+    flash: Option<Box<flash::FlashParameters>>,
+    fixed: Option<fixed::FixedParameters>,
 }
 
 /// A profile is a page of text; what is larger is something else.
@@ -285,7 +285,7 @@ impl Profile {
             Model::Disk(_) => Model::Disk(table.try_into().map_err(fail)?),
             Model::Flash(_) => Model::Flash(table.try_into().map_err(fail)?),
             Model::Fixed(_) => {
-                let fixed: fixed::Parameters = table.try_into().map_err(fail)?;
+                let fixed: fixed::FixedParameters = table.try_into().map_err(fail)?;
                 self.capacity = fixed.capacity;
                 Model::Fixed(fixed)
             }
@@ -329,7 +329,7 @@ impl Profile {
             }
             Model::Disk(disk) => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
             Model::Fixed(fixed) => {
-                let parameters = fixed::Parameters { capacity: used, ..fixed.clone() };
+                let parameters = fixed::FixedParameters { capacity: used, ..fixed.clone() };
                 Device::Fixed(Box::new(Fixed::new(&parameters).map_err(fail)?))
             }
         })

@@ -59,7 +59,7 @@ pub use format::UnknownFormatName;
 pub use formats::{
     Format,
     block_event::{BlockEvent, device_number},
-    disksim_validate::{Measured, Measurements, measurements},
+    disksim_validate::{MeasuredRequest, Measurements, measurements},
     oracle_general::OBJECT_UNIT,
 };
 pub use info::{

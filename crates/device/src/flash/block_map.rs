@@ -9,7 +9,7 @@ use super::{
     counts::{Fragmentation, FtlStats, Merges},
     layer::TranslationLayer,
     open_stripe::{OpenStripe, Programmed, both},
-    parameters::{Geometry, Mapping, Parameters, Precondition},
+    parameters::{FlashParameters, Geometry, Mapping, Precondition},
 };
 
 const NONE: u32 = u32::MAX;
@@ -66,7 +66,7 @@ pub(super) struct BlockMap {
 }
 
 impl BlockMap {
-    pub fn new(p: &Parameters, g: Geometry) -> BlockMap {
+    pub fn new(p: &FlashParameters, g: Geometry) -> BlockMap {
         let logical_per_die = g.units.div_ceil(g.dies * g.block_units);
         let logical = (logical_per_die * g.dies) as usize;
         let in_any_order = p.ftl == Mapping::LogBlock;
@@ -394,7 +394,7 @@ impl BlockMap {
 }
 
 impl TranslationLayer for BlockMap {
-    fn new(p: &Parameters, g: Geometry) -> BlockMap {
+    fn new(p: &FlashParameters, g: Geometry) -> BlockMap {
         BlockMap::new(p, g)
     }
 

@@ -9,7 +9,7 @@ use super::{
     layer::TranslationLayer,
     open_stripe::Programmed,
     page_map::PageMap,
-    parameters::{Geometry, Parameters, Precondition},
+    parameters::{FlashParameters, Geometry, Precondition},
     segmented_lru::SegmentedLru,
     translation_pages::TranslationPages,
 };
@@ -92,7 +92,7 @@ impl<F: Operations> Operations for Noting<'_, F> {
 }
 
 impl CachedMap {
-    pub fn new(p: &Parameters, g: Geometry) -> CachedMap {
+    pub fn new(p: &FlashParameters, g: Geometry) -> CachedMap {
         let entries = (u64::from(g.page_units) * g.unit / ENTRY_ON_FLASH) as u32;
         let cached = (p.map_cache.0 / ENTRY_IN_RAM).clamp(1, u64::from(g.units)) as u32;
         CachedMap {
@@ -369,7 +369,7 @@ impl CachedMap {
 }
 
 impl TranslationLayer for CachedMap {
-    fn new(p: &Parameters, g: Geometry) -> CachedMap {
+    fn new(p: &FlashParameters, g: Geometry) -> CachedMap {
         CachedMap::new(p, g)
     }
 

@@ -4,7 +4,7 @@ use super::{
     array::Operations,
     layer::TranslationLayer,
     open_stripe::{OpenStripe, Programmed},
-    parameters::{Geometry, Parameters},
+    parameters::{FlashParameters, Geometry},
 };
 
 /// The layer that never copies: every unit has its own place, and as many blocks are erased as are written.
@@ -21,7 +21,7 @@ pub(super) struct Ideal {
 }
 
 impl TranslationLayer for Ideal {
-    fn new(_: &Parameters, g: Geometry) -> Ideal {
+    fn new(_: &FlashParameters, g: Geometry) -> Ideal {
         Ideal {
             g,
             written: vec![0; (g.units as usize).div_ceil(64)],

@@ -12,7 +12,7 @@ use super::{
     ideal::Ideal,
     open_stripe::Programmed,
     page_map::PageMap,
-    parameters::{Geometry, Mapping, Parameters, Precondition},
+    parameters::{FlashParameters, Geometry, Mapping, Precondition},
 };
 
 /// A translation layer: it decides where units of the address space lie on the flash, and what has to be read, programmed
@@ -22,7 +22,7 @@ use super::{
 /// which one program fills, and which lies on one die.
 pub(super) trait TranslationLayer: Sized {
     /// The layer of an empty device.
-    fn new(p: &Parameters, g: Geometry) -> Self;
+    fn new(p: &FlashParameters, g: Geometry) -> Self;
 
     /// Where a unit is: a slot of the flash, or one of a stripe that is still in RAM (`is_open`); none if it was
     /// never written or was discarded.
@@ -109,7 +109,7 @@ macro_rules! layers {
         }
 
         impl Layer {
-            pub fn new(p: &Parameters, g: Geometry) -> Layer {
+            pub fn new(p: &FlashParameters, g: Geometry) -> Layer {
                 match p.ftl {
                     $($(Mapping::$mapping)|+ => Layer::$layer(Box::new(TranslationLayer::new(p, g))),)*
                 }

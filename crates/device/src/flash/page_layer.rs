@@ -10,12 +10,12 @@ use super::{
     layer::TranslationLayer,
     open_stripe::Programmed,
     page_map::PageMap,
-    parameters::{Geometry, Parameters, Precondition},
+    parameters::{FlashParameters, Geometry, Precondition},
     precondition::overwritten,
 };
 
 impl TranslationLayer for PageMap {
-    fn new(p: &Parameters, g: Geometry) -> PageMap {
+    fn new(p: &FlashParameters, g: Geometry) -> PageMap {
         PageMap::new(p, g)
     }
 

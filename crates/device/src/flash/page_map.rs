@@ -10,7 +10,7 @@ use super::{
     counts::{Fragmentation, Levelling},
     levelling::Leveller,
     open_stripe::Programmed,
-    parameters::{Collection, Geometry, Parameters},
+    parameters::{Collection, FlashParameters, Geometry},
 };
 
 /// Nothing is there.
@@ -97,7 +97,7 @@ pub(super) struct PageMap {
 }
 
 impl PageMap {
-    pub fn new(p: &Parameters, g: Geometry) -> PageMap {
+    pub fn new(p: &FlashParameters, g: Geometry) -> PageMap {
         let dies = (0..g.dies)
             .map(|die| {
                 let first = die * g.blocks_per_die;

@@ -69,7 +69,7 @@ impl LineFormat for DisksimValidate {
 
 /// One request of a validation trace, as it went on the real disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct MeasuredRequest {
     /// What was asked, and when it came in the measurement.
     pub request: Request,
     /// How long the disk took.
@@ -96,7 +96,7 @@ pub fn measurements(path: impl AsRef<Path>) -> Result<Measurements, TraceError> 
 }
 
 impl Iterator for Measurements {
-    type Item = Result<Measured, TraceError>;
+    type Item = Result<MeasuredRequest, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let path = self.input.name().clone();
@@ -110,7 +110,7 @@ impl Iterator for Measurements {
                 Ok(None) => {}
                 Ok(Some((service, think, buffer_hit))) => {
                     let (service, think) = (Nanos(service), Nanos(think));
-                    return Some(Ok(Measured { request: requests[0], service, think, buffer_hit }));
+                    return Some(Ok(MeasuredRequest { request: requests[0], service, think, buffer_hit }));
                 }
                 Err(problem) => {
                     return Some(Err(TraceError::Line {
