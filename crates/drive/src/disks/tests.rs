@@ -130,7 +130,8 @@ fn run(steps: Vec<Step>, ability: Ability) {
                 Action::Flush | Action::Discard => {}
             }
             let (at64, len64) = if action == Action::Flush { (0, 0) } else { (at as u64, len as u64) };
-            let place = Memory::of(&mut memory[skew..]);
+            // SAFETY: the operation that uses it is kept with it.
+            let place = unsafe { Memory::of(&mut memory[skew..]) };
             let io = IoId(number as u32);
             let operation = Operation { io, device: DeviceId(0), action, at: at64, len: len64, memory: place };
             let flush = action == Action::Flush;

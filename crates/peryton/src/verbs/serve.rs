@@ -110,7 +110,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     stop_on_signals(&service, log)?;
     let summary = service.run()?;
     drop(control);
-    if args.json { output::print_json(&summary) } else { output::print(&told(&summary)) }
+    if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
 }
 
 fn settings(args: &Args) -> Settings {
@@ -161,7 +161,7 @@ fn stop_on_signals(service: &Service, log: &LineLog) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(summary: &Summary) -> String {
+fn summed_up(summary: &Summary) -> String {
     let traffic = &summary.traffic;
     format!(
         "served {} reads ({}), {} writes ({}), {} flushes\n",
