@@ -87,11 +87,9 @@ impl What {
     /// Which share of the memory it belongs to.
     fn class(&self) -> usize {
         match self {
-            What::Opened { .. }
-            | What::DeviceGone { .. }
-            | What::Set { .. }
-            | What::Faults { .. }
-            | What::Stopping => 0,
+            What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
+                0
+            }
             What::DeviceError { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
         }

@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::{
     open::{Device, DeviceOpenError, Opening},
     probe,
-    serve::VolumeSpec,
+    spec::VolumeSpec,
     storage::Files,
 };
 
@@ -91,6 +91,9 @@ pub struct MadeDevice {
 
 /// Makes a volume. What its devices held is lost; that they hold something is an error unless `force` says otherwise.
 /// Regular files are made where there are none, and are sparse.
+///
+/// # Errors
+/// The design does not fit the devices, a device holds something, or the system refuses to write it.
 pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let sizes = spec.config.sizes().map_err(|error| MakeError::Refused(spec.with_names(error)))?;
     let needs = sizes.devices;

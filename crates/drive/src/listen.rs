@@ -147,7 +147,10 @@ impl Listener {
                 let name = rustix::net::getpeername(socket).ok().flatten();
                 let address = name.and_then(|name| std::net::SocketAddr::try_from(name).ok());
                 let text = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
-                (text(address.map(|address| address.to_string())), text(address.map(|address| address.ip().to_string())))
+                (
+                    text(address.map(|address| address.to_string())),
+                    text(address.map(|address| address.ip().to_string())),
+                )
             }
         }
     }

@@ -140,6 +140,9 @@ pub struct Opening {
 
 impl Device {
     /// Opens a device and locks it. `None` if there is nothing (and none is to be made).
+    ///
+    /// # Errors
+    /// It cannot be opened, is in use, or is neither a file nor a block device.
     pub fn open(at: &DevicePath, opening: Opening) -> Result<Option<Device>, DeviceOpenError> {
         let DevicePath { name, path } = at;
         let failed = |source: io::Error, remedy| DeviceOpenError::System {
@@ -236,6 +239,9 @@ impl Device {
     }
 
     /// Opens all devices of a volume but those that are left out; those that are not there are `None`.
+    ///
+    /// # Errors
+    /// That of the first device that cannot be opened.
     pub fn open_all(
         devices: &[DevicePath],
         opening: Opening,

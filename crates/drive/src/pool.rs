@@ -88,7 +88,8 @@ impl Pool {
         if let Some(block) = self.take(len) {
             return Some(block);
         }
-        let order = (0..usize::from(order_of(len)).min(self.free.len())).rev().find(|order| !self.free[*order].is_empty())?;
+        let order =
+            (0..usize::from(order_of(len)).min(self.free.len())).rev().find(|order| !self.free[*order].is_empty())?;
         self.take(PAGE << order)
     }
 
@@ -120,9 +121,9 @@ impl Pool {
         self.push(page, order);
     }
 
-    /// Where its first byte is.
+    /// Its memory, to the end of its last page.
     pub(crate) fn memory(&self, block: &Block) -> Memory {
-        self.arena.at(block.page as usize * PAGE)
+        self.arena.at(block.page as usize * PAGE).first(PAGE << block.order)
     }
 
     fn push(&mut self, page: u32, order: u8) {

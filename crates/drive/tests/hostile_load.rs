@@ -302,8 +302,7 @@ fn followers_and_idlers_do_not_keep_status_out() {
         stream.write_all(line.as_bytes()).unwrap();
         stream
     };
-    let followers: Vec<UnixStream> =
-        (0..100).map(|_| connect("{\"verb\":\"events\",\"follow\":true}\n")).collect();
+    let followers: Vec<UnixStream> = (0..100).map(|_| connect("{\"verb\":\"events\",\"follow\":true}\n")).collect();
     status().unwrap();
     // Those that ask nothing, and those that never finish what they ask.
     let idlers: Vec<UnixStream> = (0..100).map(|n| connect(if n % 2 == 0 { "" } else { "{\"verb\":" })).collect();
@@ -320,14 +319,8 @@ fn a_lag_is_bounded_and_ends_with_heal_and_with_the_server() {
     let directory = tempfile::tempdir().unwrap();
     let served = Served::new(directory.path(), config("single"), Settings::default());
     let mut client = served.client();
-    let endless = Fault {
-        device: 0,
-        only: None,
-        from: 0,
-        to: u64::MAX,
-        times: None,
-        effect: Effect::Lag { lag_us: u64::MAX },
-    };
+    let endless =
+        Fault { device: 0, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Lag { lag_us: u64::MAX } };
     assert!(served.handle.fault(endless).unwrap_err().contains("at most"));
     lag(&served, None, 60_000_000);
     client.send(READ, 0, 0, 4096, &[]);

@@ -121,12 +121,7 @@ macro_rules! bad_input {
     };
 }
 
-bad_input!(
-    DesignError,
-    MiniatureError,
-    TraceError,
-    SynthError,
-    peryton_device::ProfileError,
-    peryton_plan::greenest::DemandError,
-    peryton_plan::lifetime::LifetimeError
-);
+bad_input!(DesignError, MiniatureError, TraceError, SynthError, peryton_device::ProfileError);
+
+#[cfg(feature = "plan")]
+bad_input!(peryton_plan::energy::DemandError, peryton_plan::lifetime::LifetimeError);

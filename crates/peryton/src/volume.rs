@@ -100,7 +100,7 @@ fn tuner(design: &Design, path: &Path, set: &[String]) -> Result<Tuner, Failure>
         let new = design.config();
         if new.placement != config.placement || new.devices != config.devices {
             let last = settings.last().map_or("it", String::as_str);
-            return Err(format!("{last}: the format has fixed that: format the volume anew to change it"));
+            return Err(format!("{last}: the format has fixed that: format the volume again to change it"));
         }
         Ok(new.tuning)
     }))

@@ -23,7 +23,7 @@ use self::protocol::{well, wrong};
 use crate::{
     events::Events,
     listen::{ListenError, OwnPath, bind_unix},
-    serve::Handle,
+    server::Handle,
 };
 
 /// The most clients at once. When there are more, the one that has asked nothing for longest makes room.
@@ -177,12 +177,7 @@ fn say(stream: &mut UnixStream, answer: &Value) -> io::Result<()> {
     stream.write_all(&line)
 }
 
-fn serve(
-    mut stream: UnixStream,
-    handle: &Handle,
-    events: &Events,
-    now: &dyn Fn(Doing) -> bool,
-) -> io::Result<()> {
+fn serve(mut stream: UnixStream, handle: &Handle, events: &Events, now: &dyn Fn(Doing) -> bool) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(4096, stream.try_clone()?);
     loop {
         now(Doing::Nothing(Instant::now()));
@@ -275,6 +270,9 @@ pub enum ControlError {
 
 /// Asks a control socket, and hands each line of the answer to `line`, until it returns `false` or the last line has
 /// come: that with `ok` in it.
+///
+/// # Errors
+/// Nothing listens there, it answers with something else, or the volume refuses.
 pub fn ask(path: &Path, ask: &Ask, mut line: impl FnMut(Value) -> bool) -> Result<(), ControlError> {
     let failed = |source| ControlError::Connect { path: path.to_owned(), source };
     let wrong = |problem: String| ControlError::Answer { path: path.to_owned(), problem };

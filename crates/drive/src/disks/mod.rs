@@ -594,7 +594,9 @@ impl Job {
                 (at, len, bounces.at((start + at - from) as usize))
             }
         };
-        (self.chunk.ask(), at + self.moved, len - self.moved, memory.add(self.moved as usize))
+        let ask = self.chunk.ask();
+        let memory = if matches!(ask, Ask::Read | Ask::Write) { memory.add(self.moved as usize) } else { memory };
+        (ask, at + self.moved, len - self.moved, memory)
     }
 }
 

@@ -130,7 +130,8 @@ fn run(steps: Vec<Step>, ability: Ability) {
                 Action::Flush | Action::Discard => {}
             }
             let (at64, len64) = if action == Action::Flush { (0, 0) } else { (at as u64, len as u64) };
-            let place = Memory::of(&mut memory[skew..]);
+            // SAFETY: the operation that uses it is kept with it.
+            let place = unsafe { Memory::of(&mut memory[skew..]) };
             let io = IoId(number as u32);
             let operation = Operation { io, device: DeviceId(0), action, at: at64, len: len64, memory: place };
             let flush = action == Action::Flush;
@@ -189,7 +190,8 @@ fn many_writes_to_few_blocks_are_sorted_out_in_good_time() {
     let (mut byte, mut device) = ([7_u8; 1], vec![0_u8; 64 << 10]);
     let began = std::time::Instant::now();
     for n in 0..16_384 {
-        let memory = Memory::of(&mut byte);
+        // SAFETY: the byte outlives every operation, and only this thread looks at it.
+        let memory = unsafe { Memory::of(&mut byte) };
         disks.start(operation(n, Action::Write, u64::from(n) * 4 % (64 << 10), 1, memory));
     }
     while let Some(raw) = disks.raw.pop() {

@@ -134,6 +134,12 @@ impl Uring {
         };
         let memory = raw.memory.as_ptr();
         match raw.ask {
+            Ask::Read | Ask::Write => {
+                assert!(raw.len as usize <= raw.memory.len(), "{raw:?} is longer than its memory")
+            }
+            Ask::Sync | Ask::Punch | Ask::ZeroRange => {}
+        }
+        match raw.ask {
             Ask::Read => match fixed() {
                 Some(index) => file.read_fixed(memory, len, index, raw.at),
                 None => file.read(memory, len, raw.at),

@@ -1,17 +1,17 @@
-//! What whoever owns the volume asks of it: its state, other settings, drills.
+//! What the owner of the volume asks of it: its state, other settings, drills.
 
 use std::sync::mpsc;
 
 use peryton_engine::{DeviceId, Losses, Opened, Tuning};
 use serde_json::{Value, json};
 
-use super::{Server, say::Kind};
+use super::{Handle, Server, say::Kind};
 use crate::{
     disks::fault::{Effect, Fault, LONGEST_LAG_US},
     events::{Events, What},
     line_log::LineLog,
     open::Device,
-    serve::{Handle, Tuner},
+    spec::Tuner,
 };
 
 /// The longest text of settings that the superblocks keep.
@@ -246,7 +246,9 @@ impl Handle {
                 return Err(format!("there is no device {}: give 0 to {}", fault.device, devices - 1));
             }
             if matches!(fault.effect, Effect::Lag { lag_us } if lag_us > LONGEST_LAG_US) {
-                return Err(format!("a command can be held back for {LONGEST_LAG_US} us at most: give a smaller lag_us"));
+                return Err(format!(
+                    "a command can be held back for {LONGEST_LAG_US} us at most: give a smaller lag_us"
+                ));
             }
             if server.stop.is_asked() {
                 return Err("the volume is being closed: drills have ended".to_owned());

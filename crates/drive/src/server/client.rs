@@ -234,7 +234,8 @@ impl Client {
             behind = incoming.left == 0;
         }
         if behind {
-            self.message.push(Memory::of(&mut self.input), INPUT);
+            // SAFETY: the input is the client's, which is kept until the kernel has answered, and is not touched meanwhile.
+            self.message.push(unsafe { Memory::of(&mut self.input) }, INPUT);
         }
         self.receiving = true;
         &mut self.message
@@ -396,7 +397,8 @@ impl Client {
                 if self.encrypted.is_empty() {
                     return None;
                 }
-                self.outgoing.push(Memory::of(&mut self.encrypted), self.encrypted.len());
+                // SAFETY: the client is kept, and this not changed, until the kernel has sent it.
+                self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len());
             }
             Tls::Started(session) => {
                 self.encrypted.append(&mut self.go_ahead);
@@ -410,7 +412,8 @@ impl Client {
                 if self.encrypted.is_empty() {
                     return None;
                 }
-                self.outgoing.push(Memory::of(&mut self.encrypted), self.encrypted.len());
+                // SAFETY: the client is kept, and this not changed, until the kernel has sent it.
+                self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len());
             }
             Tls::Never | Tls::Awaited(_) => {
                 if self.nbd.output().is_empty() {
@@ -419,7 +422,8 @@ impl Client {
                 self.batch = mem::take(self.nbd.output());
                 for piece in self.batch.pieces() {
                     match piece {
-                        Piece::Bytes(bytes) => self.outgoing.push(Memory::of_const(bytes), bytes.len()),
+                        // SAFETY: the reply's bytes are kept until they are sent, and only read.
+                        Piece::Bytes(bytes) => self.outgoing.push(unsafe { Memory::of_const(bytes) }, bytes.len()),
                         Piece::Payload(payload, len) => self.outgoing.push(payload.memory, len.0 as usize),
                     }
                 }

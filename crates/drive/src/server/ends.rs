@@ -78,12 +78,16 @@ impl Server {
     /// Clients that take too long.
     pub(super) fn sweep(&mut self) {
         // Those that wait though they hold little: others hold what they wait for.
-        let need = self.clients.iter().flatten().any(|client| {
-            client.waits && client.held <= self.shares.small() && client.in_flight < MOST_IN_FLIGHT
-        });
+        let need = self
+            .clients
+            .iter()
+            .flatten()
+            .any(|client| client.waits && client.held <= self.shares.small() && client.in_flight < MOST_IN_FLIGHT);
         let (attention, small) = (self.attention, self.shares.small());
         for index in 0..self.clients.len() {
-            let Some(client) = self.clients[index].as_mut().filter(|client| client.state != State::Cut) else { continue };
+            let Some(client) = self.clients[index].as_mut().filter(|client| client.state != State::Cut) else {
+                continue;
+            };
             let idle = attention.saturating_sub(client.active);
             if !client.nbd.is_ready() && attention.saturating_sub(client.since) > HANDSHAKE_TIME {
                 self.note_stranger(index as u32, "cut off: its handshake takes too long");

@@ -11,10 +11,8 @@ use std::{
     time::Instant,
 };
 
-use crate::{
-    nbd::{TlsError, TlsSession},
-    serve::Handle,
-};
+use super::Handle;
+use crate::nbd::{TlsError, TlsSession};
 
 /// After each piece of a handshake the thread rests for so many times as long as that took: however many strangers knock,
 /// they cost a quarter of a processor.

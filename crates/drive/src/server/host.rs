@@ -487,10 +487,11 @@ impl Server {
     fn status_of_blocks(&mut self, client: u32, request: &Request) {
         let engine = self.volume.engine();
         let end = request.offset + request.length;
-        let runs = std::iter::successors(engine.whereabouts(request.offset).map(|at| (request.offset, at)), |(from, at)| {
-            let next = *from + at.len;
-            engine.whereabouts(next).filter(|_| next < end).map(|at| (next, at))
-        });
+        let runs =
+            std::iter::successors(engine.whereabouts(request.offset).map(|at| (request.offset, at)), |(from, at)| {
+                let next = *from + at.len;
+                engine.whereabouts(next).filter(|_| next < end).map(|at| (next, at))
+            });
         let mut lookups = 0;
         let runs = runs.take(share::MOST_LOOKUPS).inspect(|_| lookups += 1);
         let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");

@@ -6,6 +6,7 @@ mod admin;
 mod awake;
 mod client;
 mod ends;
+mod handle;
 mod handshakes;
 mod host;
 mod notes;
@@ -26,8 +27,9 @@ use std::{
 use peryton_engine::{Engine, RequestId};
 use peryton_units::Nanos;
 
-pub(crate) use self::admin::About;
 pub(crate) use self::accept::MOST_CLIENTS;
+pub(crate) use self::admin::About;
+pub use self::handle::Handle;
 use self::{
     accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, host::Requests, say::Limits,
     share::Shares, spin::Spin,
@@ -40,7 +42,6 @@ use crate::{
     listen::Listener,
     nbd::{Export, TlsServer},
     pool::Pool,
-    serve::Handle,
     status::Latencies,
     volume::Volume,
 };

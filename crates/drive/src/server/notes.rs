@@ -5,11 +5,7 @@
 //! land behind it: each step is begun only while the same devices are there as when it was made, otherwise all begin again;
 //! and [`Disks`](crate::disks::Disks) holds the engine's commands back that touch a block that a step is writing.
 
-use std::{
-    collections::VecDeque,
-    mem,
-    sync::mpsc::SyncSender,
-};
+use std::{collections::VecDeque, mem, sync::mpsc::SyncSender};
 
 use peryton_engine::{DeviceError, DeviceId, IoId, Storage};
 use peryton_units::Bytes;
@@ -133,7 +129,9 @@ impl Server {
         };
         let io = IoId(0);
         let operation = match step {
-            Step::Flush { device } => Operation { io, device, action: Action::Flush, at: 0, len: 0, memory: Memory::NONE },
+            Step::Flush { device } => {
+                Operation { io, device, action: Action::Flush, at: 0, len: 0, memory: Memory::NONE }
+            }
             Step::Write { device, at, bytes } => {
                 if bytes.len() > work.buffer.len() {
                     return self.kept(Err(not_kept("a superblock is longer than a page")));

@@ -104,9 +104,9 @@ impl Server {
         let engine = self.volume.engine();
         let disks = &self.volume.backend;
         let devices = self.about.devices.iter().enumerate();
-        let found = devices.flat_map(|(index, device)| device.as_ref().map(|device| (index, device))).find(|(index, _)| {
-            !engine.is_gone(DeviceId(*index as u8)) && disks.doubts()[*index] != Doubt::None
-        });
+        let found = devices
+            .flat_map(|(index, device)| device.as_ref().map(|device| (index, device)))
+            .find(|(index, _)| !engine.is_gone(DeviceId(*index as u8)) && disks.doubts()[*index] != Doubt::None);
         found.map(|(index, device)| ServeError::InDoubt {
             name: device.name.clone(),
             path: device.path.clone(),

@@ -77,8 +77,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
-    volume::in_service(&spec)
-        .map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
+    volume::in_service(&spec).map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
     let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(volume::beside(&args.design, "nbd")));
     let control = args.control.clone().unwrap_or_else(|| volume::beside(&args.design, "control"));
     let mut service = Service::open(&spec, &endpoint, settings(args))?;
@@ -110,7 +109,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     stop_on_signals(&service, log)?;
     let summary = service.run()?;
     drop(control);
-    if args.json { output::print_json(&summary) } else { output::print(&told(&summary)) }
+    if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
 }
 
 fn settings(args: &Args) -> Settings {
@@ -161,7 +160,7 @@ fn stop_on_signals(service: &Service, log: &LineLog) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(summary: &Summary) -> String {
+fn summed_up(summary: &Summary) -> String {
     let traffic = &summary.traffic;
     format!(
         "served {} reads ({}), {} writes ({}), {} flushes\n",
