@@ -7,7 +7,7 @@ DESIGNS = ssd-only hdd-only linear tiering caching-back caching-through
 FUZZ_TARGETS = $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_CASES ?= 1000000
 # Modules that a macro declares, which rustfmt does not find by itself.
-FORMATS = $(wildcard crates/trace/src/formats/*.rs crates/policy/src/replacement/*.rs crates/policy/src/admission/rules/*.rs)
+MACRO_MODULES = $(wildcard crates/trace/src/formats/*.rs crates/policy/src/replacement/*.rs crates/policy/src/admission/rules/*.rs)
 DEMO_TRACE = examples/traces/pgbench-ext4.parquet
 
 setup:
@@ -27,7 +27,7 @@ demo: setup
 
 test: setup
 	@scripts/setup.sh test
-	$(CARGO) fmt --all --check -- $(FORMATS)
+	$(CARGO) fmt --all --check -- $(MACRO_MODULES)
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

@@ -33,19 +33,23 @@
 //!
 //! let single = Placement::Single { device: DeviceId(0) };
 //! let config = Config { devices: vec![Bytes::mib(1)], placement: single, tuning: Tuning::default() };
-//! let ram = Ram { bytes: vec![0; 1 << 20], done: Vec::new() };
-//! let mut volume = Volume::new(Engine::new(config)?, ram, 0)?;
+//! let engine = Engine::new(config)?;
+//! // The volume's metadata come on top of its data.
+//! let ram = Ram { bytes: vec![0; engine.device_bytes()[0].0 as usize], done: Vec::new() };
+//! let mut volume = Volume::new(engine, ram, 0)?;
 //!
-//! let mut data = *b"hybrid";
-//! // SAFETY: `data` outlives the request, and nothing touches it before the reply.
-//! let memory = unsafe { Memory::of(&mut data) };
-//! let write = Request { op: Op::Write, offset: Bytes(4096), len: Bytes(6) };
-//! volume.submit(Nanos::ZERO, RequestId(0), write, Data::At(memory));
-//! for io in std::mem::take(&mut volume.backend.done) {
-//!     volume.complete(Nanos::ZERO, io, Ok(()));
+//! let (mut from, mut into) = (*b"hybrid", *b"......");
+//! for (op, data) in [(Op::Write, &mut from), (Op::Read, &mut into)] {
+//!     // SAFETY: the data outlive the request, and nothing touches them before the reply.
+//!     let memory = unsafe { Memory::of(data) };
+//!     let request = Request { op, offset: Bytes(4096), len: Bytes(6) };
+//!     volume.submit(Nanos::ZERO, RequestId(0), request, Data::At(memory));
+//!     for io in std::mem::take(&mut volume.backend.done) {
+//!         volume.complete(Nanos::ZERO, io, Ok(()));
+//!     }
+//!     assert_eq!(volume.replies().pop(), Some((RequestId(0), Ok(()))));
 //! }
-//! assert_eq!(volume.replies().pop(), Some((RequestId(0), Ok(()))));
-//! assert_eq!(&volume.backend.bytes[4096..4102], b"hybrid");
+//! assert_eq!(&into, b"hybrid");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -254,7 +254,7 @@ impl Service {
         self.engine.losses(0).bytes
     }
 
-    /// Listens on a control socket, as long as what is returned lives.
+    /// Listens on a control socket, as long as what is returned lives and the volume is served.
     ///
     /// # Errors
     /// The address cannot be listened on.

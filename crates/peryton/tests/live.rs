@@ -176,7 +176,8 @@ fn format_makes_the_directory_durable_that_has_the_new_files() {
     if !run.status.success() && !trace.contains("fdatasync") {
         return eprintln!("skipped: strace may not trace here: {}", String::from_utf8_lossy(&run.stderr));
     }
-    let directory = trace.lines().position(|line| line.contains("fsync(") && line.contains(&format!("<{}>)", folder.0.display())));
+    let directory =
+        trace.lines().position(|line| line.contains("fsync(") && line.contains(&format!("<{}>)", folder.0.display())));
     let data = trace.lines().rposition(|line| line.contains("fdatasync(") && line.contains("small.img"));
     assert!(directory.is_some() && directory > data, "{trace}");
 }

@@ -18,7 +18,8 @@ use std::{
 
 use served::{Client, WRITE};
 
-const DESIGN: &str = "[devices.small]\nprofile = 'fixed'\nsize = '8MiB'\npath = 'small.img'\n[placement]\nmode = 'single'\n";
+const DESIGN: &str =
+    "[devices.small]\nprofile = 'fixed'\nsize = '8MiB'\npath = 'small.img'\n[placement]\nmode = 'single'\n";
 
 fn volume(folder: &Path) {
     fs::write(folder.join("v.toml"), DESIGN).unwrap();

@@ -9,7 +9,7 @@
 //! let size: Bytes = "1.5GiB".parse()?;
 //! let delay: Nanos = "400us".parse()?;
 //! assert_eq!(size, Bytes::mib(1536));
-//! assert_eq!((size.to_string(), delay.to_string()), ("1.5GiB".to_owned(), "400us".to_owned()));
+//! assert_eq!((size.to_string(), delay.to_string()), ("1536MiB".to_owned(), "400us".to_owned()));
 //! assert!("4 parsecs".parse::<Bytes>().is_err());
 //! # Ok::<(), peryton_units::ParseUnitError>(())
 //! ```

@@ -190,7 +190,8 @@ fn many_writes_to_few_blocks_are_sorted_out_in_good_time() {
     let (mut byte, mut device) = ([7_u8; 1], vec![0_u8; 64 << 10]);
     let began = std::time::Instant::now();
     for n in 0..16_384 {
-        let memory = Memory::of(&mut byte);
+        // SAFETY: the byte outlives every operation, and only this thread looks at it.
+        let memory = unsafe { Memory::of(&mut byte) };
         disks.start(operation(n, Action::Write, u64::from(n) * 4 % (64 << 10), 1, memory));
     }
     while let Some(raw) = disks.raw.pop() {

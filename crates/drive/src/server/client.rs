@@ -397,9 +397,8 @@ impl Client {
                 if self.encrypted.is_empty() {
                     return None;
                 }
-                // SAFETY: it stays, and is not changed, until the kernel has answered.
-                let memory = unsafe { Memory::of(&mut self.encrypted) };
-                self.outgoing.push(memory, self.encrypted.len());
+                // SAFETY: the client is kept, and this not changed, until the kernel has sent it.
+                self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len());
             }
             Tls::Started(session) => {
                 self.encrypted.append(&mut self.go_ahead);

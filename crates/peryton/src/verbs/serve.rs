@@ -77,8 +77,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
-    volume::in_service(&spec)
-        .map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
+    volume::in_service(&spec).map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
     let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(volume::beside(&args.design, "nbd")));
     let control = args.control.clone().unwrap_or_else(|| volume::beside(&args.design, "control"));
     let mut service = Service::open(&spec, &endpoint, settings(args))?;
