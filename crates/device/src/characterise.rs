@@ -10,8 +10,27 @@ use serde::Serialize;
 use crate::{Accepted, Device, Io, Model, PowerState, Profile, ProfileError, Tag, flash::FtlStats};
 
 /// A simple workload: requests of one size, closed loop.
+///
+/// ```
+/// use peryton_device::{ClosedLoop, Profile, run};
+/// use peryton_units::{Bytes, Nanos};
+///
+/// let mut device = Profile::named("fixed")?.build(Some(Bytes::gib(1)), 1)?;
+/// let reads = ClosedLoop {
+///     read_share: 1.0,
+///     size: Bytes::kib(4),
+///     random: true,
+///     from: Bytes::ZERO,
+///     span: Bytes::gib(1),
+///     queue_depth: 1,
+///     requests: 1000,
+/// };
+/// let (throughput, _) = run(&mut device, &reads, Nanos::ZERO, 1);
+/// assert!((throughput.mean_ms - 0.04).abs() < 1e-9);
+/// # Ok::<(), peryton_device::ProfileError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Workload {
+pub struct ClosedLoop {
     /// Share of reads; the others are writes.
     pub read_share: f64,
     /// Bytes of each request.
@@ -28,7 +47,7 @@ pub struct Workload {
     pub requests: u64,
 }
 
-/// What a [`Workload`] met.
+/// What a [`ClosedLoop`] met.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Throughput {
     /// MB (10⁶ bytes) per second.
@@ -45,7 +64,7 @@ pub struct Throughput {
 ///
 /// # Panics
 /// If the workload does not fit on the device.
-pub fn run(device: &mut Device, workload: &Workload, now: Nanos, seed: u64) -> (Throughput, Nanos) {
+pub fn run(device: &mut Device, workload: &ClosedLoop, now: Nanos, seed: u64) -> (Throughput, Nanos) {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let places = workload.span.0 / workload.size.0;
     assert!(places > 0 && workload.from.0 + workload.span.0 <= device.capacity().0, "{workload:?} fits on the device");
@@ -115,7 +134,7 @@ pub fn run(device: &mut Device, workload: &Workload, now: Nanos, seed: u64) -> (
 
 /// The modelled counterpart of a [`DataSheet`](crate::DataSheet). Absent where the model cannot say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Measured {
+pub struct ModelFigures {
     /// Sequential reads of 1 MiB from the start of the device, queue depth 8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq_read: Option<Throughput>,
@@ -201,7 +220,7 @@ pub struct AtWork {
 ///
 /// # Errors
 /// Parameters that the model refuses.
-pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileError> {
+pub fn at_work(profile: &Profile, workload: ClosedLoop) -> Result<AtWork, ProfileError> {
     // What was never written costs nothing to read.
     let state = if workload.read_share > 0.0 || workload.random { "sequential" } else { "fresh" };
     let mut device = preconditioned(profile, state)?;
@@ -212,9 +231,9 @@ pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileE
         device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(span.0 - half.0) });
         span = half;
     }
-    let whole = Workload { from: Bytes::ZERO, span, ..workload };
+    let whole = ClosedLoop { from: Bytes::ZERO, span, ..workload };
     // The buffer is full and the dies are busy before the count begins.
-    (_, now) = run(&mut device, &Workload { requests: whole.requests / 4, ..whole }, now, 5);
+    (_, now) = run(&mut device, &ClosedLoop { requests: whole.requests / 4, ..whole }, now, 5);
     let (busy, end) = run(&mut device, &whole, now, 7);
     now = end + Nanos::from_s(10);
     let mut at_rest = |device: &mut Device| {
@@ -236,7 +255,7 @@ pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileE
 ///
 /// # Errors
 /// Parameters that the model refuses.
-pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
+pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
     let with = |state: &str| preconditioned(profile, state);
     let mut device = with("sequential")?;
     let used = device.capacity();
@@ -247,7 +266,7 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
     let deep = if flash.is_some_and(|flash| flash.interface_mb_per_s > 1000.0) { 256 } else { 32 };
     let size = profile.data_sheet.rand_write_size.unwrap_or(Bytes::kib(4));
     let (small, large) = if flash.is_some() { (40_000, 1000) } else { (2000, 300) };
-    let whole = Workload {
+    let whole = ClosedLoop {
         read_share: 1.0,
         size: Bytes::kib(4),
         random: true,
@@ -256,28 +275,29 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
         queue_depth: 1,
         requests: small,
     };
-    let mib = Workload { size: Bytes::mib(1), requests: large, ..whole };
-    let sequential = Workload { random: false, queue_depth: 8, ..mib };
+    let mib = ClosedLoop { size: Bytes::mib(1), requests: large, ..whole };
+    let sequential = ClosedLoop { random: false, queue_depth: 8, ..mib };
     let tail = Bytes(used.0.saturating_sub(large << 20) >> 20 << 20);
-    let mut measured = Measured::default();
+    let mut measured = ModelFigures::default();
 
     let mut now = Nanos::from_s(1);
-    let mut measure = |device: &mut Device, workload: Workload| {
+    let mut measure = |device: &mut Device, workload: ClosedLoop| {
         // Time to come to rest in between, so that no workload pays for the one before.
         let (throughput, end) = run(device, &workload, now, 7);
         now = end + Nanos::from_s(10);
         Some(throughput)
     };
     measured.seq_read = measure(&mut device, sequential);
-    measured.seq_read_tail = measure(&mut device, Workload { from: tail, span: Bytes(used.0 - tail.0), ..sequential });
-    measured.rand_read_qd1 = measure(&mut device, Workload { requests: 2000, ..whole });
-    measured.rand_read = measure(&mut device, Workload { queue_depth: deep, ..whole });
-    measured.rand_read_large = measure(&mut device, Workload { requests: large / 2, ..mib });
+    measured.seq_read_tail =
+        measure(&mut device, ClosedLoop { from: tail, span: Bytes(used.0 - tail.0), ..sequential });
+    measured.rand_read_qd1 = measure(&mut device, ClosedLoop { requests: 2000, ..whole });
+    measured.rand_read = measure(&mut device, ClosedLoop { queue_depth: deep, ..whole });
+    measured.rand_read_large = measure(&mut device, ClosedLoop { requests: large / 2, ..mib });
     // Half of a flash device is given back first, as on a drive that is not full: cleaning is measured below. A disk's
     // seeks are those of all of it.
     let half = if flash.is_some() { Bytes(used.0 / 2) } else { used };
     device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(used.0 - half.0) });
-    let mixed = Workload { read_share: 0.5, span: half, requests: large / 2, ..mib };
+    let mixed = ClosedLoop { read_share: 0.5, span: half, requests: large / 2, ..mib };
     let (throughput, end) = run(&mut device, &mixed, now, 7);
     measured.rand_mixed_large = Some(throughput);
     now = end + Nanos::from_s(10);
@@ -295,20 +315,20 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
         device.stats(now).energy_j / 10.0
     };
 
-    let writes = Workload { read_share: 0.0, size, ..whole };
-    let fresh = |workload: Workload| -> Result<Option<Throughput>, ProfileError> {
+    let writes = ClosedLoop { read_share: 0.0, size, ..whole };
+    let fresh = |workload: ClosedLoop| -> Result<Option<Throughput>, ProfileError> {
         let mut device = with("fresh")?;
         // The buffer is full and the dies are busy before the count begins.
-        let warm = Workload { requests: workload.requests / 2, ..workload };
+        let warm = ClosedLoop { requests: workload.requests / 2, ..workload };
         let (_, now) = run(&mut device, &warm, Nanos::from_s(1), 5);
         Ok(Some(run(&mut device, &workload, now, 6).0))
     };
-    measured.seq_write = fresh(Workload { read_share: 0.0, ..sequential })?;
-    measured.rand_write_qd1 = fresh(Workload { requests: 2000, size: Bytes::kib(4), ..writes })?;
-    measured.rand_write_fresh = fresh(Workload { queue_depth: deep, ..writes })?;
+    measured.seq_write = fresh(ClosedLoop { read_share: 0.0, ..sequential })?;
+    measured.rand_write_qd1 = fresh(ClosedLoop { requests: 2000, size: Bytes::kib(4), ..writes })?;
+    measured.rand_write_fresh = fresh(ClosedLoop { queue_depth: deep, ..writes })?;
     if flash.is_some() {
         let mut device = with("random")?;
-        let steady = Workload { queue_depth: deep, requests: small * 4, ..writes };
+        let steady = ClosedLoop { queue_depth: deep, requests: small * 4, ..writes };
         let (_, now) = run(&mut device, &steady, Nanos::from_s(1), 5);
         let (throughput, now) = run(&mut device, &steady, now, 6);
         let stats = device.stats(now);

@@ -261,7 +261,7 @@ fn the_control_socket_answers_rubbish_and_goes_on() {
     let spec = spec(directory.path(), config);
     format(&spec, false).unwrap();
     let endpoint = directory.path().join("nbd").display().to_string().parse().unwrap();
-    let service = peryton_drive::Service::open(&spec, &endpoint, Settings::default()).unwrap();
+    let mut service = peryton_drive::Service::open(&spec, &endpoint, Settings::default()).unwrap();
     let path = directory.path().join("control");
     let control = service.control(&path).unwrap();
     let handle = service.handle();

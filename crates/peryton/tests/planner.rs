@@ -122,7 +122,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
         (&["--subject-to", "p99<=10"], &["--subject-to", "a time such as"]),
         (&["--subject-to", "speed<=10ms"], &["no figure of a design"]),
         (&["--latency", "1ms", "--subject-to", "latency<=2ms"], &["two budgets"]),
-        (&["--objective", "beauty"], &["no figure of a design"]),
+        (&["--objective", "beauty"], &["beauty", "p99", "ownership"]),
         (&["--capacity", "1000PB"], &["raise --most"]),
         (&["--capacity", "1MiB"], &["less than the"]),
         (&["--most", "0"], &["--most", "1 to 256"]),

@@ -4,7 +4,7 @@ use peryton_sim::{Design, Options, Report, SimError, TraceFactory, run_one};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
-use crate::greenest::Line;
+use crate::energy::Line;
 
 /// Memory for flash in the state in which simulations begin: what a search takes from one of them to the next.
 pub(crate) const IMAGES: Bytes = Bytes::gib(2);
@@ -115,7 +115,7 @@ impl Metrics {
     }
 }
 
-/// Li and Long's account ([`greenest`](crate::greenest)): devices, and electricity at the mean power; and every device
+/// Li and Long's account ([`energy`](crate::energy)): devices, and electricity at the mean power; and every device
 /// that is worn out before the years are over is bought again.
 fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<f64> {
     let mut bought = 0.0;

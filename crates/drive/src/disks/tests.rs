@@ -131,7 +131,8 @@ fn run(steps: Vec<Step>, ability: Ability) {
                 Action::Flush | Action::Discard => {}
             }
             let (at64, len64) = if action == Action::Flush { (0, 0) } else { (at as u64, len as u64) };
-            let place = Memory::of(&mut memory[skew..]);
+            // SAFETY: the operation that uses it is kept with it.
+            let place = unsafe { Memory::of(&mut memory[skew..]) };
             let io = IoId::new(number as u32, 0);
             let operation = Operation { io, device: DeviceId(0), action, at: at64, len: len64, memory: place };
             let flush = action == Action::Flush;
@@ -154,7 +155,7 @@ fn run(steps: Vec<Step>, ability: Ability) {
     }
     assert!(running.is_empty() && disks.in_flight() == 0, "everything that was begun must finish");
     assert_eq!(disks.free_bounces.len(), BOUNCES as usize, "bounce buffers come back");
-    assert_eq!(disks.exclusive, 0);
+    assert!(disks.exclusive == 0 && disks.locks.is_empty(), "locks come back");
     assert!(kernel.data == plain, "the device must hold what was written");
 }
 
@@ -183,6 +184,30 @@ fn operation(io: u32, action: Action, at: u64, len: u64, memory: Memory) -> Oper
     Operation { io: IoId::new(io, 0), device: DeviceId(0), action, at, len, memory }
 }
 
+/// A client that writes single bytes, as many as it may, to blocks that it shares with itself.
+#[test]
+fn many_writes_to_few_blocks_are_sorted_out_in_good_time() {
+    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let (mut byte, mut device) = ([7_u8; 1], vec![0_u8; 64 << 10]);
+    let began = std::time::Instant::now();
+    for n in 0..16_384 {
+        // SAFETY: the byte outlives every operation, and only this thread looks at it.
+        let memory = unsafe { Memory::of(&mut byte) };
+        disks.start(operation(n, Action::Write, u64::from(n) * 4 % (64 << 10), 1, memory));
+    }
+    while let Some(raw) = disks.raw.pop() {
+        let at = raw.at as usize..(raw.at + raw.len) as usize;
+        match raw.ask {
+            Ask::Read => unsafe { raw.memory.slice_mut(raw.len as usize) }.copy_from_slice(&device[at]),
+            _ => device[at].copy_from_slice(unsafe { raw.memory.slice(raw.len as usize) }),
+        }
+        disks.answered(raw.slot, raw.len as i32);
+    }
+    assert_eq!(disks.finished.len(), 16_384);
+    assert!(device.iter().step_by(4).all(|byte| *byte == 7));
+    assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
 #[test]
 fn a_failing_device_is_asked_again_but_not_for_ever() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
@@ -196,6 +221,33 @@ fn a_failing_device_is_asked_again_but_not_for_ever() {
     assert_eq!(asked, u32::from(ATTEMPTS));
     assert_eq!(disks.finished, [(IoId::new(7, 0), Err(DeviceError))]);
     assert_eq!((disks.health()[0].errors, disks.health()[0].retries), (1, u64::from(ATTEMPTS) - 1));
+}
+
+/// The kernel reports a lost write-back once: a second flush would succeed, and the engine would believe it.
+#[test]
+fn a_flush_that_failed_is_an_answer() {
+    for errno in [libc::EIO, libc::ENOSPC, libc::EAGAIN, libc::ENOMEM, libc::EDQUOT] {
+        let mut disks = Disks::new(vec![PLAIN]).unwrap();
+        disks.start(operation(7, Action::Flush, 0, 0, Memory::NONE));
+        let raw = disks.raw.pop().expect("it is asked for");
+        disks.answered(raw.slot, -errno);
+        assert!(disks.raw.is_empty(), "asked again after error {errno}");
+        assert_eq!(disks.finished, [(IoId::new(7, 0), Err(DeviceError))]);
+        assert_eq!((disks.health()[0].failed_flushes, disks.health()[0].retries), (1, 0));
+        // A drill counts as well.
+        let fail = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: Some(1), effect: Effect::Fail };
+        disks.faults_mut().add(fail);
+        disks.start(operation(8, Action::Flush, 0, 0, Memory::NONE));
+        assert_eq!(disks.health()[0].failed_flushes, 2);
+    }
+    // One that never began is asked for again.
+    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    disks.start(operation(7, Action::Flush, 0, 0, Memory::NONE));
+    let raw = disks.raw.pop().expect("it is asked for");
+    disks.answered(raw.slot, -libc::EINTR);
+    let raw = disks.raw.pop().expect("it is asked for again");
+    disks.answered(raw.slot, 0);
+    assert_eq!(disks.finished, [(IoId::new(7, 0), Ok(()))]);
 }
 
 #[test]

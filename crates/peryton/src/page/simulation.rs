@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use peryton_sim::{DeviceReport, LatencySummary, Report};
 
 use super::{
-    chart::{self, Best, Parts, Span},
+    chart::{self, Best, LatencySpan, Parts},
     page,
 };
-use crate::{table, verbs::sim::remarks};
+use crate::{remarks::remarks, table};
 
 type Row<'a> = (&'a str, &'static str, Option<Best>, fn(&Report) -> Option<f64>);
 
@@ -82,7 +82,7 @@ fn about(report: &Report) -> Markup {
     }
 }
 
-fn spans(report: &Report) -> Vec<Span> {
+fn spans(report: &Report) -> Vec<LatencySpan> {
     let span = |what: &'static str, latency: &Option<LatencySummary>| {
         let latency = latency.as_ref()?;
         let figures = [latency.p50, latency.mean, latency.p99, latency.p999].map(|us| us / 1e3);
@@ -91,7 +91,7 @@ fn spans(report: &Report) -> Vec<Span> {
         // The design's name stands before the first of its rows.
         let name =
             if what == "read" || report.latency_us.read.is_none() { report.design.clone() } else { String::new() };
-        Some(Span { name, class: what, figures, note })
+        Some(LatencySpan { name, class: what, figures, note })
     };
     [span("read", &report.latency_us.read), span("write", &report.latency_us.write)].into_iter().flatten().collect()
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use peryton_device::{Class, Profile};
-use peryton_plan::greenest::{
-    self, BreakEven, Demand, Figures, FiguresError, Fleet, Kind, Measured, Objective, Pattern, Policy, Prices, Ranked,
-    Segment, Source, Span,
+use peryton_plan::energy::{
+    self, BreakEven, Demand, DominantNeed, Figures, FiguresError, Fleet, MeasuredDemand, Objective, Pattern, Policy,
+    Prices, Ranked, Segment, Source, Span,
 };
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use rayon::prelude::*;
@@ -118,7 +118,7 @@ struct Found {
     demand: Demand,
     pattern: Pattern,
     #[serde(skip_serializing_if = "Option::is_none")]
-    measured: Option<Measured>,
+    measured: Option<MeasuredDemand>,
     run_time_s: f64,
     alpha: f64,
     electricity_usd_per_kwh: f64,
@@ -148,7 +148,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let policies = policies(args.policy, &pattern);
     let prices = Prices { usd_per_kwh: args.electricity };
     let span = span(&args, &demand, &pattern, &figures);
-    let mut devices = greenest::rank(&figures, &demand, args.alpha, policies, span, prices);
+    let mut devices = energy::rank(&figures, &demand, args.alpha, policies, span, prices);
     let Some(run_time_s) = devices.first().map(|first| first.run_time_s) else {
         return Err(Failure::bad_input(format!("no device can take part in this: {}", left_out.join("; "))));
     };
@@ -180,12 +180,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.json { output::print_json(&found) } else { output::print(&shown(&found)) }
 }
 
-fn measure(args: &Args) -> Result<(Option<Measured>, Vec<Segment>), Failure> {
+fn measure(args: &Args) -> Result<(Option<MeasuredDemand>, Vec<Segment>), Failure> {
     if args.trace.is_empty() {
         return Ok((None, vec![Segment::WHOLE]));
     }
     let skipped = Counted::default();
-    let measured = Measured::of(&mut *args.trace_args.source(&args.trace, &skipped)?)?;
+    let measured = MeasuredDemand::of(&mut *args.trace_args.source(&args.trace, &skipped)?)?;
     skipped.report();
     if !args.mixed {
         return Ok((Some(measured), vec![Segment::WHOLE]));
@@ -199,7 +199,7 @@ fn measure(args: &Args) -> Result<(Option<Measured>, Vec<Segment>), Failure> {
 }
 
 /// What was given, else what was measured.
-fn asked(args: &Args, measured: Option<Measured>) -> Result<(Demand, Pattern), Failure> {
+fn asked(args: &Args, measured: Option<MeasuredDemand>) -> Result<(Demand, Pattern), Failure> {
     let mb = |bytes: Bytes| bytes.0 as f64 / 1e6;
     let given = |of: Option<Bytes>, measured: Option<f64>| of.map(mb).or(measured).unwrap_or(0.0);
     let demand = measured.map(|measured| measured.demand);
@@ -279,7 +279,7 @@ fn span(args: &Args, demand: &Demand, pattern: &Pattern, figures: &[Figures]) ->
     if let Some(time) = args.run_for {
         return Span::Seconds(time.as_s_f64());
     }
-    let capacity = figures.iter().all(|one| one.kind(demand) == Kind::Capacity);
+    let capacity = figures.iter().all(|one| one.kind(demand) == DominantNeed::Capacity);
     match demand.time_to_finish_s() {
         Some(_) if capacity && !pattern.random && args.trace.is_empty() => Span::Once,
         _ => Span::Seconds(SECONDS_PER_YEAR),
@@ -297,10 +297,10 @@ fn best_fleet(
     run_time_s: f64,
     prices: Prices,
     objective: Objective,
-) -> Result<Fleet, greenest::FleetError> {
-    let mut best: Result<Fleet, _> = Err(greenest::FleetError::NoDevices);
+) -> Result<Fleet, energy::FleetError> {
+    let mut best: Result<Fleet, _> = Err(energy::FleetError::NoDevices);
     for policy in policies {
-        let found = greenest::fleet(figures, demand, segments, alpha, *policy, run_time_s, prices, objective);
+        let found = energy::fleet(figures, demand, segments, alpha, *policy, run_time_s, prices, objective);
         let value = |fleet: &Fleet| match objective {
             Objective::Energy => fleet.energy_j,
             Objective::Cost => fleet.total_usd.unwrap_or(f64::INFINITY),
@@ -352,8 +352,8 @@ fn shown(found: &Found) -> String {
         rows.add_row([
             format!("{}{}", row.figures.device, if row.figures.source == Source::Model { " *" } else { "" }),
             match row.kind {
-                Kind::Capability => "speed".to_owned(),
-                Kind::Capacity => "room".to_owned(),
+                DominantNeed::Capability => "speed".to_owned(),
+                DominantNeed::Capacity => "room".to_owned(),
             },
             row.devices.to_string(),
             table::number(row.busy_devices),

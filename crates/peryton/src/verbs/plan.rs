@@ -9,9 +9,9 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_plan::{
+    capacity::{self, Ask, Catalogue, Found, Models, Plan, PlanError, Trained, Training, Workload},
     constraint::{Constraint, Metric},
     evaluate::Account,
-    mixcp::{self, Ask, Catalogue, Found, Models, Plan, PlanError, Trained, Training, Workload},
 };
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
@@ -84,7 +84,7 @@ pub struct Args {
     #[arg(long)]
     show_models: bool,
     /// Traces that each device's models are trained on
-    #[arg(long, value_name = "N", default_value_t = mixcp::TRAINING_TRACES)]
+    #[arg(long, value_name = "N", default_value_t = capacity::TRAINING_TRACES)]
     training_traces: u32,
     /// Seeds the training
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -107,7 +107,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         bar.finish();
         return match args.json {
             true => output::print_json(&trained),
-            false => output::print(&shown_models(&mixcp::qualities(&catalogue, &trained))),
+            false => output::print(&shown_models(&capacity::qualities(&catalogue, &trained))),
         };
     }
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
@@ -121,7 +121,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
     skipped.report();
     let trained = if args.no_models { None } else { Some(trained(&args, &catalogue, &bar)?) };
-    let plan = mixcp::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
+    let plan =
+        capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
     bar.finish();
     if let Some(folder) = &args.out {
         write(folder, &plan, &catalogue)?;
@@ -409,7 +410,8 @@ fn shown_budgets(plan: &Plan) -> String {
     let none = || "nothing found".to_owned();
     let value = |value: Option<f64>| value.map_or_else(none, |value| plan.objective.show(value));
     for budget in &plan.budgets {
-        let variant = |variant: &mixcp::Variant| value(variant.objective) + if variant.by_sample { " *" } else { "" };
+        let variant =
+            |variant: &capacity::Variant| value(variant.objective) + if variant.by_sample { " *" } else { "" };
         rows.add_row([
             budget.constraint.to_string(),
             value(asked),
@@ -419,7 +421,7 @@ fn shown_budgets(plan: &Plan) -> String {
         ]);
     }
     let variants =
-        |budget: &mixcp::Budget| [&budget.without, &budget.loosened, &budget.tightened].map(|one| one.by_sample);
+        |budget: &capacity::Budget| [&budget.without, &budget.loosened, &budget.tightened].map(|one| one.by_sample);
     let mark = if plan.budgets.iter().flat_map(variants).any(|by_sample| by_sample) {
         "* by samples of the trace, with room to spare\n"
     } else {
@@ -449,7 +451,7 @@ fn shown_regression(plan: &Plan) -> String {
     )
 }
 
-fn shown_models(models: &[mixcp::ModelQuality]) -> String {
+fn shown_models(models: &[capacity::ModelQuality]) -> String {
     let header = [
         "models",
         "figure",
@@ -464,8 +466,8 @@ fn shown_models(models: &[mixcp::ModelQuality]) -> String {
     for one in models {
         let fitted = &one.fitted;
         let form = match fitted.form {
-            mixcp::Form::Paper => "paper",
-            mixcp::Form::Extended | mixcp::Form::ExtendedWrites => "extended",
+            capacity::Form::Paper => "paper",
+            capacity::Form::Extended | capacity::Form::ExtendedWrites => "extended",
         };
         rows.add_row([
             one.device.clone(),

@@ -17,6 +17,7 @@ use peryton_units::Bytes;
 use crate::{
     failure::Failure,
     output, page,
+    remarks::remarks,
     replay_args::ReplayArgs,
     table,
     trace_args::{self, Counted, TraceArgs},
@@ -130,16 +131,6 @@ fn warn(report: &Report) {
     for remark in remarks(report) {
         eprintln!("peryton: {}: {remark}", report.design);
     }
-}
-
-/// What one has to know of a report before believing its figures.
-pub fn remarks(report: &Report) -> impl Iterator<Item = String> {
-    let counted = [
-        (report.wrapped_requests, "lay past the end of the volume and were wrapped"),
-        (report.skipped_requests, "lay past the end of the volume and were skipped"),
-        (report.failed_requests, "were answered with an error"),
-    ];
-    counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} requests {what}"))
 }
 
 const HEADER: &[&str] = &[

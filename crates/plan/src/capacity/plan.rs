@@ -237,8 +237,7 @@ pub fn plan(
     if ask.runners_up > MOST_RUNNERS_UP {
         return Err(PlanError::Range { key: "--runners-up", value: ask.runners_up.to_string(), remedy: "0 to 50" });
     }
-    let about_energy = |metric: Metric| matches!(metric, Metric::Power | Metric::Energy | Metric::Ownership);
-    let spin_down = about_energy(ask.objective) || ask.constraints.iter().any(|one| about_energy(one.metric));
+    let spin_down = ask.objective.about_energy() || ask.constraints.iter().any(|one| one.metric.about_energy());
     let mut candidates = Candidate::all(catalogue, &Enumerate { capacity, most: ask.most, spin_down });
     // A budget of dollars needs no simulation.
     let dollars = ask.constraints.iter().filter(|one| one.metric == Metric::Dollars).map(|one| one.limit);

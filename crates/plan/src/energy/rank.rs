@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{BreakEven, Demand, Figures, Kind, Line, Policy, Properties};
+use super::{BreakEven, Demand, DominantNeed, Figures, Line, Policy, Properties};
 
 /// For how long.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -30,7 +30,7 @@ pub struct Ranked {
     /// What the equations compare devices by.
     pub properties: Properties,
     /// Whether speed or room decides how many are needed.
-    pub kind: Kind,
+    pub kind: DominantNeed,
     /// `N`, equation (2).
     pub devices: u64,
     /// How many are busy on average, `α × S_ab/D_b`.

@@ -99,7 +99,7 @@ const SEQUENTIAL: f64 = 0.5;
 
 /// A demand and pattern measured on a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Measured {
+pub struct MeasuredDemand {
     /// Bandwidths, and the space that the trace reaches over.
     pub demand: Demand,
     /// How it is accessed.
@@ -110,13 +110,13 @@ pub struct Measured {
     pub span_s: f64,
 }
 
-impl Measured {
+impl MeasuredDemand {
     /// Reads a trace to its end: the bandwidth of its busiest second, the mean over its span, and of each volume the
     /// space up to its furthest request.
     ///
     /// # Errors
     /// A trace that cannot be read, or that has no bandwidth.
-    pub fn of(source: &mut dyn Source) -> Result<Measured, DemandError> {
+    pub fn of(source: &mut dyn Source) -> Result<MeasuredDemand, DemandError> {
         let found = Characteristics::of(source)?;
         let mb = |mib: f64| mib * f64::from(1 << 20) / 1e6;
         let mean = found.mean_mib_per_s.filter(|mean| *mean > 0.0).ok_or(DemandError::NoBandwidth)?;
@@ -127,7 +127,7 @@ impl Measured {
         let random = found.sequential_share.streams.unwrap_or(0.0) < SEQUENTIAL;
         let read_share = found.bytes_read as f64 / (found.bytes_read + found.bytes_written) as f64;
         let queue_depth = if random { TRACE_DEPTH } else { SEQUENTIAL_DEPTH };
-        Ok(Measured {
+        Ok(MeasuredDemand {
             demand: Demand::new(mb(found.peak_mib_per_s).max(mb(mean)), mb(mean), end as f64 / 1e6)?,
             pattern: Pattern { random, read_share, request, queue_depth },
             footprint_mb: found.footprint.bytes as f64 / 1e6,

@@ -4,9 +4,9 @@
 use std::{fs, path::Path};
 
 use peryton_plan::{
+    capacity::{Ask, Candidate, Catalogue, Enumerate, Models, Plan, PlanError, Training, Workload, plan},
     constraint::{Constraint, Metric, strain},
     evaluate::{Account, Metrics, evaluate},
-    mixcp::{Ask, Candidate, Catalogue, Enumerate, Models, Plan, PlanError, Training, Workload, plan},
 };
 use peryton_sim::{Design, Options};
 use peryton_trace::{Source, SynthSource, SynthSpec};

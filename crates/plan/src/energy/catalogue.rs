@@ -1,6 +1,6 @@
 //! What a device does under a pattern of access: from published measurements, or from our model of it.
 
-use peryton_device::{AtWork, Class, DataSheet, Model, Profile, ProfileError, Workload, at_work};
+use peryton_device::{AtWork, Class, ClosedLoop, DataSheet, Model, Profile, ProfileError, at_work};
 use peryton_units::Bytes;
 use serde::Serialize;
 use thiserror::Error;
@@ -101,7 +101,7 @@ impl Figures {
             let (device, capacity) = (profile.name.clone(), profile.capacity);
             return Err(FiguresError::Request { device, capacity, request: pattern.request });
         }
-        let workload = Workload {
+        let workload = ClosedLoop {
             read_share: pattern.read_share,
             size: pattern.request,
             random: pattern.random,

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use peryton_device::Class;
-use peryton_plan::greenest::{Demand, Figures, Fleet, Objective, Policy, Prices, Segment, Source, Span, fleet, rank};
+use peryton_plan::energy::{Demand, Figures, Fleet, Objective, Policy, Prices, Segment, Source, Span, fleet, rank};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 const PRICES: Prices = Prices { usd_per_kwh: 0.3 };
@@ -118,7 +118,7 @@ fn no_fleet_is_better_than_the_one_found() {
                 );
                 // What was found is a fleet that can do the work.
                 let total =
-                    |of: fn(&peryton_plan::greenest::FleetMember) -> f64| found.members.iter().map(of).sum::<f64>();
+                    |of: fn(&peryton_plan::energy::FleetMember) -> f64| found.members.iter().map(of).sum::<f64>();
                 assert!((total(|m| m.data_share) - 1.0).abs() < 1e-6 && (total(|m| m.access_share) - 1.0).abs() < 1e-6);
             }
         }

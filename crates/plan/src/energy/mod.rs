@@ -9,13 +9,13 @@
 
 mod catalogue;
 mod demand;
-mod energy;
 mod fleet;
+mod need;
 mod rank;
 mod segments;
 
 pub use catalogue::{Figures, FiguresError, Source};
-pub use demand::{Demand, DemandError, Measured, Pattern};
-pub use energy::{BreakEven, Kind, Line, Policy, Properties};
+pub use demand::{Demand, DemandError, MeasuredDemand, Pattern};
 pub use fleet::{Fleet, FleetError, FleetMember, Objective, Segment, fleet};
+pub use need::{BreakEven, DominantNeed, Line, Policy, Properties};
 pub use rank::{Prices, Ranked, Span, rank};

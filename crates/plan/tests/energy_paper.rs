@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use peryton_device::Profile;
-use peryton_plan::greenest::{
-    BreakEven, Demand, Figures, Kind, Line, Pattern, Policy, Prices, Properties, Source, Span, rank,
+use peryton_plan::energy::{
+    BreakEven, Demand, DominantNeed, Figures, Line, Pattern, Policy, Prices, Properties, Source, Span, rank,
 };
 
 const MB_PER_TB: f64 = 1e6;
@@ -112,8 +112,8 @@ fn four_terabytes_read_at_random_need_less_with_one_disk_than_with_four_ssds() {
     let prices = Prices { usd_per_kwh: USD_PER_KWH };
     let rows = rank(&figures, &demand, 1.0, &[Policy::AllActive], Span::Seconds(3600.0), prices);
     let row = |index: usize| (rows[index].figures.device.as_str(), rows[index].devices, rows[index].kind);
-    assert_eq!(row(0), ("seagate-st4000dm000", 1, Kind::Capacity));
-    assert_eq!(row(1), ("greenest-ssd1", 4, Kind::Capacity));
+    assert_eq!(row(0), ("seagate-st4000dm000", 1, DominantNeed::Capacity));
+    assert_eq!(row(1), ("greenest-ssd1", 4, DominantNeed::Capacity));
     prints(rows[0].mean_power_w, 5.26, 1e-9);
     prints(rows[1].mean_power_w, 7.84, 1e-9);
     assert_eq!(rows[1].greener_when, Some(BreakEven::Never));

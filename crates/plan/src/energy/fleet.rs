@@ -92,7 +92,7 @@ pub enum FleetError {
 }
 
 /// Unknowns of one kind of device.
-struct Kind<'a> {
+struct MemberKind<'a> {
     figures: &'a Figures,
     /// `n` and `m`.
     devices: Variable,
@@ -101,7 +101,7 @@ struct Kind<'a> {
     shares: Vec<Variable>,
 }
 
-impl Kind<'_> {
+impl MemberKind<'_> {
     /// In devices: what `of` a segment, with so much per device, takes.
     fn load(&self, segments: &[Segment], of: fn(&Segment) -> f64, total: f64, per_device: f64) -> Expression {
         let parts = self.shares.iter().zip(segments).map(|(share, segment)| of(segment) * total / per_device * *share);
@@ -129,14 +129,14 @@ pub fn fleet(
 ) -> Result<Fleet, FleetError> {
     let takes_part = |figures: &&Figures| objective != Objective::Cost || figures.price_usd.is_some();
     let mut variables = ProblemVariables::new();
-    let kinds: Vec<Kind<'_>> = figures
+    let kinds: Vec<MemberKind<'_>> = figures
         .iter()
         .filter(takes_part)
         .map(|figures| {
             // More than would do alone are never needed.
             let most = figures.needed(demand) as f64;
             let whole = || variable().integer().min(0.0).max(most);
-            Kind {
+            MemberKind {
                 figures,
                 devices: variables.add(whole()),
                 awake: variables.add(whole()),
@@ -178,7 +178,7 @@ pub fn fleet(
 }
 
 /// Equations (3), (4), (5) and (7) as `n`, `m` and `z` have them.
-fn power_w(kind: &Kind<'_>, demand: &Demand, segments: &[Segment], alpha: f64, policy: Policy) -> Expression {
+fn power_w(kind: &MemberKind<'_>, demand: &Demand, segments: &[Segment], alpha: f64, policy: Policy) -> Expression {
     let Figures { bandwidth_mb_per_s, busy_w, idle_w, .. } = *kind.figures;
     let busy = kind.load(segments, |s| s.accesses, alpha * demand.average_mb_per_s, bandwidth_mb_per_s);
     match policy {
@@ -193,7 +193,7 @@ fn power_w(kind: &Kind<'_>, demand: &Demand, segments: &[Segment], alpha: f64, p
 
 #[allow(clippy::too_many_arguments)]
 fn found(
-    kinds: &[Kind<'_>],
+    kinds: &[MemberKind<'_>],
     solution: &impl Solution,
     demand: &Demand,
     segments: &[Segment],
@@ -203,7 +203,7 @@ fn found(
     prices: Prices,
     objective: Objective,
 ) -> Fleet {
-    let member = |kind: &Kind<'_>| {
+    let member = |kind: &MemberKind<'_>| {
         let devices = solution.value(kind.devices).round() as u64;
         let sum = |of: fn(&Segment) -> f64| -> f64 {
             kind.shares.iter().zip(segments).map(|(share, segment)| solution.value(*share) * of(segment)).sum()

@@ -7,7 +7,7 @@ use super::{Demand, Figures};
 /// What a workload asks most of (section II): speed, or room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum DominantNeed {
     /// Its peak bandwidth needs more devices than its data: `S_pb/D_b > S_c/D_c`.
     Capability,
     /// Its data needs more devices than its peak bandwidth.
@@ -160,9 +160,9 @@ impl Figures {
     }
 
     /// What a demand asks most of this device.
-    pub fn kind(&self, demand: &Demand) -> Kind {
+    pub fn kind(&self, demand: &Demand) -> DominantNeed {
         let (speed, room) = (demand.peak_mb_per_s / self.bandwidth_mb_per_s, demand.capacity_mb / self.capacity_mb);
-        if speed > room { Kind::Capability } else { Kind::Capacity }
+        if speed > room { DominantNeed::Capability } else { DominantNeed::Capacity }
     }
 
     /// `α × N_min`: how many devices are busy on average, where `N_min = S_ab/D_b`. No more than there are.
