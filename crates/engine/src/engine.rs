@@ -149,7 +149,7 @@ impl Engine {
     }
 
     /// What a device has programmed so far, as it counts itself. What regulates writes so that the device lasts then need
-    /// not believe in the write amplification that it was told (MixedStore, section 5.4).
+    /// not rely on the write amplification of the settings (MixedStore, section 5.4).
     pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
         drive!(mut self, drive => drive.placed.programmed(device, bytes));
     }
