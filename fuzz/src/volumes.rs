@@ -202,14 +202,14 @@ impl Used {
                 Command::Write { io, device, at, len, buffer, .. } => {
                     let mut bytes = vec![0; len.0 as usize];
                     match buffer {
-                        Buffer::Metadata => self.engine.encode_with(io, &mut bytes, &self.buffers),
+                        Buffer::Metadata => self.engine.encode_with(io, &mut bytes, &self.buffers).expect("it is in flight"),
                         buffer => bytes.copy_from_slice(self.buffers.bytes_mut(buffer, len)),
                     }
                     (io, self.storage.write(device, at, &bytes))
                 }
                 Command::Encode { io, into, len } => {
                     let mut bytes = vec![0; len.0 as usize];
-                    self.engine.encode_with(io, &mut bytes, &self.buffers);
+                    self.engine.encode_with(io, &mut bytes, &self.buffers).expect("it is in flight");
                     self.buffers.bytes_mut(into, len).copy_from_slice(&bytes);
                     continue;
                 }
@@ -226,7 +226,7 @@ impl Used {
                 }
                 Command::Power { .. } | Command::Reply { .. } => continue,
             };
-            self.engine.complete(self.now, io, result, &mut out);
+            self.engine.complete(self.now, io, result, &mut out).expect("it is in flight");
         }
     }
 }

@@ -177,7 +177,7 @@ pub struct Summary {
     /// Requests of clients.
     pub traffic: Traffic,
     /// What the engine did.
-    pub ledger: peryton_engine::Ledger,
+    pub ledger: peryton_engine::Stats,
 }
 
 impl Service {
@@ -318,7 +318,7 @@ impl Service {
         server.register();
         server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;
-        let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().ledger().clone() };
+        let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
         let (mut engine, about) = server.into_parts();
         if let Some(error) = in_doubt {

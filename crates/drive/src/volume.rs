@@ -164,7 +164,10 @@ impl<B: Backend> Volume<B> {
     #[inline]
     pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>) {
         self.metadata.done(io);
-        self.engine.complete(now, io, result, &mut self.commands);
+        // The engine is none the worse for it, and other requests go on.
+        if let Err(error) = self.engine.complete(now, io, result, &mut self.commands) {
+            tracing::error!(%error, "the back end completed a command twice");
+        }
         self.carry_out(now);
     }
 
@@ -245,7 +248,7 @@ impl<B: Backend> Volume<B> {
                     // SAFETY: the buffer has this length and is this command's alone.
                     let bytes = unsafe { memory.slice_mut(len.0 as usize) };
                     if self.keeps_data {
-                        self.engine.encode_with(io, bytes, &*self);
+                        self.engine.encode_with(io, bytes, &*self).expect("the engine has just asked for it");
                     }
                     (io, device, Action::Write, at.0, len.0, memory)
                 }
@@ -270,7 +273,7 @@ impl<B: Backend> Volume<B> {
                 Command::Encode { .. } if !self.keeps_data => continue,
                 Command::Encode { io, into, len } => {
                     let mut bytes = vec![0; len.0 as usize];
-                    self.engine.encode_with(io, &mut bytes, &*self);
+                    self.engine.encode_with(io, &mut bytes, &*self).expect("the engine has just asked for it");
                     // SAFETY: the engine names a buffer with so many bytes, which no device is using yet.
                     unsafe { self.memory_of(into).slice_mut(bytes.len()).copy_from_slice(&bytes) };
                     continue;

@@ -31,7 +31,7 @@ pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
 pub use observe::{Moment, Observer, run_observed};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// What a log did; part of a [`Report`].
-pub use peryton_engine::LoggingLedger;
+pub use peryton_engine::LoggingStats;
 pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report, VolumeReport};
 pub use run::{Progress, TraceFactory, run, run_one};
 pub use warnings::{Warned, Warning, warned};

@@ -1,7 +1,7 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
 use peryton_device::{Class, DeviceStats, flash::FtlStats};
-use peryton_engine::{AdmitBy, Ledger, LoggingLedger, PartitionStats, Placement, endurance};
+use peryton_engine::{AdmitBy, LoggingStats, PartitionStats, Placement, Stats, endurance};
 use peryton_trace::RequestHash;
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -73,7 +73,7 @@ pub struct Report {
     pub read_penalty: Option<f64>,
     /// What the log did (logging).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub logging: Option<LoggingLedger>,
+    pub logging: Option<LoggingStats>,
     /// What the dynamic controller did (partitioned; MixedStore, section 5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionReport>,
@@ -179,7 +179,7 @@ pub struct VolumeReport {
     pub read_penalty: Option<f64>,
     /// What its part of the log did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub logging: Option<LoggingLedger>,
+    pub logging: Option<LoggingStats>,
     /// As in [`Report`], of its own primary.
     pub ftl_bounds: FtlReport,
 }
@@ -383,9 +383,9 @@ pub(crate) fn of_volumes(
         VolumeReport {
             requests: volume.answered,
             latency_us: latency_of(&volume.times),
-            write_savings: books.as_ref().and_then(LoggingLedger::write_savings),
+            write_savings: books.as_ref().and_then(LoggingStats::write_savings),
             write_savings_emptied: volume.emptied.write_savings(),
-            read_penalty: books.as_ref().and_then(LoggingLedger::read_penalty),
+            read_penalty: books.as_ref().and_then(LoggingStats::read_penalty),
             logging: books,
             ftl_bounds: volume.bounds.report(),
         }
@@ -429,9 +429,9 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         fast_hit_ratio: ledger.fast_hit_ratio().filter(|_| hybrid),
         moves: hybrid.then(|| moves(ledger)),
         served_from_ram: hybrid.then_some(ledger.served_from_ram),
-        write_savings: ledger.logging.as_ref().and_then(LoggingLedger::write_savings),
-        write_savings_emptied: outcome.drained.0.logging.as_ref().and_then(LoggingLedger::write_savings),
-        read_penalty: ledger.logging.as_ref().and_then(LoggingLedger::read_penalty),
+        write_savings: ledger.logging.as_ref().and_then(LoggingStats::write_savings),
+        write_savings_emptied: outcome.drained.0.logging.as_ref().and_then(LoggingStats::write_savings),
+        read_penalty: ledger.logging.as_ref().and_then(LoggingStats::read_penalty),
         logging: ledger.logging.clone(),
         partition: ledger.partition.as_ref().map(PartitionReport::new),
         volumes: Vec::new(),
@@ -471,7 +471,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     report
 }
 
-fn moves(ledger: &Ledger) -> MoveReport {
+fn moves(ledger: &Stats) -> MoveReport {
     let moves = &ledger.moves;
     let by = moves.cancelled;
     MoveReport {

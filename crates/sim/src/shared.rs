@@ -5,7 +5,7 @@
 //! The order of events is that of `simulator.rs`; at one moment the volumes go in the order of their numbers.
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, Engine, IoId, Ledger, LoggingLedger, Power, Request, RequestId};
+use peryton_engine::{Command, Commands, Engine, IoId, LoggingStats, Power, Request, RequestId, Stats};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -49,9 +49,9 @@ pub(crate) struct SharedMachine {
 pub(crate) struct VolumeOutcome {
     pub(crate) answered: u64,
     pub(crate) times: ResponseTimes,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: Stats,
     /// The books after the log had been emptied.
-    pub(crate) emptied: LoggingLedger,
+    pub(crate) emptied: LoggingStats,
     pub(crate) bounds: FtlBounds,
 }
 
@@ -100,8 +100,8 @@ pub(crate) fn simulate(
         let outcome = VolumeOutcome {
             answered: 0,
             times: ResponseTimes::new(),
-            ledger: Ledger::default(),
-            emptied: LoggingLedger::default(),
+            ledger: Stats::default(),
+            emptied: LoggingStats::default(),
             bounds: volume.bounds,
         };
         Running { volume, requests: vec![], free: vec![], in_flight: 0, ticks: 0, lets_log_rest: false, outcome }
@@ -171,9 +171,10 @@ impl Shared<'_> {
             self.advance_devices();
         }
         while self.completions.next() <= self.now {
-            let tag = self.completions.pop().expect("it was just seen").0;
+            let tag = self.completions.pop().expect("it was just seen");
             let (index, io) = self.named(tag);
-            self.running[index].volume.engine.complete(self.now, io, Ok(()), &mut self.commands);
+            let engine = &mut self.running[index].volume.engine;
+            engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
             self.carry_out(index);
         }
     }
@@ -181,14 +182,18 @@ impl Shared<'_> {
     /// Commands of all volumes have names of their own on the shared device.
     fn tag(&self, index: usize, io: IoId) -> u32 {
         let count = self.running.len() as u32;
-        io.0.checked_mul(count)
+        u32::try_from(io.index())
+            .ok()
+            .and_then(|io| io.checked_mul(count))
             .and_then(|tag| tag.checked_add(index as u32))
             .expect("an engine has few commands in flight")
     }
 
     fn named(&self, tag: u32) -> (usize, IoId) {
         let count = self.running.len() as u32;
-        ((tag % count) as usize, IoId(tag / count))
+        let index = (tag % count) as usize;
+        let io = self.running[index].volume.engine.id_at((tag / count) as usize);
+        (index, io.expect("a device finishes each command once"))
     }
 
     fn tick(&mut self) -> Result<(), SimError> {
@@ -219,7 +224,7 @@ impl Shared<'_> {
             self.log.advance(self.now, &mut finished);
         }
         for (tag, at) in finished.drain(..) {
-            self.completions.push(at.max(self.now), IoId(tag.0));
+            self.completions.push(at.max(self.now), tag.0);
         }
         self.finished = finished;
         self.look_for_device_event();
@@ -321,7 +326,7 @@ impl Shared<'_> {
                 running.volume.primary.submit(self.now, tag, Io { op, at, len })
             };
             match accepted {
-                Accepted::At(end) => self.completions.push(end, IoId(tag.0)),
+                Accepted::At(end) => self.completions.push(end, tag.0),
                 Accepted::Queued => self.look_for_device_event(),
             }
         }
@@ -364,7 +369,7 @@ impl Shared<'_> {
 
     fn start_anew(&mut self) {
         for Running { volume, outcome, .. } in &mut self.running {
-            volume.engine.reset_ledger();
+            volume.engine.reset_stats();
             volume.primary.reset_stats(self.now);
             outcome.bounds.reset();
             outcome.answered = 0;
@@ -409,24 +414,24 @@ impl Shared<'_> {
         let span = self.last_reply - self.since;
         let mut measured = Vec::new();
         for running in &mut self.running {
-            measured.push((running.volume.engine.ledger().clone(), running.volume.primary.stats(now)));
+            measured.push((running.volume.engine.stats().clone(), running.volume.primary.stats(now)));
         }
         let log_stats = self.log.stats(now);
         self.empty_logs()?;
         let mut primaries: Vec<DeviceStats> = Vec::new();
         let mut volumes: Vec<VolumeOutcome> = Vec::new();
-        let mut emptied = LoggingLedger::default();
+        let mut emptied = LoggingStats::default();
         for (mut running, (ledger, stats)) in self.running.into_iter().zip(measured) {
             primaries.extend(stats);
             running.outcome.ledger = ledger;
-            running.outcome.emptied = running.volume.engine.ledger().logging.clone().unwrap_or_default();
+            running.outcome.emptied = running.volume.engine.stats().logging.clone().unwrap_or_default();
             emptied.add(&running.outcome.emptied);
             volumes.push(running.outcome);
         }
         let mut devices = vec![log_stats];
         devices.insert(1 - self.log_index, primaries);
-        let mut books = LoggingLedger::default();
-        let mut ledger = Ledger::new(devices.len());
+        let mut books = LoggingStats::default();
+        let mut ledger = Stats::new(devices.len());
         let mut times = ResponseTimes::new();
         let mut bounds = volumes[0].bounds;
         bounds.reset();
@@ -439,7 +444,7 @@ impl Shared<'_> {
             bounds.add(&volume.bounds);
         }
         ledger.logging = Some(books);
-        let drained = Ledger { logging: Some(emptied), ..ledger.clone() };
+        let drained = Stats { logging: Some(emptied), ..ledger.clone() };
         let outcome = Outcome {
             span,
             answered: self.answered,

@@ -7,7 +7,7 @@
 mod tests;
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, Engine, IoId, Ledger, Power, Request, RequestId};
+use peryton_engine::{Command, Commands, Engine, Power, Request, RequestId, Stats};
 use peryton_trace::RequestHash;
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -57,7 +57,7 @@ pub(crate) struct Outcome {
     pub(crate) hash: RequestHash,
     /// What of the volume was used, by extents.
     pub(crate) touched: Option<Touched>,
-    pub(crate) ledger: Ledger,
+    pub(crate) ledger: Stats,
     pub(crate) devices: Vec<Vec<DeviceStats>>,
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Outcome {
     /// Most requests in flight at once.
     pub(crate) deepest: u32,
     /// The accounts after the moves that were under way at the last reply had ended, and a log had been emptied.
-    pub(crate) drained: (Ledger, Vec<Vec<DeviceStats>>),
+    pub(crate) drained: (Stats, Vec<Vec<DeviceStats>>),
 }
 
 /// A host request in flight.
@@ -170,9 +170,10 @@ impl Simulator<'_> {
             self.advance_devices();
         }
         while self.completions.next() <= self.now {
-            let io = self.completions.pop().expect("it was just seen");
+            let tag = self.completions.pop().expect("it was just seen");
+            let io = self.machine.engine.id_at(tag as usize).expect("a device finishes each command once");
             self.machine.watch.see(self.now, || Moment::Completed(io));
-            self.machine.engine.complete(self.now, io, Ok(()), &mut self.commands);
+            self.machine.engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
             self.carry_out();
         }
     }
@@ -220,7 +221,7 @@ impl Simulator<'_> {
             }
         }
         for (tag, at) in finished.drain(..) {
-            self.completions.push(at.max(self.now), IoId(tag.0));
+            self.completions.push(at.max(self.now), tag.0);
         }
         self.finished = finished;
         self.look_for_device_event();
@@ -331,8 +332,9 @@ impl Simulator<'_> {
                     continue;
                 }
             };
-            match self.machine.devices[device.index()].submit(self.now, Tag(io.0), Io { op, at, len }) {
-                Accepted::At(end) => self.completions.push(end, io),
+            let tag = Tag(io.index() as u32);
+            match self.machine.devices[device.index()].submit(self.now, tag, Io { op, at, len }) {
+                Accepted::At(end) => self.completions.push(end, tag.0),
                 Accepted::Queued => self.look_for_device_event(),
             }
         }
@@ -361,7 +363,7 @@ impl Simulator<'_> {
     /// The warm-up is over.
     #[cold]
     fn start_anew(&mut self) {
-        self.machine.engine.reset_ledger();
+        self.machine.engine.reset_stats();
         for device in &mut self.machine.devices {
             device.reset_stats(self.now);
         }
@@ -409,7 +411,7 @@ impl Simulator<'_> {
     }
 
     fn outcome(mut self) -> Result<Outcome, SimError> {
-        let ledger = self.machine.engine.ledger().clone();
+        let ledger = self.machine.engine.stats().clone();
         let devices = self.stats();
         // Moves that are under way go on to their end, unmeasured: an engine that cannot finish them is wrong.
         self.drain();
@@ -417,7 +419,7 @@ impl Simulator<'_> {
             self.empty_log()?;
         }
         let bounds = self.machine.bounds.map(|(_, bounds)| bounds);
-        let drained = (self.machine.engine.ledger().clone(), self.stats());
+        let drained = (self.machine.engine.stats().clone(), self.stats());
         Ok(Outcome {
             span: self.last_reply - self.since,
             answered: self.answered,

@@ -88,7 +88,8 @@ fn run(steps: Vec<Step>, ability: Ability) {
     let mut running: Vec<Running> = Vec::new();
     let settle = |disks: &mut Disks, running: &mut Vec<Running>| {
         for (io, result) in disks.finished.drain(..) {
-            let index = running.iter().position(|r| r.io == io.0).expect("it was begun, and not yet finished");
+            let index =
+                running.iter().position(|r| r.io == io.index() as u32).expect("it was begun, and not yet finished");
             let done = running.swap_remove(index);
             assert_eq!(result, Ok(()));
             if done.action == Action::Read {
@@ -132,11 +133,11 @@ fn run(steps: Vec<Step>, ability: Ability) {
             let (at64, len64) = if action == Action::Flush { (0, 0) } else { (at as u64, len as u64) };
             // SAFETY: the operation that uses it is kept with it.
             let place = unsafe { Memory::of(&mut memory[skew..]) };
-            let io = IoId(number as u32);
+            let io = IoId::new(number as u32, 0);
             let operation = Operation { io, device: DeviceId(0), action, at: at64, len: len64, memory: place };
             let flush = action == Action::Flush;
             let (at, len) = if flush { (0, 0) } else { (at, len) };
-            running.push(Running { io: io.0, action, at, len, memory, skew, expected });
+            running.push(Running { io: io.index() as u32, action, at, len, memory, skew, expected });
             disks.start(operation);
             kernel.in_flight.append(&mut disks.raw);
             settle(&mut disks, &mut running);
@@ -180,7 +181,7 @@ proptest! {
 const PLAIN: Ability = Ability { block: 512, memory: 512, punch: true, zero_range: true };
 
 fn operation(io: u32, action: Action, at: u64, len: u64, memory: Memory) -> Operation {
-    Operation { io: IoId(io), device: DeviceId(0), action, at, len, memory }
+    Operation { io: IoId::new(io, 0), device: DeviceId(0), action, at, len, memory }
 }
 
 /// A client that writes single bytes, as many as it may, to blocks that it shares with itself.
@@ -218,7 +219,7 @@ fn a_failing_device_is_asked_again_but_not_for_ever() {
         disks.answered(raw.slot, -libc::EIO);
     }
     assert_eq!(asked, u32::from(ATTEMPTS));
-    assert_eq!(disks.finished, [(IoId(7), Err(DeviceError))]);
+    assert_eq!(disks.finished, [(IoId::new(7, 0), Err(DeviceError))]);
     assert_eq!((disks.health()[0].errors, disks.health()[0].retries), (1, u64::from(ATTEMPTS) - 1));
 }
 
@@ -231,7 +232,7 @@ fn a_flush_that_failed_is_an_answer() {
         let raw = disks.raw.pop().expect("it is asked for");
         disks.answered(raw.slot, -errno);
         assert!(disks.raw.is_empty(), "asked again after error {errno}");
-        assert_eq!(disks.finished, [(IoId(7), Err(DeviceError))]);
+        assert_eq!(disks.finished, [(IoId::new(7, 0), Err(DeviceError))]);
         assert_eq!((disks.health()[0].failed_flushes, disks.health()[0].retries), (1, 0));
         // A drill counts as well.
         let fail = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: Some(1), effect: Effect::Fail };
@@ -246,7 +247,7 @@ fn a_flush_that_failed_is_an_answer() {
     disks.answered(raw.slot, -libc::EINTR);
     let raw = disks.raw.pop().expect("it is asked for again");
     disks.answered(raw.slot, 0);
-    assert_eq!(disks.finished, [(IoId(7), Ok(()))]);
+    assert_eq!(disks.finished, [(IoId::new(7, 0), Ok(()))]);
 }
 
 #[test]
@@ -258,7 +259,7 @@ fn a_device_that_is_interrupted_for_ever_fails_in_the_end() {
         let Some(raw) = disks.raw.pop() else { break };
         disks.answered(raw.slot, -libc::EAGAIN);
     }
-    assert_eq!(disks.finished, [(IoId(7), Err(DeviceError))]);
+    assert_eq!(disks.finished, [(IoId::new(7, 0), Err(DeviceError))]);
 }
 
 #[test]
@@ -272,7 +273,7 @@ fn faults_befall_whom_they_should() {
     disks.start(operation(2, Action::Read, 4096, 4096, memory));
     assert_eq!((disks.raw.len(), disks.finished.len()), (2, 0));
     disks.start(operation(3, Action::Write, 4096, 4096, memory));
-    assert_eq!(disks.finished, [(IoId(3), Err(DeviceError))]);
+    assert_eq!(disks.finished, [(IoId::new(3, 0), Err(DeviceError))]);
     disks.start(operation(4, Action::Write, 4096, 4096, memory));
     assert_eq!(disks.raw.len(), 3, "it was for one command");
     let lag = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Lag { lag_us: 2 } };

@@ -102,7 +102,7 @@ impl Server {
 
     fn status(&self) -> Value {
         let engine = self.volume.engine();
-        let ledger = engine.ledger();
+        let ledger = engine.stats();
         let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
             let health = &self.volume.backend.health()[index];
             let gone = engine.is_gone(DeviceId(index as u8));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use peryton_engine::{Request as HostRequest, RequestError, RequestId, Whereabouts};
+use peryton_engine::{Location, Request as HostRequest, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{
@@ -488,9 +488,9 @@ impl Server {
         let engine = self.volume.engine();
         let end = request.offset + request.length;
         let runs =
-            std::iter::successors(engine.whereabouts(request.offset).map(|at| (request.offset, at)), |(from, at)| {
+            std::iter::successors(engine.location(request.offset).map(|at| (request.offset, at)), |(from, at)| {
                 let next = *from + at.len;
-                engine.whereabouts(next).filter(|_| next < end).map(|at| (next, at))
+                engine.location(next).filter(|_| next < end).map(|at| (next, at))
             });
         let mut lookups = 0;
         let runs = runs.take(share::MOST_LOOKUPS).inspect(|_| lookups += 1);
@@ -539,7 +539,7 @@ fn errno(error: RequestError) -> Errno {
     }
 }
 
-fn run(at: &Whereabouts) -> Run {
+fn run(at: &Location) -> Run {
     // What was never written reads as zeros; a hint that was never obeyed may leave it so or not.
     let devices = at.device.map_or(0, |device| 1 << device.index().min(31));
     Run { length: at.len, allocated: at.mapped, zero: !at.mapped, devices }

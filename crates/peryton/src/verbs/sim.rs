@@ -11,7 +11,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_device::flash::Images;
-use peryton_sim::{Design, DeviceReport, FtlReport, LatencySummary, LoggingLedger, Options, Report, SimError};
+use peryton_sim::{Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, Options, Report, SimError};
 use peryton_units::Bytes;
 
 use crate::{
@@ -207,7 +207,7 @@ fn shown_logs(reports: &[Report]) -> String {
     let mut table = table::figures(LOG_HEADER);
     for report in reports {
         let (Some(books), Some(bounds)) = (&report.logging, &report.ftl_bounds) else { continue };
-        let row = |name: String, savings, emptied, penalty, books: &LoggingLedger, bounds: &FtlReport| {
+        let row = |name: String, savings, emptied, penalty, books: &LoggingStats, bounds: &FtlReport| {
             let by = &books.migrations;
             vec![
                 name,

@@ -1,7 +1,7 @@
 //! What went in came out, once, and every account agrees with every other.
 
 use peryton_device::DeviceStats;
-use peryton_engine::DeviceLedger;
+use peryton_engine::DeviceTraffic;
 use peryton_trace::{BATCH, Request, Source, TraceError};
 use peryton_units::{Bytes, Nanos, Op};
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ fn designs() -> impl Strategy<Value = String> {
 }
 
 /// The engine's account of a device against the model's own, where one command of the engine is one of the model.
-fn agree(ledger: &DeviceLedger, stats: &DeviceStats, zero_by_writing: bool) -> Result<(), TestCaseError> {
+fn agree(ledger: &DeviceTraffic, stats: &DeviceStats, zero_by_writing: bool) -> Result<(), TestCaseError> {
     let sum = |counts: &[u64; 5]| counts.iter().sum::<u64>();
     prop_assert_eq!(sum(&ledger.reads), stats.reads);
     prop_assert_eq!(sum(&ledger.bytes_read), stats.bytes_read.0);
