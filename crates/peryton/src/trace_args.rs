@@ -51,6 +51,23 @@ impl TraceArgs {
         }
     }
 
+    /// As they are typed, without defaults.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(self.format.into_iter().flat_map(|format| ["--format".to_owned(), format.to_string()]));
+        if let Some(volumes) = &self.volumes {
+            let list: Vec<String> = volumes.iter().map(ToString::to_string).collect();
+            words.extend(["--volumes".to_owned(), list.join(",")]);
+        }
+        let flags = [
+            (self.skip_bad, "--skip-bad"),
+            (self.concatenate, "--concatenate"),
+            (self.files_as_volumes, "--files-as-volumes"),
+        ];
+        words.extend(flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.to_owned()));
+        words
+    }
+
     /// Opens the files as one trace.
     pub fn open(&self, paths: &[PathBuf]) -> Result<Reader, TraceError> {
         open_all(paths, Join::ByTime, &self.options())

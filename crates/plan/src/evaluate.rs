@@ -1,6 +1,6 @@
 //! A design under a trace, as the few figures that one chooses by.
 
-use peryton_sim::{Design, Options, Report, SimError, TraceFactory, run_one};
+use peryton_sim::{Design, Options, Report, SimError, TraceFactory, Warning, run_one};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
@@ -24,6 +24,12 @@ pub struct Metrics {
     /// Mean response time of writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_mean_ms: Option<f64>,
+    /// Mean response time of flushes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush_mean_ms: Option<f64>,
+    /// Mean time from a write's arrival to the end of the first flush that covers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_then_flush_mean_ms: Option<f64>,
     /// Median response time.
     pub p50_ms: f64,
     /// 99th percentile of the response time.
@@ -54,6 +60,9 @@ pub struct Metrics {
     /// Share of accesses that the fast device served (hybrids).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_hit_ratio: Option<f64>,
+    /// What makes these figures mislead, and what to do about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }
 
 /// How the cost of ownership is reckoned.
@@ -100,6 +109,8 @@ impl Metrics {
             mean_ms: ms(|summary| summary.mean),
             read_mean_ms: mean(&latency.read),
             write_mean_ms: mean(&latency.write),
+            flush_mean_ms: mean(&latency.flush),
+            write_then_flush_mean_ms: mean(&latency.write_then_flush),
             p50_ms: ms(|summary| summary.p50),
             p99_ms: ms(|summary| summary.p99),
             p999_ms: ms(|summary| summary.p999),
@@ -111,6 +122,7 @@ impl Metrics {
             dollars: report.cost.devices_usd,
             ownership_usd: ownership_usd(design, report, account),
             fast_hit_ratio: report.fast_hit_ratio,
+            warnings: report.warnings.clone(),
         }
     }
 }

@@ -89,6 +89,9 @@ metrics! {
     Latency ["latency", "mean", "mean_ms"] Milliseconds Less |m| Some(m.mean_ms), "mean response time of all requests";
     Read ["read", "read_mean_ms"] Milliseconds Less |m| m.read_mean_ms, "mean response time of reads";
     Write ["write", "write_mean_ms"] Milliseconds Less |m| m.write_mean_ms, "mean response time of writes";
+    Flush ["flush", "flush_mean_ms"] Milliseconds Less |m| m.flush_mean_ms, "mean response time of flushes";
+    WriteThenFlush ["write_then_flush", "write_then_flush_mean_ms"] Milliseconds Less |m| m.write_then_flush_mean_ms,
+        "mean time from a write's arrival to the end of the first flush that covers it";
     P50 ["p50", "p50_ms", "median"] Milliseconds Less |m| Some(m.p50_ms), "median response time";
     P99 ["p99", "p99_ms"] Milliseconds Less |m| Some(m.p99_ms), "99 % of requests are answered within";
     P999 ["p999", "p999_ms", "p99.9"] Milliseconds Less |m| Some(m.p999_ms), "99.9 % of requests are answered within";

@@ -47,6 +47,7 @@ fn ask(budgets: &str) -> Ask {
         constraints: if budgets.is_empty() { Vec::new() } else { Constraint::list(budgets).unwrap() },
         objective: Metric::Dollars,
         capacity: None,
+        active: None,
         most: 4,
         runners_up: 2,
         account: Account::default(),

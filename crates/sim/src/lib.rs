@@ -20,6 +20,8 @@ mod report;
 mod run;
 mod shared;
 mod simulator;
+mod touched;
+mod warnings;
 
 pub use design::{Design, DeviceDesign};
 pub use error::{DesignError, SimError};
@@ -32,3 +34,4 @@ pub use options::{Fit, Options, ParseReplayError, Replay};
 pub use peryton_engine::LoggingStats;
 pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report, VolumeReport};
 pub use run::{Progress, TraceFactory, run, run_one};
+pub use warnings::{Warned, Warning, warned};

@@ -14,7 +14,7 @@ use crate::{
     feed::Feed,
     ftl_bounds::FtlBounds,
     host_cache::HostCache,
-    latency::Latencies,
+    latency::ResponseTimes,
     queue::Completions,
     simulator::{MOST_IN_FLIGHT, MOST_TICKS, Outcome, Pending},
 };
@@ -48,9 +48,7 @@ pub(crate) struct SharedMachine {
 #[derive(Debug)]
 pub(crate) struct VolumeOutcome {
     pub(crate) answered: u64,
-    pub(crate) reads: Latencies,
-    pub(crate) writes: Latencies,
-    pub(crate) others: Latencies,
+    pub(crate) times: ResponseTimes,
     pub(crate) ledger: Stats,
     /// The books after the log had been emptied.
     pub(crate) emptied: LoggingStats,
@@ -85,6 +83,7 @@ struct Shared<'a> {
     finished: Vec<(Tag, Nanos)>,
     warm_up_left: u64,
     since: Nanos,
+    last_arrival: Nanos,
     last_reply: Nanos,
     answered: u64,
     bytes: u128,
@@ -100,9 +99,7 @@ pub(crate) fn simulate(
     let start = |volume: Volume| {
         let outcome = VolumeOutcome {
             answered: 0,
-            reads: Latencies::new(),
-            writes: Latencies::new(),
-            others: Latencies::new(),
+            times: ResponseTimes::new(),
             ledger: Stats::default(),
             emptied: LoggingStats::default(),
             bounds: volume.bounds,
@@ -125,6 +122,7 @@ pub(crate) fn simulate(
         finished: Vec::new(),
         warm_up_left: options.warm_up_requests,
         since: Nanos::ZERO,
+        last_arrival: Nanos::ZERO,
         last_reply: Nanos::ZERO,
         answered: 0,
         bytes: 0,
@@ -270,12 +268,13 @@ impl Shared<'_> {
     fn submit(&mut self, index: usize, arrived: Nanos, request: Request) {
         let running = &mut self.running[index];
         let id = running.free.pop().unwrap_or(running.requests.len() as u32);
-        let pending = Pending { arrived, op: request.op, len: request.len };
+        let pending = Pending { arrived, op: request.op, len: request.len, covered: running.outcome.times.covered() };
         match running.requests.get_mut(id as usize) {
             Some(row) => *row = pending,
             None => running.requests.push(pending),
         }
         running.in_flight += 1;
+        self.last_arrival = arrived;
         if request.op == Op::Write {
             running.outcome.bounds.host_wrote(request.offset, request.len);
         }
@@ -296,8 +295,8 @@ impl Shared<'_> {
             let (io, device, op, at, len) = match command {
                 Command::Read { io, device, at, len, .. } => (io, device, Op::Read, at, len),
                 Command::Write { io, device, at, len, .. } => (io, device, Op::Write, at, len),
-                Command::Reply { id, result: _ } => {
-                    self.reply(index, id);
+                Command::Reply { id, result } => {
+                    self.reply(index, id, result.is_err());
                     continue;
                 }
                 Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } => continue,
@@ -347,19 +346,14 @@ impl Shared<'_> {
         self.look_for_device_event();
     }
 
-    fn reply(&mut self, index: usize, id: RequestId) {
+    fn reply(&mut self, index: usize, id: RequestId, failed: bool) {
         let running = &mut self.running[index];
-        let Pending { arrived, op, len } = running.requests[id.0 as usize];
+        let Pending { arrived, op, len, covered } = running.requests[id.0 as usize];
         running.free.push(id.0 as u32);
         running.in_flight -= 1;
         let outcome = &mut running.outcome;
         outcome.answered += 1;
-        let latencies = match op {
-            Op::Read => &mut outcome.reads,
-            Op::Write => &mut outcome.writes,
-            Op::Discard | Op::Flush => &mut outcome.others,
-        };
-        latencies.record(self.now - arrived);
+        outcome.times.answered(op, arrived, covered, self.now, failed);
         self.last_reply = self.now;
         self.answered += 1;
         if matches!(op, Op::Read | Op::Write) {
@@ -379,9 +373,7 @@ impl Shared<'_> {
             volume.primary.reset_stats(self.now);
             outcome.bounds.reset();
             outcome.answered = 0;
-            for latencies in [&mut outcome.reads, &mut outcome.writes, &mut outcome.others] {
-                latencies.clear();
-            }
+            outcome.times.clear();
         }
         self.log.reset_stats(self.now);
         (self.answered, self.bytes, self.since) = (0, 0, self.now);
@@ -440,7 +432,7 @@ impl Shared<'_> {
         devices.insert(1 - self.log_index, primaries);
         let mut books = LoggingStats::default();
         let mut ledger = Stats::new(devices.len());
-        let mut whole = [Latencies::new(), Latencies::new(), Latencies::new()];
+        let mut times = ResponseTimes::new();
         let mut bounds = volumes[0].bounds;
         bounds.reset();
         for volume in &volumes {
@@ -448,21 +440,19 @@ impl Shared<'_> {
                 books.add(of_volume);
             }
             ledger.failed_requests += volume.ledger.failed_requests;
-            for (sum, part) in whole.iter_mut().zip([&volume.reads, &volume.writes, &volume.others]) {
-                sum.add(part);
-            }
+            times.add(&volume.times);
             bounds.add(&volume.bounds);
         }
         ledger.logging = Some(books);
-        let [reads, writes, others] = whole;
         let drained = Stats { logging: Some(emptied), ..ledger.clone() };
         let outcome = Outcome {
             span,
             answered: self.answered,
             bytes: self.bytes,
-            reads,
-            writes,
-            others,
+            times,
+            behind: self.last_reply.saturating_sub(self.last_arrival),
+            hash: self.feed.hash(),
+            touched: None,
             drained: (drained, devices.clone()),
             ledger,
             devices,

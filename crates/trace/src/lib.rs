@@ -50,6 +50,7 @@ mod parquet;
 #[path = "no_parquet.rs"]
 mod parquet;
 mod request;
+mod request_hash;
 mod synth;
 mod volumes;
 
@@ -72,6 +73,7 @@ pub use open::{MAX_FILES, OpenOptions, Reader, TimeUnit, open, open_all, read};
 pub use order::REORDER_WINDOW;
 pub use parquet::{ParquetSource, ParquetWriter};
 pub use request::{Request, Source};
+pub use request_hash::{Hashed, RequestHash};
 pub use synth::{
     Address, Arrival, FileAccess, Files, Flush, OpSpec, Phase, Region, Rewrite, Size, SynthError, SynthSource,
     SynthSpec,

@@ -192,19 +192,19 @@ impl Candidate {
 
     /// The design file that holds `volume`, with requests of `request_kib` on average.
     pub fn text(&self, catalogue: &Catalogue, volume: Bytes, request_kib: f64) -> String {
-        self.scaled(catalogue, Scale { space: 1.0, volume, packed: false }, request_kib)
+        self.scaled(catalogue, Scale::whole(volume), request_kib)
     }
 
     pub(super) fn design(&self, catalogue: &Catalogue, scale: Scale, request_kib: f64) -> Result<Design, DesignError> {
         Design::parse(&self.scaled(catalogue, scale, request_kib), &self.name(catalogue), &[])
     }
 
-    fn scaled(&self, catalogue: &Catalogue, Scale { space, volume, packed }: Scale, request_kib: f64) -> String {
+    /// The design file that is simulated where a trace stands for more data than it touches.
+    pub fn scaled(&self, catalogue: &Catalogue, Scale { space, volume, most }: Scale, request_kib: f64) -> String {
         let mut text = String::new();
-        let mib = |bytes: Bytes| format!("{}MiB", bytes.0.div_ceil(1 << 20));
         let time = |seconds: f64| format!("{}us", (seconds * space * 1e6).round().max(1000.0) as u64);
         if !matches!(self.mode, Mode::Tiering) {
-            let _ = write!(text, "[volume]\nsize = \"{}\"\n\n", mib(volume));
+            let _ = write!(text, "[volume]\nsize = \"{}\"\n\n", people(volume));
         }
         for (role, member) in self.members() {
             let kind = &catalogue.kinds[member.kind];
@@ -217,7 +217,7 @@ impl Candidate {
             let part = match role {
                 "fast" | "log" => {
                     let scaled = |bytes: Bytes| Bytes((bytes.0 as f64 * space) as u64);
-                    Some(scaled(has).min(if packed { volume } else { scaled(volume) }).max(LEAST_PART))
+                    Some(round(scaled(has).min(most).max(LEAST_PART)))
                 }
                 "slow" if self.mode == Mode::Tiering => Some(volume),
                 _ => None,
@@ -225,7 +225,7 @@ impl Candidate {
             // All that a device has beside the drive's metadata, which grows with the volume: nobody knows better than the
             // design itself.
             if let Some(part) = part.filter(|part| space < 1.0 || *part < has) {
-                let _ = writeln!(text, "size = \"{}\"", mib(part));
+                let _ = writeln!(text, "size = \"{}\"", people(part));
             }
             let each = Bytes(part.unwrap_or(volume).0 / u64::from(member.count));
             if let Model::Flash(flash) = &kind.profile.model
@@ -288,6 +288,28 @@ impl Candidate {
     }
 }
 
+/// What a size is rounded down to, so that people can read it.
+fn round(size: Bytes) -> Bytes {
+    let grain = if size >= Bytes::gib(64) { Bytes::gib(1) } else { Bytes::mib(1) };
+    Bytes(size.0 - size.0 % grain.0)
+}
+
+/// A size to the byte, as people write it: `8GiB`, `40TB`.
+fn people(size: Bytes) -> String {
+    let units: [(u64, &str); 7] = [
+        (1 << 40, "TiB"),
+        (1_000_000_000_000, "TB"),
+        (1 << 30, "GiB"),
+        (1_000_000_000, "GB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+        (1, "B"),
+    ];
+    let exact = units.iter().filter(|(unit, _)| size.0.is_multiple_of(*unit)).map(|(unit, name)| (size.0 / unit, name));
+    let (count, name) = exact.min_by_key(|(count, _)| *count).expect("everything is a multiple of one");
+    format!("{count}{name}")
+}
+
 /// The hybrids of two kinds: the least that has room, and twice as much of either.
 fn hybrids(
     catalogue: &Catalogue,
@@ -322,5 +344,21 @@ fn hybrids(
                 spin_down,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_people_do_and_to_the_byte() {
+        for text in ["8GiB", "40TB", "272MiB", "1536MiB", "3TiB", "64KiB", "513B", "500GB"] {
+            let size: Bytes = text.parse().unwrap_or(Bytes::ZERO);
+            assert_eq!(people(size), text);
+        }
+        assert_eq!(people(Bytes(38_146_973 << 20)).parse(), Ok(Bytes(38_146_973 << 20)));
+        assert_eq!(round(Bytes::mib(100 * 1024 + 7)), Bytes::gib(100));
+        assert_eq!(round(Bytes::mib(7)), Bytes::mib(7));
     }
 }

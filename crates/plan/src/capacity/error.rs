@@ -80,6 +80,24 @@ pub enum PlanError {
         /// What the trace reaches over.
         reach: Bytes,
     },
+    /// Less is said to be in use than the trace touches.
+    #[error(
+        "--active {active} is less than the {touched} that the trace touches: give more, or a trace that touches less"
+    )]
+    ActiveLess {
+        /// What was given.
+        active: Bytes,
+        /// What the trace touches.
+        touched: Bytes,
+    },
+    /// More is said to be in use than is stored.
+    #[error("--active {active} is more than the {capacity} stored: give less, or raise --capacity")]
+    ActiveMore {
+        /// What was given.
+        active: Bytes,
+        /// What is stored.
+        capacity: Bytes,
+    },
     /// Nothing can hold the data.
     #[error("no set of up to {most} devices of a kind holds {capacity}: raise --most, or give larger devices")]
     NoCandidate {

@@ -21,10 +21,11 @@ pub use catalogue::{Catalogue, Kind};
 pub use error::PlanError;
 pub use models::{DeviceModels, Fitted, Form, MODEL_VERSION, Models, Predictors, Trained};
 pub use plan::{
-    Ask, Bought, Budget, Error as PredictionError, Found, Infeasible, ModelQuality, Plan, Regression, Variant, plan,
-    qualities,
+    Active, Ask, Bought, Budget, Error as PredictionError, Found, Infeasible, ModelQuality, Plan, Regression, Variant,
+    plan, qualities,
 };
 pub use predict::Prediction;
+pub use sample::Scale;
 pub use search::Rung;
 pub use training::{TRAINING_TRACES, Training};
 pub use workload::{Like, MOST_HELD, Workload};

@@ -1,14 +1,16 @@
 //! The answer: what to buy, what else would do, and what each budget costs.
 
-use std::sync::Arc;
+use std::{str::FromStr, sync::Arc};
 
 use peryton_device::flash::Images;
 use peryton_sim::{Options, Replay};
+use peryton_trace::RequestHash;
 use peryton_units::Bytes;
 use serde::Serialize;
 
 use super::{
-    Candidate, Catalogue, Enumerate, Like, Mode, PlanError, Prediction, Progress, Rung, Trained, Workload, predict,
+    Candidate, Catalogue, Enumerate, Like, Mode, PlanError, Prediction, Progress, Rung, Scale, Trained, Workload,
+    predict,
     search::{Known, Problem, Search},
 };
 use crate::{
@@ -25,6 +27,9 @@ pub struct Ask {
     pub objective: Metric,
     /// What is to be stored; what the trace reaches over where absent.
     pub capacity: Option<Bytes>,
+    /// How much of it is in use over a time as long as the trace; where absent, the same share of it as of what the trace
+    /// reaches over.
+    pub active: Option<Active>,
     /// The most devices of a kind.
     pub most: u32,
     /// How many designs beside the best.
@@ -35,15 +40,56 @@ pub struct Ask {
     pub options: Options,
 }
 
+/// How much of the stored data is in use over a time as long as the trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Active {
+    /// This share of it.
+    Share(f64),
+    /// So much.
+    Size(Bytes),
+}
+
+impl FromStr for Active {
+    type Err = String;
+    /// `5%` or `1.8GiB`.
+    fn from_str(text: &str) -> Result<Active, String> {
+        let expected = || format!("'{text}' is no share and no size: write one such as 5% or 200GiB");
+        match text.trim().strip_suffix('%') {
+            Some(number) => {
+                let share: f64 = number.trim().parse().map_err(|_| expected())?;
+                if share > 0.0 && share <= 100.0 { Ok(Active::Share(share / 100.0)) } else { Err(expected()) }
+            }
+            None => text.parse().ok().filter(|size| *size > Bytes::ZERO).map(Active::Size).ok_or_else(expected),
+        }
+    }
+}
+
 /// A plan. The names are stable: scripts rely on them. A figure that does not apply is absent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
+    /// The version that made the plan.
+    pub peryton_version: String,
+    /// The command that made it, where a command did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// The trace.
     pub trace: String,
+    /// A hash of its requests, whatever its format.
+    pub trace_hash: RequestHash,
+    /// How many they are.
+    pub trace_requests: u64,
     /// What it is like.
     pub workload: Like,
     /// What is to be stored.
     pub capacity_bytes: u64,
+    /// How much of it is taken to be in use over a time as long as the trace.
+    pub active_bytes: u64,
+    /// What the trace touches, over that: designs are simulated so much smaller than they are bought.
+    pub simulated_share: f64,
+    /// The volume that is simulated.
+    pub simulated_volume_bytes: u64,
+    /// What the figures rest on, in sentences.
+    pub assumptions: Vec<String>,
     /// What must be met.
     pub constraints: Vec<Constraint>,
     /// What is to be least, or most.
@@ -103,6 +149,8 @@ pub struct Found {
     /// How far they are off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction_error: Option<Error>,
+    /// The design file that the figures are of, to be replayed with the options of the plan.
+    pub design_toml: String,
     /// The candidate itself.
     #[serde(skip)]
     pub candidate: Candidate,
@@ -231,6 +279,8 @@ pub fn plan(
     if capacity.0 < workload.like.reach_bytes {
         return Err(PlanError::Capacity { capacity, reach });
     }
+    let active = active(ask, workload, capacity)?;
+    let whole = Scale::of(workload.like.footprint_bytes as f64 / active.0 as f64, capacity, reach);
     if ask.most == 0 || ask.most > 256 {
         return Err(PlanError::Range { key: "--most", value: ask.most.to_string(), remedy: "1 to 256" });
     }
@@ -263,6 +313,7 @@ pub fn plan(
         catalogue,
         workload,
         objective: ask.objective,
+        whole,
         problems: problems(ask),
         account: ask.account,
         options: ask.options.clone(),
@@ -273,7 +324,8 @@ pub fn plan(
     let (known, answers, rungs) = search.run(candidates, &also)?;
     let found = |index: usize| -> Option<Found> {
         let predicted = predictions.as_ref().and_then(|all| all[index].clone());
-        found(ask, catalogue, &known[index], predicted)
+        let text = known[index].candidate.scaled(catalogue, whole, workload.like.request_kib);
+        found(ask, catalogue, &known[index], predicted, text)
     };
     let mut simulated: Vec<Found> = (0..known.len()).filter_map(found).collect();
     let rank =
@@ -302,9 +354,17 @@ pub fn plan(
     let left_out =
         left_out.filter_map(|one| Some(format!("{}: {}", one.candidate.label(catalogue), one.failed.as_ref()?)));
     Ok(Plan {
+        peryton_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: None,
         trace: workload.name.clone(),
+        trace_hash: workload.hash,
+        trace_requests: workload.hash.requests(),
         workload: workload.like,
         capacity_bytes: capacity.0,
+        active_bytes: active.0,
+        simulated_share: whole.space(),
+        simulated_volume_bytes: whole.volume().0,
+        assumptions: assumptions(ask, workload, capacity, active, whole),
         constraints: ask.constraints.clone(),
         objective: ask.objective,
         account: ask.account,
@@ -319,6 +379,57 @@ pub fn plan(
         regression,
         simulated,
     })
+}
+
+/// How much of the stored data is in use over a time as long as the trace.
+fn active(ask: &Ask, workload: &Workload<'_>, capacity: Bytes) -> Result<Bytes, PlanError> {
+    let touched = Bytes(workload.like.footprint_bytes.max(1));
+    let of = |share: f64| Bytes((capacity.0 as f64 * share).round() as u64);
+    let active = match ask.active {
+        None if capacity <= workload.reach => touched,
+        None => of(touched.0 as f64 / workload.like.reach_bytes as f64).max(touched),
+        Some(Active::Share(share)) => of(share),
+        Some(Active::Size(size)) => size,
+    };
+    match active {
+        active if active < touched => Err(PlanError::ActiveLess { active, touched }),
+        active if active > capacity => Err(PlanError::ActiveMore { active, capacity }),
+        active => Ok(active),
+    }
+}
+
+fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Bytes, whole: Scale) -> Vec<String> {
+    let touched = Bytes(workload.like.footprint_bytes);
+    let mut all = Vec::new();
+    if capacity > workload.reach || ask.active.is_some() {
+        let share = active.0 as f64 / capacity.0 as f64 * 100.0;
+        let why = match ask.active {
+            Some(_) => "as --active says",
+            None => "the same share as of what the trace reaches over; --active says otherwise",
+        };
+        all.push(format!(
+            "of the {capacity} stored, {active} ({share:.2} %) are in use over a time as long as the trace: {why}"
+        ));
+        if whole.space() >= 1.0 && whole.volume() < capacity {
+            all.push(format!(
+                "what is stored beside that is not asked for: designs are simulated with a volume of {}, as far as the trace \
+                 reaches",
+                whole.volume()
+            ));
+        }
+        if whole.space() < 1.0 {
+            all.push(format!(
+                "the trace touches {touched}, so designs are simulated at {:.3e} of their size, with their caches, logs and \
+                 times; requests come as fast as recorded, spread over more data (--speed for another load)",
+                whole.space()
+            ));
+        }
+    }
+    all.push(format!(
+        "the load of these {:.3} s goes on day and night: lifetimes, energy a year and ownership follow from it",
+        workload.like.span_s
+    ));
+    all
 }
 
 /// How each budget is varied: left out, loosened, tightened.
@@ -342,7 +453,13 @@ fn varied(ask: &Ask, index: usize, by: Option<f64>) -> Vec<Constraint> {
     constraints
 }
 
-fn found(ask: &Ask, catalogue: &Catalogue, known: &Known, predicted: Option<Prediction>) -> Option<Found> {
+fn found(
+    ask: &Ask,
+    catalogue: &Catalogue,
+    known: &Known,
+    predicted: Option<Prediction>,
+    design_toml: String,
+) -> Option<Found> {
     let metrics = known.exact.clone()?;
     let strain = strain(&ask.constraints, &metrics);
     let prediction_error = predicted.as_ref().map(|predicted| Error {
@@ -363,6 +480,7 @@ fn found(ask: &Ask, catalogue: &Catalogue, known: &Known, predicted: Option<Pred
         sampled_mean_ms: known.sampled.as_ref().map(|(metrics, _)| metrics.mean_ms),
         predicted,
         prediction_error,
+        design_toml,
         candidate: known.candidate.clone(),
         metrics,
     })

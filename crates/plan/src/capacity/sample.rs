@@ -23,15 +23,42 @@ const LEAST_REGIONS: f64 = 48.0;
 /// A sample of so much is not worth its error.
 const WHOLE: f64 = 0.7;
 
-/// How much smaller a sample is.
+/// How much smaller than it will be a design is simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scale {
+pub struct Scale {
     /// Share of the space, and so of caches and logs.
     pub(super) space: f64,
-    /// The volume that the sample needs.
+    /// The volume that the requests need.
     pub(super) volume: Bytes,
-    /// Whether that volume has shrunk with the space.
-    pub(super) packed: bool,
+    /// The most that a cache, tier or log can have use for.
+    pub(super) most: Bytes,
+}
+
+impl Scale {
+    /// Nothing is smaller than it will be.
+    pub fn whole(volume: Bytes) -> Scale {
+        Scale { space: 1.0, volume, most: volume }
+    }
+
+    /// How a trace stands for more data than it touches: as if it were a sample of so much of the space (see above), in a
+    /// volume that is as much smaller, but not less than the trace reaches over.
+    pub(super) fn of(space: f64, capacity: Bytes, reach: Bytes) -> Scale {
+        if space >= 1.0 {
+            return Scale::whole(reach);
+        }
+        let volume = Bytes(((capacity.0 as f64 * space) as u64).next_multiple_of(1 << 20)).max(reach);
+        Scale { space, volume, most: volume }
+    }
+
+    /// Share of the space: 1 where the design is simulated as large as it will be.
+    pub fn space(&self) -> f64 {
+        self.space
+    }
+
+    /// The volume that is simulated.
+    pub fn volume(&self) -> Bytes {
+        self.volume
+    }
 }
 
 /// A sample, in two layouts.
@@ -119,10 +146,17 @@ impl Sample {
         Box::new(Held::new(if flash { &self.packed } else { &self.spread }))
     }
 
-    /// What a design has to be for them.
-    pub(super) fn scale(&self, flash: bool) -> Scale {
-        let volume = if flash { self.packed_reach } else { self.spread_reach };
-        Scale { space: self.share, volume, packed: flash }
+    /// What a design has to be for them, where it is `whole` for the whole trace.
+    pub(super) fn scale(&self, flash: bool, whole: Scale) -> Scale {
+        let share = |volume: Bytes, of: f64| Bytes((volume.0 as f64 * of) as u64);
+        let space = self.share * whole.space;
+        if !flash {
+            return Scale { space, volume: whole.volume.max(self.spread_reach), most: share(whole.volume, self.share) };
+        }
+        // A volume larger than the trace reaches over is as much larger here.
+        let larger = whole.volume.0 as f64 / self.spread_reach.0 as f64;
+        let volume = Bytes(share(self.packed_reach, larger).0.next_multiple_of(REGION)).max(self.packed_reach);
+        Scale { space, volume, most: volume }
     }
 }
 

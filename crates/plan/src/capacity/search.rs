@@ -76,6 +76,8 @@ pub(super) struct Search<'a> {
     pub(super) catalogue: &'a Catalogue,
     pub(super) workload: &'a Workload<'a>,
     pub(super) objective: Metric,
+    /// What designs are simulated as, with the whole trace.
+    pub(super) whole: Scale,
     /// The first is what was asked.
     pub(super) problems: Vec<Problem>,
     pub(super) account: Account,
@@ -155,7 +157,8 @@ impl Search<'_> {
         let one = |index: &usize| {
             let candidate = &known[*index].candidate;
             let flash = candidate.lives_on_flash(self.catalogue);
-            let result = self.simulate(candidate, sample.scale(flash), &|| Ok(sample.source(flash)), &options);
+            let result =
+                self.simulate(candidate, sample.scale(flash, self.whole), &|| Ok(sample.source(flash)), &options);
             let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
             (self.progress)(&what, done, alive.len() as u64);
             result
@@ -262,8 +265,7 @@ impl Search<'_> {
             let done = std::sync::atomic::AtomicU64::new(run as u64);
             let one = |index: &usize| {
                 let candidate = &known[*index].candidate;
-                let scale = Scale { space: 1.0, volume: self.workload.reach, packed: false };
-                let result = self.simulate(candidate, scale, &|| self.workload.source(), &self.options);
+                let result = self.simulate(candidate, self.whole, &|| self.workload.source(), &self.options);
                 let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
                 (self.progress)("whole trace", done, (run + next.len()) as u64);
                 result
@@ -385,6 +387,8 @@ mod tests {
             mean_ms,
             read_mean_ms: None,
             write_mean_ms: None,
+            flush_mean_ms: None,
+            write_then_flush_mean_ms: None,
             p50_ms: mean_ms,
             p99_ms: mean_ms,
             p999_ms: mean_ms,
@@ -396,6 +400,7 @@ mod tests {
             dollars: Some(dollars),
             ownership_usd: None,
             fast_hit_ratio: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -412,6 +417,7 @@ mod tests {
             catalogue: &Catalogue { kinds: Vec::new() },
             workload: &workload,
             objective: Metric::Dollars,
+            whole: Scale::whole(workload.reach),
             problems: vec![Problem {
                 constraints: Constraint::list("latency<=1ms").unwrap(),
                 wanted: 1,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use peryton_sim::TraceFactory;
-use peryton_trace::{BATCH, Characteristics, Request, Source, TraceError};
+use peryton_trace::{BATCH, Characteristics, Hashed, Request, RequestHash, Source, TraceError};
 use peryton_units::Bytes;
 use serde::Serialize;
 
@@ -20,6 +20,8 @@ pub struct Workload<'a> {
     pub like: Like,
     /// The space that it reaches over, in whole MiB.
     pub reach: Bytes,
+    /// Of its requests.
+    pub hash: RequestHash,
     trace: &'a TraceFactory<'a>,
     held: Option<Arc<Vec<Request>>>,
 }
@@ -51,7 +53,7 @@ impl<'a> Workload<'a> {
     /// # Errors
     /// A trace that cannot be read, has several volumes, or no rate.
     pub fn measure(name: &str, trace: &'a TraceFactory<'a>) -> Result<Workload<'a>, PlanError> {
-        let mut tee = Tee { source: trace()?, held: Some(Vec::new()) };
+        let mut tee = Tee { source: Hashed::new(trace()?), held: Some(Vec::new()) };
         let found = Characteristics::of(&mut tee)?;
         if found.volumes.len() > 1 {
             return Err(PlanError::SeveralVolumes { volumes: found.volumes.len() });
@@ -74,7 +76,14 @@ impl<'a> Workload<'a> {
             footprint_bytes: found.footprint.bytes,
             reach_bytes: reach.0,
         };
-        Ok(Workload { name: name.to_owned(), like, reach, trace, held: tee.held.map(Arc::new) })
+        Ok(Workload {
+            name: name.to_owned(),
+            like,
+            reach,
+            hash: tee.source.hash(),
+            trace,
+            held: tee.held.map(Arc::new),
+        })
     }
 
     /// The whole trace, from its start.
@@ -94,7 +103,7 @@ const LEAST_REACH: Bytes = Bytes::mib(64);
 
 /// Passes a trace on, and keeps it while it is short.
 struct Tee {
-    source: Box<dyn Source>,
+    source: Hashed<Box<dyn Source>>,
     held: Option<Vec<Request>>,
 }
 

@@ -97,11 +97,12 @@ proptest! {
         };
         let options = Options { replay: replay_mode, warm_up, ..Options::default() };
         let count = |op| requests.iter().filter(|request| request.op == op).count() as u64;
-        let expected = [count(Op::Read), count(Op::Write), count(Op::Discard) + count(Op::Flush)];
+        let expected = [count(Op::Read), count(Op::Write), count(Op::Discard), count(Op::Flush)];
         let total = requests.len() as u64;
         let outcome = replay(&text, requests, &options);
         prop_assert_eq!(outcome.answered, total);
-        let counted = [&outcome.reads, &outcome.writes, &outcome.others]
+        let times = &outcome.times;
+        let counted = [&times.reads, &times.writes, &times.discards, &times.flushes]
             .map(|latencies| latencies.summary().map_or(0, |summary| summary.count));
         prop_assert_eq!(counted, expected);
         prop_assert_eq!(outcome.ledger.requests.iter().sum::<u64>(), total);
