@@ -153,9 +153,9 @@ fn those_that_never_finish_their_handshake_keep_nobody_out() {
         .iter_mut()
         .filter(|attacker| {
             attacker.set_nonblocking(true).unwrap();
-            let mut bytes = [0; 64];
+            let (mut bytes, mut stream) = ([0; 64], &**attacker);
             loop {
-                match attacker.read(&mut bytes) {
+                match stream.read(&mut bytes) {
                     Ok(0) => return false,
                     Ok(_) => {}
                     Err(error) => return error.kind() == io::ErrorKind::WouldBlock,

@@ -176,9 +176,12 @@ fn format_makes_the_directory_durable_that_has_the_new_files() {
     if !run.status.success() && !trace.contains("fdatasync") {
         return eprintln!("skipped: strace may not trace here: {}", String::from_utf8_lossy(&run.stderr));
     }
-    let directory =
-        trace.lines().position(|line| line.contains("fsync(") && line.contains(&format!("<{}>)", folder.0.display())));
-    let data = trace.lines().rposition(|line| line.contains("fdatasync(") && line.contains("small.img"));
+    let at = |call: &str, path: &str| {
+        let lines = trace.lines().enumerate();
+        lines.filter(|(_, line)| line.contains(call) && line.contains(path)).map(|(number, _)| number).last()
+    };
+    let directory = at(" fsync(", &format!("<{}>", folder.0.display()));
+    let data = at(" fdatasync(", "small.img");
     assert!(directory.is_some() && directory > data, "{trace}");
 }
 
