@@ -4,10 +4,10 @@ takes to end after SIGTERM while the attack goes on.
 
 usage: scripts/bench/attacks.py [--peryton BINARY] [--requests N] [--folder FOLDER]
 
-The honest client has one request in flight: reads and writes of 4 KiB in turn. Unix sockets only. Each row is measured beside
-its own baseline, taken just before, because other programs may use the machine."""
+The honest client has one request in flight: reads and writes of 4 KiB in turn. Unix sockets only. Alone and
+attacked take turns, because other programs may use the machine; figures are medians of the rounds."""
 
-import argparse, os, random, signal, socket, struct, subprocess, tempfile, threading, time
+import argparse, multiprocessing, os, random, signal, socket, statistics, struct, subprocess, tempfile, threading, time
 
 READ, WRITE, FLUSH, ZEROES, STATUS = 0, 1, 3, 6, 7
 DESIGN = """[devices.small]
@@ -157,32 +157,39 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peryton", default="target/quick/peryton")
     parser.add_argument("--requests", type=int, default=4000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--attacks", default=",".join(attack.__name__ for attack in ATTACKS))
     parser.add_argument("--folder")
     args = parser.parse_args()
     peryton = os.path.abspath(args.peryton)
     print("| attack | alone p50 us | p99 us | attacked p50 us | p99 us | p99 ratio | SIGTERM s |\n|---|---|---|---|---|---|---|")
-    for attack in ATTACKS:
+    for attack in [attack for attack in ATTACKS if attack.__name__ in args.attacks.split(",")]:
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
             with open(os.path.join(folder, "v.toml"), "w") as design:
                 design.write(DESIGN)
             subprocess.run([peryton, "format", "v.toml"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
             server, path = serve(peryton, folder)
             honest(path, args.requests)
-            alone = honest(path, args.requests)
-            stop = threading.Event()
-            attacker = threading.Thread(target=attack, args=(path, stop), daemon=True)
-            attacker.start()
-            time.sleep(0.5)
-            attacked = honest(path, args.requests)
+            rounds = []
+            for number in range(args.rounds):
+                alone = honest(path, args.requests)
+                stop = multiprocessing.Event()
+                attacker = multiprocessing.Process(target=attack, args=(path, stop), daemon=True)
+                attacker.start()
+                time.sleep(0.5)
+                rounds.append([*alone, *honest(path, args.requests)])
+                if number + 1 < args.rounds:
+                    attacker.kill()
+                    attacker.join()
+                    time.sleep(0.5)
             began = time.perf_counter()
             server.send_signal(signal.SIGTERM)
             server.wait(timeout=120)
             ended = time.perf_counter() - began
-            stop.set()
-            attacker.join(timeout=5)
-            figures = [*alone, *attacked]
+            attacker.kill()
+            figures = [statistics.median(column) for column in zip(*rounds)]
             print(f"| {attack.__name__} | " + " | ".join(f"{figure:.0f}" for figure in figures)
-                  + f" | {attacked[1] / alone[1]:.1f} | {ended:.1f} |", flush=True)
+                  + f" | {figures[3] / figures[1]:.1f} | {ended:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ fn those_that_never_finish_their_handshake_keep_nobody_out() {
     let began = Instant::now();
     let attack = |n: usize| {
         let mut stream = TcpStream::connect(served.address).unwrap();
-        if n % 2 == 0 && served.ask_for_tls(&mut stream).is_ok() {
+        if n.is_multiple_of(2) && served.ask_for_tls(&mut stream).is_ok() {
             // The beginning of a record that promises a ClientHello.
             let _ = stream.write_all(&[22, 3, 1, 2, 0, 1]);
         }

@@ -201,7 +201,7 @@ fn what_a_drive_in_service_cannot_do_is_refused() {
         ("seed.value=7", "changes nothing"),
         ("name=other", "changes nothing"),
         ("power.large.spin_down_after=5s", "hdparm"),
-        ("placement.extent=1MiB", "format has fixed"),
+        ("placement.extent=32KiB", "format has fixed"),
     ] {
         peryton(folder, &["set", "v.control", setting]).fails(2, &[setting.split('=').next().unwrap_or_default(), why]);
     }

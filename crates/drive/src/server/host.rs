@@ -7,7 +7,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use super::{
     Server,
-    client::{Incoming, Payload},
+    client::{Client, Incoming, Payload},
     share,
 };
 use crate::{
@@ -135,7 +135,17 @@ impl Server {
     /// Whether the volume has as many requests of this client as it may have.
     #[inline]
     pub(super) fn has_enough(&self, client: u32) -> bool {
-        self.clients[client as usize].as_ref().is_some_and(|client| client.in_flight >= share::MOST_IN_FLIGHT)
+        let Some(own) = &self.clients[client as usize] else { return false };
+        let many = own.in_flight >= share::MOST_BESIDE_OTHERS && self.others_ask(client);
+        many || own.in_flight >= share::MOST_IN_FLIGHT
+    }
+
+    /// Whether another client has asked for something lately.
+    fn others_ask(&self, but: u32) -> bool {
+        let asks = |(index, client): (usize, &Option<Client>)| {
+            index != but as usize && client.as_ref().is_some_and(|other| self.now.saturating_sub(other.asked) < share::ASKS)
+        };
+        self.clients.iter().enumerate().any(asks)
     }
 
     /// Takes a request in; `false` if there is no buffer for it now.
@@ -160,6 +170,7 @@ impl Server {
         let longest_zeros = self.volume.longest_zeros();
         let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");
         owner.in_flight += 1;
+        owner.asked = self.now;
         match request.command {
             Command::Read { .. } => self.read(slot),
             Command::Write { .. } => {
