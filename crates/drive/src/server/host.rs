@@ -143,7 +143,8 @@ impl Server {
     /// Whether another client has asked for something lately.
     fn others_ask(&self, but: u32) -> bool {
         let asks = |(index, client): (usize, &Option<Client>)| {
-            index != but as usize && client.as_ref().is_some_and(|other| self.now.saturating_sub(other.asked) < share::ASKS)
+            index != but as usize
+                && client.as_ref().is_some_and(|other| self.now.saturating_sub(other.asked) < share::ASKS)
         };
         self.clients.iter().enumerate().any(asks)
     }
@@ -462,13 +463,13 @@ impl Server {
         match result {
             Ok(()) if matches!(request.command, Command::Read { .. }) => {
                 // The buffers are the socket's until the data has gone.
-                let mut payloads = Vec::with_capacity(1);
-                let mut next = self.requests.pending.at(slot).first;
-                while next != NONE {
-                    let piece = self.requests.pieces.at(next);
-                    payloads.push((Payload { memory: piece.memory, piece: next }, Bytes(piece.len as u64)));
-                    next = piece.next;
-                }
+                let (mut next, pieces) = (self.requests.pending.at(slot).first, &mut self.requests.pieces);
+                let payloads = std::iter::from_fn(|| {
+                    let piece = (next != NONE).then(|| std::mem::replace(&mut next, NONE))?;
+                    let row = pieces.at(piece);
+                    next = row.next;
+                    Some((Payload { memory: row.memory, piece }, Bytes(row.len as u64)))
+                });
                 self.clients[index as usize].as_mut().expect("it waits").nbd.reply_read(&request, payloads);
             }
             Ok(()) => {
