@@ -16,7 +16,7 @@ use std::{
 };
 
 use rustix::{
-    fs::Mode,
+    fs::{Mode, OFlags},
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
 };
 use thiserror::Error;
@@ -161,17 +161,26 @@ impl Listener {
 #[derive(Debug)]
 pub(crate) struct OwnPath {
     pub(crate) path: PathBuf,
-    /// Device and inode.
-    identity: Option<(u64, u64)>,
+    /// The socket's inode: as long as it is open, no other one gets its number.
+    inode: Option<OwnedFd>,
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    fs::symlink_metadata(path).ok().map(|about| (about.dev(), about.ino()))
+impl OwnPath {
+    fn new(path: &Path) -> OwnPath {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        OwnPath { path: path.to_owned(), inode: rustix::fs::open(path, flags, Mode::empty()).ok() }
+    }
+
+    fn is_there(&self) -> bool {
+        let own = self.inode.as_ref().and_then(|inode| rustix::fs::fstat(inode).ok());
+        let there = fs::symlink_metadata(&self.path).ok();
+        own.zip(there).is_some_and(|(own, there)| (own.st_dev, own.st_ino) == (there.dev(), there.ino()))
+    }
 }
 
 impl Drop for OwnPath {
     fn drop(&mut self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
+        if self.is_there() {
             // It may have been taken away already.
             let _ = fs::remove_file(&self.path);
         }
@@ -203,8 +212,7 @@ pub(crate) fn bind_unix(path: &Path) -> Result<(UnixListener, OwnPath), ListenEr
     }
     let remedy = ": give a path of at most 107 bytes in a directory that you may write";
     let listener = bind_private(path).map_err(|error| failed(error, remedy))?;
-    let own = OwnPath { path: path.to_owned(), identity: identity(path) };
-    Ok((listener, own))
+    Ok((listener, OwnPath::new(path)))
 }
 
 /// Binds and listens. Linux gives the file of a socket the mode of the socket, so that nobody else can connect between the

@@ -131,7 +131,7 @@ fn those_that_never_finish_their_handshake_keep_nobody_out() {
     let began = Instant::now();
     let attack = |n: usize| {
         let mut stream = TcpStream::connect(served.address).unwrap();
-        if n % 2 == 0 && served.ask_for_tls(&mut stream).is_ok() {
+        if n.is_multiple_of(2) && served.ask_for_tls(&mut stream).is_ok() {
             // The beginning of a record that promises a ClientHello.
             let _ = stream.write_all(&[22, 3, 1, 2, 0, 1]);
         }
@@ -153,9 +153,9 @@ fn those_that_never_finish_their_handshake_keep_nobody_out() {
         .iter_mut()
         .filter(|attacker| {
             attacker.set_nonblocking(true).unwrap();
-            let mut bytes = [0; 64];
+            let (mut bytes, mut stream) = ([0; 64], &**attacker);
             loop {
-                match attacker.read(&mut bytes) {
+                match stream.read(&mut bytes) {
                     Ok(0) => return false,
                     Ok(_) => {}
                     Err(error) => return error.kind() == io::ErrorKind::WouldBlock,

@@ -176,9 +176,12 @@ fn format_makes_the_directory_durable_that_has_the_new_files() {
     if !run.status.success() && !trace.contains("fdatasync") {
         return eprintln!("skipped: strace may not trace here: {}", String::from_utf8_lossy(&run.stderr));
     }
-    let directory =
-        trace.lines().position(|line| line.contains("fsync(") && line.contains(&format!("<{}>)", folder.0.display())));
-    let data = trace.lines().rposition(|line| line.contains("fdatasync(") && line.contains("small.img"));
+    let at = |call: &str, path: &str| {
+        let lines = trace.lines().enumerate();
+        lines.filter(|(_, line)| line.contains(call) && line.contains(path)).map(|(number, _)| number).last()
+    };
+    let directory = at(" fsync(", &format!("<{}>", folder.0.display()));
+    let data = at(" fdatasync(", "small.img");
     assert!(directory.is_some() && directory > data, "{trace}");
 }
 
@@ -198,7 +201,7 @@ fn what_a_drive_in_service_cannot_do_is_refused() {
         ("seed.value=7", "changes nothing"),
         ("name=other", "changes nothing"),
         ("power.large.spin_down_after=5s", "hdparm"),
-        ("placement.extent=1MiB", "format has fixed"),
+        ("placement.extent=32KiB", "format has fixed"),
     ] {
         peryton(folder, &["set", "v.control", setting]).fails(2, &[setting.split('=').next().unwrap_or_default(), why]);
     }

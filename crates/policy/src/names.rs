@@ -1,6 +1,6 @@
 //! Settings that are one of a list, written and read by their names.
 
-/// Implements `name` and serde for an enum with a list `ALL` of its variants and their names.
+/// Implements `name`, `Default` and serde for an enum with a list `ALL` of its variants and their names.
 macro_rules! named {
     ($Type:ident) => {
         impl $Type {
@@ -8,6 +8,13 @@ macro_rules! named {
             pub fn name(self) -> &'static str {
                 let found = $Type::ALL.iter().find(|(_, known)| *known == self);
                 found.expect("all variants are listed").0
+            }
+        }
+
+        impl Default for $Type {
+            /// The first of the list.
+            fn default() -> $Type {
+                $Type::ALL[0].1
             }
         }
 
@@ -28,4 +35,23 @@ macro_rules! named {
             }
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{AdmitBy, Replacement};
+
+    #[test]
+    fn names_are_those_of_design_files_and_come_back() {
+        assert_eq!((Replacement::default(), AdmitBy::default()), (Replacement::Wsclock, AdmitBy::All));
+        for (name, policy) in Replacement::ALL {
+            assert_eq!((policy.name(), serde_json::to_string(&policy).unwrap()), (name, format!("\"{name}\"")));
+            assert_eq!(serde_json::from_str::<Replacement>(&format!("\"{name}\"")).unwrap(), policy);
+        }
+        for (name, rule) in AdmitBy::ALL {
+            assert_eq!(serde_json::from_str::<AdmitBy>(&serde_json::to_string(&rule).unwrap()).unwrap().name(), name);
+        }
+        let error = serde_json::from_str::<Replacement>("\"mru\"").unwrap_err().to_string();
+        assert!(error.contains("'mru' is not known: use one of wsclock, lru"), "{error}");
+    }
 }

@@ -494,7 +494,7 @@ impl Disks {
         self.begin_if_free(slot);
     }
 
-    /// From now on somebody has to look for conflicts: all ranges that are being changed are listed, but for this job's.
+    /// From now on conflicts have to be looked for: all ranges that are being changed are listed, but for this job's.
     fn list_ranges(&mut self, but: u32) {
         for (slot, job) in self.jobs.iter().enumerate() {
             if slot as u32 != but

@@ -250,6 +250,44 @@ fn a_flush_that_failed_is_an_answer() {
     assert_eq!(disks.finished, [(IoId::new(7, 0), Ok(()))]);
 }
 
+/// Settings are written beside the engine, which writes the same blocks when it gives a device up.
+#[test]
+fn the_engine_waits_for_a_block_that_the_server_is_writing() {
+    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let memory = disks.zeros.at(0);
+    disks.start_own(operation(0, Action::Write, 0, 4096, memory));
+    disks.start(operation(1, Action::Write, 0, 4096, memory));
+    disks.start(operation(2, Action::Write, 4096, 4096, memory));
+    disks.start(operation(3, Action::Read, 0, 4096, memory));
+    assert_eq!(disks.raw.len(), 3, "the first write of the engine waits");
+    let own = disks.raw[0];
+    disks.answered(own.slot, 4096);
+    assert_eq!(disks.own_finished.take(), Some(Ok(())));
+    assert_eq!(disks.raw.last().map(|raw| raw.at), Some(0));
+    let rest = disks.raw.split_off(1);
+    rest.iter().for_each(|raw| disks.answered(raw.slot, 4096));
+    let mut finished: Vec<u32> = disks.finished.iter().map(|(io, _)| io.0).collect();
+    finished.sort_unstable();
+    assert_eq!(finished, [1, 2, 3]);
+    assert_eq!(disks.in_flight(), 0);
+}
+
+/// The kernel tells one caller of a lost write-back; if that was the server, the engine has to hear of it from it.
+#[test]
+fn a_flush_of_the_server_that_failed_is_told_to_the_engine() {
+    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    disks.start_own(operation(0, Action::Flush, 0, 0, Memory::NONE));
+    let raw = disks.raw.pop().expect("it is asked for");
+    disks.answered(raw.slot, -libc::EIO);
+    assert_eq!(disks.own_finished.take(), Some(Err(DeviceError)));
+    disks.start(operation(5, Action::Flush, 0, 0, Memory::NONE));
+    assert!(disks.raw.is_empty(), "the kernel would say that all is well");
+    assert_eq!(disks.finished, [(IoId(5), Err(DeviceError))]);
+    disks.start(operation(6, Action::Flush, 0, 0, Memory::NONE));
+    assert_eq!(disks.raw.len(), 1, "once is enough");
+    assert_eq!(disks.doubts()[0], Doubt::Lasting);
+}
+
 #[test]
 fn a_device_that_is_interrupted_for_ever_fails_in_the_end() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();

@@ -107,6 +107,8 @@ pub(super) struct Client {
     pub(super) listed: bool,
     /// Requests of it that the volume has.
     pub(super) in_flight: u32,
+    /// When the last one came; long ago before the first.
+    pub(super) asked: Nanos,
     /// Bytes of buffers that they have.
     pub(super) held: usize,
     /// When it connected, and the last time that bytes went either way, as the loop's attention goes.
@@ -162,6 +164,7 @@ impl Client {
             sending: false,
             listed: false,
             in_flight: 0,
+            asked: Nanos::ZERO,
             held: 0,
             since: now,
             active: now,

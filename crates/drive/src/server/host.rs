@@ -7,7 +7,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use super::{
     Server,
-    client::{Incoming, Payload},
+    client::{Client, Incoming, Payload},
     share,
 };
 use crate::{
@@ -135,7 +135,18 @@ impl Server {
     /// Whether the volume has as many requests of this client as it may have.
     #[inline]
     pub(super) fn has_enough(&self, client: u32) -> bool {
-        self.clients[client as usize].as_ref().is_some_and(|client| client.in_flight >= share::MOST_IN_FLIGHT)
+        let Some(own) = &self.clients[client as usize] else { return false };
+        let many = own.in_flight >= share::MOST_BESIDE_OTHERS && self.others_ask(client);
+        many || own.in_flight >= share::MOST_IN_FLIGHT
+    }
+
+    /// Whether another client has asked for something lately.
+    fn others_ask(&self, but: u32) -> bool {
+        let asks = |(index, client): (usize, &Option<Client>)| {
+            index != but as usize
+                && client.as_ref().is_some_and(|other| self.now.saturating_sub(other.asked) < share::ASKS)
+        };
+        self.clients.iter().enumerate().any(asks)
     }
 
     /// Takes a request in; `false` if there is no buffer for it now.
@@ -160,6 +171,7 @@ impl Server {
         let longest_zeros = self.volume.longest_zeros();
         let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");
         owner.in_flight += 1;
+        owner.asked = self.now;
         match request.command {
             Command::Read { .. } => self.read(slot),
             Command::Write { .. } => {
@@ -451,13 +463,13 @@ impl Server {
         match result {
             Ok(()) if matches!(request.command, Command::Read { .. }) => {
                 // The buffers are the socket's until the data has gone.
-                let mut payloads = Vec::with_capacity(1);
-                let mut next = self.requests.pending.at(slot).first;
-                while next != NONE {
-                    let piece = self.requests.pieces.at(next);
-                    payloads.push((Payload { memory: piece.memory, piece: next }, Bytes(piece.len as u64)));
-                    next = piece.next;
-                }
+                let (mut next, pieces) = (self.requests.pending.at(slot).first, &mut self.requests.pieces);
+                let payloads = std::iter::from_fn(|| {
+                    let piece = (next != NONE).then(|| std::mem::replace(&mut next, NONE))?;
+                    let row = pieces.at(piece);
+                    next = row.next;
+                    Some((Payload { memory: row.memory, piece }, Bytes(row.len as u64)))
+                });
                 self.clients[index as usize].as_mut().expect("it waits").nbd.reply_read(&request, payloads);
             }
             Ok(()) => {

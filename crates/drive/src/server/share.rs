@@ -5,20 +5,26 @@
 //! client may have as much as would still be free afterwards, so that each new one finds something, however many have come
 //! before it.
 
+use peryton_units::Nanos;
+
 use super::MOST_CLIENTS;
 use crate::arena::PAGE;
 
 /// The most requests of one client that the volume has at a time; the rest waits in its socket.
 pub(crate) const MOST_IN_FLIGHT: u32 = 128;
+/// The same while others ask for something too: what a client asks waits for what the volume has already.
+pub(super) const MOST_BESIDE_OTHERS: u32 = 32;
+/// A client whose last request is no older than this asks for something.
+pub(super) const ASKS: Nanos = Nanos::from_ms(100);
 /// What the loop does for one client before it looks at the others, in steps. A client that has used more waits for as many
 /// turns as it takes to make that good (deficit round robin).
 pub(super) const QUANTUM: i64 = 64;
 /// Taking in so many bytes of data is a step, besides the one for the request.
 const BYTES_A_STEP: u64 = 16 << 10;
 /// Looking so many places up is a step.
-const LOOKUPS_A_STEP: u64 = 64;
+const LOOKUPS_A_STEP: u64 = 16;
 /// How many places are looked up for one block status.
-pub(super) const MOST_LOOKUPS: usize = 4096;
+pub(super) const MOST_LOOKUPS: usize = 1024;
 
 /// What a request that moves so many bytes costs.
 pub(super) fn steps_of_data(bytes: u64) -> i64 {

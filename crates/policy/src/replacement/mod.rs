@@ -14,7 +14,7 @@ use peryton_units::Nanos;
 pub use bare::BareCache;
 
 // One line a policy: its file, which is also its name in design files and on command lines, its type, and what the
-// documentation says of it.
+// documentation says of it. The first one is the default.
 replacement_policies! {
     wsclock: Wsclock, "WSClock: a clock with ages (GreenDM, section 2.3).";
     lru: Lru, "Least recently used.";
@@ -25,12 +25,6 @@ replacement_policies! {
 }
 
 named!(Replacement);
-
-impl Default for Replacement {
-    fn default() -> Replacement {
-        Replacement::Wsclock
-    }
-}
 
 /// A slot of the fast device: room for one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,6 +8,7 @@ use peryton_units::{Bytes, Op};
 use super::WriteHits;
 
 // One line a rule: its file, which is also its name in design files, its type, and what the documentation says of it.
+// The first one is the default.
 admission_rules! {
     all: All, "Every miss is admitted.";
     size: Size, "Requests of no more than `threshold` bytes.";
@@ -17,12 +18,6 @@ admission_rules! {
 }
 
 named!(AdmitBy);
-
-impl Default for AdmitBy {
-    fn default() -> AdmitBy {
-        AdmitBy::All
-    }
-}
 
 /// What admission is told of an access to an extent.
 #[derive(Clone, Copy, Debug)]
