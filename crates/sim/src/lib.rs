@@ -4,7 +4,6 @@
 //! [`Report`] of each. A run is a function of design, trace and options: the same input gives the same bytes.
 
 mod array;
-pub mod crash;
 mod design;
 mod document;
 mod error;
