@@ -1,7 +1,7 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
 use peryton_device::{Class, DeviceStats, flash::FtlStats};
-use peryton_engine::{AdmitBy, Ledger, LoggingLedger, PartitionStats, Placement, endurance};
+use peryton_engine::{AdaptiveView, AdmitBy, Ledger, LoggingLedger, PartitionStats, Placement, endurance};
 use peryton_trace::RequestHash;
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -10,8 +10,7 @@ use crate::{
     Design, DeviceDesign, LatencySummary, Options,
     ftl_bounds::{FtlBounds, FtlReport},
     latency::ResponseTimes,
-    shared::VolumeOutcome,
-    simulator::Outcome,
+    outcome::{Outcome, VolumeOutcome},
     warnings::{self, Warning},
 };
 
@@ -19,6 +18,24 @@ const HOURS_PER_YEAR: f64 = 8_766.0;
 
 /// What one design did under one trace. The measured span reaches from the first request, or the end of the warm-up,
 /// to the last reply; moves that are under way then are not waited for.
+///
+/// Fields that do not apply are `None`, and absent in JSON:
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let design = "[devices.only]\nprofile = 'fixed'\nsize = '8GiB'\n[placement]\nmode = 'single'\n";
+/// # let design = peryton_sim::Design::parse(design, "my design", &[])?;
+/// # let trace = peryton_trace::open("../../examples/traces/sqlite-ext4.parquet", &Default::default())?;
+/// let report = peryton_sim::run_one(&design, "sqlite", Box::new(trace), &Default::default(), &|_| {})?;
+/// let (name, device) = &report.devices[0];
+/// println!("{name} was busy for {} of {} s", device.busy_s, report.simulated_s);
+/// let json = serde_json::to_value(&report)?;
+/// assert_eq!(json["requests"], report.requests);
+/// // One device: there is no cache to hit.
+/// assert!(report.fast_hit_ratio.is_none() && json.get("fast_hit_ratio").is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The version that made the report.
@@ -64,8 +81,8 @@ pub struct Report {
     /// Share of the host's written bytes that the primary was spared (logging; Griffin, section 3.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings: Option<f64>,
-    /// The same if the log had been emptied at the end: what is still in it has been put off, not spared. A trace that is
-    /// short against the migration's triggers is told by this.
+    /// The same if the log had been emptied at the end: what is still in it has been put off, not spared. With a
+    /// trace that is short against the migration's triggers the two differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings_emptied: Option<f64>,
     /// Share of reads that needed the log (logging; Griffin, section 3.3).
@@ -182,6 +199,24 @@ pub struct VolumeReport {
     pub logging: Option<LoggingLedger>,
     /// As in [`Report`], of its own primary.
     pub ftl_bounds: FtlReport,
+    /// As in [`Report`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionReport>,
+    /// As in [`Report`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub climb: Option<peryton_engine::ClimbView>,
+    /// Of its own devices, and an equal part of those that it shares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
+    /// The same over the measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_power_w: Option<f64>,
+    /// Until the first of its devices is worn out, the shared ones included, at the rate of the measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_years: Option<f64>,
+    /// As in [`Report`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failed_requests: u64,
 }
 
 /// Moves between the devices.
@@ -348,7 +383,7 @@ pub struct PartitionReport {
     pub r_squared: Option<f64>,
     /// Predictions that the mean service time made, because the model knew too little or had been wrong by more.
     pub stand_ins: u64,
-    /// Times that the model had to be started anew.
+    /// Times that the model had to start again.
     pub resets: u64,
 }
 
@@ -370,29 +405,6 @@ impl PartitionReport {
     }
 }
 
-/// The report of volumes that share a log device: as of one drive, and the part of each.
-pub(crate) fn of_volumes(
-    design: &Design,
-    trace: &str,
-    options: &Options,
-    outcome: &Outcome,
-    volumes: &[VolumeOutcome],
-) -> Report {
-    let each = |volume: &VolumeOutcome| {
-        let books = volume.ledger.logging.clone();
-        VolumeReport {
-            requests: volume.answered,
-            latency_us: latency_of(&volume.times),
-            write_savings: books.as_ref().and_then(LoggingLedger::write_savings),
-            write_savings_emptied: volume.emptied.write_savings(),
-            read_penalty: books.as_ref().and_then(LoggingLedger::read_penalty),
-            logging: books,
-            ftl_bounds: volume.bounds.report(),
-        }
-    };
-    Report { volumes: volumes.iter().map(each).collect(), ..make(design, trace, options, outcome) }
-}
-
 pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Outcome) -> Report {
     let span_s = outcome.span.as_s_f64();
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
@@ -410,6 +422,9 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     let lifetimes = devices.iter().filter_map(|(_, device)| device.lifetime_years);
     let lifetime_years = lifetimes.min_by(f64::total_cmp);
     let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_));
+    let volumes = outcome.volumes.iter().enumerate();
+    let volumes =
+        volumes.map(|(number, volume)| volume_report(design, &devices, outcome.span, number, volume)).collect();
     let mean_ms = latency_us.all.as_ref().map(|summary| summary.mean / 1e3);
     let touched = outcome.touched.as_ref();
     let mut report = Report {
@@ -434,10 +449,9 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         read_penalty: ledger.logging.as_ref().and_then(LoggingLedger::read_penalty),
         logging: ledger.logging.clone(),
         partition: ledger.partition.as_ref().map(PartitionReport::new),
-        volumes: Vec::new(),
+        volumes,
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
-        admission: (design.tuning.admission.by != AdmitBy::All)
-            .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: outcome.adaptive.clone() }),
+        admission: admission(design, ledger, outcome.adaptive.as_ref()),
         climb: outcome.climb.clone(),
         devices,
         energy_j,
@@ -469,6 +483,51 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     };
     report.warnings = warnings::of(design, options, outcome, &report);
     report
+}
+
+/// The part of one of several volumes; `devices` are those of the whole report.
+fn volume_report(
+    design: &Design,
+    devices: &[(String, DeviceReport)],
+    span: Nanos,
+    number: usize,
+    volume: &VolumeOutcome,
+) -> VolumeReport {
+    let logged = volume.ledger.logging.as_ref();
+    let (mut energy_j, mut lifetime_years) = (Some(0.0), None::<f64>);
+    let mut rest = devices;
+    for device in &design.devices {
+        let (of_device, behind) = rest.split_at((device.count * device.copies) as usize);
+        rest = behind;
+        // A shared device has one copy, which is every volume's.
+        let from = if device.copies > 1 { number * device.count as usize } else { 0 };
+        for (_, member) in &of_device[from..from + device.count as usize] {
+            let part = member.energy_j.map(|energy| energy / f64::from(device.regions));
+            energy_j = energy_j.zip(part).map(|(sum, part)| sum + part);
+            lifetime_years = [lifetime_years, member.lifetime_years].into_iter().flatten().min_by(f64::total_cmp);
+        }
+    }
+    let span_s = span.as_s_f64();
+    VolumeReport {
+        requests: volume.answered(),
+        latency_us: latency_of(&volume.times),
+        write_savings: logged.and_then(LoggingLedger::write_savings),
+        write_savings_emptied: volume.drained.logging.as_ref().and_then(LoggingLedger::write_savings),
+        read_penalty: logged.and_then(LoggingLedger::read_penalty),
+        logging: volume.ledger.logging.clone(),
+        ftl_bounds: volume.bounds.expect("only a log is shared").report(),
+        admission: admission(design, &volume.ledger, volume.adaptive.as_ref()),
+        climb: volume.climb.clone(),
+        energy_j,
+        mean_power_w: energy_j.filter(|_| span_s > 0.0).map(|energy| energy / span_s),
+        lifetime_years,
+        failed_requests: volume.ledger.failed_requests,
+    }
+}
+
+fn admission(design: &Design, ledger: &Ledger, adaptive: Option<&AdaptiveView>) -> Option<AdmissionReport> {
+    (design.tuning.admission.by != AdmitBy::All)
+        .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: adaptive.cloned() })
 }
 
 fn moves(ledger: &Ledger) -> MoveReport {
