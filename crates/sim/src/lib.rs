@@ -49,6 +49,7 @@ mod request_source;
 mod run;
 mod simulator;
 mod touched;
+mod volume_report;
 mod warnings;
 
 pub use design::{Design, DeviceDesign};
@@ -60,6 +61,7 @@ pub use observe::{Moment, Observer, run_observed};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// What a log did; part of a [`Report`].
 pub use peryton_engine::LoggingLedger;
-pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report, VolumeReport};
+pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report};
 pub use run::{Progress, TraceFactory, run, run_one};
+pub use volume_report::VolumeReport;
 pub use warnings::{Warned, Warning, warned};

@@ -10,7 +10,8 @@ use crate::{
     Design, DeviceDesign, LatencySummary, Options,
     ftl_bounds::{FtlBounds, FtlReport},
     latency::ResponseTimes,
-    outcome::{Outcome, VolumeOutcome},
+    outcome::Outcome,
+    volume_report::{VolumeReport, volume_report},
     warnings::{self, Warning},
 };
 
@@ -178,47 +179,6 @@ pub struct Latency {
     pub write_then_flush: Option<LatencySummary>,
 }
 
-/// What one of several volumes before a shared log device did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct VolumeReport {
-    /// Requests answered within the measured span.
-    pub requests: u64,
-    /// Response times in µs, from arrival to reply.
-    pub latency_us: Latency,
-    /// As in [`Report`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_savings: Option<f64>,
-    /// As in [`Report`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_savings_emptied: Option<f64>,
-    /// As in [`Report`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_penalty: Option<f64>,
-    /// What its part of the log did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logging: Option<LoggingLedger>,
-    /// As in [`Report`], of its own primary.
-    pub ftl_bounds: FtlReport,
-    /// As in [`Report`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub admission: Option<AdmissionReport>,
-    /// As in [`Report`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub climb: Option<peryton_engine::ClimbView>,
-    /// Of its own devices, and an equal part of those that it shares.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub energy_j: Option<f64>,
-    /// The same over the measured span.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mean_power_w: Option<f64>,
-    /// Until the first of its devices is worn out, the shared ones included, at the rate of the measured span.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lifetime_years: Option<f64>,
-    /// As in [`Report`].
-    #[serde(skip_serializing_if = "is_zero")]
-    pub failed_requests: u64,
-}
-
 /// Moves between the devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MoveReport {
@@ -336,7 +296,7 @@ pub struct Cost {
     pub electricity_usd_per_kwh: f64,
 }
 
-fn is_zero(value: &u64) -> bool {
+pub(crate) fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
@@ -348,7 +308,7 @@ fn as_map<S: Serializer>(devices: &[(String, DeviceReport)], serializer: S) -> R
     map.end()
 }
 
-fn latency_of(times: &ResponseTimes) -> Latency {
+pub(crate) fn latency_of(times: &ResponseTimes) -> Latency {
     Latency {
         all: times.all().summary(),
         read: times.reads.summary(),
@@ -485,47 +445,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     report
 }
 
-/// The part of one of several volumes; `devices` are those of the whole report.
-fn volume_report(
-    design: &Design,
-    devices: &[(String, DeviceReport)],
-    span: Nanos,
-    number: usize,
-    volume: &VolumeOutcome,
-) -> VolumeReport {
-    let logged = volume.ledger.logging.as_ref();
-    let (mut energy_j, mut lifetime_years) = (Some(0.0), None::<f64>);
-    let mut rest = devices;
-    for device in &design.devices {
-        let (of_device, behind) = rest.split_at((device.count * device.copies) as usize);
-        rest = behind;
-        // A shared device has one copy, which is every volume's.
-        let from = if device.copies > 1 { number * device.count as usize } else { 0 };
-        for (_, member) in &of_device[from..from + device.count as usize] {
-            let part = member.energy_j.map(|energy| energy / f64::from(device.regions));
-            energy_j = energy_j.zip(part).map(|(sum, part)| sum + part);
-            lifetime_years = [lifetime_years, member.lifetime_years].into_iter().flatten().min_by(f64::total_cmp);
-        }
-    }
-    let span_s = span.as_s_f64();
-    VolumeReport {
-        requests: volume.answered(),
-        latency_us: latency_of(&volume.times),
-        write_savings: logged.and_then(LoggingLedger::write_savings),
-        write_savings_emptied: volume.drained.logging.as_ref().and_then(LoggingLedger::write_savings),
-        read_penalty: logged.and_then(LoggingLedger::read_penalty),
-        logging: volume.ledger.logging.clone(),
-        ftl_bounds: volume.bounds.expect("only a log is shared").report(),
-        admission: admission(design, &volume.ledger, volume.adaptive.as_ref()),
-        climb: volume.climb.clone(),
-        energy_j,
-        mean_power_w: energy_j.filter(|_| span_s > 0.0).map(|energy| energy / span_s),
-        lifetime_years,
-        failed_requests: volume.ledger.failed_requests,
-    }
-}
-
-fn admission(design: &Design, ledger: &Ledger, adaptive: Option<&AdaptiveView>) -> Option<AdmissionReport> {
+pub(crate) fn admission(design: &Design, ledger: &Ledger, adaptive: Option<&AdaptiveView>) -> Option<AdmissionReport> {
     (design.tuning.admission.by != AdmitBy::All)
         .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: adaptive.cloned() })
 }
