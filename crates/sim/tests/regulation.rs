@@ -46,8 +46,8 @@ fn the_flash_is_worn_at_the_rate_that_was_asked_for_whatever_its_amplification()
             (0.85..1.12).contains(&ratio),
             "{ratio:.3} of the wear asked for: {part} of the free one, {assumed} assumed"
         );
-        let books = regulated.partition.unwrap();
-        assert!(books.regulated > 0 && books.fast_write_share.unwrap() > 0.05, "{books:?}");
+        let partition = regulated.partition.unwrap();
+        assert!(partition.regulated > 0 && partition.fast_write_share.unwrap() > 0.05, "{partition:?}");
     }
     // More than enough: nothing is held back.
     let loose = run(&format!("lifetime_years = {}", 1e12 / (3.0 * free) / SECONDS_PER_YEAR), &requests);
