@@ -57,11 +57,11 @@ pub use error::{DesignError, SimError};
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
 pub use latency::LatencySummary;
 pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
-pub use observe::{Moment, Observer, run_observed};
+pub use observe::{Moment, Observer};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// What a log did; part of a [`Report`].
 pub use peryton_engine::LoggingStats;
 pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report};
-pub use run::{Progress, TraceFactory, run, run_one};
+pub use run::{Progress, TraceFactory, run, run_observed, run_one};
 pub use volume_report::VolumeReport;
 pub use warnings::{Warned, Warning, warned};

@@ -1,10 +1,7 @@
 //! A run that can be watched: everything that goes into the engine, and everything that comes out.
 
 use peryton_engine::{Command, DeviceId, IoId, Request, RequestId};
-use peryton_trace::Source;
 use peryton_units::{Bytes, Nanos};
-
-use crate::{Design, Options, SimError, run::replay};
 
 /// What happened at the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,17 +42,4 @@ impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.0.is_some() { "Watch" } else { "-" })
     }
-}
-
-/// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each moment.
-///
-/// # Errors
-/// As [`run_one`](crate::run_one).
-pub fn run_observed(
-    design: &Design,
-    trace: Box<dyn Source>,
-    options: &Options,
-    observer: Observer,
-) -> Result<(), SimError> {
-    replay(design, trace, options, Watch(Some(observer)), &|_| {}).map(drop)
 }

@@ -4,8 +4,14 @@ use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
 
 use crate::{
-    Design, Options, Report, SimError, machine::Machine, observe::Watch, outcome::Outcome, report,
-    request_source::RequestSource, simulator::simulate, warnings,
+    Design, Options, Report, SimError,
+    machine::Machine,
+    observe::{Observer, Watch},
+    outcome::Outcome,
+    report,
+    request_source::RequestSource,
+    simulator::simulate,
+    warnings,
 };
 
 /// Opens the trace at its start; called once for each design.
@@ -80,6 +86,19 @@ pub(crate) fn replay(
     let volumes = if machine.same_requests { 1 } else { machine.volumes.len() };
     let source = RequestSource::new(trace, design.volume, volumes, options.fit, options.limit, progress)?;
     simulate(machine, source, options)
+}
+
+/// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each moment.
+///
+/// # Errors
+/// As [`run_one`](crate::run_one).
+pub fn run_observed(
+    design: &Design,
+    trace: Box<dyn Source>,
+    options: &Options,
+    observer: Observer,
+) -> Result<(), SimError> {
+    replay(design, trace, options, Watch(Some(observer)), &|_| {}).map(drop)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use peryton_device::{Class, Model, Profile};
 use peryton_engine::{Tuning, endurance::limits};
 use peryton_units::{Bytes, Nanos};
 
-use super::DeviceDesign;
+use super::device::DeviceDesign;
 use crate::{
     DesignError,
     document::{At, FromToml, Keys, unknown},

@@ -3,7 +3,7 @@
 use peryton_engine::Placement;
 use peryton_units::Bytes;
 
-use super::{DeviceDesign, devices::Spec, placement::word};
+use super::{device::DeviceDesign, devices::Spec, placement::word};
 use crate::{
     DesignError,
     document::{At, Keys},
