@@ -154,6 +154,10 @@ impl Disk {
             self.background(now.0);
             self.catch_up_reading(now.0);
         }
+        // A command that waits makes the disk busy, though it has not been decided when it is served.
+        if let Some(arrived) = self.queue.as_ref().and_then(CommandQueue::oldest_arrival) {
+            self.account.busy(arrived, now.0);
+        }
         self.account.stats(now.0, self.asleep_from)
     }
 
@@ -197,7 +201,7 @@ impl Disk {
         }
         let down = now.max(from + self.spin_down);
         self.account.slept(from, now, down);
-        self.account.spun_up();
+        self.account.spun_up(down);
         let ready = down + self.spin_up;
         self.free = self.free.max(ready);
         ready
