@@ -174,6 +174,73 @@ fn slice(profile: &Profile) -> Bytes {
     }
 }
 
+/// The bytes of a disk's write cache.
+fn write_cache(profile: &Profile) -> Bytes {
+    match &profile.model {
+        Model::Disk(disk) => disk.buffer.write_cache.unwrap_or(Bytes::ZERO),
+        Model::Flash(_) | Model::Fixed(_) => Bytes::ZERO,
+    }
+}
+
+/// Most rounds of a workload until a write cache is full, and the share of a round's bytes that it may still grow by.
+const MOST_ROUNDS: u64 = 64;
+const STILL_GROWS: f64 = 0.005;
+/// A long range leaves the cache in pieces: so many times the cache are written while sequential writes are measured.
+const CACHES: u64 = 4;
+
+/// Runs a workload from `now` on until what is measured afterwards does not depend on how long it has run: the write
+/// cache takes in as much as leaves it, and the free blocks of flash have been used (where requests write at random).
+/// Returns the workload to measure, which goes on where this ended, and the time.
+fn settle(device: &mut Device, profile: &Profile, workload: Workload, now: Nanos) -> (Workload, Nanos) {
+    let (size, cache) = (workload.size.0, write_cache(profile).0);
+    let warm = Workload { requests: (workload.requests / 4).max(1), ..workload };
+    if workload.read_share >= 1.0 {
+        return (workload, run(device, &warm, now, 5).1);
+    }
+    if cache == 0 {
+        let cleaned = workload.random && matches!(profile.model, Model::Flash(_));
+        let requests = if cleaned { warm.requests.max(device.capacity().0 / size) } else { warm.requests };
+        return (workload, run(device, &Workload { requests, ..workload }, now, 5).1);
+    }
+    // Requests that follow each other go on where those before ended: what is still in the cache would be overwritten there.
+    let places = workload.span.0 / size;
+    let ahead = |from: u64, requests: u64| {
+        let from = if workload.random || from + 2 * requests > places { 0 } else { from };
+        let span = if workload.random { workload.span } else { Bytes(workload.span.0 - from * size) };
+        (from, Workload { from: Bytes(workload.from.0 + from * size), span, requests, ..workload })
+    };
+    let requests = warm.requests.max(cache / size).min(places);
+    let (mut now, mut from) = (now, 0);
+    for round in 0..MOST_ROUNDS {
+        let before = device.unwritten(now).0;
+        let (begins, workload) = ahead(from, requests);
+        (_, now) = run(device, &workload, now, 5 + round);
+        from = begins + requests;
+        let grown = device.unwritten(now).0.saturating_sub(before);
+        if grown as f64 <= STILL_GROWS * (requests * size) as f64 {
+            break;
+        }
+    }
+    let pieces = if workload.random { 0 } else { CACHES * cache / size };
+    let requests = workload.requests.max(pieces).min(places);
+    (ahead(from, requests).1, now)
+}
+
+/// Puts what a device has in RAM on its surface, and lets it come to rest: no workload pays for the one before, and no
+/// rest is disturbed by it.
+fn quiesce(device: &mut Device, now: Nanos) -> Nanos {
+    let mut done = match device.submit(now, Tag(0), Io { op: Op::Flush, at: Bytes::ZERO, len: Bytes::ZERO }) {
+        Accepted::At(end) => end,
+        Accepted::Queued => now,
+    };
+    let mut reports = Vec::new();
+    while let Some(event) = device.next_event() {
+        device.advance(event, &mut reports);
+        done = done.max(event);
+    }
+    done + Nanos::from_s(10)
+}
+
 /// The device, or a slice of it if it is flash, written before as `state` says.
 fn preconditioned(profile: &Profile, state: &str) -> Result<Device, ProfileError> {
     let used = Some(slice(profile));
@@ -183,6 +250,9 @@ fn preconditioned(profile: &Profile, state: &str) -> Result<Device, ProfileError
     let overrides = toml::Table::from_iter([("precondition".to_owned(), toml::Value::from(state))]);
     profile.clone().with_model(&overrides)?.build(used, 1)
 }
+
+/// By then every spindle is at rest.
+const STANDBY_REACHED: Nanos = Nanos::from_s(60);
 
 /// A model under one workload, and at rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -213,10 +283,9 @@ pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileE
         span = half;
     }
     let whole = Workload { from: Bytes::ZERO, span, ..workload };
-    // The buffer is full and the dies are busy before the count begins.
-    (_, now) = run(&mut device, &Workload { requests: whole.requests / 4, ..whole }, now, 5);
-    let (busy, end) = run(&mut device, &whole, now, 7);
-    now = end + Nanos::from_s(10);
+    let (whole, began) = settle(&mut device, profile, whole, now);
+    let (busy, end) = run(&mut device, &whole, began, 7);
+    now = quiesce(&mut device, end);
     let mut at_rest = |device: &mut Device| {
         device.advance(now, &mut Vec::new());
         device.reset_stats(now);
@@ -225,10 +294,13 @@ pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileE
         device.stats(now).energy_j / 10.0
     };
     let idle_w = at_rest(&mut device);
-    device.set_power(end + Nanos::from_s(20), PowerState::Standby);
-    at_rest(&mut device);
-    at_rest(&mut device);
-    let standby_w = at_rest(&mut device);
+    device.set_power(now, PowerState::Standby);
+    let down = now + STANDBY_REACHED;
+    device.advance(down, &mut Vec::new());
+    device.reset_stats(down);
+    let end = down + Nanos::from_s(10);
+    device.advance(end, &mut Vec::new());
+    let standby_w = device.stats(end).energy_j / 10.0;
     Ok(AtWork { busy, idle_w, standby_w })
 }
 
@@ -265,7 +337,7 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
     let mut measure = |device: &mut Device, workload: Workload| {
         // Time to come to rest in between, so that no workload pays for the one before.
         let (throughput, end) = run(device, &workload, now, 7);
-        now = end + Nanos::from_s(10);
+        now = quiesce(device, end);
         Some(throughput)
     };
     measured.seq_read = measure(&mut device, sequential);
@@ -278,9 +350,11 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
     let half = if flash.is_some() { Bytes(used.0 / 2) } else { used };
     device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(used.0 - half.0) });
     let mixed = Workload { read_share: 0.5, span: half, requests: large / 2, ..mib };
-    let (throughput, end) = run(&mut device, &mixed, now, 7);
+    // Of a disk it is what goes to the surface that counts; of flash there is room, as on a drive that is not full.
+    let (mixed, began) = if flash.is_some() { (mixed, now) } else { settle(&mut device, profile, mixed, now) };
+    let (throughput, end) = run(&mut device, &mixed, began, 7);
     measured.rand_mixed_large = Some(throughput);
-    now = end + Nanos::from_s(10);
+    now = quiesce(&mut device, end);
     measured.idle_w = {
         device.reset_stats(now);
         now += Nanos::from_s(10);
@@ -288,7 +362,7 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
     };
     measured.standby_w = {
         device.set_power(now, PowerState::Standby);
-        now += Nanos::from_s(60);
+        now += STANDBY_REACHED;
         device.advance(now, &mut Vec::new());
         device.reset_stats(now);
         now += Nanos::from_s(10);
@@ -298,9 +372,13 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
     let writes = Workload { read_share: 0.0, size, ..whole };
     let fresh = |workload: Workload| -> Result<Option<Throughput>, ProfileError> {
         let mut device = with("fresh")?;
-        // The buffer is full and the dies are busy before the count begins.
-        let warm = Workload { requests: workload.requests / 2, ..workload };
-        let (_, now) = run(&mut device, &warm, Nanos::from_s(1), 5);
+        // The buffer is full and the dies are busy before the count begins; fresh flash is not cleaned.
+        let (workload, now) = if flash.is_some() {
+            let warm = Workload { requests: workload.requests / 2, ..workload };
+            (workload, run(&mut device, &warm, Nanos::from_s(1), 5).1)
+        } else {
+            settle(&mut device, profile, workload, Nanos::from_s(1))
+        };
         Ok(Some(run(&mut device, &workload, now, 6).0))
     };
     measured.seq_write = fresh(Workload { read_share: 0.0, ..sequential })?;

@@ -300,6 +300,27 @@ impl Profile {
         Ok(self)
     }
 
+    /// Program-erase cycles of its cells.
+    fn cycles(&self) -> Option<u32> {
+        match &self.model {
+            Model::Disk(_) => None,
+            Model::Flash(flash) => Some(flash.cycles),
+            Model::Fixed(fixed) => fixed.cycles.or(self.endurance.cycles),
+        }
+    }
+
+    /// What may be written to it in its life: as its maker rates it, and where he does not, its capacity as often as its
+    /// cells can be programmed.
+    pub fn writable(&self) -> Option<Bytes> {
+        self.endurance.written.or_else(|| Some(self.capacity.saturating_mul(u64::from(self.cycles()?))))
+    }
+
+    /// What can be programmed into its flash in its life, the spare included.
+    pub fn programmable(&self) -> Option<Bytes> {
+        let flash = self.capacity.0 as f64 * (1.0 + self.over_provisioning.unwrap_or(0.0));
+        Some(Bytes((flash * f64::from(self.cycles()?)) as u64))
+    }
+
     /// How many parts of `used` bytes, with their spare, the flash of the drive makes. One whose over-provisioning is
     /// overridden has a larger share of the drive, which is no larger for that.
     pub fn parts(&self, used: Bytes) -> f64 {

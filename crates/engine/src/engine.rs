@@ -377,17 +377,28 @@ impl Engine {
     /// some seconds later.
     pub fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
         let Placed::Hybrid(hybrid) = &mut self.placed else { return None };
-        hybrid.controller.as_mut()?.asks_what_was_programmed(now)
+        if self.climber.as_ref().is_some_and(|climber| climber.asks_what_was_programmed()) {
+            return Some(hybrid.layout.fast);
+        }
+        match &mut hybrid.controller {
+            Some(controller) => controller.asks_what_was_programmed(now),
+            None => hybrid.admission_asks_what_was_programmed(&self.core, now),
+        }
     }
 
-    /// What a device has programmed so far, as it counts itself. What regulates writes so that the device lasts then need
-    /// not believe in the write amplification that it was told (MixedStore, section 5.4).
+    /// What a device has programmed so far, as it counts itself. What makes a device last (write regulation, MixedStore,
+    /// section 5.4; caps of hill climbing; adaptive admission) then need not believe in the write amplification that it was
+    /// told.
     pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
-        if let Placed::Hybrid(hybrid) = &mut self.placed
-            && let Some(controller) = &mut hybrid.controller
-        {
-            controller.programmed(device, bytes);
+        let Placed::Hybrid(hybrid) = &mut self.placed else { return };
+        let written = Bytes(self.core.ledger.devices[device.index()].bytes_written.iter().sum());
+        if let Some(controller) = &mut hybrid.controller {
+            controller.programmed(device, bytes, written);
         }
+        if let Some(climber) = self.climber.as_mut().filter(|_| device == hybrid.layout.fast) {
+            climber.programmed(bytes.0);
+        }
+        hybrid.programmed(device, bytes, written);
     }
 
     /// Whether a driver that can measure what all devices have drawn should say so now ([`Engine::drew`]). To be asked after

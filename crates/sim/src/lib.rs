@@ -12,6 +12,7 @@ mod feed;
 mod ftl_bounds;
 mod host_cache;
 mod latency;
+mod lifetime;
 mod miniature;
 mod observe;
 mod options;

@@ -167,6 +167,12 @@ impl Disk {
         self.account.reset(now.0);
     }
 
+    /// What has been taken in and is not on the surface at `now`.
+    pub fn unwritten(&mut self, now: Nanos) -> Bytes {
+        self.stats(now);
+        Bytes(self.write_cache.as_ref().map_or(0, |cache| cache.held(now.0)) << self.sector_shift)
+    }
+
     /// Addressable bytes.
     pub fn capacity(&self) -> Bytes {
         Bytes(self.mechanics.geometry.sectors << self.sector_shift)

@@ -4,6 +4,7 @@
 
 mod adaptive;
 mod references;
+mod programs;
 mod shadow;
 
 use peryton_units::{Bytes, Nanos, Op};
@@ -153,6 +154,12 @@ impl Gate {
         }
     }
 
+    /// Whether the threshold adapts.
+    #[inline]
+    pub(crate) fn adapts(&self) -> bool {
+        self.adapting.is_some()
+    }
+
     /// What the adaptive threshold stands at and why; `None` where it is fixed.
     pub(crate) fn view(&self) -> Option<AdaptiveView> {
         self.adapting.as_ref().map(|adapting| adapting.view(self.judge.threshold))
@@ -160,3 +167,4 @@ impl Gate {
 }
 
 pub(crate) use adaptive::{Costs as AdmissionCosts, Wear};
+pub(crate) use programs::Programs;

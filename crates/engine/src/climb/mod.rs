@@ -67,15 +67,24 @@ impl Counted {
     }
 }
 
-/// What the devices drew, in microjoules, as far as the driver says.
+/// What the devices drew, in microjoules, or programmed, in bytes, as far as the driver says.
 #[derive(Clone, Copy, Debug, Default)]
-struct Drawn {
+struct Told {
     /// Since the climb began.
     total: u64,
     /// As it was told last, and what came of it is in `total`.
     told: Option<u64>,
     /// It has been asked for since something was last due.
     asked: bool,
+}
+
+impl Told {
+    /// Less than before means that it is counted from another time.
+    fn told(&mut self, count: u64) {
+        if let Some(before) = self.told.replace(count) {
+            self.total += count.checked_sub(before).unwrap_or(count);
+        }
+    }
 }
 
 /// A step that was kept, and the way back.
@@ -130,9 +139,11 @@ pub(crate) struct Climber {
     /// When the span under way began: the ledger's counts, and what was drawn.
     counted: Counted,
     drawn_before: u64,
+    programmed_before: u64,
     /// What was counted before the ledger last began anew.
     base: Counted,
-    drawn: Drawn,
+    drawn: Told,
+    programmed: Told,
     budgets: Vec<Budget>,
     /// The last span without a trial.
     bare: Option<Sample>,
@@ -184,8 +195,10 @@ impl Climber {
             began: Nanos::ZERO,
             counted: Counted::default(),
             drawn_before: 0,
+            programmed_before: 0,
             base: Counted::default(),
-            drawn: Drawn::default(),
+            drawn: Told::default(),
+            programmed: Told::default(),
             bare: None,
             trial: None,
             gains: Vec::with_capacity(MOST_TRIALS),
@@ -203,7 +216,7 @@ impl Climber {
 
     /// In place of another climb on the same drive: what has been spent of budgets that stay is spent.
     pub(crate) fn resume(&mut self, before: &Climber) {
-        (self.base, self.drawn) = (before.base, before.drawn);
+        (self.base, self.drawn, self.programmed) = (before.base, before.drawn, before.programmed);
         for budget in &mut self.budgets {
             for before in &before.budgets {
                 budget.resume(before);
@@ -233,7 +246,7 @@ impl Climber {
             self.give_up(core, now);
             changed = true;
         }
-        self.drawn.asked = false;
+        (self.drawn.asked, self.programmed.asked) = (false, false);
         // A trial is looked at more often.
         self.next_look = self.ends.min(now.saturating_add(Nanos((self.config.every.0 / SETTLING).max(1))));
         core.due(self.next_look);
@@ -246,10 +259,23 @@ impl Climber {
         now >= self.next_look && !self.waits_for_watts()
     }
 
-    /// What the devices drew is part of what is judged: the driver has a chance to say it, once, before the next tick.
+    /// What the devices drew and programmed is part of what is judged: the driver has a chance to say it, once, before the
+    /// next tick.
     fn waits_for_watts(&mut self) -> bool {
-        let wants = self.budgets.iter().any(|budget| budget.of == Of::Drawn);
-        wants && !std::mem::replace(&mut self.drawn.asked, true)
+        let wants = |of: Of| self.budgets.iter().any(|budget| budget.of == of);
+        let (drawn, programmed) = (wants(Of::Drawn), wants(Of::Programmed));
+        let waits = drawn && !std::mem::replace(&mut self.drawn.asked, true);
+        programmed && !std::mem::replace(&mut self.programmed.asked, true) || waits
+    }
+
+    /// Whether it would help to know what the fast device has programmed.
+    pub(crate) fn asks_what_was_programmed(&self) -> bool {
+        self.programmed.asked
+    }
+
+    /// What it has programmed since some time.
+    pub(crate) fn programmed(&mut self, bytes: u64) {
+        self.programmed.told(bytes);
     }
 
     /// Whether it would help to know what the devices have drawn.
@@ -257,11 +283,9 @@ impl Climber {
         self.drawn.asked
     }
 
-    /// What the devices have drawn since some time. Less than before means that it is another time.
+    /// What the devices have drawn since some time.
     pub(crate) fn drew(&mut self, microjoules: u64) {
-        if let Some(before) = self.drawn.told.replace(microjoules) {
-            self.drawn.total += microjoules.checked_sub(before).unwrap_or(microjoules);
-        }
+        self.drawn.told(microjoules);
     }
 
     /// The ledger starts anew after `counted`, and with it the span under way. What has been spent stays spent.
@@ -277,8 +301,9 @@ impl Climber {
         for budget in &mut self.budgets {
             match budget.of {
                 Of::Written => budget.look(now, counted.written, usual),
+                Of::Programmed if self.programmed.told.is_some() => budget.look(now, self.programmed.total, usual),
                 Of::Drawn if self.drawn.told.is_some() => budget.look(now, self.drawn.total, usual),
-                Of::Drawn => {}
+                Of::Programmed | Of::Drawn => {}
             }
         }
     }
@@ -294,6 +319,7 @@ impl Climber {
     fn begin(&mut self, core: &mut Core, now: Nanos, counted: Counted) {
         self.settling = false;
         (self.began, self.counted, self.drawn_before) = (now, counted, self.drawn.total);
+        self.programmed_before = self.programmed.total;
         self.ends = now.saturating_add(self.config.every);
         core.responses_mut().clear();
     }
@@ -308,6 +334,7 @@ impl Climber {
             error: responses.relative_error(),
             p99_ns: responses.p99_ns(),
             written_per_s: since(counted.written, self.counted.written) / span_s,
+            programmed_per_s: since(self.programmed.total, self.programmed_before) / span_s,
             drawn_uw: since(self.drawn.total, self.drawn_before) / span_s,
             hit_ratio: hits / (hits + misses).max(1.0),
             total_ns: responses.mean_ns() * responses.count() as f64,

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    admission::{AdaptiveView, AdmissionCosts, Gate, Miss, Wear},
+    admission::{AdaptiveView, AdmissionCosts, Gate, Miss, Programs, Wear},
     command::{Buffer, Commands, DeviceId, Request},
     commit::{Committed, Freed, Journal, Waiter},
     config::Tuning,
@@ -146,6 +146,10 @@ pub(crate) struct Hybrid {
     pub(crate) lost: u32,
     /// Between LT and HT: extents are being taken off the fast device.
     making_room: bool,
+    /// Partitioned: the host is idle, and what is dirty may leave the fast device to make room.
+    tidying: bool,
+    /// What the devices say that they have programmed (adaptive admission).
+    programs: Programs,
     /// A device failed: the next victim waits until then.
     room_pauses_until: Nanos,
     /// Places that the device is being told about before they are free.
@@ -195,6 +199,8 @@ impl Hybrid {
             dirty: 0,
             lost: 0,
             making_room: false,
+            tidying: false,
+            programs: Programs::default(),
             room_pauses_until: Nanos::ZERO,
             discarding: 0,
             starving: Vec::new(),
@@ -469,6 +475,20 @@ impl Hybrid {
         Some(self.slots[slot.0 as usize] - 1)
     }
 
+    /// Which device's programs the adaptive threshold would like to know.
+    pub(crate) fn admission_asks_what_was_programmed(&mut self, core: &Core, now: Nanos) -> Option<DeviceId> {
+        let wears = |device: DeviceId| core.tuning.admission.programmable.get(device.index()).is_some_and(Option::is_some);
+        if !self.gate.adapts() || !wears(self.layout.fast) && !wears(self.layout.slow) {
+            return None;
+        }
+        self.programs.asks(now, [self.layout.fast, self.layout.slow]).filter(|device| wears(*device))
+    }
+
+    /// What a device has programmed, and all that was written to it.
+    pub(crate) fn programmed(&mut self, device: DeviceId, bytes: Bytes, written: Bytes) {
+        self.programs.told(device, bytes, written);
+    }
+
     pub(crate) fn adaptive_admission(&self) -> Option<AdaptiveView> {
         self.gate.view()
     }
@@ -478,9 +498,11 @@ impl Hybrid {
         let ([fast_read, fast_write], [slow_read, slow_write]) =
             (core.latency(self.layout.fast), core.latency(self.layout.slow));
         let wear = |device: DeviceId| {
-            let endurance = core.tuning.admission.endurance.get(device.index()).copied().flatten();
-            let written: u64 = core.ledger.devices[device.index()].bytes_written.iter().sum();
-            Wear { left: endurance.map(|endurance| endurance.saturating_sub(Bytes(written))) }
+            let limit = |of: &[Option<Bytes>]| of.get(device.index()).copied().flatten();
+            let written = core.ledger.devices[device.index()].bytes_written.iter().sum();
+            let rated = limit(&core.tuning.admission.endurance).map(|limit| limit.saturating_sub(Bytes(written)));
+            let physical = limit(&core.tuning.admission.programmable).map(|limit| self.programs.left(device, limit, written));
+            Wear { left: [rated, physical].into_iter().flatten().min() }
         };
         AdmissionCosts {
             latency: [fast_read, fast_write, slow_read, slow_write],

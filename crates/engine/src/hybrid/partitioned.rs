@@ -2,6 +2,8 @@
 //! device is predicted to answer sooner. What is on the fast device is newer than its home, or a copy that reads put
 //! there; reads go to where the data is.
 //!
+//! What the fast device has no room for goes to the slow one. Room is made while the host is idle.
+//!
 //! A write that covers an extent may pass the copy that the fast device has: it goes home, and the copy is given up once
 //! it is there. One that covers an extent in part stays where the rest is.
 
@@ -199,8 +201,12 @@ impl Hybrid {
         {
             self.promote_idle(core, now, extent, out);
         }
+        // What found no room while the host was busy will find some.
+        self.tidying = true;
+        self.make_room(core, now, out);
+        self.tidying = false;
         let busts = self.bust(core, now, out);
-        if busts || !self.candidates.is_empty() {
+        if busts || self.making_room || !self.candidates.is_empty() {
             core.due(now.saturating_add(TIDY_EVERY));
         }
     }

@@ -132,10 +132,10 @@ impl Controller {
         self.regulator.asks(now).then_some(self.fast)
     }
 
-    /// What a device has programmed.
-    pub(crate) fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
+    /// What a device has programmed, and all that was written to it.
+    pub(crate) fn programmed(&mut self, device: DeviceId, bytes: Bytes, written: Bytes) {
         if device == self.fast {
-            self.regulator.programmed(bytes);
+            self.regulator.programmed(bytes, written);
         }
     }
 

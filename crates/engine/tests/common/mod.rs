@@ -437,6 +437,7 @@ impl World {
                     threshold,
                     seed: rng.random_range(0..9),
                     endurance: vec![Some(Bytes::gib(1)), None],
+                    programmable: Vec::new(),
                     energy: Vec::new(),
                     write_hits: if bypass { WriteHits::Bypass } else { WriteHits::Cache },
                 }
@@ -478,7 +479,7 @@ impl World {
 
 fn wear_budget(rng: &mut Pcg64Mcg) -> WearBudget {
     let endurance = Bytes::mib(rng.random_range(1..10));
-    WearBudget { endurance, lifetime: Nanos::from_s(60), amplification: 1_000 }
+    WearBudget { endurance, programmable: None, lifetime: Nanos::from_s(60), amplification: 1_000 }
 }
 
 fn random_partition(rng: &mut Pcg64Mcg) -> Partition {

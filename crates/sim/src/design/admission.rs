@@ -74,7 +74,7 @@ pub(super) fn read(root: &mut Keys<'_>, caching: bool, seed: u64) -> Result<Opti
         None => WriteHits::Cache,
     };
     keys.finish()?;
-    Ok(Some(Admission { by, threshold, seed, endurance: Vec::new(), energy: Vec::new(), write_hits }))
+    Ok(Some(Admission { by, threshold, seed, write_hits, ..Admission::default() }))
 }
 
 /// Where an objective weighs energy, a device that tells nothing of it would have it for free.
