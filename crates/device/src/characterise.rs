@@ -185,8 +185,10 @@ fn write_cache(profile: &Profile) -> Bytes {
 /// Most rounds of a workload until a write cache is full, and the share of a round's bytes that it may still grow by.
 const MOST_ROUNDS: u64 = 64;
 const STILL_GROWS: f64 = 0.005;
-/// A long range leaves the cache in pieces: so many times the cache are written while sequential writes are measured.
-const CACHES: u64 = 4;
+/// A long range leaves the cache in pieces of an eighth of it: so many times the cache are written in a round of sequential
+/// writes and while they are measured, that a piece more or less makes no difference.
+const CACHES: u64 = 32;
+const PIECES: u64 = 8;
 
 /// Runs a workload from `now` on until what is measured afterwards does not depend on how long it has run: the write
 /// cache takes in as much as leaves it, and the free blocks of flash have been used (where requests write at random).
@@ -209,7 +211,9 @@ fn settle(device: &mut Device, profile: &Profile, workload: Workload, now: Nanos
         let span = if workload.random { workload.span } else { Bytes(workload.span.0 - from * size) };
         (from, Workload { from: Bytes(workload.from.0 + from * size), span, requests, ..workload })
     };
-    let requests = warm.requests.max(cache / size).min(places);
+    let caches = if workload.random { 1 } else { CACHES };
+    let requests = warm.requests.max(caches * cache / size).min(places);
+    let piece = if workload.random { 0 } else { cache / PIECES };
     let (mut now, mut from) = (now, 0);
     for round in 0..MOST_ROUNDS {
         let before = device.unwritten(now).0;
@@ -217,7 +221,7 @@ fn settle(device: &mut Device, profile: &Profile, workload: Workload, now: Nanos
         (_, now) = run(device, &workload, now, 5 + round);
         from = begins + requests;
         let grown = device.unwritten(now).0.saturating_sub(before);
-        if grown as f64 <= STILL_GROWS * (requests * size) as f64 {
+        if grown as f64 <= (STILL_GROWS * (requests * size) as f64).max(piece as f64) {
             break;
         }
     }

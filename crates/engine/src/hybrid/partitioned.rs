@@ -42,7 +42,7 @@ impl Hybrid {
             && matches!(command.op, Op::Read | Op::Write)
             && matches!(command.buffer, crate::command::Buffer::Request { .. })
         {
-            controller.served(now, command.device, command.took(now));
+            controller.served(now, command.device, command.op, command.took(now));
         }
     }
 

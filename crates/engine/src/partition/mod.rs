@@ -140,9 +140,13 @@ impl Controller {
     }
 
     /// A device has served a command for the host.
-    pub(crate) fn served(&mut self, now: Nanos, device: DeviceId, took: Nanos) {
+    pub(crate) fn served(&mut self, now: Nanos, device: DeviceId, op: Op, took: Nanos) {
         if device == self.fast {
             return self.predictor.served(took);
+        }
+        // It is writes that are to be sent here or there; a disk with a write cache answers them much sooner than reads.
+        if op != Op::Write {
+            return;
         }
         let mean = self.slow_mean.get_or_insert(took);
         *mean = Nanos(mean.0 - (mean.0 >> MEAN_SHIFT) + (took.0 >> MEAN_SHIFT));
