@@ -128,7 +128,8 @@ pub struct Measured {
     /// Random reads of 4 KiB, queue depth 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_read_qd1: Option<Throughput>,
-    /// Random reads of 4 KiB, queue depth 32, or 256 for NVMe (an interface beyond 1000 MB/s).
+    /// Random reads of 4 KiB, at the queue depth that the data sheet names; else 32, or 256 for NVMe (an interface beyond
+    /// 1000 MB/s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_read: Option<Throughput>,
     /// Random writes of 4 KiB, queue depth 1, on a fresh device.
@@ -308,6 +309,19 @@ pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileE
     Ok(AtWork { busy, idle_w, standby_w })
 }
 
+impl Measured {
+    /// Watts of the workload that takes most, of those that drives are rated with: sequential reads and writes, random reads
+    /// and writes at a deep queue (of flash in steady state).
+    pub fn most_w(&self) -> Option<f64> {
+        let random_writes = self.rand_write_steady.or(self.rand_write_fresh);
+        let rated = [self.seq_read, self.seq_write, self.rand_read, random_writes];
+        rated.into_iter().flatten().map(|throughput| throughput.mean_w).max_by(f64::total_cmp)
+    }
+}
+
+/// The deepest queue that is measured.
+const MOST_DEPTH: u32 = 1024;
+
 /// Measures the model of a profile with short, seeded workloads.
 ///
 /// # Errors
@@ -347,7 +361,8 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
     measured.seq_read = measure(&mut device, sequential);
     measured.seq_read_tail = measure(&mut device, Workload { from: tail, span: Bytes(used.0 - tail.0), ..sequential });
     measured.rand_read_qd1 = measure(&mut device, Workload { requests: 2000, ..whole });
-    measured.rand_read = measure(&mut device, Workload { queue_depth: deep, ..whole });
+    let reads = profile.data_sheet.rand_read_depth.unwrap_or(deep).clamp(1, MOST_DEPTH);
+    measured.rand_read = measure(&mut device, Workload { queue_depth: reads, ..whole });
     measured.rand_read_large = measure(&mut device, Workload { requests: large / 2, ..mib });
     // Half of a flash device is given back first, as on a drive that is not full: cleaning is measured below. A disk's
     // seeks are those of all of it.

@@ -36,6 +36,9 @@ pub struct DataSheet {
     /// Random reads of 4 KiB per second, at a deep queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_read_iops: Option<f64>,
+    /// Requests in flight in `rand_read_iops`, where its maker says so; else 32, or 256 for NVMe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_read_depth: Option<u32>,
     /// Random writes of 4 KiB per second, at a deep queue, on a drive as sold (clients' drives) or in steady state
     /// (data-centre drives): `rand_write_state` says which.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -161,6 +161,8 @@ const HEADER: &[&str] = &[
     "standby\n%",
     "SSD wear\neu",
     "lifetime\nyears",
+    "\nrated",
+    "\nphysical",
 ];
 
 fn shown(reports: &[Report]) -> String {
@@ -177,6 +179,8 @@ fn shown(reports: &[Report]) -> String {
         row.push(table::percent(standby_share(report)));
         row.push(table::optional(ssd_wear_eu(report)));
         row.push(table::optional(report.lifetime_years));
+        row.push(table::optional(report.lifetime_rated_years));
+        row.push(table::optional(report.lifetime_physical_years));
         table.add_row(row);
     }
     table::shown(&table)
