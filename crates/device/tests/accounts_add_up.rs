@@ -167,9 +167,16 @@ fn writes_are_measured_at_the_speed_of_the_surface() {
         let small = at_work(&profile, workload(4, 8_000)).unwrap();
         let large = at_work(&profile, workload(1024, 1_000)).unwrap();
         let ratio = small.busy.mb_per_s / large.busy.mb_per_s;
-        println!("{name}: {:.1} and {:.1} MB/s, {:.2} W idle, {:.2} W in standby", small.busy.mb_per_s,
-            large.busy.mb_per_s, small.idle_w, small.standby_w);
-        assert!(ratio < 1.03, "{name}: 4 KiB writes at {:.1} MB/s, of 1 MiB at {:.1}", small.busy.mb_per_s, large.busy.mb_per_s);
+        println!(
+            "{name}: {:.1} and {:.1} MB/s, {:.2} W idle, {:.2} W in standby",
+            small.busy.mb_per_s, large.busy.mb_per_s, small.idle_w, small.standby_w
+        );
+        assert!(
+            ratio < 1.03,
+            "{name}: 4 KiB writes at {:.1} MB/s, of 1 MiB at {:.1}",
+            small.busy.mb_per_s,
+            large.busy.mb_per_s
+        );
         let Model::Disk(disk) = &profile.model else { panic!("a disk") };
         assert!((small.standby_w - disk.power.standby_w).abs() < 1e-6, "{name}: {} W in standby", small.standby_w);
         assert!((small.idle_w - disk.power.idle_w).abs() < 1e-3, "{name}: {} W idle", small.idle_w);

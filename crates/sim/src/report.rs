@@ -391,10 +391,9 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     }
     let energy_j = devices.iter().map(|(_, device)| device.energy_j).sum::<Option<f64>>();
     let mean_power_w = energy_j.and_then(per_s);
-    let lifetimes = devices.iter().map(|(_, device)| Lifetime {
-        rated: device.lifetime_rated_years,
-        physical: device.lifetime_physical_years,
-    });
+    let lifetimes = devices
+        .iter()
+        .map(|(_, device)| Lifetime { rated: device.lifetime_rated_years, physical: device.lifetime_physical_years });
     let lifetime = lifetimes.fold(Lifetime::default(), Lifetime::shorter);
     let lifetime_years = lifetime.years();
     let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_));

@@ -39,9 +39,8 @@ fn the_rated_life_does_not_depend_on_whether_anything_was_erased() {
     let (fresh, used) = (ssd(&fresh), ssd(&used));
     assert_eq!(fresh.erases, Some(0));
     assert!(used.erases.unwrap() > 100 && used.write_amplification.unwrap() > 3.0);
-    let (rated, physical) = (|of: &DeviceReport| of.lifetime_rated_years.unwrap(), |of: &DeviceReport| {
-        of.lifetime_physical_years.unwrap()
-    });
+    let (rated, physical) =
+        (|of: &DeviceReport| of.lifetime_rated_years.unwrap(), |of: &DeviceReport| of.lifetime_physical_years.unwrap());
     assert!((rated(fresh) / rated(used) - 1.0).abs() < 0.02, "{} and {}", rated(fresh), rated(used));
     // What the flash programs decides the other.
     let amplified = used.write_amplification.unwrap() / fresh.write_amplification.unwrap();
@@ -160,9 +159,8 @@ fn full_flash_does_not_make_a_partitioned_drive_slower_than_its_disk() {
                 "[volume]\nsize = '2GiB'\n[devices.ssd]\nprofile = 'intel-x25-e-32gb'\nsize = '64MiB'\n{disk}\
                  [placement]\nmode = 'partitioned'\nfast = 'ssd'\nslow = 'hdd'\nextent = '4KiB'\nreplacement = 'lru'\n"
             );
-            let mean = |text: &str| {
-                simulate(text, &requests, &Options::default()).unwrap().latency_us.all.unwrap().mean / 1e3
-            };
+            let mean =
+                |text: &str| simulate(text, &requests, &Options::default()).unwrap().latency_us.all.unwrap().mean / 1e3;
             let (both, alone) = (mean(&both), mean(&alone));
             assert!(both <= alone * 1.03, "{disk}{gap_us} µs apart: {both:.3} ms with full flash, {alone:.3} without");
         }

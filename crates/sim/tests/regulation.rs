@@ -48,7 +48,8 @@ fn the_flash_lasts_as_long_as_it_shall_by_cells_or_by_rating_whatever_its_amplif
         assert_eq!(flash(&free).lifetime_years, Some(years), "{kind}: the other life is longer");
         for (part, assumed) in [(0.5, 1.0), (0.5, 20.0), (0.2, 3.0)] {
             let wanted = years / part;
-            let regulated = run(kind, &format!("lifetime_years = {wanted}\nwrite_amplification = {assumed}"), &requests);
+            let regulated =
+                run(kind, &format!("lifetime_years = {wanted}\nwrite_amplification = {assumed}"), &requests);
             let ratio = wanted / flash(&regulated).lifetime_years.unwrap();
             assert!(
                 (0.85..1.12).contains(&ratio),

@@ -121,7 +121,9 @@ impl Flash {
         };
         let layer = match images.filter(|_| p.precondition != Precondition::Fresh) {
             // Sizes to the byte, which they are not when people read them.
-            Some(images) => images.take(format!("{} {} {seed} {p:?}", modelled.0, capacity.0), entries as u64 * 4, make),
+            Some(images) => {
+                images.take(format!("{} {} {seed} {p:?}", modelled.0, capacity.0), entries as u64 * 4, make)
+            }
             None => make(),
         };
         let write_rate = p.interface_write_mb_per_s.unwrap_or(p.interface_mb_per_s);

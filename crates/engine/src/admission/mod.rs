@@ -3,8 +3,8 @@
 //! judged; so are writes, or else they are judged like misses ([`WriteHits`]).
 
 mod adaptive;
-mod references;
 mod programs;
+mod references;
 mod shadow;
 
 use peryton_units::{Bytes, Nanos, Op};

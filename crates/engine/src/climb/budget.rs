@@ -72,8 +72,7 @@ impl Budget {
     pub(super) fn of(config: &Climb) -> Vec<Budget> {
         let written = config.fast_bytes_per_day.map(|bytes| (Of::Written, bytes.0.max(1) as f64 / DAY_S));
         let drawn = config.power_cap_w.map(|watts| (Of::Drawn, watts * 1e6));
-        let programmed =
-            config.fast_programmed_per_day.map(|bytes| (Of::Programmed, bytes.0.max(1) as f64 / DAY_S));
+        let programmed = config.fast_programmed_per_day.map(|bytes| (Of::Programmed, bytes.0.max(1) as f64 / DAY_S));
         written.into_iter().chain(programmed).chain(drawn).map(|(of, cap)| Budget::new(of, cap, config.every)).collect()
     }
 

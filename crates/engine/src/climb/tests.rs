@@ -18,6 +18,7 @@ const CAP: Climb = Climb {
     mean_cap: None,
     p99_cap: None,
     fast_bytes_per_day: Some(Bytes(86_400_000_000)),
+    fast_programmed_per_day: None,
     power_cap_w: None,
 };
 
@@ -167,4 +168,15 @@ fn watts_are_judged_by_what_is_drawn() {
     let drew = |watts: f64| Sample { drawn_uw: watts * 1e6, ..wrote(0.0) };
     assert!(!budget.forbids(&drew(7.8), &drew(7.0), &drew(7.0)));
     assert!(budget.forbids(&drew(8.2), &drew(7.0), &drew(7.0)), "beyond the cap");
+}
+
+#[test]
+fn what_is_programmed_is_a_budget_of_its_own() {
+    let config = Climb { fast_programmed_per_day: Some(Bytes(172_800_000_000)), ..CAP };
+    let budgets = Budget::of(&config);
+    assert_eq!(budgets.iter().map(|budget| budget.of).collect::<Vec<_>>(), [Of::Written, Of::Programmed]);
+    // It writes as much as it may, and programs three times that where twice is allowed.
+    let sample = Sample { programmed_per_s: 3.0 * MB, ..wrote(1.0) };
+    let less = Sample { programmed_per_s: 1.0 * MB, ..wrote(1.0) };
+    assert!(!budgets[0].forbids(&sample, &less, &less) && budgets[1].forbids(&sample, &less, &less));
 }

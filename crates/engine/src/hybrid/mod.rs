@@ -477,7 +477,8 @@ impl Hybrid {
 
     /// Which device's programs the adaptive threshold would like to know.
     pub(crate) fn admission_asks_what_was_programmed(&mut self, core: &Core, now: Nanos) -> Option<DeviceId> {
-        let wears = |device: DeviceId| core.tuning.admission.programmable.get(device.index()).is_some_and(Option::is_some);
+        let wears =
+            |device: DeviceId| core.tuning.admission.programmable.get(device.index()).is_some_and(Option::is_some);
         if !self.gate.adapts() || !wears(self.layout.fast) && !wears(self.layout.slow) {
             return None;
         }
@@ -501,7 +502,8 @@ impl Hybrid {
             let limit = |of: &[Option<Bytes>]| of.get(device.index()).copied().flatten();
             let written = core.ledger.devices[device.index()].bytes_written.iter().sum();
             let rated = limit(&core.tuning.admission.endurance).map(|limit| limit.saturating_sub(Bytes(written)));
-            let physical = limit(&core.tuning.admission.programmable).map(|limit| self.programs.left(device, limit, written));
+            let physical =
+                limit(&core.tuning.admission.programmable).map(|limit| self.programs.left(device, limit, written));
             Wear { left: [rated, physical].into_iter().flatten().min() }
         };
         AdmissionCosts {

@@ -130,7 +130,11 @@ impl Regulator {
         if measured.is_some() {
             self.cost = (MEMORY * self.cost.0 + spent, MEMORY * self.cost.1 + written);
         }
-        let cost = if self.cost.0 > 0.0 && self.cost.1 > 0.0 { self.cost.0 / self.cost.1 } else { (assumed * physical).max(1.0) };
+        let cost = if self.cost.0 > 0.0 && self.cost.1 > 0.0 {
+            self.cost.0 / self.cost.1
+        } else {
+            (assumed * physical).max(1.0)
+        };
         let rate = budget.endurance.0 as f64 / budget.lifetime.0 as f64;
         self.credit += rate * span - spent;
         self.credit = self.credit.min(rate * frame * SAVED_FRAMES);

@@ -177,9 +177,8 @@ impl Design {
             _ => None,
         };
         let of_all = |index: usize, limit: Option<Bytes>| Some(limit?.saturating_mul(u64::from(devices[index].count)));
-        let endurance = fast.map_or((None, None), |fast| {
-            (of_all(fast, limits[fast].written), of_all(fast, limits[fast].programmable))
-        });
+        let endurance = fast
+            .map_or((None, None), |fast| (of_all(fast, limits[fast].written), of_all(fast, limits[fast].programmable)));
         let partitioned = matches!(placement, Placement::Partitioned(_));
         partition::read(&mut root, partitioned, endurance, seed, &mut tuning.partition)?;
         tuning.climb = climb::read(&mut root, &placement, &devices, endurance)?;
