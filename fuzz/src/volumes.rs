@@ -6,12 +6,13 @@ use peryton_engine::{
     Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Logging, Placement,
     Request, RequestId, Storage, Tuning, VolumeId,
 };
+use peryton_format::block::{BLOCK_LEN, seal_as_it_is};
 use peryton_units::{Bytes, Nanos, Op};
 
 /// The name of every volume here, which goes into its checksums.
 pub const VOLUME: VolumeId = VolumeId(0xabc);
 /// What metadata is sealed in.
-pub const BLOCK: usize = 4096;
+pub const BLOCK: usize = BLOCK_LEN;
 
 /// Devices in memory. A copy costs what was written since [`Memory::settle`].
 #[derive(Clone)]
@@ -201,14 +202,14 @@ impl Used {
                 Command::Write { io, device, at, len, buffer, .. } => {
                     let mut bytes = vec![0; len.0 as usize];
                     match buffer {
-                        Buffer::Metadata => self.engine.encode_with(io, &mut bytes, &self.buffers),
+                        Buffer::Metadata => self.engine.encode_with(io, &mut bytes, &self.buffers).expect("it is in flight"),
                         buffer => bytes.copy_from_slice(self.buffers.bytes_mut(buffer, len)),
                     }
                     (io, self.storage.write(device, at, &bytes))
                 }
                 Command::Encode { io, into, len } => {
                     let mut bytes = vec![0; len.0 as usize];
-                    self.engine.encode_with(io, &mut bytes, &self.buffers);
+                    self.engine.encode_with(io, &mut bytes, &self.buffers).expect("it is in flight");
                     self.buffers.bytes_mut(into, len).copy_from_slice(&bytes);
                     continue;
                 }
@@ -225,7 +226,7 @@ impl Used {
                 }
                 Command::Power { .. } | Command::Reply { .. } => continue,
             };
-            self.engine.complete(self.now, io, result, &mut out);
+            self.engine.complete(self.now, io, result, &mut out).expect("it is in flight");
         }
     }
 }
@@ -272,6 +273,5 @@ pub fn used(config: &Config, left: Left) -> Option<Memory> {
 
 /// Makes a block's checksum right again, so that what it says is looked at and not only that it is damaged.
 pub fn reseal(block: &mut [u8]) {
-    let sum = crc32c::crc32c_append(crc32c::crc32c(&VOLUME.0.to_le_bytes()), &block[4..]);
-    block[..4].copy_from_slice(&sum.to_le_bytes());
+    seal_as_it_is(block, VOLUME);
 }

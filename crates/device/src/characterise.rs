@@ -10,8 +10,27 @@ use serde::Serialize;
 use crate::{Accepted, Device, Io, Model, PowerState, Profile, ProfileError, Tag, flash::FtlStats};
 
 /// A simple workload: requests of one size, closed loop.
+///
+/// ```
+/// use peryton_device::{ClosedLoop, Profile, run};
+/// use peryton_units::{Bytes, Nanos};
+///
+/// let mut device = Profile::named("fixed")?.build(Some(Bytes::gib(1)), 1)?;
+/// let reads = ClosedLoop {
+///     read_share: 1.0,
+///     size: Bytes::kib(4),
+///     random: true,
+///     from: Bytes::ZERO,
+///     span: Bytes::gib(1),
+///     queue_depth: 1,
+///     requests: 1000,
+/// };
+/// let (throughput, _) = run(&mut device, &reads, Nanos::ZERO, 1);
+/// assert!((throughput.mean_ms - 0.04).abs() < 1e-9);
+/// # Ok::<(), peryton_device::ProfileError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Workload {
+pub struct ClosedLoop {
     /// Share of reads; the others are writes.
     pub read_share: f64,
     /// Bytes of each request.
@@ -28,7 +47,7 @@ pub struct Workload {
     pub requests: u64,
 }
 
-/// What a [`Workload`] met.
+/// What a [`ClosedLoop`] met.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Throughput {
     /// MB (10⁶ bytes) per second.
@@ -45,7 +64,7 @@ pub struct Throughput {
 ///
 /// # Panics
 /// If the workload does not fit on the device.
-pub fn run(device: &mut Device, workload: &Workload, now: Nanos, seed: u64) -> (Throughput, Nanos) {
+pub fn run(device: &mut Device, workload: &ClosedLoop, now: Nanos, seed: u64) -> (Throughput, Nanos) {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let places = workload.span.0 / workload.size.0;
     assert!(places > 0 && workload.from.0 + workload.span.0 <= device.capacity().0, "{workload:?} fits on the device");
@@ -115,7 +134,7 @@ pub fn run(device: &mut Device, workload: &Workload, now: Nanos, seed: u64) -> (
 
 /// The modelled counterpart of a [`DataSheet`](crate::DataSheet). Absent where the model cannot say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Measured {
+pub struct ModelFigures {
     /// Sequential reads of 1 MiB from the start of the device, queue depth 8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq_read: Option<Throughput>,
@@ -194,23 +213,23 @@ const PIECES: u64 = 8;
 /// Runs a workload from `now` on until what is measured afterwards does not depend on how long it has run: the write
 /// cache takes in as much as leaves it, and the free blocks of flash have been used (where requests write at random).
 /// Returns the workload to measure, which goes on where this ended, and the time.
-fn settle(device: &mut Device, profile: &Profile, workload: Workload, now: Nanos) -> (Workload, Nanos) {
+fn settle(device: &mut Device, profile: &Profile, workload: ClosedLoop, now: Nanos) -> (ClosedLoop, Nanos) {
     let (size, cache) = (workload.size.0, write_cache(profile).0);
-    let warm = Workload { requests: (workload.requests / 4).max(1), ..workload };
+    let warm = ClosedLoop { requests: (workload.requests / 4).max(1), ..workload };
     if workload.read_share >= 1.0 {
         return (workload, run(device, &warm, now, 5).1);
     }
     if cache == 0 {
         let cleaned = workload.random && matches!(profile.model, Model::Flash(_));
         let requests = if cleaned { warm.requests.max(device.capacity().0 / size) } else { warm.requests };
-        return (workload, run(device, &Workload { requests, ..workload }, now, 5).1);
+        return (workload, run(device, &ClosedLoop { requests, ..workload }, now, 5).1);
     }
     // Requests that follow each other go on where those before ended: what is still in the cache would be overwritten there.
     let places = workload.span.0 / size;
     let ahead = |from: u64, requests: u64| {
         let from = if workload.random || from + 2 * requests > places { 0 } else { from };
         let span = if workload.random { workload.span } else { Bytes(workload.span.0 - from * size) };
-        (from, Workload { from: Bytes(workload.from.0 + from * size), span, requests, ..workload })
+        (from, ClosedLoop { from: Bytes(workload.from.0 + from * size), span, requests, ..workload })
     };
     let caches = if workload.random { 1 } else { CACHES };
     let requests = warm.requests.max(caches * cache / size).min(places);
@@ -276,7 +295,7 @@ pub struct AtWork {
 ///
 /// # Errors
 /// Parameters that the model refuses.
-pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileError> {
+pub fn at_work(profile: &Profile, workload: ClosedLoop) -> Result<AtWork, ProfileError> {
     // What was never written costs nothing to read.
     let state = if workload.read_share > 0.0 || workload.random { "sequential" } else { "fresh" };
     let mut device = preconditioned(profile, state)?;
@@ -287,7 +306,7 @@ pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileE
         device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(span.0 - half.0) });
         span = half;
     }
-    let whole = Workload { from: Bytes::ZERO, span, ..workload };
+    let whole = ClosedLoop { from: Bytes::ZERO, span, ..workload };
     let (whole, began) = settle(&mut device, profile, whole, now);
     let (busy, end) = run(&mut device, &whole, began, 7);
     now = quiesce(&mut device, end);
@@ -309,7 +328,7 @@ pub fn at_work(profile: &Profile, workload: Workload) -> Result<AtWork, ProfileE
     Ok(AtWork { busy, idle_w, standby_w })
 }
 
-impl Measured {
+impl ModelFigures {
     /// Watts of the workload that takes most, of those that drives are rated with: sequential reads and writes, random reads
     /// and writes at a deep queue (of flash in steady state).
     pub fn most_w(&self) -> Option<f64> {
@@ -326,7 +345,7 @@ const MOST_DEPTH: u32 = 1024;
 ///
 /// # Errors
 /// Parameters that the model refuses.
-pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
+pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
     let with = |state: &str| preconditioned(profile, state);
     let mut device = with("sequential")?;
     let used = device.capacity();
@@ -337,7 +356,7 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
     let deep = if flash.is_some_and(|flash| flash.interface_mb_per_s > 1000.0) { 256 } else { 32 };
     let size = profile.data_sheet.rand_write_size.unwrap_or(Bytes::kib(4));
     let (small, large) = if flash.is_some() { (40_000, 1000) } else { (2000, 300) };
-    let whole = Workload {
+    let whole = ClosedLoop {
         read_share: 1.0,
         size: Bytes::kib(4),
         random: true,
@@ -346,29 +365,29 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
         queue_depth: 1,
         requests: small,
     };
-    let mib = Workload { size: Bytes::mib(1), requests: large, ..whole };
-    let sequential = Workload { random: false, queue_depth: 8, ..mib };
+    let mib = ClosedLoop { size: Bytes::mib(1), requests: large, ..whole };
+    let sequential = ClosedLoop { random: false, queue_depth: 8, ..mib };
     let tail = Bytes(used.0.saturating_sub(large << 20) >> 20 << 20);
-    let mut measured = Measured::default();
+    let mut measured = ModelFigures::default();
 
     let mut now = Nanos::from_s(1);
-    let mut measure = |device: &mut Device, workload: Workload| {
+    let mut measure = |device: &mut Device, workload: ClosedLoop| {
         // Time to come to rest in between, so that no workload pays for the one before.
         let (throughput, end) = run(device, &workload, now, 7);
         now = quiesce(device, end);
         Some(throughput)
     };
     measured.seq_read = measure(&mut device, sequential);
-    measured.seq_read_tail = measure(&mut device, Workload { from: tail, span: Bytes(used.0 - tail.0), ..sequential });
-    measured.rand_read_qd1 = measure(&mut device, Workload { requests: 2000, ..whole });
+    measured.seq_read_tail = measure(&mut device, ClosedLoop { from: tail, span: Bytes(used.0 - tail.0), ..sequential });
+    measured.rand_read_qd1 = measure(&mut device, ClosedLoop { requests: 2000, ..whole });
     let reads = profile.data_sheet.rand_read_depth.unwrap_or(deep).clamp(1, MOST_DEPTH);
-    measured.rand_read = measure(&mut device, Workload { queue_depth: reads, ..whole });
-    measured.rand_read_large = measure(&mut device, Workload { requests: large / 2, ..mib });
+    measured.rand_read = measure(&mut device, ClosedLoop { queue_depth: reads, ..whole });
+    measured.rand_read_large = measure(&mut device, ClosedLoop { requests: large / 2, ..mib });
     // Half of a flash device is given back first, as on a drive that is not full: cleaning is measured below. A disk's
     // seeks are those of all of it.
     let half = if flash.is_some() { Bytes(used.0 / 2) } else { used };
     device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(used.0 - half.0) });
-    let mixed = Workload { read_share: 0.5, span: half, requests: large / 2, ..mib };
+    let mixed = ClosedLoop { read_share: 0.5, span: half, requests: large / 2, ..mib };
     // Of a disk it is what goes to the surface that counts; of flash there is room, as on a drive that is not full.
     let (mixed, began) = if flash.is_some() { (mixed, now) } else { settle(&mut device, profile, mixed, now) };
     let (throughput, end) = run(&mut device, &mixed, began, 7);
@@ -388,24 +407,24 @@ pub fn characterise(profile: &Profile) -> Result<Measured, ProfileError> {
         device.stats(now).energy_j / 10.0
     };
 
-    let writes = Workload { read_share: 0.0, size, ..whole };
-    let fresh = |workload: Workload| -> Result<Option<Throughput>, ProfileError> {
+    let writes = ClosedLoop { read_share: 0.0, size, ..whole };
+    let fresh = |workload: ClosedLoop| -> Result<Option<Throughput>, ProfileError> {
         let mut device = with("fresh")?;
         // The buffer is full and the dies are busy before the count begins; fresh flash is not cleaned.
         let (workload, now) = if flash.is_some() {
-            let warm = Workload { requests: workload.requests / 2, ..workload };
+            let warm = ClosedLoop { requests: workload.requests / 2, ..workload };
             (workload, run(&mut device, &warm, Nanos::from_s(1), 5).1)
         } else {
             settle(&mut device, profile, workload, Nanos::from_s(1))
         };
         Ok(Some(run(&mut device, &workload, now, 6).0))
     };
-    measured.seq_write = fresh(Workload { read_share: 0.0, ..sequential })?;
-    measured.rand_write_qd1 = fresh(Workload { requests: 2000, size: Bytes::kib(4), ..writes })?;
-    measured.rand_write_fresh = fresh(Workload { queue_depth: deep, ..writes })?;
+    measured.seq_write = fresh(ClosedLoop { read_share: 0.0, ..sequential })?;
+    measured.rand_write_qd1 = fresh(ClosedLoop { requests: 2000, size: Bytes::kib(4), ..writes })?;
+    measured.rand_write_fresh = fresh(ClosedLoop { queue_depth: deep, ..writes })?;
     if flash.is_some() {
         let mut device = with("random")?;
-        let steady = Workload { queue_depth: deep, requests: small * 4, ..writes };
+        let steady = ClosedLoop { queue_depth: deep, requests: small * 4, ..writes };
         let (_, now) = run(&mut device, &steady, Nanos::from_s(1), 5);
         let (throughput, now) = run(&mut device, &steady, now, 6);
         let stats = device.stats(now);

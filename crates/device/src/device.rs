@@ -2,7 +2,27 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{Accepted, DeviceStats, Disk, Fixed, Flash, Io, PowerState, Tag};
 
-/// A model of one device, of whatever kind. The clock that it is told never goes backwards.
+/// A model of one device, of whatever kind. The times that it is given never go back.
+///
+/// ```
+/// use peryton_device::{Accepted, Device, Io, PowerState, Profile, Tag};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let mut disk: Device = Profile::named("seagate-st32000641as")?.build(None, 1)?;
+/// let read = |at| Io { op: Op::Read, at: Bytes(at), len: Bytes::kib(64) };
+/// // A disk decides the order of service itself, so that ends come as events.
+/// for (tag, at) in [(0, 900 << 30), (1, 0)] {
+///     assert_eq!(disk.submit(Nanos::ZERO, Tag(tag), read(at)), Accepted::Queued);
+/// }
+/// let mut ended = Vec::new();
+/// while let Some(next) = disk.next_event() {
+///     disk.advance(next, &mut ended);
+/// }
+/// assert_eq!(ended.len(), 2);
+/// disk.set_power(ended[1].1, PowerState::Standby);
+/// println!("{} J", disk.stats(ended[1].1 + Nanos::from_s(60)).energy_j);
+/// # Ok::<(), peryton_device::ProfileError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Device {
     /// Constant latency.

@@ -17,7 +17,7 @@ const MAX_PARALLELISM: u32 = 1024;
 /// What a fixed-latency device is made of.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Parameters {
+pub struct FixedParameters {
     /// Service time of a read, whatever its size, unless `read_mb_per_s` is given.
     pub read: Nanos,
     /// Service time of a write.
@@ -54,10 +54,21 @@ fn one_server() -> u32 {
     1
 }
 
-/// A device with constant service times; see [`Parameters`].
+/// A device with constant service times; see [`FixedParameters`].
+///
+/// ```
+/// use peryton_device::{Accepted, Fixed, Io, Tag, fixed::FixedParameters};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let parameters: FixedParameters = toml::from_str("read = '50us'\nwrite = '150us'\ncapacity = '1GiB'")?;
+/// let mut device = Fixed::new(&parameters)?;
+/// let write = Io { op: Op::Write, at: Bytes::ZERO, len: Bytes::kib(4) };
+/// assert_eq!(device.submit(Nanos::ZERO, Tag(0), write), Accepted::At(Nanos::from_us(150)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fixed {
-    parameters: Parameters,
+    parameters: FixedParameters,
     meter: Meter,
     /// Bytes programmed into a block before this account began.
     begun: u64,
@@ -68,7 +79,7 @@ pub struct Fixed {
 impl Fixed {
     /// # Errors
     /// A parameter out of its range.
-    pub fn new(parameters: &Parameters) -> Result<Fixed, BuildError> {
+    pub fn new(parameters: &FixedParameters) -> Result<Fixed, BuildError> {
         let p = parameters;
         let range = |key, found: String, expected| Err(BuildError::Range { key, found, expected });
         if p.capacity == Bytes::ZERO {

@@ -1,8 +1,30 @@
 //! Models of disks and flash: service time, power states, wear; and the profiles of real devices as data.
 //!
-//! A [`Device`] is told what to do and when ([`Device::submit`]) and says when it is done, either at once (models that
+//! A [`Device`] is given a command and the time ([`Device::submit`]) and says when the command is done, either at once (models that
 //! serve first-come) or later through an event ([`Device::next_event`], [`Device::advance`]) where the order of
 //! service is decided after submission (disk scheduling, command queueing). It keeps no data, only time, energy and wear.
+//!
+//! ```
+//! use peryton_device::{Accepted, Io, Profile, Tag};
+//! use peryton_units::{Bytes, Nanos, Op};
+//!
+//! let profile = Profile::named("intel-320-300gb")?;
+//! let mut ssd = profile.build(Some(Bytes::gib(1)), 1)?;
+//! let mut now = Nanos::ZERO;
+//! for block in 0..100 {
+//!     let write = Io { op: Op::Write, at: Bytes::kib(4 * block), len: Bytes::kib(4) };
+//!     // This model serves first-come, so that it knows each end at once.
+//!     if let Accepted::At(end) = ssd.submit(now, Tag(0), write) {
+//!         now = end;
+//!     }
+//! }
+//! let stats = ssd.stats(now);
+//! assert_eq!((stats.writes, stats.bytes_written), (100, Bytes::kib(400)));
+//! assert!(now > Nanos::ZERO && stats.energy_j > 0.0);
+//! # Ok::<(), peryton_device::ProfileError>(())
+//! ```
+
+#![warn(clippy::missing_errors_doc)]
 
 mod characterise;
 mod device;
@@ -17,7 +39,7 @@ mod profile;
 mod stats;
 pub mod validate;
 
-pub use characterise::{AtWork, Measured, Throughput, Workload, at_work, characterise, run};
+pub use characterise::{AtWork, ClosedLoop, ModelFigures, Throughput, at_work, characterise, run};
 pub use device::Device;
 pub use disk::{Disk, DiskParameters};
 pub use error::{BuildError, ProfileError};
@@ -27,3 +49,8 @@ pub use io::{Accepted, Io, PowerState, Tag};
 pub use nearest::{explain_unknown_key, nearest};
 pub use profile::{Class, DataSheet, Endurance, Model, Profile, WriteState};
 pub use stats::DeviceStats;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -113,14 +113,35 @@ pub struct Endurance {
 #[derive(Clone, Debug)]
 pub enum Model {
     /// Constant latency.
-    Fixed(fixed::Parameters),
+    Fixed(fixed::FixedParameters),
     /// Magnetic disk.
     Disk(Box<DiskParameters>),
     /// Flash.
-    Flash(Box<flash::Parameters>),
+    Flash(Box<flash::FlashParameters>),
 }
 
 /// A device as it can be bought, or as a paper describes it: data, and the parameters of its model.
+///
+/// ```
+/// use peryton_device::{Class, Profile};
+///
+/// for name in Profile::shipped() {
+///     let profile = Profile::named(name)?;
+///     println!("{name:30} {:>8}  {}", profile.capacity, profile.description);
+/// }
+/// // A file of one's own, or a text; the model's parameters can be replaced one by one.
+/// let text = "
+///     name = 'mine'
+///     description = 'a device with constant latencies'
+///     class = 'fixed'
+///     [fixed]
+///     read = '50us'
+///     write = '150us'
+///     capacity = '10GiB'";
+/// let mine = Profile::parse(text, "mine.toml")?.with_model(&"write = '100us'".parse()?)?;
+/// assert_eq!(mine.class, Class::Fixed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// The name that a design gives.
@@ -166,43 +187,15 @@ struct File {
     #[serde(default)]
     endurance: Endurance,
     disk: Option<Box<DiskParameters>>,
-    flash: Option<Box<flash::Parameters>>,
-    fixed: Option<fixed::Parameters>,
+    flash: Option<Box<flash::FlashParameters>>,
+    fixed: Option<fixed::FixedParameters>,
 }
 
 /// A profile is a page of text; what is larger is something else.
 const MAX_FILE: u64 = 1 << 20;
 
-macro_rules! shipped {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),*]
-    };
-}
-
-/// In the order of their names.
-const SHIPPED: &[(&str, &str)] = shipped![
-    "fixed",
-    "greenest-ssd1",
-    "griffin-barracuda-7200",
-    "griffin-wd-10k",
-    "ibm-ultrastar-36z15",
-    "intel-320-300gb",
-    "intel-d7-p5500-7.68tb",
-    "intel-optane-p4800x-375gb",
-    "intel-x25-e-32gb",
-    "intel-x25-m-80gb",
-    "mixed-array-high-end-100gb",
-    "mixed-array-low-end-200gb",
-    "samsung-840-evo-1tb",
-    "samsung-870-evo-1tb",
-    "samsung-m9t-2tb",
-    "seagate-exos-10e2400-2.4tb",
-    "seagate-exos-x20-20tb",
-    "seagate-st32000641as",
-    "seagate-st4000dm000",
-    "solidigm-d5-p5316-15.36tb",
-    "super-talent-32gb",
-];
+/// The files of `profiles/`, found by `build.rs`: names and texts, in the order of the names.
+const SHIPPED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
 impl Profile {
     /// The names of the profiles that come with Peryton, sorted.
@@ -295,7 +288,7 @@ impl Profile {
             Model::Disk(_) => Model::Disk(table.try_into().map_err(fail)?),
             Model::Flash(_) => Model::Flash(table.try_into().map_err(fail)?),
             Model::Fixed(_) => {
-                let fixed: fixed::Parameters = table.try_into().map_err(fail)?;
+                let fixed: fixed::FixedParameters = table.try_into().map_err(fail)?;
                 self.capacity = fixed.capacity;
                 Model::Fixed(fixed)
             }
@@ -360,7 +353,7 @@ impl Profile {
             }
             Model::Disk(disk) => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
             Model::Fixed(fixed) => {
-                let parameters = fixed::Parameters { capacity: used, ..fixed.clone() };
+                let parameters = fixed::FixedParameters { capacity: used, ..fixed.clone() };
                 Device::Fixed(Box::new(Fixed::new(&parameters).map_err(fail)?))
             }
         })

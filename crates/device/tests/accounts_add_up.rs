@@ -152,10 +152,10 @@ fn a_new_account_neither_repeats_nor_forgets_a_spin_down_or_a_spin_up() {
 /// Power and bandwidth in steady state: what a platter takes, not what goes into a cache that is still filling.
 #[test]
 fn writes_are_measured_at_the_speed_of_the_surface() {
-    use peryton_device::{Workload, at_work};
+    use peryton_device::{ClosedLoop, at_work};
     for name in ["seagate-exos-x20-20tb", "seagate-st32000641as", "samsung-m9t-2tb", "ibm-ultrastar-36z15"] {
         let profile = Profile::named(name).unwrap();
-        let workload = |kib: u64, requests: u64| Workload {
+        let workload = |kib: u64, requests: u64| ClosedLoop {
             read_share: 0.0,
             size: Bytes::kib(kib),
             random: false,

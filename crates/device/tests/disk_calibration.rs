@@ -1,6 +1,6 @@
 //! Disks whose figures were measured or published: the model must give them back.
 
-use peryton_device::{Device, DiskParameters, Model, PowerState, Profile, Tag, Throughput, Workload, run};
+use peryton_device::{ClosedLoop, Device, DiskParameters, Model, PowerState, Profile, Tag, Throughput, run};
 use peryton_units::{Bytes, Nanos};
 
 fn disk(name: &str) -> Device {
@@ -16,7 +16,7 @@ fn large(device: &mut Device, read_share: f64, place: &str) -> Throughput {
         "tail" => (capacity - gib, gib),
         _ => (0, capacity),
     };
-    let workload = Workload {
+    let workload = ClosedLoop {
         read_share,
         size: Bytes::mib(1),
         random: place == "random",
@@ -72,7 +72,7 @@ fn hd1_draws_what_was_measured_when_idle_asleep_and_cycled() {
 #[test]
 fn ibm_36z15_has_its_data_sheet_times_and_rates() {
     let mut ibm = disk("ibm-ultrastar-36z15");
-    let whole = Workload {
+    let whole = ClosedLoop {
         read_share: 1.0,
         size: Bytes::kib(4),
         random: true,
@@ -103,7 +103,7 @@ fn each_disk_profile_agrees_with_its_own_data_sheet() {
             if let Some(rate) = rate {
                 let mut device = profile.build(None, 1).unwrap();
                 let capacity = device.capacity();
-                let stream = Workload {
+                let stream = ClosedLoop {
                     read_share,
                     size: Bytes::mib(1),
                     random: false,
@@ -118,7 +118,7 @@ fn each_disk_profile_agrees_with_its_own_data_sheet() {
         }
         if let Some(ms) = sheet.rand_read_ms {
             let capacity = device.capacity();
-            let whole = Workload {
+            let whole = ClosedLoop {
                 read_share: 1.0,
                 size: Bytes::kib(4),
                 random: true,

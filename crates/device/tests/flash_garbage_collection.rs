@@ -1,11 +1,11 @@
 //! Does garbage collection copy as much as theory says, and never more for sequential writes?
 
-use peryton_device::{Flash, Io, Tag, flash::Parameters};
+use peryton_device::{Flash, Io, Tag, flash::FlashParameters};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-fn parameters(over_provisioning: f64, extra: &str) -> Parameters {
+fn parameters(over_provisioning: f64, extra: &str) -> FlashParameters {
     let watermarks = if extra.contains("gc_low") { "" } else { "gc_low = 1\ngc_high = 1" };
     toml::from_str(&format!(
         r#"channels = 2
@@ -121,7 +121,7 @@ fn random_writes_cost_what_greedy_theory_says() {
 }
 
 /// A drive with as many dies as an SSD has, of which a small volume takes a part.
-fn many_dies(dies_per_channel: u32, planes: u32, page: &str) -> Parameters {
+fn many_dies(dies_per_channel: u32, planes: u32, page: &str) -> FlashParameters {
     toml::from_str(&format!(
         r#"channels = 10
         dies_per_channel = {dies_per_channel}

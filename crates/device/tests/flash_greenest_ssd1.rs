@@ -1,6 +1,6 @@
 //! SSD1 of Li and Long, "Which Storage Device is the Greenest?", Tables III to VI: 1 MB requests, one at a time.
 
-use peryton_device::{Device, Io, Profile, Tag, Throughput, Workload, run};
+use peryton_device::{ClosedLoop, Device, Io, Profile, Tag, Throughput, run};
 use peryton_units::{Bytes, Nanos, Op};
 
 const SPAN: Bytes = Bytes::gib(4);
@@ -9,7 +9,7 @@ fn measure(read_share: f64, random: bool) -> Throughput {
     let profile = Profile::named("greenest-ssd1").expect("a shipped profile");
     // Eight times what is addressed: a terabyte drive of which little is in use, as in the paper's half-hour runs.
     let mut device = profile.build(Some(Bytes(SPAN.0 * 8)), 1).expect("a shipped profile");
-    let base = Workload {
+    let base = ClosedLoop {
         read_share,
         size: Bytes::mib(1),
         random,
@@ -19,7 +19,7 @@ fn measure(read_share: f64, random: bool) -> Throughput {
         requests: 3000,
     };
     // Reads are of data that was written before.
-    let fill = Workload { read_share: 0.0, random: false, requests: SPAN.0 >> 20, queue_depth: 8, ..base };
+    let fill = ClosedLoop { read_share: 0.0, random: false, requests: SPAN.0 >> 20, queue_depth: 8, ..base };
     let (_, now) = run(&mut device, &fill, Nanos::ZERO, 1);
     run(&mut device, &base, now + Nanos::from_s(10), 2).0
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use peryton_device::{Accepted, Flash, Io, PowerState, Tag, flash::Parameters};
+use peryton_device::{Accepted, Flash, Io, PowerState, Tag, flash::FlashParameters};
 use peryton_units::{Bytes, Nanos, Op};
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn parameters(
     precondition: &str,
     buffer: &str,
     shape: (u32, u32, u32, u32),
-) -> Parameters {
+) -> FlashParameters {
     let (channels, dies, planes, pages) = shape;
     toml::from_str(&format!(
         r#"channels = {channels}

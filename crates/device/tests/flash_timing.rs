@@ -1,6 +1,6 @@
 //! Does each part of the drive cost the time that it should?
 
-use peryton_device::{Accepted, Flash, Io, PowerState, Tag, flash::Parameters};
+use peryton_device::{Accepted, Flash, Io, PowerState, Tag, flash::FlashParameters};
 use peryton_units::{Bytes, Nanos, Op};
 
 /// Two channels of two dies; round numbers: a 4 KiB page takes 10 µs on a channel and 1 µs on the interface.
@@ -23,7 +23,7 @@ fn flash(extra: &str) -> Flash {
         "#;
     let mut table: toml::Table = toml::from_str(base).expect("TOML");
     table.extend(toml::from_str::<toml::Table>(extra).expect("TOML"));
-    let parameters: Parameters = toml::Value::Table(table).try_into().expect("parameters");
+    let parameters: FlashParameters = toml::Value::Table(table).try_into().expect("parameters");
     Flash::new(&parameters, Bytes::mib(64), Bytes::mib(64), 1).expect("a device")
 }
 

@@ -2,8 +2,8 @@
 //! fragmentation counted for what they are?
 
 use peryton_device::{
-    Accepted, DeviceStats, Flash, Io, Profile, Tag, Workload,
-    flash::{FtlStats, MappingStats, Parameters},
+    Accepted, ClosedLoop, DeviceStats, Flash, Io, Profile, Tag,
+    flash::{FlashParameters, FtlStats, MappingStats},
     run,
 };
 use peryton_units::{Bytes, Nanos, Op};
@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// Pages of 512 bytes, so that a translation page has 128 entries and a small device many pages.
-fn parameters(extra: &str) -> Parameters {
+fn parameters(extra: &str) -> FlashParameters {
     let base = r#"
         channels = 2
         dies_per_channel = 2
@@ -343,7 +343,7 @@ fn under_sustained_random_writes_flash_that_merges_is_slower_than_a_disk() {
         let profile = Profile::named(profile).unwrap().with_model(&overrides).unwrap();
         let span = Bytes::mib(256);
         let mut device = profile.build(Some(span), 1).unwrap();
-        let workload = Workload {
+        let workload = ClosedLoop {
             read_share: reads,
             size: Bytes::kib(4),
             random: true,

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use peryton_device::{Class, Device, Measured, Model, Profile, Throughput, WriteState, characterise};
+use peryton_device::{Class, Device, Model, ModelFigures, Profile, Throughput, WriteState, characterise};
 use peryton_units::Bytes;
 use proptest::prelude::*;
 
 /// Model against data sheet for one profile: the figures that lie further apart than the tolerance.
-fn compare(profile: &Profile, measured: &Measured) -> Vec<String> {
+fn compare(profile: &Profile, measured: &ModelFigures) -> Vec<String> {
     let sheet = &profile.data_sheet;
     let mb = |t: &Option<Throughput>| t.map(|t| t.mb_per_s);
     let iops = |t: &Option<Throughput>| t.map(|t| t.iops);

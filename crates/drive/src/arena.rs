@@ -7,8 +7,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// What arenas are aligned to and measured in: a page, and the largest logical block that disks have.
 pub(crate) const PAGE: usize = 4096;
 
-/// A stretch of memory in zeros. Only pointers into it are given out, because the kernel reads and writes it while the
-/// program runs; who uses which part when is the business of those who hold them.
+/// A stretch of memory in zeros. Only [`Memory`] is given out, because the kernel reads and writes it while the program
+/// runs; the owners of a part keep track of its use.
 #[derive(Debug)]
 pub(crate) struct Arena {
     start: NonNull<u8>,
@@ -31,73 +31,158 @@ impl Arena {
         self.len
     }
 
-    /// Where byte `offset` is.
+    /// The memory from byte `offset` to the arena's end.
     pub(crate) fn at(&self, offset: usize) -> Memory {
-        assert!(offset <= self.len, "byte {offset} of an arena of {}", self.len);
-        // SAFETY: within the mapping, or one past its end.
-        Memory(unsafe { self.start.add(offset) })
+        Memory { start: self.start, len: self.len }.add(offset)
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever holds pointers into it holds the arena too.
+        // SAFETY: the mapping is ours, and the owners of pointers into it own the arena too.
         let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(result.is_ok(), "a mapping of ours can be unmapped");
     }
 }
 
-/// A place in an arena (or in another buffer that outlives its use): what a device or a socket reads or writes.
+/// A stretch of memory that a device or a socket reads or writes: a part of an arena, or of another buffer.
 ///
-/// It carries no length and no lifetime. The rule that makes it sound: while an operation on a range of memory is under
-/// way, nobody else writes that range, nor reads it if the operation does write it.
+/// It carries its length, and every use of it is checked against that, in release builds too. It carries no lifetime,
+/// because the kernel uses the memory while the program runs; for that reason the functions that make one from a slice
+/// and those that read or write the bytes are `unsafe`. The rule that makes them sound: while an operation on the
+/// memory is under way, nothing else writes it, nor reads it if the operation writes it.
+///
+/// ```
+/// use peryton_drive::Memory;
+///
+/// let mut block = vec![7_u8; 4096];
+/// // SAFETY: the block outlives its only use, the next line.
+/// let memory = unsafe { Memory::of(&mut block) };
+/// assert_eq!(memory.len(), 4096);
+/// // SAFETY: nothing writes the block meanwhile.
+/// assert_eq!(unsafe { memory.slice(2) }, [7, 7]);
+/// ```
+///
+/// Safe code cannot make one that outlives its buffer:
+///
+/// ```compile_fail,E0133
+/// let memory = peryton_drive::Memory::of(&mut vec![0; 4096]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory(NonNull<u8>);
+pub struct Memory {
+    start: NonNull<u8>,
+    len: usize,
+}
 
 impl Memory {
     /// Operations without data.
-    pub const NONE: Memory = Memory(NonNull::dangling());
+    pub const NONE: Memory = Memory { start: NonNull::dangling(), len: 0 };
 
-    /// The start of a slice that outlives its use.
-    pub fn of(slice: &mut [u8]) -> Memory {
-        Memory(NonNull::from(slice).cast())
+    /// The memory of a slice.
+    ///
+    /// # Safety
+    /// The slice must stay where it is until the last operation on this memory is complete, and until then nothing else
+    /// may write it, nor read it while an operation writes it.
+    pub unsafe fn of(slice: &mut [u8]) -> Memory {
+        Memory { len: slice.len(), start: NonNull::from(slice).cast() }
     }
 
-    /// The start of a slice that outlives its use and is only read.
-    pub(crate) fn of_const(slice: &[u8]) -> Memory {
-        Memory(NonNull::from(slice).cast())
+    /// The memory of a slice that is only read.
+    ///
+    /// # Safety
+    /// As [`Memory::of`], and no operation may write it.
+    pub(crate) unsafe fn of_const(slice: &[u8]) -> Memory {
+        Memory { len: slice.len(), start: NonNull::from(slice).cast() }
+    }
+
+    /// In bytes.
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
     }
 
     /// For the kernel.
     pub(crate) fn as_ptr(self) -> *mut u8 {
-        self.0.as_ptr()
+        self.start.as_ptr()
     }
 
     pub(crate) fn address(self) -> usize {
-        self.0.as_ptr() as usize
+        self.start.as_ptr() as usize
     }
 
-    /// `bytes` further on, in the same buffer.
+    /// What is left of it after the first `bytes`.
+    ///
+    /// # Panics
+    /// It is shorter than that.
+    #[inline]
+    #[must_use]
     pub(crate) fn add(self, bytes: usize) -> Memory {
-        // SAFETY: the caller stays within the buffer that this points into; an address is all that is computed.
-        Memory(unsafe { NonNull::new_unchecked(self.0.as_ptr().wrapping_add(bytes)) })
+        assert!(bytes <= self.len, "byte {bytes} of a memory of {}", self.len);
+        // SAFETY: within the memory, or one past its end.
+        Memory { start: unsafe { self.start.add(bytes) }, len: self.len - bytes }
     }
 
-    /// The bytes there.
+    /// Its first `len` bytes.
     ///
-    /// # Safety
-    /// `len` bytes must be there, and nobody may write them while the slice lives.
-    pub(crate) unsafe fn slice<'a>(self, len: usize) -> &'a [u8] {
-        // SAFETY: as the caller promises.
-        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), len) }
+    /// # Panics
+    /// It is shorter than that.
+    #[inline]
+    #[must_use]
+    pub(crate) fn first(self, len: usize) -> Memory {
+        assert!(len <= self.len, "{len} bytes of a memory of {}", self.len);
+        Memory { len, ..self }
     }
 
-    /// The bytes there, to be written.
+    /// Its first `len` bytes.
     ///
     /// # Safety
-    /// `len` bytes must be there, and nobody else may read or write them while the slice lives.
-    pub(crate) unsafe fn slice_mut<'a>(self, len: usize) -> &'a mut [u8] {
-        // SAFETY: as the caller promises.
-        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), len) }
+    /// The buffer must still be there, and nothing may write those bytes while the slice lives.
+    ///
+    /// # Panics
+    /// It is shorter than that.
+    pub unsafe fn slice<'a>(self, len: usize) -> &'a [u8] {
+        // SAFETY: `first` has checked the length; the rest is as the caller promises.
+        unsafe { std::slice::from_raw_parts(self.first(len).as_ptr(), len) }
+    }
+
+    /// Its first `len` bytes, to be written.
+    ///
+    /// # Safety
+    /// The buffer must still be there, and nothing else may read or write those bytes while the slice lives.
+    ///
+    /// # Panics
+    /// It is shorter than that.
+    pub unsafe fn slice_mut<'a>(self, len: usize) -> &'a mut [u8] {
+        // SAFETY: `first` has checked the length; the rest is as the caller promises.
+        unsafe { std::slice::from_raw_parts_mut(self.first(len).as_ptr(), len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn a_range_beyond_the_memory_is_refused() {
+        let arena = Arena::new(2 * PAGE).unwrap();
+        let page = arena.at(PAGE).first(PAGE);
+        assert_eq!((page.len(), page.add(PAGE).len(), arena.at(2 * PAGE).len()), (PAGE, 0, 0));
+        // SAFETY: nothing else uses the arena.
+        unsafe { page.slice_mut(PAGE) }.fill(1);
+        assert!(catch_unwind(|| arena.at(2 * PAGE + 1)).is_err());
+        assert!(catch_unwind(|| page.add(PAGE + 1)).is_err());
+        assert!(catch_unwind(|| page.first(PAGE + 1)).is_err());
+        // SAFETY: nothing else uses the arena, and the slices are never made.
+        unsafe {
+            assert!(catch_unwind(|| page.slice(PAGE + 1)).is_err());
+            assert!(catch_unwind(|| page.add(1).slice_mut(PAGE)).is_err());
+            assert!(catch_unwind(|| Memory::NONE.slice(1)).is_err());
+        }
     }
 }

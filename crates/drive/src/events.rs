@@ -8,8 +8,9 @@ use std::{
 
 use serde::Serialize;
 
-/// How many are remembered; older ones are forgotten, which followers notice by the numbers.
-pub(crate) const REMEMBERED: usize = 1024;
+/// How many are remembered of each class; older ones are forgotten, which followers notice by the numbers. Clients that
+/// come and go, or a device that fails all the time, do not make what happened to the volume be forgotten.
+pub(crate) const REMEMBERED: [usize; 3] = [1024, 256, 256];
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,14 +35,14 @@ pub enum What {
         /// How often it has been opened.
         generation: u64,
     },
-    /// A client has connected.
+    /// A client has finished its handshake and uses the volume.
     Connected {
         /// Which.
         client: u32,
         /// Who.
         peer: String,
     },
-    /// A client has gone.
+    /// A client that used the volume has gone.
     Disconnected {
         /// Which.
         client: u32,
@@ -82,9 +83,22 @@ pub enum What {
     Stopping,
 }
 
+impl What {
+    /// Which share of the memory it belongs to.
+    fn class(&self) -> usize {
+        match self {
+            What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
+                0
+            }
+            What::DeviceError { .. } => 1,
+            What::Connected { .. } | What::Disconnected { .. } => 2,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Memory {
-    events: VecDeque<Event>,
+    classes: [VecDeque<Event>; 3],
     last: u64,
     ended: bool,
 }
@@ -106,13 +120,15 @@ impl Events {
 
     pub(crate) fn tell(&self, what: What) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let class = what.class();
         let mut memory = self.lock();
         memory.last += 1;
         let event = Event { number: memory.last, unix_ms: since.as_millis() as u64, what };
-        if memory.events.len() == REMEMBERED {
-            memory.events.pop_front();
+        let events = &mut memory.classes[class];
+        if events.len() == REMEMBERED[class] {
+            events.pop_front();
         }
-        memory.events.push_back(event);
+        events.push_back(event);
         drop(memory);
         self.0.more.notify_all();
     }
@@ -129,7 +145,9 @@ impl Events {
         if memory.last <= after && !memory.ended && wait > Duration::ZERO {
             memory = self.0.more.wait_timeout(memory, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let new: Vec<Event> = memory.events.iter().filter(|event| event.number > after).cloned().collect();
+        let all = memory.classes.iter().flatten();
+        let mut new: Vec<Event> = all.filter(|event| event.number > after).cloned().collect();
+        new.sort_unstable_by_key(|event| event.number);
         (!new.is_empty() || !memory.ended).then_some(new)
     }
 }
@@ -141,13 +159,27 @@ mod tests {
     #[test]
     fn a_follower_that_sleeps_costs_no_memory_and_notices_what_it_missed() {
         let events = Events::default();
-        for _ in 0..REMEMBERED + 10 {
+        let most = REMEMBERED[0];
+        for _ in 0..most + 10 {
             events.tell(What::Stopping);
         }
         let seen = events.since(3, Duration::ZERO).unwrap();
-        assert_eq!((seen.len(), seen[0].number), (REMEMBERED, 11));
-        assert_eq!(events.since(REMEMBERED as u64 + 10, Duration::ZERO), Some(vec![]));
+        assert_eq!((seen.len(), seen[0].number), (most, 11));
+        assert_eq!(events.since(most as u64 + 10, Duration::ZERO), Some(vec![]));
         events.end();
-        assert_eq!(events.since(REMEMBERED as u64 + 10, Duration::from_secs(60)), None);
+        assert_eq!(events.since(most as u64 + 10, Duration::from_secs(60)), None);
+    }
+
+    #[test]
+    fn clients_that_come_and_go_do_not_wash_out_the_death_of_a_device() {
+        let events = Events::default();
+        events.tell(What::DeviceGone { device: "ssd".to_owned(), lost: serde_json::Value::Null });
+        for client in 0..100_000 {
+            events.tell(What::Connected { client, peer: "process 1".to_owned() });
+        }
+        let seen = events.since(0, Duration::ZERO).unwrap();
+        assert!(matches!(seen[0].what, What::DeviceGone { .. }), "{:?}", seen[0]);
+        assert_eq!(seen.len(), 1 + REMEMBERED[2]);
+        assert!(seen.is_sorted_by_key(|event| event.number));
     }
 }

@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::{
     open::{Device, DeviceOpenError, Opening},
     probe,
-    serve::VolumeSpec,
+    spec::VolumeSpec,
     storage::Files,
 };
 
@@ -91,6 +91,9 @@ pub struct MadeDevice {
 
 /// Makes a volume. What its devices held is lost; that they hold something is an error unless `force` says otherwise.
 /// Regular files are made where there are none, and are sparse.
+///
+/// # Errors
+/// The design does not fit the devices, a device holds something, or the system refuses to write it.
 pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let sizes = spec.config.sizes().map_err(|error| MakeError::Refused(spec.with_names(error)))?;
     let needs = sizes.devices;
@@ -119,6 +122,11 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let new = Formatting { volume, unix_s, zeroed, notes: String::new() };
     Engine::format(&spec.config, new, &mut Files::new(&devices)?)
         .map_err(|error| MakeError::Refused(spec.with_names(error)))?;
+    for device in devices.iter().flatten() {
+        let (name, path) = (device.name.clone(), device.path.clone());
+        let what = "making its directory durable";
+        device.sync_directory().map_err(|source| MakeError::System { name, path, what, source })?;
+    }
     let made = devices.iter().flatten().zip(&needs);
     Ok(Made {
         volume: format!("{:032x}", volume.0),

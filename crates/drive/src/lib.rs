@@ -1,6 +1,59 @@
 //! The live drive: the engine on real devices, exported as a block device over NBD.
 //!
-//! One thread owns one volume: front end → engine → io_uring → engine → front end.
+//! One thread owns one volume: front end → engine → io_uring → engine → front end. [`Service`] is all of that, from a
+//! [`VolumeSpec`] to a server. [`Volume`] is the part without threads, clock and sockets: an engine, the buffers that it
+//! names, and any [`Backend`] that carries operations out.
+//!
+//! ```
+//! use peryton_drive::{Action, Backend, Data, Memory, Operation, Volume};
+//! use peryton_engine::{Config, DeviceId, Engine, IoId, Placement, Request, RequestId, Tuning};
+//! use peryton_units::{Bytes, Nanos, Op};
+//!
+//! /// A device in memory, which carries every operation out at once.
+//! struct Ram {
+//!     bytes: Vec<u8>,
+//!     done: Vec<IoId>,
+//! }
+//!
+//! impl Backend for Ram {
+//!     fn start(&mut self, Operation { io, action, at, len, memory, .. }: Operation) {
+//!         let (place, len) = (at as usize..(at + len) as usize, len as usize);
+//!         match action {
+//!             // SAFETY: the memory is this operation's until it is reported complete.
+//!             Action::Read => unsafe { memory.slice_mut(len) }.copy_from_slice(&self.bytes[place]),
+//!             // SAFETY: as above.
+//!             Action::Write => self.bytes[place].copy_from_slice(unsafe { memory.slice(len) }),
+//!             Action::Zero => self.bytes[place].fill(0),
+//!             Action::Flush | Action::Discard => {}
+//!         }
+//!         self.done.push(io);
+//!     }
+//!     fn standby(&mut self, _: DeviceId) {}
+//! }
+//!
+//! let single = Placement::Single { device: DeviceId(0) };
+//! let config = Config { devices: vec![Bytes::mib(1)], placement: single, tuning: Tuning::default() };
+//! let engine = Engine::new(config)?;
+//! // The volume's metadata come on top of its data.
+//! let ram = Ram { bytes: vec![0; engine.device_bytes()[0].0 as usize], done: Vec::new() };
+//! let mut volume = Volume::new(engine, ram, 0)?;
+//!
+//! let (mut from, mut into) = (*b"hybrid", *b"......");
+//! for (op, data) in [(Op::Write, &mut from), (Op::Read, &mut into)] {
+//!     // SAFETY: the data outlive the request, and nothing touches them before the reply.
+//!     let memory = unsafe { Memory::of(data) };
+//!     let request = Request { op, offset: Bytes(4096), len: Bytes(6) };
+//!     volume.submit(Nanos::ZERO, RequestId(0), request, Data::At(memory));
+//!     for io in std::mem::take(&mut volume.backend.done) {
+//!         volume.complete(Nanos::ZERO, io, Ok(()));
+//!     }
+//!     assert_eq!(volume.replies().pop(), Some((RequestId(0), Ok(()))));
+//! }
+//! assert_eq!(&into, b"hybrid");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![warn(clippy::missing_errors_doc)]
 
 mod arena;
 mod backend;
@@ -10,6 +63,7 @@ mod disks;
 mod events;
 mod format;
 mod kernel;
+mod line_log;
 mod listen;
 pub mod nbd;
 mod offline;
@@ -18,6 +72,7 @@ mod pool;
 mod probe;
 mod serve;
 mod server;
+mod spec;
 mod status;
 mod storage;
 mod volume;
@@ -28,9 +83,12 @@ pub use cpu_latency::CpuLatency;
 pub use disks::fault::{Effect, Fault, Only};
 pub use events::{Event, What};
 pub use format::{Made, MadeDevice, MakeError, format};
+pub use line_log::LineLog;
 pub use listen::{Endpoint, ListenError};
 pub use offline::{OfflineError, detach, inspect, repair, replace};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening};
-pub use serve::{Handle, ServeError, Service, Settings, Summary, TlsFiles, Tuner, VolumeSpec};
+pub use serve::{ServeError, Service, Settings, Summary, TlsFiles};
+pub use server::Handle;
+pub use spec::{Tuner, VolumeSpec};
 pub use status::{Kind, Traffic};
 pub use volume::{Data, Reply, RetuneError, TooMuchMemory, Volume};

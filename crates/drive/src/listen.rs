@@ -7,7 +7,7 @@ use std::{
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::{
-            fs::{FileTypeExt, PermissionsExt},
+            fs::{FileTypeExt, MetadataExt},
             net::{UnixListener, UnixStream},
         },
     },
@@ -15,7 +15,14 @@ use std::{
     str::FromStr,
 };
 
+use rustix::{
+    fs::{Mode, OFlags},
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+};
 use thiserror::Error;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// An address for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +72,7 @@ pub struct ListenError {
 
 #[derive(Debug)]
 enum Socket {
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener, OwnPath),
     Tcp(TcpListener),
 }
 
@@ -78,7 +85,10 @@ pub(crate) struct Listener {
 impl Listener {
     pub(crate) fn bind(endpoint: &Endpoint) -> Result<Listener, ListenError> {
         match endpoint {
-            Endpoint::Unix(path) => Ok(Listener { socket: Socket::Unix(bind_unix(path)?, path.clone()) }),
+            Endpoint::Unix(path) => {
+                let (listener, own) = bind_unix(path)?;
+                Ok(Listener { socket: Socket::Unix(listener, own) })
+            }
             Endpoint::Tcp(address) => {
                 let failed = |source| ListenError {
                     place: address.clone(),
@@ -114,34 +124,65 @@ impl Listener {
     pub(crate) fn endpoint(&self) -> Endpoint {
         match &self.socket {
             // From anywhere.
-            Socket::Unix(_, path) => Endpoint::Unix(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+            Socket::Unix(_, OwnPath { path, .. }) => {
+                Endpoint::Unix(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            }
             Socket::Tcp(listener) => {
                 Endpoint::Tcp(listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string()))
             }
         }
     }
 
-    /// Makes a new connection ready, and says who it is.
-    pub(crate) fn prepare(&self, socket: &OwnedFd) -> String {
+    /// Makes a new connection ready, and says who it is and where it comes from.
+    pub(crate) fn prepare(&self, socket: &OwnedFd) -> (String, String) {
         match &self.socket {
-            Socket::Unix(..) => peer_of(socket.as_fd()),
+            Socket::Unix(..) => {
+                let peer = peer_of(socket.as_fd());
+                (peer.clone(), peer)
+            }
             Socket::Tcp(_) => {
                 // Answers go out at once; where that fails they go out a little later.
                 let _ = rustix::net::sockopt::set_tcp_nodelay(socket, true);
                 let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
                 let name = rustix::net::getpeername(socket).ok().flatten();
                 let address = name.and_then(|name| std::net::SocketAddr::try_from(name).ok());
-                address.map_or_else(|| "?".to_owned(), |address| address.to_string())
+                let text = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
+                (
+                    text(address.map(|address| address.to_string())),
+                    text(address.map(|address| address.ip().to_string())),
+                )
             }
         }
     }
 }
 
-impl Drop for Listener {
+/// The path of a socket that was bound here. Removed when it is dropped, unless another socket is there by then: that of
+/// the next server.
+#[derive(Debug)]
+pub(crate) struct OwnPath {
+    pub(crate) path: PathBuf,
+    /// The socket's inode: as long as it is open, no other one gets its number.
+    inode: Option<OwnedFd>,
+}
+
+impl OwnPath {
+    fn new(path: &Path) -> OwnPath {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        OwnPath { path: path.to_owned(), inode: rustix::fs::open(path, flags, Mode::empty()).ok() }
+    }
+
+    fn is_there(&self) -> bool {
+        let own = self.inode.as_ref().and_then(|inode| rustix::fs::fstat(inode).ok());
+        let there = fs::symlink_metadata(&self.path).ok();
+        own.zip(there).is_some_and(|(own, there)| (own.st_dev, own.st_ino) == (there.dev(), there.ino()))
+    }
+}
+
+impl Drop for OwnPath {
     fn drop(&mut self) {
-        if let Socket::Unix(_, path) = &self.socket {
-            // Somebody may have taken it away already.
-            let _ = fs::remove_file(path);
+        if self.is_there() {
+            // It may have been taken away already.
+            let _ = fs::remove_file(&self.path);
         }
     }
 }
@@ -155,7 +196,7 @@ fn peer_of(socket: BorrowedFd<'_>) -> String {
 }
 
 /// Listens on a unix socket that only its owner may use. One that a server left behind is replaced.
-pub(crate) fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
+pub(crate) fn bind_unix(path: &Path) -> Result<(UnixListener, OwnPath), ListenError> {
     let failed = |source, remedy| ListenError { place: path.display().to_string(), source, remedy };
     if fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
         match UnixStream::connect(path) {
@@ -170,7 +211,66 @@ pub(crate) fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
         }
     }
     let remedy = ": give a path of at most 107 bytes in a directory that you may write";
-    let listener = UnixListener::bind(path).map_err(|error| failed(error, remedy))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| failed(error, ""))?;
-    Ok(listener)
+    let listener = bind_private(path).map_err(|error| failed(error, remedy))?;
+    Ok((listener, OwnPath::new(path)))
+}
+
+/// Binds and listens. Linux gives the file of a socket the mode of the socket, so that nobody else can connect between the
+/// two calls.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        os::unix::fs::PermissionsExt,
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_never_open_to_others_not_even_for_a_moment() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, stop) = (directory.path().join("socket"), AtomicBool::new(false));
+        let (seen, worst) = thread::scope(|scope| {
+            let watch = || {
+                let (mut seen, mut worst) = (0, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    if let Ok(about) = fs::symlink_metadata(&path) {
+                        seen += 1;
+                        worst |= about.permissions().mode() & 0o777;
+                    }
+                }
+                (seen, worst)
+            };
+            let watcher = scope.spawn(watch);
+            for _ in 0..3000 {
+                let (listener, own) = bind_unix(&path).unwrap();
+                drop((listener, own));
+                assert!(!path.exists());
+            }
+            stop.store(true, Ordering::Relaxed);
+            watcher.join().unwrap()
+        });
+        assert!(seen > 0 && worst == 0o600, "{seen} looks, modes {worst:o}");
+    }
+
+    #[test]
+    fn the_socket_of_the_next_server_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let (listener, own) = bind_unix(&path).unwrap();
+        drop(listener);
+        let (_next, _its) = bind_unix(&path).unwrap();
+        drop(own);
+        UnixStream::connect(&path).expect("the next server can be reached");
+    }
 }

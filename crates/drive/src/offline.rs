@@ -10,7 +10,7 @@ use crate::{
     format::{empty, zero},
     open::{Device, DeviceOpenError, Opening, named},
     probe,
-    serve::VolumeSpec,
+    spec::VolumeSpec,
     storage::Files,
 };
 
@@ -45,6 +45,9 @@ const AS_THEY_ARE: Opening = Opening { direct: true, create: false };
 
 /// Looks at a volume without changing anything; `whole`: the journal and the map as well. As it would be without the
 /// devices of these names.
+///
+/// # Errors
+/// A device cannot be opened or read, or the volume is not one of this design.
 pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Inspection, OfflineError> {
     let without = named(&spec.devices, without)?;
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
@@ -52,6 +55,9 @@ pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Ins
 }
 
 /// Makes good what a crash or a damaged copy left behind, without the devices of these names.
+///
+/// # Errors
+/// As [`inspect`], or there is nothing to repair it from.
 pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Opened, OfflineError> {
     let without = named(&spec.devices, without)?;
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
@@ -61,6 +67,9 @@ pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Ope
 /// Puts an empty device in the place of the one of this name, which is gone. That what is at its path now holds something
 /// is an error unless `force` says otherwise; so is a loss that nobody could name afterwards (`linear`, `logging`) unless
 /// `accept_loss` says that it is accepted.
+///
+/// # Errors
+/// As [`inspect`], the device is not the one that is gone, or one of the refusals above.
 pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) -> Result<Opened, OfflineError> {
     let replaced = named(&spec.devices, &[name.to_owned()])?[0];
     let device = replaced.index();
@@ -82,11 +91,15 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
                 zero(new, need)?;
             }
         }
+        new.sync_directory()?;
     }
     Engine::replace(spec.config.clone(), &mut Files::new(&devices)?, replaced, accept_loss).map_err(refused(spec))
 }
 
 /// Takes a volume apart, so that one device stands alone.
+///
+/// # Errors
+/// As [`inspect`], or neither device can stand alone.
 pub fn detach(spec: &VolumeSpec) -> Result<Detached, OfflineError> {
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
     Engine::detach(spec.config.clone(), &mut Files::new(&devices)?).map_err(refused(spec))

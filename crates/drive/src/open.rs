@@ -23,8 +23,11 @@ use thiserror::Error;
 
 use crate::disks::Ability;
 
-/// How long to wait for the lock of a server that has just ended.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for a device of a server that has just ended: for its lock on a file, and for its hold on a block
+/// device, which the kernel gives up only when it has taken io_uring down, after the process is gone.
+const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
+/// How often to look meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What a device must be aligned to where the system does not say.
 const CAUTIOUS_BLOCK: u64 = 4096;
@@ -122,6 +125,8 @@ pub struct Device {
     pub(crate) ability: Ability,
     /// Which file it is: two paths may lead to one.
     identity: (u64, u64),
+    /// It was made when it was opened: its directory does not have it durably.
+    is_new: bool,
 }
 
 /// How devices are opened.
@@ -135,6 +140,9 @@ pub struct Opening {
 
 impl Device {
     /// Opens a device and locks it. `None` if there is nothing (and none is to be made).
+    ///
+    /// # Errors
+    /// It cannot be opened, is in use, or is neither a file nor a block device.
     pub fn open(at: &DevicePath, opening: Opening) -> Result<Option<Device>, DeviceOpenError> {
         let DevicePath { name, path } = at;
         let failed = |source: io::Error, remedy| DeviceOpenError::System {
@@ -143,6 +151,7 @@ impl Device {
             source,
             remedy,
         };
+        let mut is_new = false;
         let is_block = match fs::metadata(path) {
             Ok(about) if about.file_type().is_block_device() => true,
             Ok(about) if about.is_file() => false,
@@ -150,7 +159,10 @@ impl Device {
                 let what = if about.is_dir() { "a directory" } else { "neither" };
                 return Err(DeviceOpenError::Kind { name: name.clone(), path: path.clone(), what });
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound && opening.create => false,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && opening.create => {
+                is_new = true;
+                false
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error, "")),
         };
@@ -162,7 +174,21 @@ impl Device {
             flags |= OFlags::CREATE;
         }
         let in_use = |by| DeviceOpenError::InUse { name: name.clone(), path: path.clone(), by };
-        let open = |flags| match rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)) {
+        let began = Instant::now();
+        let waits = || {
+            let waits = began.elapsed() < HOLDER_PATIENCE;
+            if waits {
+                thread::sleep(LOOK);
+            }
+            waits
+        };
+        let attempt = |flags| loop {
+            match rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)) {
+                Err(Errno::BUSY) if waits() => {}
+                other => return other,
+            }
+        };
+        let open = |flags| match attempt(flags) {
             Err(Errno::BUSY) => Err(in_use("a mounted file system, or another program: unmount it or stop that first")),
             Err(Errno::ACCESS | Errno::PERM) => {
                 Err(failed(Errno::ACCESS.into(), ": it must be readable and writable for you"))
@@ -190,7 +216,19 @@ impl Device {
         let identity = if is_block { (u64::MAX, about.st_rdev) } else { (about.st_dev, about.st_ino) };
         let (name, path) = (name.clone(), path.clone());
         let file = Arc::new(file);
-        Ok(Some(Device { name, path, file, size: Bytes(size), is_block, is_direct, ability, identity }))
+        Ok(Some(Device { name, path, file, size: Bytes(size), is_block, is_direct, ability, identity, is_new }))
+    }
+
+    /// A file that was made outlives a power loss only once its directory is durable.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn sync_directory(&self) -> io::Result<()> {
+        if !self.is_new {
+            return Ok(());
+        }
+        let path = fs::canonicalize(&self.path)?;
+        fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
     }
 
     /// Lets others have it, at once: closing a file that io_uring has used takes the kernel a moment. Nothing may be in
@@ -201,6 +239,9 @@ impl Device {
     }
 
     /// Opens all devices of a volume but those that are left out; those that are not there are `None`.
+    ///
+    /// # Errors
+    /// That of the first device that cannot be opened.
     pub fn open_all(
         devices: &[DevicePath],
         opening: Opening,
@@ -232,7 +273,7 @@ fn lock(file: &OwnedFd) -> rustix::io::Result<()> {
     let began = Instant::now();
     loop {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PATIENCE / 100),
+            Err(Errno::WOULDBLOCK) if began.elapsed() < HOLDER_PATIENCE => thread::sleep(LOOK),
             other => return other,
         }
     }

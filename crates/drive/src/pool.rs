@@ -82,6 +82,27 @@ impl Pool {
         Some(Block { page, order })
     }
 
+    /// The longest buffer of at most `len` bytes, rounded up, that is free now: where large blocks have been divided, a
+    /// shorter one. `None` if no page is free.
+    pub(crate) fn take_some(&mut self, len: usize) -> Option<Block> {
+        if let Some(block) = self.take(len) {
+            return Some(block);
+        }
+        let order =
+            (0..usize::from(order_of(len)).min(self.free.len())).rev().find(|order| !self.free[*order].is_empty())?;
+        self.take(PAGE << order)
+    }
+
+    /// How long a buffer is.
+    pub(crate) fn bytes(block: &Block) -> usize {
+        PAGE << block.order
+    }
+
+    /// How long a buffer for so many bytes is.
+    pub(crate) fn rounded(len: usize) -> usize {
+        PAGE << order_of(len)
+    }
+
     /// Gives a buffer back; free halves become one again.
     pub(crate) fn free(&mut self, block: Block) {
         let Block { mut page, mut order } = block;
@@ -100,9 +121,9 @@ impl Pool {
         self.push(page, order);
     }
 
-    /// Where its first byte is.
+    /// Its memory, to the end of its last page.
     pub(crate) fn memory(&self, block: &Block) -> Memory {
-        self.arena.at(block.page as usize * PAGE)
+        self.arena.at(block.page as usize * PAGE).first(PAGE << block.order)
     }
 
     fn push(&mut self, page: u32, order: u8) {
@@ -147,7 +168,10 @@ mod tests {
             for (take, number) in steps {
                 if take || held.is_empty() {
                     let before = pool.free_bytes();
-                    match pool.take(number) {
+                    // Every other time what is there will do.
+                    let taken = if number % 2 == 0 { pool.take(number) } else { pool.take_some(number) };
+                    let number = taken.as_ref().map_or(number, |block| number.min(Pool::bytes(block)));
+                    match taken {
                         Some(block) => {
                             let start = pool.memory(&block).address();
                             let end = start + number;
@@ -158,7 +182,10 @@ mod tests {
                             }
                             held.push((block, number));
                         }
-                        None => prop_assert_eq!(before, pool.free_bytes()),
+                        None => {
+                            prop_assert_eq!(before, pool.free_bytes());
+                            prop_assert!(number % 2 == 0 || before == 0, "a page was free");
+                        }
                     }
                 } else {
                     let (block, _) = held.swap_remove(number % held.len());

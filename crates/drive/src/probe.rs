@@ -1,8 +1,16 @@
 //! What a device holds already, by the marks that file systems, partition tables and volume managers leave.
 
-use std::io;
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
-use crate::{arena::Arena, open::Device};
+use rustix::fs::SeekFrom;
+
+use crate::{
+    arena::{Arena, PAGE},
+    open::Device,
+};
 
 /// A mark: bytes at an offset from the start.
 struct Mark {
@@ -69,7 +77,20 @@ const START: usize = 256 << 10;
 /// And so much of the end: backup partition tables, RAID of version 0.9 and 1.0, ZFS labels.
 const END: usize = 256 << 10;
 
-/// What the device holds; `None` if its start and its end are empty.
+/// So much of the data behind the start is read from its beginning: partitions and images begin there.
+const DENSE: u64 = 64 << 20;
+/// What is read of each place that is looked at after that.
+const SAMPLE: u64 = 16 << 10;
+/// So many places are looked at in a first pass over the device, spread evenly; each further pass looks between them.
+const FIRST_PASS: u64 = 1024;
+/// Passes go on for so long, and there are at most so many.
+const LOOK_TIME: Duration = Duration::from_secs(5);
+const MOST_PASSES: u32 = 8;
+/// The most stretches of data of a sparse file that are looked at, each at its beginning.
+const MOST_STRETCHES: usize = 65_536;
+
+/// What the device holds; `None` if no data is found: not at its start and end, not where a sparse file has data, not at
+/// places all over it.
 pub(crate) fn content(device: &Device) -> io::Result<Option<&'static str>> {
     let size = device.size.0 as usize;
     let arena = Arena::new(START + END)?;
@@ -80,7 +101,76 @@ pub(crate) fn content(device: &Device) -> io::Result<Option<&'static str>> {
     // Direct I/O wants whole blocks.
     let at = size.saturating_sub(END).next_multiple_of(4096);
     let end = read(device, at as u64, &mut end[..size.saturating_sub(at).min(END)])?;
-    Ok(judge(start, end))
+    match judge(start, end) {
+        Some(what) => Ok(Some(what)),
+        None => Ok(holds_data(device)?.then_some("data of an unknown kind")),
+    }
+}
+
+/// Where a file has data, in order: start and end. A device has it everywhere.
+fn stretches(device: &Device) -> Vec<(u64, u64)> {
+    let size = device.size.0;
+    let whole = vec![(0, size)];
+    if device.is_block {
+        return whole;
+    }
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < size && found.len() < MOST_STRETCHES {
+        let from = match rustix::fs::seek(&device.file, SeekFrom::Data(at)) {
+            Ok(from) => from,
+            // Nothing but a hole up to the end.
+            Err(rustix::io::Errno::NXIO) => break,
+            Err(_) => return whole,
+        };
+        let to = rustix::fs::seek(&device.file, SeekFrom::Hole(from)).unwrap_or(size);
+        found.push((from - from % PAGE as u64, to.min(size)));
+        at = to.max(from + 1);
+    }
+    found
+}
+
+/// Whether anything but zeros is found.
+fn holds_data(device: &Device) -> io::Result<bool> {
+    let arena = Arena::new(1 << 20)?;
+    let any = |at: u64, len: u64| -> io::Result<bool> {
+        // SAFETY: nobody else knows the arena.
+        let bytes = unsafe { arena.at(0).slice_mut(len.min(device.size.0 - at) as usize) };
+        Ok(read(device, at, bytes)?.iter().any(|byte| *byte != 0))
+    };
+    let (began, stretches) = (Instant::now(), stretches(device));
+    let mut dense = DENSE;
+    for (from, to) in &stretches {
+        let to = (*to).min(from + dense.max(SAMPLE));
+        for at in (*from..to).step_by(1 << 20) {
+            if any(at, (to - at).min(1 << 20))? {
+                return Ok(true);
+            }
+        }
+        dense = dense.saturating_sub(to - from);
+    }
+    let all: u64 = stretches.iter().map(|(from, to)| to - from).sum();
+    for pass in 0..MOST_PASSES {
+        let stride = (all / (FIRST_PASS << pass)).max(SAMPLE).next_multiple_of(PAGE as u64);
+        // From the second pass on the places lie in the middle between those of the passes before.
+        let mut next = if pass == 0 { 0 } else { stride / 2 / PAGE as u64 * PAGE as u64 };
+        let mut before = 0;
+        for (from, to) in &stretches {
+            while next < before + (to - from) {
+                if any(from + (next - before), SAMPLE)? {
+                    return Ok(true);
+                }
+                if pass > 0 && began.elapsed() > LOOK_TIME {
+                    return Ok(false);
+                }
+                next += stride;
+            }
+            before += to - from;
+        }
+        if stride == SAMPLE {
+            break;
+        }
+    }
+    Ok(false)
 }
 
 /// Reads what there is.
@@ -118,9 +208,12 @@ fn judge(start: &[u8], end: &[u8]) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::open::{DevicePath, Opening};
 
     #[test]
     fn what_is_known_is_recognised_and_nothing_is_nothing() {
@@ -134,6 +227,29 @@ mod tests {
         end[END - 512..END - 504].copy_from_slice(b"EFI PART");
         assert_eq!(judge(&[0; START], &end), Some("a partition table (GPT, its backup)"));
         assert_eq!(judge(&[0; 100], &[1]), Some("data of an unknown kind"));
+    }
+
+    #[test]
+    fn data_in_the_middle_is_found_in_a_sparse_file_and_in_a_full_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        let at = DevicePath { name: "ssd".to_owned(), path: path.clone() };
+        let look = || {
+            let device = Device::open(&at, Opening { direct: true, create: false }).unwrap().unwrap();
+            content(&device).unwrap()
+        };
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(64 << 30).unwrap();
+        assert_eq!(look(), None);
+        // What the first and the last MiB do not show.
+        file.write_all_at(&[1], 40 << 30).unwrap();
+        assert_eq!(look(), Some("data of an unknown kind"));
+        // Zeros that are there count as nothing; a byte among them does not hide.
+        file.set_len(0).unwrap();
+        file.write_all_at(&vec![0; 8 << 20], 0).unwrap();
+        assert_eq!(look(), None);
+        file.write_all_at(&[1], 5 << 20).unwrap();
+        assert!(look().is_some());
     }
 
     proptest! {

@@ -1,84 +1,33 @@
 //! Serving a volume: from a design and its devices to a server that runs until it is told to stop.
 
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
-    sync::{Arc, mpsc},
+    sync::mpsc,
     time::{Duration, Instant},
 };
 
-use peryton_engine::{Config, DeviceError, DeviceId, Engine, Opened, Tuning};
+use peryton_engine::{DeviceError, DeviceId, Engine, Opened};
 use peryton_units::Bytes;
 use thiserror::Error;
 
 use crate::{
-    control::Control,
+    control::{Control, Listening},
     cpu_latency::CpuLatency,
     disks::Disks,
     events::{Events, What},
     kernel::{Kernel, Waker},
+    line_log::LineLog,
     listen::{Endpoint, ListenError, Listener},
     nbd::{Export, ExportError, TlsError, TlsServer},
     open::{Device, DeviceOpenError, DevicePath, Opening, named},
     pool::Pool,
-    server::{About, Call, Parts, Server},
+    server::{About, Call, Handle, Parts, Server},
+    spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::Files,
     volume::{RetuneError, Volume},
 };
-
-/// Reads settings as the design file has them (`placement.max_moves=4`), on top of those of the design.
-#[derive(Clone)]
-pub struct Tuner(Arc<Tune>);
-
-type Tune = dyn Fn(&[String]) -> Result<Tuning, String> + Send + Sync;
-
-impl Tuner {
-    /// `tune` gets all settings that are in force, in the order in which they came, and answers with what they come to,
-    /// or with one line that says what is wrong with them.
-    pub fn new(tune: impl Fn(&[String]) -> Result<Tuning, String> + Send + Sync + 'static) -> Tuner {
-        Tuner(Arc::new(tune))
-    }
-
-    pub(crate) fn tune(&self, settings: &[String]) -> Result<Tuning, String> {
-        (self.0)(settings)
-    }
-}
-
-impl std::fmt::Debug for Tuner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tuner")
-    }
-}
-
-/// A volume on paper: what the design says, and where the devices are.
-#[derive(Clone, Debug)]
-pub struct VolumeSpec {
-    /// The name of the design, and of the NBD export.
-    pub name: String,
-    /// What the engine is told.
-    pub config: Config,
-    /// In the order of the engine.
-    pub devices: Vec<DevicePath>,
-    /// Whether seeks cost, on any of them.
-    pub rotational: bool,
-    /// Reads settings that are changed while the volume is served; without it they cannot be.
-    pub tuner: Option<Tuner>,
-}
-
-impl VolumeSpec {
-    /// What the engine says, which numbers devices, with their names and paths.
-    #[must_use]
-    pub fn with_names(&self, said: impl fmt::Display) -> String {
-        let mut named = said.to_string();
-        // From the last on: "device 1" is the start of "device 10".
-        for (index, device) in self.devices.iter().enumerate().rev() {
-            let path = device.path.display();
-            named = named.replace(&format!("device {index}"), &format!("device '{}' ({path})", device.name));
-        }
-        named
-    }
-}
 
 /// Certificates for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,6 +113,17 @@ pub enum ServeError {
     /// The volume was not closed in good order.
     #[error("the volume could not be closed in good order ({0}): it will be recovered when it is opened next")]
     Close(#[from] DeviceError),
+    /// A flush failed while the volume was served.
+    #[error("{}: device '{name}' failed to flush {times} times: what was written before may be lost, so the volume is not \
+        closed in good order and will be recovered when it is opened next", path.display())]
+    InDoubt {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// How often.
+        times: u64,
+    },
     /// TCP without TLS.
     #[error("{0}: TCP is served with TLS only: give --tls-cert, --tls-key and --tls-ca, or the path of a unix socket")]
     Clear(String),
@@ -192,36 +152,6 @@ pub enum ServeError {
     },
 }
 
-/// A way to reach a server from other threads.
-#[derive(Clone, Debug)]
-pub struct Handle {
-    calls: mpsc::Sender<Call>,
-    waker: Waker,
-}
-
-impl Handle {
-    /// Tells it to stop: what is in flight is answered, and the volume closed.
-    pub fn stop(&self) {
-        self.send(Box::new(Server::begin_to_stop));
-    }
-
-    fn send(&self, call: Call) {
-        // A server that has ended hears nothing.
-        let _ = self.calls.send(call);
-        self.waker.wake();
-    }
-
-    /// Runs something on the server's thread, and waits for what it returns; `None` if the server has ended.
-    pub(crate) fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Server) -> T + Send + 'static) -> Option<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        self.send(Box::new(move |server| {
-            // Whoever asked may have gone.
-            let _ = sender.send(what(server));
-        }));
-        receiver.recv().ok()
-    }
-}
-
 /// A volume whose devices are open and locked, with an address for clients.
 #[derive(Debug)]
 pub struct Service {
@@ -237,6 +167,8 @@ pub struct Service {
     handle: Handle,
     calls: mpsc::Receiver<Call>,
     events: Events,
+    controls: Vec<Listening>,
+    log: Option<LineLog>,
 }
 
 /// What was served.
@@ -245,11 +177,14 @@ pub struct Summary {
     /// Requests of clients.
     pub traffic: Traffic,
     /// What the engine did.
-    pub ledger: peryton_engine::Ledger,
+    pub ledger: peryton_engine::Stats,
 }
 
 impl Service {
     /// Opens the devices, recovers the volume, and listens. Clients that connect from now on wait until it runs.
+    ///
+    /// # Errors
+    /// A device is missing, too small or in use, the volume cannot be opened, or the address cannot be listened on.
     pub fn open(spec: &VolumeSpec, endpoint: &Endpoint, settings: Settings) -> Result<Service, ServeError> {
         if settings.pool < SMALLEST_POOL {
             return Err(ServeError::Pool(settings.pool));
@@ -274,7 +209,7 @@ impl Service {
         let listener = Listener::bind(endpoint)?;
         let (sender, calls) = mpsc::channel();
         let waker = Waker::new().map_err(|source| ServeError::System { what: "an eventfd", source })?;
-        let handle = Handle { calls: sender, waker };
+        let handle = Handle::new(sender, waker);
         let (tuner, events) = (spec.tuner.clone(), Events::default());
         Ok(Service {
             engine,
@@ -289,7 +224,14 @@ impl Service {
             handle,
             calls,
             events,
+            controls: Vec::new(),
+            log: None,
         })
+    }
+
+    /// The log that the program writes, for `status` to say what is missing in it.
+    pub fn set_log(&mut self, log: LineLog) {
+        self.log = Some(log);
     }
 
     /// A way to reach it while it runs.
@@ -312,9 +254,14 @@ impl Service {
         self.engine.losses(0).bytes
     }
 
-    /// Listens on a control socket, as long as what is returned lives.
-    pub fn control(&self, path: &Path) -> Result<Control, ServeError> {
-        Ok(Control::listen(path, &self.handle, &self.events)?)
+    /// Listens on a control socket, as long as what is returned lives and the volume is served.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub fn control(&mut self, path: &Path) -> Result<Control, ServeError> {
+        let control = Control::listen(path, &self.handle, &self.events)?;
+        self.controls.push(control.listening());
+        Ok(control)
     }
 
     /// In what state the volume was found.
@@ -323,8 +270,12 @@ impl Service {
     }
 
     /// Serves on this thread until told to stop, and closes the volume.
+    ///
+    /// # Errors
+    /// The system fails, or the volume cannot be closed in good order; it is recovered when it is opened next.
     pub fn run(self) -> Result<Summary, ServeError> {
         let system = |what| move |source| ServeError::System { what, source };
+        let controls = self.controls;
         let devices = self.devices;
         let abilities = devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
@@ -333,7 +284,7 @@ impl Service {
         let volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"))?;
         let files: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.file.clone())).collect();
-        let waker = self.handle.waker.clone();
+        let waker = self.handle.waker();
         let kernel =
             Kernel::new(files, waker, DEPTH, self.settings.io_uring).map_err(system("threads for the devices"))?;
         if matches!(kernel, Kernel::Threads(_)) {
@@ -360,15 +311,28 @@ impl Service {
             cpu_latency: self.settings.cpu_latency,
             started: Instant::now(),
             about,
-        });
+            log: self.log,
+            handle: self.handle,
+        })
+        .map_err(system("a thread for TLS handshakes"))?;
         server.register();
         server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;
-        let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().ledger().clone() };
+        let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().stats().clone() };
+        let in_doubt = server.in_doubt();
         let (mut engine, about) = server.into_parts();
+        if let Some(error) = in_doubt {
+            // Marked open, as it is on the devices, it is recovered when it is opened next.
+            about.events.end();
+            controls.iter().for_each(Listening::end);
+            about.devices.iter().flatten().for_each(Device::unlock);
+            return Err(error);
+        }
         let mut files = Files::new(&about.devices).map_err(system("memory"))?;
         let closed = engine.close(&mut files);
         about.events.end();
+        // The next server of the volume may want the same path.
+        controls.iter().for_each(Listening::end);
         about.devices.iter().flatten().for_each(Device::unlock);
         closed?;
         tracing::info!("closed in good order");

@@ -6,7 +6,7 @@ use peryton_engine::{
     Buffer, Buffers, Command, Commands, DeviceError, DeviceId, Engine, IoId, Power, Request, RequestError, RequestId,
     Tuning, TuningError,
 };
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, Op};
 use thiserror::Error;
 
 use crate::{
@@ -138,13 +138,23 @@ impl<B: Backend> Volume<B> {
     }
 
     /// A request from the host. Its id indexes a table: small numbers, free for reuse after the reply.
+    ///
+    /// # Panics
+    /// The data of a read or write is shorter than the request, or zeros are longer than [`Volume::longest_zeros`].
     #[inline]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, data: Data) {
         let index = id.0 as usize;
         if index >= self.requests.len() {
             self.requests.resize(index + 1, Data::None);
         }
-        debug_assert!(data != Data::Zeros || request.len.0 <= self.longest_zeros, "zeros are divided by the caller");
+        // What is shorter would have the devices read or write past its end.
+        let room = match data {
+            _ if !matches!(request.op, Op::Read | Op::Write) => u64::MAX,
+            Data::None => 0,
+            Data::At(memory) => memory.len() as u64,
+            Data::Zeros => self.longest_zeros,
+        };
+        assert!(request.len.0 <= room, "a request of {} with {room} bytes of data", request.len);
         self.requests[index] = data;
         self.engine.submit(now, id, request, &mut self.commands);
         self.carry_out(now);
@@ -154,7 +164,10 @@ impl<B: Backend> Volume<B> {
     #[inline]
     pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>) {
         self.metadata.done(io);
-        self.engine.complete(now, io, result, &mut self.commands);
+        // The engine is none the worse for it, and other requests go on.
+        if let Err(error) = self.engine.complete(now, io, result, &mut self.commands) {
+            tracing::error!(%error, "the back end completed a command twice");
+        }
         self.carry_out(now);
     }
 
@@ -235,7 +248,7 @@ impl<B: Backend> Volume<B> {
                     // SAFETY: the buffer has this length and is this command's alone.
                     let bytes = unsafe { memory.slice_mut(len.0 as usize) };
                     if self.keeps_data {
-                        self.engine.encode_with(io, bytes, &*self);
+                        self.engine.encode_with(io, bytes, &*self).expect("the engine has just asked for it");
                     }
                     (io, device, Action::Write, at.0, len.0, memory)
                 }
@@ -260,7 +273,7 @@ impl<B: Backend> Volume<B> {
                 Command::Encode { .. } if !self.keeps_data => continue,
                 Command::Encode { io, into, len } => {
                     let mut bytes = vec![0; len.0 as usize];
-                    self.engine.encode_with(io, &mut bytes, &*self);
+                    self.engine.encode_with(io, &mut bytes, &*self).expect("the engine has just asked for it");
                     // SAFETY: the engine names a buffer with so many bytes, which no device is using yet.
                     unsafe { self.memory_of(into).slice_mut(bytes.len()).copy_from_slice(&bytes) };
                     continue;
@@ -274,6 +287,8 @@ impl<B: Backend> Volume<B> {
                     continue;
                 }
             };
+            let memory =
+                if matches!(action, Action::Read | Action::Write) { memory.first(len as usize) } else { memory };
             self.backend.start(Operation { io, device, action, at, len, memory });
         }
         // The back end may not call back: what it makes of the operations it keeps.
@@ -330,7 +345,7 @@ impl Moves {
         }
         let each = self.bytes as usize;
         let arena = Arena::new(more * each)?;
-        self.buffers.extend((0..more).map(|index| arena.at(index * each)));
+        self.buffers.extend((0..more).map(|index| arena.at(index * each).first(each)));
         self.arenas.push(arena);
         Ok(())
     }
@@ -361,7 +376,7 @@ impl Metadata {
             // A machine without memory for a journal block cannot keep its promises any more.
             None => Arena::new(len.next_power_of_two()).expect("memory for a metadata write"),
         };
-        let memory = arena.at(0);
+        let memory = arena.at(0).first(len);
         self.used.push((io, arena));
         memory
     }

@@ -1,571 +1,416 @@
-//! The engine's face: checks what comes in, hands it to the placement, and keeps the clock.
+//! The engine's face: what a driver calls. Each call goes to the drive of the placement, with static dispatch.
 
 use std::ops::Range;
 
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_format::{storage::Storage, superblock::VolumeState};
+use peryton_policy::{AdaptiveView, ClimbView};
+use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    admission::AdaptiveView,
-    climb::{ClimbView, Climber, Counted},
-    command::{Commands, DeviceId, IoId, Request, RequestId},
-    config::{Config, Placement, Tuning},
-    core::{Core, Purpose},
-    error::{ConfigError, DeviceError, RequestError, TuningError},
-    failure::Burial,
-    hybrid::{Hybrid, Layout, Mode},
-    ledger::Ledger,
-    linear::Linear,
-    logging::{self, Logging},
-    metadata::layout::MetadataLayout,
-    volume::Identity,
+    api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
+    api::config::{Config, Tuning},
+    api::error::{
+        ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, TuningError,
+    },
+    api::location::{Location, Losses},
+    api::opened::{Formatting, Opened, Trust},
+    api::stats::Stats,
+    lifecycle::{self, AnyDrive, Detached, Inspection, with_drive},
+    placement::PlacementOps,
 };
-
-#[derive(Debug)]
-pub(crate) enum Placed {
-    Linear(Linear),
-    Hybrid(Box<Hybrid>),
-    Logging(Box<Logging>),
-}
-
-/// A placement before its tables are made, which take memory in proportion to the volume.
-pub(crate) enum Laid {
-    Linear(Linear),
-    Hybrid { mode: Mode, layout: Layout, partitioned: bool },
-    Logging(logging::Layout),
-}
-
-/// What a configuration makes of its devices.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// The volume that the host sees.
-    pub volume: Bytes,
-    /// How much of each device it occupies: data, spare extents and metadata.
-    pub devices: Vec<Bytes>,
-    /// Where data begins on each device.
-    pub data_at: Vec<Bytes>,
-}
-
-impl Config {
-    /// The sizes of the drive that [`Engine::new`] would make, without making it: as quick for a large one.
-    ///
-    /// # Errors
-    /// Those of [`Engine::new`].
-    pub fn sizes(&self) -> Result<Sizes, ConfigError> {
-        self.sizes_with(None)
-    }
-
-    /// The same, with the number of spare extents that the format has settled.
-    pub(crate) fn sizes_with(&self, spare: Option<u32>) -> Result<Sizes, ConfigError> {
-        lay_out(self, spare).map(|(_, sizes)| sizes)
-    }
-}
-
-/// No device is larger (512 PiB); the sizes of as many as there can be add up.
-const LARGEST_DEVICE: Bytes = Bytes(1 << 59);
-
-pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigError> {
-    let Config { devices, placement, tuning } = config;
-    tuning.check()?;
-    if let Some((device, size)) = devices.iter().copied().enumerate().find(|(_, size)| *size > LARGEST_DEVICE) {
-        return Err(ConfigError::TooLarge { device, size, most: LARGEST_DEVICE });
-    }
-    let data_at = vec![MetadataLayout::bare().data_at; devices.len()];
-    let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), data_at };
-    let mut hybrid = |mode: Mode, pair, partitioned| -> Result<Laid, ConfigError> {
-        let layout = Layout::new(mode, pair, devices, tuning, spare)?;
-        layout.check(mode, tuning)?;
-        sizes.volume = layout.volume_size();
-        for device in [layout.fast, layout.slow] {
-            sizes.devices[device.index()] = layout.device_bytes(device);
-            sizes.data_at[device.index()] = layout.metadata.data_at;
-        }
-        Ok(Laid::Hybrid { mode, layout, partitioned })
-    };
-    let laid = match placement {
-        Placement::Tiering(pair) => hybrid(Mode::Tiering, *pair, false)?,
-        Placement::Caching(pair) => hybrid(Mode::Caching, *pair, false)?,
-        Placement::Partitioned(pair) => hybrid(Mode::Caching, *pair, true)?,
-        Placement::Single { device } => lay_in_a_row(std::slice::from_ref(device), devices, &mut sizes)?,
-        Placement::Linear { devices: order } => lay_in_a_row(order, devices, &mut sizes)?,
-        Placement::Logging(place) => {
-            let layout = logging::Layout::new(*place, devices)?;
-            sizes.volume = layout.volume_size();
-            let (primary, log) = layout.device_bytes();
-            sizes.devices[place.primary.index()] = primary;
-            sizes.devices[place.log.index()] = log;
-            for device in [place.primary, place.log] {
-                sizes.data_at[device.index()] = layout.data_at(device);
-            }
-            Laid::Logging(layout)
-        }
-    };
-    Ok((laid, sizes))
-}
-
-fn lay_in_a_row(order: &[DeviceId], devices: &[Bytes], sizes: &mut Sizes) -> Result<Laid, ConfigError> {
-    let linear = Linear::new(order, devices)?;
-    sizes.volume = linear.size();
-    for device in order {
-        sizes.devices[device.index()] = Linear::device_bytes(devices[device.index()]);
-    }
-    Ok(Laid::Linear(linear))
-}
-
-/// What a climb judges by.
-fn counted(ledger: &Ledger, hybrid: &Hybrid) -> Counted {
-    Counted {
-        written: ledger.devices[hybrid.layout.fast.index()].bytes_written.iter().sum(),
-        hits: ledger.fast_hits,
-        misses: ledger.fast_misses,
-    }
-}
-
-/// Where part of a volume is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whereabouts {
-    /// For so many bytes.
-    pub len: Bytes,
-    /// The device that has the newest copy; `None` where nothing was ever written, or where parts are on either device.
-    pub device: Option<DeviceId>,
-    /// Something was written here, or may have been.
-    pub mapped: bool,
-    /// Newer than its home on the slow device.
-    pub dirty: bool,
-    /// Its only copy was lost.
-    pub lost: bool,
-}
 
 /// A hybrid drive.
 #[derive(Debug)]
 pub struct Engine {
-    pub(crate) core: Core,
-    pub(crate) placed: Placed,
-    /// What the configuration asked for.
-    pub(crate) placement: Placement,
-    pub(crate) data_bytes: Vec<Bytes>,
-    volume_size: Bytes,
-    pub(crate) device_bytes: Vec<Bytes>,
-    move_buffer_bytes: Bytes,
-    /// Moves settings while the drive runs, where the tuning asks for it.
-    climber: Option<Box<Climber>>,
-    /// What the devices know of the volume; a simulated one has nothing.
-    pub(crate) identity: Option<Identity>,
-    pub(crate) burial: Burial,
+    drive: AnyDrive,
+}
+
+/// Does the same whatever the placement is. This is where the engine tells placements apart, and the only place.
+macro_rules! drive {
+    ($engine:ident, $drive:ident => $body:expr) => {
+        with_drive!(&$engine.drive, $drive => $body)
+    };
+    (mut $engine:ident, $drive:ident => $body:expr) => {
+        with_drive!(&mut $engine.drive, $drive => $body)
+    };
 }
 
 impl Engine {
     /// An empty, freshly formatted drive on devices that read as zeros.
+    ///
+    /// # Errors
+    /// A configuration that cannot work, with the design key and the remedy.
     pub fn new(config: Config) -> Result<Engine, ConfigError> {
-        Engine::sized(config, None)
-    }
-
-    /// The same, with the number of spare extents that the format has settled.
-    pub(crate) fn sized(config: Config, spare: Option<u32>) -> Result<Engine, ConfigError> {
-        let (laid, Sizes { volume: volume_size, devices: device_bytes, .. }) = lay_out(&config, spare)?;
-        let Config { devices, placement, mut tuning } = config;
-        tuning.spin_down_after.resize(devices.len(), None);
-        let move_buffer_bytes = match &placement {
-            Placement::Single { .. } | Placement::Linear { .. } => Bytes::ZERO,
-            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
-            Placement::Logging(_) => Bytes(crate::logging::BUFFER),
-        };
-        let placed = match laid {
-            Laid::Linear(linear) => Placed::Linear(linear),
-            Laid::Hybrid { mode, layout, partitioned } => {
-                let make = if partitioned { Hybrid::partitioned } else { Hybrid::new };
-                let mut hybrid = make(mode, layout, &tuning);
-                hybrid.begins_telling(&tuning);
-                Placed::Hybrid(Box::new(hybrid))
-            }
-            Laid::Logging(layout) => Placed::Logging(Box::new(Logging::new(layout))),
-        };
-        let mut core = Core::new(devices.len(), tuning);
-        core.tells_answers = matches!(placement, Placement::Partitioned(_));
-        let climber = Climber::new(&placement, &core.tuning);
-        let mut engine = Engine {
-            climber,
-            core,
-            placed,
-            placement,
-            data_bytes: devices,
-            volume_size,
-            device_bytes,
-            move_buffer_bytes,
-            identity: None,
-            burial: Burial::default(),
-        };
-        engine.reset_ledger();
-        Ok(engine)
+        Ok(Engine { drive: AnyDrive::new(config, None)? })
     }
 
     /// The size of the volume that the host sees.
     pub fn volume_size(&self) -> Bytes {
-        self.volume_size
+        drive!(self, drive => drive.volume_size)
     }
 
     /// How much of each device the volume occupies: data, spare extents and metadata.
     pub fn device_bytes(&self) -> &[Bytes] {
-        &self.device_bytes
+        drive!(self, drive => &drive.device_bytes)
     }
 
-    /// How many move buffers (each one extent long) a driver must own. Grows when `max_moves` is raised.
+    /// How many move buffers (each [`Engine::move_buffer_bytes`] long) a driver must own. Grows when `max_moves` is raised.
     pub fn move_buffers(&self) -> u32 {
-        match &self.placed {
-            Placed::Linear(_) => 0,
-            Placed::Hybrid(hybrid) => hybrid.move_buffers(&self.core.tuning),
-            Placed::Logging(logging) => logging.move_buffers(&self.core.tuning),
-        }
+        drive!(self, drive => drive.placed.move_buffers(&drive.io.tuning))
     }
 
     /// How long each move buffer is: an extent, or the longest append of a log.
     pub fn move_buffer_bytes(&self) -> Bytes {
-        self.move_buffer_bytes
+        drive!(self, drive => drive.move_buffer_bytes)
     }
 
     /// A request for this offset will come soon: `near` if it is among the next few. Changes nothing but what the
     /// processor has at hand; calls with `near` are of use only after one without.
     #[inline]
     pub fn prefetch(&self, offset: Bytes, near: bool) {
-        if let Placed::Hybrid(hybrid) = &self.placed {
-            hybrid.prefetch(offset, near);
-        }
+        drive!(self, drive => drive.placed.prefetch(offset, near));
     }
 
     /// A request from the host. Pushes what has to be done onto `out`.
+    ///
+    /// The id is the driver's, and the engine never looks inside it: if the driver uses one twice at a time the engine's
+    /// tables are none the worse for it, but the driver cannot tell the replies apart.
     #[inline]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
-        let core = &mut self.core;
-        core.now = now;
-        core.ledger.requests[request.op as usize] += 1;
-        let in_range = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume_size.0);
-        if in_range
-            && let Placed::Hybrid(hybrid) = &mut self.placed
-            && hybrid.serves_at_once(core, now, id, request, out)
-        {
-            return;
-        }
-        self.submit_any(now, id, request, in_range, out);
-    }
-
-    /// Whatever is not an access to one extent where it lies.
-    #[inline(never)]
-    fn submit_any(&mut self, now: Nanos, id: RequestId, request: Request, in_range: bool, out: &mut Commands) {
-        let core = &mut self.core;
-        let index = core.begin(id);
-        let mut result = Ok(());
-        if request.op == Op::Flush {
-            if core.owes_error && !core.burying {
-                core.owes_error = false;
-                result = Err(RequestError::Device);
-            }
-            match &mut self.placed {
-                Placed::Linear(linear) => linear.flush(core, index, out),
-                Placed::Hybrid(hybrid) => {
-                    core.add_part(index);
-                    hybrid.flush(core, now, index, out);
-                }
-                Placed::Logging(logging) => {
-                    core.add_part(index);
-                    logging.flush(core, now, index, out);
-                }
-            }
-        } else if !in_range {
-            result = Err(RequestError::OutOfRange);
-        } else if request.len > Bytes::ZERO {
-            match &mut self.placed {
-                Placed::Linear(linear) => linear.submit(core, index, request, out),
-                Placed::Hybrid(hybrid) => hybrid.submit(core, now, index, request, out),
-                Placed::Logging(logging) => logging.submit(core, now, index, request, out),
-            }
-        }
-        core.part_done(index, result, out);
-        self.tell_answers(now);
-    }
-
-    /// Lets the dynamic controller know what was answered.
-    #[inline]
-    fn tell_answers(&mut self, now: Nanos) {
-        if self.core.tells_answers
-            && let Placed::Hybrid(hybrid) = &mut self.placed
-        {
-            hybrid.partition_answered(&mut self.core, now);
-        }
+        drive!(mut self, drive => drive.submit(now, id, request, out));
     }
 
     /// A command that the driver has carried out, or failed to.
+    ///
+    /// # Errors
+    /// The command is not in flight: it has been completed before, or the engine never gave that id. Then nothing has
+    /// changed, and the driver can go on; but it should say so, for it may have completed the wrong one of two.
     #[inline]
-    pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>, out: &mut Commands) {
-        let core = &mut self.core;
-        let failed = result.is_err() || core.dead != 0 && core.is_dead(core.in_flight(io).device);
-        core.now = now;
-        if !failed
-            && let Placed::Hybrid(hybrid) = &mut self.placed
-            && let Purpose::Host { request, first, count: 1 } = core.in_flight(io).purpose
-            && hybrid.ends_at_once(core, now, io, request, first, out)
-        {
-            return;
-        }
-        self.complete_any(now, io, failed, out);
+    pub fn complete(
+        &mut self,
+        now: Nanos,
+        io: IoId,
+        result: Result<(), DeviceError>,
+        out: &mut Commands,
+    ) -> Result<(), DriverError> {
+        drive!(mut self, drive => drive.complete(now, io, result, out))
     }
 
-    /// Whatever is not the end of an access that nothing waits for.
-    #[inline(never)]
-    fn complete_any(&mut self, now: Nanos, io: IoId, failed: bool, out: &mut Commands) {
-        let core = &mut self.core;
-        let command = core.finish(now, io, failed);
-        if let Placed::Hybrid(hybrid) = &mut self.placed {
-            hybrid.partition_served(now, &command);
-        }
-        match (command.purpose, &mut self.placed) {
-            (Purpose::Host { request, first, count }, Placed::Hybrid(hybrid)) => {
-                hybrid.host_done(core, now, &command, (request, first, count), failed, out);
-            }
-            (Purpose::HostPast { request, first, count }, Placed::Hybrid(hybrid)) => {
-                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-                for extent in first..first + count {
-                    hybrid.past_done(core, now, extent, request, failed, out);
-                }
-                core.part_done(request, result, out);
-            }
-            (Purpose::HostFlush, Placed::Linear(linear)) => linear.flushed(core, command.device, failed, out),
-            (Purpose::Host { request, .. }, _) => {
-                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-                core.part_done(request, result, out);
-            }
-            (Purpose::Through { write }, Placed::Hybrid(hybrid)) => {
-                hybrid.through_step(core, now, write, command.device, failed, out);
-            }
-            (Purpose::Move { index }, Placed::Hybrid(hybrid)) => hybrid.move_step(core, now, index, failed, out),
-            (Purpose::Commit, Placed::Hybrid(hybrid)) => hybrid.commit_step(core, now, failed, out),
-            (Purpose::Checkpoint, Placed::Hybrid(hybrid)) => {
-                hybrid.checkpoint_step(core, now, command.device, failed, out);
-            }
-            (Purpose::Discarded { place }, Placed::Hybrid(hybrid)) => hybrid.place_discarded(core, now, place, out),
-            (Purpose::Log(step), Placed::Logging(logging)) => logging.step(core, now, step, failed, out),
-            (Purpose::Probe, _) => core.answered_probe(command.device),
-            (Purpose::Burial, _) => self.burial_step(failed, out),
-            (purpose, _) => unreachable!("{purpose:?} on a drive of another placement"),
-        }
-        if failed || self.core.burying {
-            self.after_failure(now, &command, failed, out);
-        }
-        self.tell_answers(now);
+    /// The id of the command in flight with this [index](IoId::index), for drivers whose queues name commands by that.
+    #[inline]
+    pub fn id_at(&self, index: usize) -> Option<IoId> {
+        drive!(self, drive => drive.io.id_at(index))
     }
 
     /// Timers: spin-down, write-back delay, commit interval. Cheap when nothing is due. Returns the next deadline.
     pub fn tick(&mut self, now: Nanos, out: &mut Commands) -> Option<Nanos> {
-        if now < self.core.deadline() {
-            return self.deadline();
-        }
-        self.core.now = now;
-        self.core.clear_deadline();
-        match &mut self.placed {
-            Placed::Linear(_) => {}
-            Placed::Hybrid(hybrid) => hybrid.tick(&mut self.core, now, out),
-            Placed::Logging(logging) => logging.tick(&mut self.core, now, out),
-        }
-        if self.core.burying {
-            self.bury(now, out);
-        }
-        self.core.tick_power(now, out);
-        self.climb(now, out);
-        self.deadline()
+        drive!(mut self, drive => drive.tick(now, out))
+    }
+
+    /// The next deadline, without doing anything: never later than the true one.
+    #[inline]
+    pub fn deadline(&self) -> Option<Nanos> {
+        drive!(self, drive => drive.deadline())
+    }
+
+    /// Encodes the metadata that a write command with [`Buffer::Metadata`](crate::Buffer::Metadata) writes, unless that
+    /// needs data (a log's: see [`Engine::encode_with`]); `into` is as long as the command says. To be called when the
+    /// command is taken from the list.
+    ///
+    /// # Errors
+    /// The command is not in flight, or it writes no metadata.
+    ///
+    /// # Panics
+    /// If `into` is shorter than the command says, or the volume was not opened from its devices.
+    pub fn encode_metadata(&self, io: IoId, into: &mut [u8]) -> Result<(), DriverError> {
+        drive!(self, drive => drive.encode(io, into, None))
+    }
+
+    /// The same for any command that writes metadata, [`Command::Encode`](crate::Command::Encode) included: where the
+    /// metadata has checksums of data, they are made of what `buffers` holds now.
+    ///
+    /// # Errors
+    /// Those of [`Engine::encode_metadata`].
+    ///
+    /// # Panics
+    /// Where [`Engine::encode_metadata`] does.
+    pub fn encode_with(&self, io: IoId, into: &mut [u8], buffers: &dyn Buffers) -> Result<(), DriverError> {
+        drive!(self, drive => drive.encode(io, into, Some(buffers)))
     }
 
     /// Whether a driver that can read what a device programs, its own moves included, should say so now
     /// ([`Engine::programmed`]), and of which device. To be asked after a tick; a device that does not say is asked again
     /// some seconds later.
     pub fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
-        let Placed::Hybrid(hybrid) = &mut self.placed else { return None };
-        if self.climber.as_ref().is_some_and(|climber| climber.asks_what_was_programmed()) {
-            return Some(hybrid.layout.fast);
-        }
-        match &mut hybrid.controller {
-            Some(controller) => controller.asks_what_was_programmed(now),
-            None => hybrid.admission_asks_what_was_programmed(&self.core, now),
-        }
+        drive!(mut self, drive => {
+            let now = drive.io.advance(now);
+            drive.placed.asks_what_was_programmed(now)
+        })
     }
 
     /// What a device has programmed so far, as it counts itself. What makes a device last (write regulation, MixedStore,
     /// section 5.4; caps of hill climbing; adaptive admission) then need not believe in the write amplification that it was
     /// told.
     pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
-        let Placed::Hybrid(hybrid) = &mut self.placed else { return };
-        let written = Bytes(self.core.ledger.devices[device.index()].bytes_written.iter().sum());
-        if let Some(controller) = &mut hybrid.controller {
-            controller.programmed(device, bytes, written);
-        }
-        if let Some(climber) = self.climber.as_mut().filter(|_| device == hybrid.layout.fast) {
-            climber.programmed(bytes.0);
-        }
-        hybrid.programmed(device, bytes, written);
+        drive!(mut self, drive => {
+            let written = drive.io.stats.devices.get(device.index()).map_or(0, |of| of.bytes_written.iter().sum());
+            drive.placed.programmed(device, bytes, Bytes(written));
+        });
     }
 
     /// Whether a driver that can measure what all devices have drawn should say so now ([`Engine::drew`]). To be asked after
     /// a tick; it is for caps on power.
     pub fn asks_what_was_drawn(&self) -> bool {
-        self.climber.as_ref().is_some_and(|climber| climber.asks_what_was_drawn())
+        drive!(self, drive => drive.placed.asks_what_was_drawn())
     }
 
     /// What all devices together have drawn since some time, in microjoules. Less than before means since another time.
     pub fn drew(&mut self, microjoules: u64) {
-        if let Some(climber) = &mut self.climber {
-            climber.drew(microjoules);
-        }
-    }
-
-    fn climb(&mut self, now: Nanos, out: &mut Commands) {
-        let (Some(climber), Placed::Hybrid(hybrid)) = (&mut self.climber, &mut self.placed) else { return };
-        if !climber.is_due(&mut self.core, now) {
-            return;
-        }
-        let counted = counted(&self.core.ledger, hybrid);
-        let before = self.core.tuning.clone();
-        if climber.tick(&mut self.core, now, counted) {
-            hybrid.retuned(&mut self.core, &before, now, out);
-        }
+        drive!(mut self, drive => drive.placed.drew(microjoules));
     }
 
     /// Where hill climbing stands; `None` where nothing climbs.
     pub fn climbing(&self) -> Option<ClimbView> {
-        self.climber.as_ref().map(|climber| climber.view(&self.core.tuning))
+        drive!(self, drive => drive.placed.climbing(&drive.io.tuning))
     }
 
-    /// The next deadline, without doing anything: never later than the true one.
-    #[inline]
-    pub fn deadline(&self) -> Option<Nanos> {
-        let deadline = self.core.deadline();
-        (deadline != Nanos::MAX).then_some(deadline)
+    /// Where the adaptive admission threshold stands; `None` where it is fixed or there is no admission.
+    pub fn adaptive_admission(&self) -> Option<AdaptiveView> {
+        drive!(self, drive => drive.placed.adaptive_admission())
     }
 
-    /// Live re-tuning; everything but what the format fixed. Errors leave the engine as it was.
-    pub fn retune(&mut self, now: Nanos, mut tuning: Tuning, out: &mut Commands) -> Result<(), TuningError> {
-        tuning.spin_down_after.resize(self.device_bytes.len(), None);
-        tuning.check()?;
-        if let Placed::Hybrid(hybrid) = &self.placed {
-            hybrid.check(&tuning)?;
-        }
-        // The climb begins anew, from what the user wants now.
-        let climber = Climber::new(&self.placement, &tuning);
-        let before = std::mem::replace(&mut self.climber, climber);
-        if let (Some(climber), Some(before)) = (&mut self.climber, before) {
-            climber.resume(&before);
-        }
-        let before = std::mem::replace(&mut self.core.tuning, tuning);
-        self.core.now = now;
-        self.core.due(now);
-        if let Placed::Hybrid(hybrid) = &mut self.placed {
-            hybrid.retuned(&mut self.core, &before, now, out);
-        }
-        Ok(())
+    /// Live re-tuning; everything but what the format fixed.
+    ///
+    /// # Errors
+    /// A setting that cannot work. The engine is as it was.
+    pub fn retune(&mut self, now: Nanos, tuning: Tuning, out: &mut Commands) -> Result<(), TuningError> {
+        drive!(mut self, drive => drive.retune(now, tuning, out))
     }
 
     /// The present tuning.
     pub fn tuning(&self) -> &Tuning {
-        &self.core.tuning
+        drive!(self, drive => &drive.io.tuning)
     }
 
     /// Everything counted so far.
-    pub fn ledger(&self) -> &Ledger {
-        &self.core.ledger
+    pub fn stats(&self) -> &Stats {
+        drive!(self, drive => &drive.io.stats)
     }
 
-    /// Starts counting anew, as after a warm-up.
-    pub fn reset_ledger(&mut self) {
-        let before = std::mem::replace(&mut self.core.ledger, Ledger::new(self.device_bytes.len()));
-        if let (Some(climber), Placed::Hybrid(hybrid)) = (&mut self.climber, &self.placed) {
-            climber.books_reset(&mut self.core, counted(&before, hybrid));
-        }
-        if let Placed::Logging(_) = self.placed {
-            self.core.ledger.logging = Some(Default::default());
-        }
-        if self.core.tells_answers {
-            self.core.ledger.partition = Some(Default::default());
-        }
+    /// Starts counting from zero, as after a warm-up.
+    pub fn reset_stats(&mut self) {
+        drive!(mut self, drive => drive.reset_statistics());
     }
 
     /// Fills the map as a scan of the whole volume would, without I/O (GreenDM, section 3.3): tiering maps every
     /// extent, lowest addresses to the fast device first. The other placements have nothing to fill.
     pub fn fill(&mut self) {
-        if let Placed::Hybrid(hybrid) = &mut self.placed {
-            hybrid.fill(&self.core.tuning);
-        }
+        drive!(mut self, drive => drive.placed.fill(&drive.io.tuning));
     }
 
     /// Extents of the cache that are newer than their homes (caching, write-back).
     pub fn dirty_extents(&self) -> u32 {
-        match &self.placed {
-            Placed::Hybrid(hybrid) => hybrid.dirty,
-            _ => 0,
-        }
+        drive!(self, drive => drive.placed.dirty_extents())
     }
 
     /// Writes everything that only the fast device has home, without delay. To be called again, as completions come,
     /// until [`Engine::dirty_extents`] is zero; what the host writes meanwhile counts as well. What a log has goes to the
     /// primary.
     pub fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
-        self.core.now = now;
-        match &mut self.placed {
-            Placed::Linear(_) => {}
-            Placed::Hybrid(hybrid) => hybrid.write_all_back(&mut self.core, now, out),
-            Placed::Logging(logging) => logging.write_all_home(&mut self.core, now, out),
-        }
-    }
-
-    /// What [`Engine::write_all_back`] has still to do, in extents; of a log in blocks.
-    pub(crate) fn away(&self) -> u64 {
-        match &self.placed {
-            Placed::Logging(logging) => logging.blocks_away(),
-            _ => u64::from(self.dirty_extents()),
-        }
+        drive!(mut self, drive => drive.write_all_back(now, out));
     }
 
     /// Where the volume's byte at `offset` is, and for how many bytes from there that holds; `None` past the end.
-    pub fn whereabouts(&self, offset: Bytes) -> Option<Whereabouts> {
-        if offset >= self.volume_size {
-            return None;
-        }
-        let rest = self.volume_size - offset;
-        Some(match &self.placed {
-            Placed::Linear(linear) => linear.whereabouts(offset),
-            Placed::Hybrid(hybrid) => hybrid.whereabouts(offset),
-            Placed::Logging(_) => Whereabouts { len: rest, device: None, mapped: true, dirty: false, lost: false },
-        })
+    pub fn location(&self, offset: Bytes) -> Option<Location> {
+        drive!(self, drive => drive.location(offset))
     }
 
     /// Whether nothing is in flight and nothing waits: no request, no move, no commit.
     pub fn is_idle(&self) -> bool {
-        self.core.is_idle()
-            && !self.core.burying
-            && match &self.placed {
-                Placed::Linear(_) => true,
-                Placed::Hybrid(hybrid) => hybrid.is_idle(),
-                Placed::Logging(logging) => logging.is_idle(),
-            }
+        drive!(self, drive => drive.is_idle())
     }
 
-    /// Panics if the engine's own books do not agree. For tests: it walks the whole map.
+    /// Panics if the engine's own tables do not agree. For tests: it walks the whole map.
     pub fn check_invariants(&self) {
-        match &self.placed {
-            Placed::Linear(_) => {}
-            Placed::Hybrid(hybrid) => hybrid.check_invariants(self.core.is_idle()),
-            Placed::Logging(logging) => logging.check_invariants(self.core.is_idle()),
-        }
-    }
-
-    /// Where the adaptive admission threshold stands; `None` where it is fixed or there is no admission.
-    pub fn adaptive_admission(&self) -> Option<AdaptiveView> {
-        match &self.placed {
-            Placed::Hybrid(hybrid) => hybrid.adaptive_admission(),
-            _ => None,
-        }
+        drive!(self, drive => drive.placed.check_invariants(drive.io.is_idle()));
     }
 
     /// A hint that the host has dropped the range from its own cache, and will read it from here next time: what the log
     /// has of it migrates (Griffin, section 7). Placements without a log ignore it.
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
-        if let Placed::Logging(logging) = &mut self.placed {
-            logging.evict(&mut self.core, now, range, out);
-        }
+        drive!(mut self, drive => {
+            let now = drive.io.advance(now);
+            drive.placed.evict(&mut drive.io, now, range, out);
+        });
+    }
+
+    // Devices that die.
+
+    /// The device is dead, says the driver: it is not there any more, or answers nothing but errors. Nothing is asked of
+    /// it from now on; what is in flight on it is still to be completed, and counts as failed.
+    #[cold]
+    pub fn device_failed(&mut self, now: Nanos, device: DeviceId, out: &mut Commands) {
+        drive!(mut self, drive => drive.device_failed(now, device, out));
+    }
+
+    /// Whether the device is dead, or the volume was opened without it.
+    pub fn is_gone(&self, device: DeviceId) -> bool {
+        drive!(self, drive => drive.io.is_fenced(device))
+    }
+
+    /// All that are gone, a bit each.
+    #[inline]
+    pub fn gone(&self) -> u32 {
+        drive!(self, drive => drive.io.fenced)
+    }
+
+    /// Whether the survivors know that the device is gone, so that it is refused should it come back.
+    pub fn is_durably_gone(&self, device: DeviceId) -> bool {
+        drive!(self, drive => drive.io.is_fenced(device) && !drive.io.fencing)
+    }
+
+    /// Extents that are lost.
+    pub fn lost_extents(&self) -> u32 {
+        drive!(self, drive => drive.placed.lost_extents())
+    }
+
+    /// What is lost, with at most `most` ranges of it. Walks the map if there is anything.
+    pub fn losses(&self, most: usize) -> Losses {
+        drive!(self, drive => drive.placed.losses(&drive.io, most))
+    }
+
+    /// Logging: how long ago the oldest write was logged that has not migrated to the primary since. Once the log is
+    /// gone, how old the primary's image of what is lost can be at most. `None` where the log has, or had, nothing.
+    pub fn log_age(&self, now: Nanos) -> Option<Nanos> {
+        drive!(self, drive => drive.placed.log_age(now))
+    }
+
+    // A volume on real devices.
+
+    /// Makes a new, empty volume on devices whose content is given up.
+    ///
+    /// # Errors
+    /// The configuration cannot work, a device is missing, too small, or has failed.
+    pub fn format(config: &Config, new: Formatting, storage: &mut dyn Storage) -> Result<(), FormatError> {
+        lifecycle::format(config, new, storage)
+    }
+
+    /// Opens a volume as it was left, whether by [`Engine::close`] or by a crash, and begins a new generation. A crash
+    /// meanwhile changes nothing: opening begins again.
+    ///
+    /// # Errors
+    /// The devices are not all there is of one volume, or something on them cannot be read that is needed.
+    pub fn open(config: Config, storage: &mut dyn Storage) -> Result<(Engine, Opened), OpenError> {
+        Engine::open_without(config, storage, &[])
+    }
+
+    /// The same without some of the devices, which need not be there and are not looked at: what only they had is lost
+    /// ([`Engine::losses`]), and they are no longer part of the volume. See `docs/failures.md`.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open`]; and if the device that is left cannot tell what the other one had.
+    pub fn open_without(
+        config: Config,
+        storage: &mut dyn Storage,
+        without: &[DeviceId],
+    ) -> Result<(Engine, Opened), OpenError> {
+        let (drive, opened) = lifecycle::open(config, storage, Trust::Nobody, without)?;
+        Ok((Engine { drive }, opened))
+    }
+
+    /// Closes a volume on which nothing is in flight, so that opening it needs no recovery.
+    ///
+    /// # Errors
+    /// A device has failed. Opening the volume recovers it.
+    ///
+    /// # Panics
+    /// If the engine is not idle, or was not opened from devices.
+    pub fn close(&mut self, storage: &mut dyn Storage) -> Result<(), DeviceError> {
+        drive!(mut self, drive => drive.close(VolumeState::Clean, storage))
+    }
+
+    /// Keeps a text for the driver, at most 3,584 bytes, which [`Opened`] hands back.
+    ///
+    /// # Errors
+    /// The text is too long, or a device has failed.
+    pub fn store_notes(&mut self, notes: &str, storage: &mut dyn Storage) -> Result<(), FormatError> {
+        drive!(mut self, drive => drive.store_notes(notes, storage))
+    }
+
+    /// Where data begins on a device: what a file system's offset is once the volume is detached.
+    pub fn data_at(&self, device: DeviceId) -> Bytes {
+        drive!(self, drive => drive.placed.data_at(device))
+    }
+
+    /// Looks at everything that the volume keeps on its devices. `whole`: also lists the journal and the map.
+    /// `without`: as the volume would be without these devices.
+    ///
+    /// # Errors
+    /// The configuration cannot work. What is wrong with the devices is part of the result.
+    pub fn inspect(
+        config: Config,
+        storage: &mut dyn Storage,
+        whole: bool,
+        without: &[DeviceId],
+    ) -> Result<Inspection, ConfigError> {
+        lifecycle::inspect(config, storage, whole, without)
+    }
+
+    /// Opens a volume and closes it again, which makes good what a crash or a damaged copy left behind. `trust` settles
+    /// which device is right where another program has written to one.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open_without`].
+    pub fn repair(
+        config: Config,
+        storage: &mut dyn Storage,
+        trust: Trust,
+        without: &[DeviceId],
+    ) -> Result<Opened, OpenError> {
+        lifecycle::repair(config, storage, trust, without)
+    }
+
+    /// Takes a volume apart, so that one device has everything and can be used without Peryton: what only the cache has
+    /// or the log has is written home. The volume cannot be opened after that.
+    ///
+    /// # Errors
+    /// No device of this placement can stand alone, something is lost or cannot be written home, or a device has failed.
+    pub fn detach(config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
+        lifecycle::detach(config, storage)
+    }
+
+    /// Whether the device could be replaced: the others can be opened without it, and if something is lost that nothing
+    /// could tell from what is not, that is accepted. Nothing is written.
+    ///
+    /// # Errors
+    /// The others cannot be opened without it, or something would be lost unnoticed.
+    pub fn can_replace(
+        config: &Config,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        accept_loss: bool,
+    ) -> Result<(), ReplaceError> {
+        lifecycle::can_replace(config, storage, device, accept_loss)
+    }
+
+    /// Whether a device that replaces this one has to read as zeros where data goes: there is no map that says what of
+    /// it was written.
+    pub fn replaces_with_zeros(config: &Config, device: DeviceId) -> bool {
+        lifecycle::replaces_with_zeros(config, device)
+    }
+
+    /// Makes an empty device part of the volume, in the place of one that is gone, or is given up with this
+    /// ([`Engine::replaces_with_zeros`] says how empty). `accept_loss`: though nothing will be able to tell what is lost.
+    /// A crash meanwhile leaves the volume without it.
+    ///
+    /// # Errors
+    /// Those of [`Engine::can_replace`]; or a device is too small or has failed.
+    pub fn replace(
+        config: Config,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        accept_loss: bool,
+    ) -> Result<Opened, ReplaceError> {
+        lifecycle::replace(config, storage, device, accept_loss)
     }
 }

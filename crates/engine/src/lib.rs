@@ -3,62 +3,197 @@
 //! A driver feeds an [`Engine`] host requests ([`Engine::submit`]), completions ([`Engine::complete`]) and the time
 //! ([`Engine::tick`]), and carries out the [`Command`]s that come back. The engine never knows whether a completion
 //! came from a device model or from a device: the simulator and the live drive run this very code.
+//!
+//! # The driver's contract
+//!
+//! *Calls.* One at a time, each with the time and a list that the engine appends commands to. The driver takes commands
+//! from the list in their order. It may call the engine again before the list is empty, if what that adds comes after.
+//!
+//! *Order.* [`Command::Copy`], [`Command::Clear`] and [`Command::Encode`] are carried out when they are taken from the list,
+//! because commands after them name the same buffers. So is the encoding of a write from [`Buffer::Metadata`]
+//! ([`Engine::encode_with`]): metadata says how things are now, and never has to be encoded twice. Reads, writes, flushes,
+//! discards and zeroings may be carried out in any order and all at once: where one has to wait for another, the engine
+//! does not ask for it before the other has completed. [`Command::Power`] takes effect at once and is not reported.
+//!
+//! *Buffers.* A request's buffer is the driver's from [`Engine::submit`] on and must stay until its [`Command::Reply`]; what is
+//! in it must not change while it is being written. The driver owns [`Engine::move_buffers`] buffers of
+//! [`Engine::move_buffer_bytes`], and asks again after a [`Engine::retune`]. A buffer for metadata is needed from the
+//! command to its completion.
+//!
+//! *Ids.* A [`RequestId`] is the driver's choice and free for reuse once its reply has come. The engine never looks
+//! inside; if one is used twice at a time, both requests are answered and the driver cannot tell which reply is whose. An
+//! [`IoId`] is the engine's choice and names one command for good; its [index](IoId::index) is small, names one command at a
+//! time, and is free for reuse once that has been completed. Each command with an `io` is completed exactly once: a completion
+//! that comes twice, or was never asked for, is refused with a [`DriverError`] and changes nothing.
+//!
+//! *Time* never goes back. The engine takes an earlier time than it has seen for the latest that it has seen: nothing
+//! breaks, but nothing that is due happens before the clock has caught up. [`Engine::tick`] is due when
+//! [`Engine::deadline`] says, and may be called at any other time.
+//!
+//! *Completions.* `Ok` for a read: the buffer holds the data. For a write, a discard or a zeroing: every later read sees it,
+//! and it is durable after the next flush that *began* after this completion was reported. For a flush: everything that was
+//! reported before the flush was issued is durable. `Err` means that nothing is known of the range: a failed write may
+//! have reached the device in part, or not at all. **A failed flush has made nothing durable, and what it should have
+//! covered may be gone:** the driver reports it as failed and must not repeat it by itself, since on many systems the second
+//! flush succeeds without the data. The engine answers the flushes of the host accordingly, or writes again what it still
+//! has, and fences a device that goes on failing.
+//!
+//! *Devices.* One that is not there any more is reported with [`Engine::device_failed`]; what is in flight on it is still to be
+//! completed. Data does not move by itself from one [`DeviceId`] to another, and starts as zeros unless the volume was
+//! [formatted](Engine::format) and [opened](Engine::open).
+//!
+//! # Example
+//!
+//! A cache of 1 MiB before 8 MiB, against two arrays in memory:
+//!
+//! ```
+//! use std::collections::HashMap;
+//!
+//! use peryton_engine::{
+//!     Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Placement, Request,
+//!     RequestId, Storage, Tuning,
+//! };
+//! use peryton_units::{Bytes, Nanos, Op};
+//!
+//! /// The devices: two arrays.
+//! struct Arrays([Vec<u8>; 2]);
+//!
+//! impl Storage for Arrays {
+//!     fn size(&self, device: DeviceId) -> Option<Bytes> {
+//!         Some(Bytes(self.0[device.index()].len() as u64))
+//!     }
+//!     fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+//!         into.copy_from_slice(&self.0[device.index()][at.0 as usize..][..into.len()]);
+//!         Ok(())
+//!     }
+//!     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+//!         self.0[device.index()][at.0 as usize..][..from.len()].copy_from_slice(from);
+//!         Ok(())
+//!     }
+//!     fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
+//!         Ok(())
+//!     }
+//! }
+//!
+//! /// The buffers that commands name: those of requests by their ids, those of moves by their indexes.
+//! #[derive(Default)]
+//! struct Memory(HashMap<(bool, u64), Vec<u8>>);
+//!
+//! impl Memory {
+//!     fn part(&mut self, buffer: Buffer, len: Bytes) -> &mut [u8] {
+//!         let (key, offset) = match buffer {
+//!             Buffer::Request { id, offset } => ((true, id.0), offset.0 as usize),
+//!             Buffer::Move { index, offset } => ((false, index.into()), offset.0 as usize),
+//!             Buffer::Metadata => unreachable!("metadata is encoded"),
+//!         };
+//!         let bytes = self.0.entry(key).or_default();
+//!         bytes.resize(bytes.len().max(offset + len.0 as usize), 0);
+//!         &mut bytes[offset..offset + len.0 as usize]
+//!     }
+//! }
+//!
+//! impl Buffers for Memory {
+//!     fn bytes(&self, _: Buffer, _: Bytes) -> &[u8] {
+//!         unreachable!("only a log has checksums of data")
+//!     }
+//! }
+//!
+//! /// Carries out everything, and what follows from it, until nothing is left to do.
+//! fn carry_out(engine: &mut Engine, arrays: &mut Arrays, memory: &mut Memory, now: Nanos, mut out: Commands) {
+//!     let mut next = 0;
+//!     while let Some(command) = out.get(next).copied() {
+//!         next += 1;
+//!         let (io, result) = match command {
+//!             Command::Read { io, device, at, len, buffer, .. } => (io, arrays.read(device, at, memory.part(buffer, len))),
+//!             Command::Write { io, device, at, len, buffer: Buffer::Metadata, .. } => {
+//!                 let mut bytes = vec![0; len.0 as usize];
+//!                 engine.encode_with(io, &mut bytes, memory).expect("it is in flight");
+//!                 (io, arrays.write(device, at, &bytes))
+//!             }
+//!             Command::Write { io, device, at, len, buffer, .. } => (io, arrays.write(device, at, memory.part(buffer, len))),
+//!             Command::Zero { io, device, at, len } => (io, arrays.write(device, at, &vec![0; len.0 as usize])),
+//!             Command::Discard { io, .. } => (io, Ok(())),
+//!             Command::Flush { io, device } => (io, arrays.flush(device)),
+//!             Command::Copy { from, to, len } => {
+//!                 let bytes = memory.part(from, len).to_vec();
+//!                 memory.part(to, len).copy_from_slice(&bytes);
+//!                 continue;
+//!             }
+//!             Command::Clear { buffer, len } => {
+//!                 memory.part(buffer, len).fill(0);
+//!                 continue;
+//!             }
+//!             Command::Reply { result, .. } => {
+//!                 result.expect("arrays do not fail");
+//!                 continue;
+//!             }
+//!             Command::Encode { .. } | Command::Power { .. } => continue,
+//!         };
+//!         engine.complete(now, io, result, &mut out).expect("each command is completed once");
+//!     }
+//! }
+//!
+//! let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
+//! let tuning = Tuning { promotion_threshold: 0, demotion_low: 0, demotion_high: 0, ..Tuning::default() };
+//! let config = Config { devices: vec![Bytes::mib(1), Bytes::mib(8)], placement: Placement::Caching(pair), tuning };
+//! // Metadata comes on top of the data.
+//! let sizes = config.sizes()?.devices;
+//! let mut arrays = Arrays([vec![0; sizes[0].0 as usize], vec![0; sizes[1].0 as usize]]);
+//! Engine::format(&config, Formatting { zeroed: true, ..Formatting::default() }, &mut arrays)?;
+//! let (mut engine, _) = Engine::open(config.clone(), &mut arrays)?;
+//!
+//! let mut memory = Memory::default();
+//! let (write, flush, read) = (RequestId(1), RequestId(2), RequestId(3));
+//! let (offset, len) = (Bytes::kib(100), Bytes(5));
+//! memory.part(Buffer::Request { id: write, offset: Bytes::ZERO }, len).copy_from_slice(b"hello");
+//! for (id, op) in [(write, Op::Write), (flush, Op::Flush), (read, Op::Read)] {
+//!     let (now, mut out) = (Nanos::from_ms(id.0), Commands::new());
+//!     engine.submit(now, id, Request { op, offset, len }, &mut out);
+//!     carry_out(&mut engine, &mut arrays, &mut memory, now, out);
+//! }
+//! assert_eq!(memory.part(Buffer::Request { id: read, offset: Bytes::ZERO }, len), b"hello");
+//! assert_eq!(engine.location(offset).and_then(|at| at.device), Some(DeviceId(0)), "it is in the cache");
+//! // The engine is dropped without being closed, as in a crash: the flush has made the write durable.
+//! let (engine, opened) = Engine::open(config, &mut arrays)?;
+//! assert!(!opened.clean && engine.location(offset).is_some_and(|at| at.dirty), "still in the cache, and newer than its home");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
-mod admission;
-mod climb;
-mod command;
-mod commit;
-mod config;
-mod core;
-pub mod endurance;
+mod api;
+mod cache;
 mod engine;
-mod error;
-mod extent_map;
-mod failure;
-mod free_map;
-mod hybrid;
-mod inspect;
-mod ledger;
+mod io;
+mod journal;
+mod lifecycle;
 mod linear;
-mod logging;
-mod metadata;
-#[cfg(feature = "mutants")]
-pub mod mutation;
-#[cfg(not(feature = "mutants"))]
-mod mutation;
-mod offline;
-mod partition;
-mod queues;
-mod recent;
-mod recovery;
-mod replace;
-mod replacement;
-mod responses;
-mod slab;
-mod storage;
-mod volume;
+mod log;
+mod placement;
 
-pub use admission::AdaptiveView;
-pub use climb::{Climb, ClimbView};
-pub use command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId};
-pub use config::{
-    AccessEnergy, Adaptive, Admission, AdmitBy, Config, Hybrid, MOST_MOVES, Objective, Placement, Replacement,
-    Threshold, Tuning, WriteHits, WritePolicy,
+pub use api::{
+    command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId},
+    config::{Config, Hybrid, MOST_MOVES, Placement, Tuning, WritePolicy},
+    endurance,
+    error::{
+        ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, RequestError,
+        TuningError,
+    },
+    location::{Location, Losses, MapRow},
+    logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
+    opened::{Formatting, Opened, Trust},
+    stats::{Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
 };
-pub use engine::{Engine, Sizes, Whereabouts};
-pub use error::{
-    ConfigError, DetachError, DeviceError, FormatError, OpenError, ReplaceError, RequestError, TuningError,
+pub use engine::Engine;
+pub use lifecycle::{
+    CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Sizes, SuperblockReport, Verdict,
 };
-pub use failure::Losses;
-pub use inspect::{
-    CheckpointReport, CommitReport, DeviceReport, Inspection, Lost, MapRow, Overlay, SuperblockReport, Verdict,
+pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
+#[cfg(feature = "mutants")]
+pub use peryton_format::mutation;
+pub use peryton_format::{
+    storage::{METADATA_BLOCK, Storage},
+    superblock::VolumeId,
 };
-pub use ledger::{Cancelled, DeviceLedger, Ledger, LoggingLedger, Migrations, Moves, PartitionLedger};
-pub use logging::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
-pub use logging::{Devices as Logging, LogCaching, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers};
-pub use metadata::VolumeId;
-pub use offline::Detached;
-pub use partition::{Partition, Predict, Regulation, WearBudget};
-pub use replacement::BareCache;
-pub use storage::{METADATA_BLOCK, Storage};
-pub use volume::{Formatting, Opened, Trust};
+pub use peryton_policy::{
+    AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, BareCache, Climb, ClimbView, Objective, Partition,
+    PartitionStats, Predict, Regulation, Replacement, Threshold, WearBudget, WriteHits,
+};

@@ -1,15 +1,42 @@
 //! The baselines without a map: one device as it is, or several one after the other (GreenDM, section 3.1).
 
-use peryton_units::{Bytes, Op};
+use peryton_format::layout::MetadataLayout;
+use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    command::{Buffer, Cause, Commands, DeviceId, Request},
-    core::{Core, Purpose, RequestIndex},
-    engine::Whereabouts,
-    error::{ConfigError, RequestError},
-    failure::Losses,
-    metadata::layout::MetadataLayout,
+    api::command::{Buffer, Buffers, Cause, Commands, DeviceId, Request},
+    api::error::{ConfigError, RequestError},
+    api::location::{Location, Losses},
+    io::{self, InFlight, RequestIndex},
+    placement::PlacementOps,
 };
+
+/// What a command of such a drive is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Part of a host request.
+    Host { request: RequestIndex },
+    /// A flush of a device.
+    Flush,
+}
+
+impl io::Step for Step {
+    #[inline]
+    fn flushes_itself(&self) -> bool {
+        false
+    }
+
+    fn is_metadata(&self) -> bool {
+        false
+    }
+
+    fn is_encoded(&self) -> bool {
+        false
+    }
+}
+
+/// What such a drive needs of the devices.
+type Io = io::Io<Step>;
 
 #[derive(Debug)]
 pub(crate) struct Linear {
@@ -19,7 +46,7 @@ pub(crate) struct Linear {
     data_at: Bytes,
     /// For each segment, the host flushes that wait.
     flushes: Vec<Flushes>,
-    /// Host flushes that wait until it is durable that a device is gone.
+    /// Host flushes that wait until it is durable that a device is fenced.
     held: Vec<RequestIndex>,
 }
 
@@ -58,20 +85,40 @@ impl Linear {
         self.size
     }
 
-    pub(crate) fn whereabouts(&self, offset: Bytes) -> Whereabouts {
-        let index = self.segments.partition_point(|(start, _)| *start <= offset) - 1;
-        let next = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
-        let device = Some(self.segments[index].1);
-        Whereabouts { len: next - offset, device, mapped: true, dirty: false, lost: false }
-    }
-
     /// What a device with `data` bytes of data has to hold: superblocks come on top.
     pub(crate) fn device_bytes(data: Bytes) -> Bytes {
         MetadataLayout::bare().device_bytes(data)
     }
 
+    fn flushed(&mut self, io: &mut Io, device: DeviceId, failed: bool, out: &mut Commands) {
+        let index = self.segments.iter().position(|(_, other)| *other == device);
+        let flushes = &mut self.flushes[index.expect("a device that was flushed has a segment")];
+        flushes.in_flight = false;
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        if io.is_fenced(device) {
+            flushes.current.append(&mut flushes.next);
+        }
+        for request in flushes.current.drain(..) {
+            io.part_done(request, result, out);
+        }
+        if flushes.next.is_empty() {
+            return;
+        }
+        std::mem::swap(&mut flushes.current, &mut flushes.next);
+        flushes.in_flight = io.flush_if_needed(device, Step::Flush, out);
+        assert!(flushes.in_flight, "those who wait for the next flush have something to flush");
+    }
+
+    fn is_all_fenced(&self, io: &Io) -> bool {
+        self.segments.iter().all(|(_, device)| io.is_fenced(*device))
+    }
+}
+
+impl PlacementOps for Linear {
+    type Step = Step;
+
     #[inline]
-    pub(crate) fn submit(&self, core: &mut Core, request: RequestIndex, asked: Request, out: &mut Commands) {
+    fn submit(&mut self, io: &mut Io, _: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
         let end = asked.offset + asked.len;
         for (index, (start, device)) in self.segments.iter().enumerate() {
             let next = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
@@ -82,101 +129,108 @@ impl Linear {
             // The first device is the fast one by convention of the designs: its share is the hit ratio.
             if self.segments.len() > 1 && asked.op != Op::Discard {
                 let hit = index == 0;
-                core.ledger.fast_hits += u64::from(hit);
-                core.ledger.fast_misses += u64::from(!hit);
+                io.stats.fast_hits += u64::from(hit);
+                io.stats.fast_misses += u64::from(!hit);
             }
-            core.add_part(request);
-            if core.dead != 0 && core.is_dead(*device) {
-                core.part_done(request, Err(RequestError::Device), out);
+            io.add_part(request);
+            if io.fenced != 0 && io.is_fenced(*device) {
+                io.part_done(request, Err(RequestError::Device), out);
                 continue;
             }
-            let buffer = Buffer::Request { id: core.id_of(request), offset: from - asked.offset };
-            let purpose = Purpose::Host { request, first: 0, count: 0 };
+            let buffer = Buffer::Request { id: io.id_of(request), offset: from - asked.offset };
+            let step = Step::Host { request };
             let (at, len) = ((*device, self.data_at + (from - *start)), to - from);
             match asked.op {
-                Op::Read => core.read(at, len, buffer, purpose, Cause::Host, out),
-                Op::Write => core.write(at, len, buffer, purpose, Cause::Host, out),
-                Op::Discard => core.discard(at, len, purpose, out),
+                Op::Read => io.read(at, len, buffer, step, Cause::Host, out),
+                Op::Write => io.write(at, len, buffer, step, Cause::Host, out),
+                Op::Discard => io.discard(at, len, step, out),
                 Op::Flush => unreachable!("a flush has no range"),
             }
         }
     }
 
-    pub(crate) fn flush(&mut self, core: &mut Core, request: RequestIndex, out: &mut Commands) {
-        if core.burying {
-            core.add_part(request);
+    fn flush(&mut self, io: &mut Io, _: Nanos, request: RequestIndex, out: &mut Commands) {
+        if io.fencing {
+            io.add_part(request);
             return self.held.push(request);
         }
-        if core.dead != 0 && self.is_all_dead(core) {
-            core.add_part(request);
-            return core.part_done(request, Err(RequestError::Device), out);
+        if io.fenced != 0 && self.is_all_fenced(io) {
+            io.add_part(request);
+            return io.part_done(request, Err(RequestError::Device), out);
         }
         for ((_, device), flushes) in self.segments.iter().zip(&mut self.flushes) {
-            if core.is_dead(*device) {
+            if io.is_fenced(*device) {
                 continue;
             }
             if flushes.in_flight {
-                core.add_part(request);
+                io.add_part(request);
                 // What completed after the flush under way began is not covered by it.
-                let covered = !core.is_unflushed_by_host(*device);
+                let covered = !io.is_unflushed_by_host(*device);
                 if covered { flushes.current.push(request) } else { flushes.next.push(request) }
-            } else if core.flush_if_needed(*device, Purpose::HostFlush, out) {
-                core.add_part(request);
+            } else if io.flush_if_needed(*device, Step::Flush, out) {
+                io.add_part(request);
                 flushes.in_flight = true;
                 flushes.current.push(request);
             }
         }
     }
 
-    pub(crate) fn flushed(&mut self, core: &mut Core, device: DeviceId, failed: bool, out: &mut Commands) {
-        let index = self.segments.iter().position(|(_, other)| *other == device);
-        let flushes = &mut self.flushes[index.expect("a device that was flushed has a segment")];
-        flushes.in_flight = false;
-        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        if core.is_dead(device) {
-            flushes.current.append(&mut flushes.next);
-        }
-        for request in flushes.current.drain(..) {
-            core.part_done(request, result, out);
-        }
-        if flushes.next.is_empty() {
-            return;
-        }
-        std::mem::swap(&mut flushes.current, &mut flushes.next);
-        flushes.in_flight = core.flush_if_needed(device, Purpose::HostFlush, out);
-        assert!(flushes.in_flight, "those who wait for the next flush have something to flush");
-    }
-
-    pub(crate) fn is_all_dead(&self, core: &Core) -> bool {
-        self.segments.iter().all(|(_, device)| core.is_dead(*device))
-    }
-
-    pub(crate) fn has(&self, device: DeviceId) -> bool {
-        self.segments.iter().any(|(_, other)| *other == device)
-    }
-
-    /// It is durable that a device is gone. If that was the only one, nothing is left to flush.
-    #[cold]
-    pub(crate) fn buried(&mut self, core: &mut Core, out: &mut Commands) {
-        let mut held = std::mem::take(&mut self.held);
-        let fails = !held.is_empty() && std::mem::take(&mut core.owes_error);
-        for request in held.drain(..) {
-            if !fails {
-                self.flush(core, request, out);
+    #[inline]
+    fn step(&mut self, io: &mut Io, _: Nanos, step: Step, command: &InFlight<Step>, failed: bool, out: &mut Commands) {
+        match step {
+            Step::Host { request } => {
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                io.part_done(request, result, out);
             }
-            core.part_done(request, if fails { Err(RequestError::Device) } else { Ok(()) }, out);
+            Step::Flush => self.flushed(io, command.device, failed, out),
         }
     }
 
-    /// The ranges of dead devices.
-    pub(crate) fn losses(&self, core: &Core, most: usize) -> Losses {
+    fn encode(&self, _: &Io, _: &InFlight<Step>, _: Step, _: &mut [u8], _: Option<&dyn Buffers>) {
+        unreachable!("a drive without a map writes no metadata")
+    }
+
+    fn location(&self, offset: Bytes, _: Bytes) -> Location {
+        let index = self.segments.partition_point(|(start, _)| *start <= offset) - 1;
+        let next = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
+        let device = Some(self.segments[index].1);
+        Location { len: next - offset, device, mapped: true, dirty: false, lost: false }
+    }
+
+    /// The ranges of fenced devices.
+    fn losses(&self, io: &Io, most: usize) -> Losses {
         let mut losses = Losses::default();
         for (index, (start, device)) in self.segments.iter().enumerate() {
-            if core.is_dead(*device) {
+            if io.is_fenced(*device) {
                 let end = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
                 losses.add(start.0, end.0, most);
             }
         }
         losses
+    }
+
+    fn fence(&mut self, _: &mut Io, _: Nanos, device: DeviceId, _: &mut Commands) -> bool {
+        self.segments.iter().any(|(_, other)| *other == device)
+    }
+
+    /// If the fenced device was the only one, nothing is left to flush.
+    #[cold]
+    fn fence_is_durable(&mut self, io: &mut Io, now: Nanos, out: &mut Commands) {
+        let mut held = std::mem::take(&mut self.held);
+        let fails = !held.is_empty() && std::mem::take(&mut io.owes_error);
+        for request in held.drain(..) {
+            if !fails {
+                self.flush(io, now, request, out);
+            }
+            io.part_done(request, if fails { Err(RequestError::Device) } else { Ok(()) }, out);
+        }
+    }
+
+    fn data_at(&self, _: DeviceId) -> Bytes {
+        self.data_at
+    }
+
+    fn without(&mut self, io: &Io, _: DeviceId) -> bool {
+        !self.is_all_fenced(io)
     }
 }

@@ -43,7 +43,7 @@ fn cached(dirty: bool, write_hits: WriteHits) -> World {
     let mut world = World::new(config, EXTENT, 1);
     ask(&mut world, if dirty { Op::Write } else { Op::Read }, 0, EXTENT);
     world.complete_all();
-    assert_eq!(world.engine.ledger().moves.promotions, 1);
+    assert_eq!(world.engine.stats().moves.promotions, 1);
     world.retune(tuning(0.0, write_hits));
     world.complete_all();
     world
@@ -54,7 +54,7 @@ fn ask(world: &mut World, op: Op, offset: u64, len: Bytes) {
 }
 
 fn written(world: &World, device: DeviceId) -> u64 {
-    world.engine.ledger().devices[device.index()].writes[Cause::Host as usize]
+    world.engine.stats().devices[device.index()].writes[Cause::Host as usize]
 }
 
 /// Reads extent 0 and says which device it came from; the model checks what it read.
@@ -88,7 +88,7 @@ fn a_write_past_a_clean_copy_drops_it_first_and_durably() {
     assert_eq!(written(&world, SLOW), 0);
     world.complete_all();
     assert_eq!(written(&world, SLOW), 1);
-    assert_eq!(world.engine.ledger().bypassed, 1);
+    assert_eq!(world.engine.stats().bypassed, 1);
     assert_eq!(read_from(&mut world), SLOW);
 }
 
@@ -104,7 +104,7 @@ fn a_write_that_covers_a_dirty_copy_goes_home_before_the_copy_is_dropped() {
     world.complete_all();
     assert_eq!(read_from(&mut world), SLOW);
     // Nothing is left to be written back.
-    assert_eq!(world.engine.ledger().moves.writebacks, 0);
+    assert_eq!(world.engine.stats().moves.writebacks, 0);
 }
 
 /// The host has been told that its data is durable: so must be the update by which the old copy went.
@@ -113,12 +113,12 @@ fn a_flush_makes_a_superseding_write_durable() {
     let mut world = cached(true, WriteHits::Bypass);
     ask(&mut world, Op::Write, 0, EXTENT);
     world.complete_all();
-    let updates = world.engine.ledger().map_updates;
+    let updates = world.engine.stats().map_updates;
     ask(&mut world, Op::Flush, 0, Bytes::ZERO);
     let flushes = world.commands();
     assert!(flushes.iter().any(|command| matches!(command, Command::Flush { device: SLOW, .. })), "{flushes:?}");
     world.complete_all();
-    assert!(world.engine.ledger().map_updates > updates, "the copy is still in the durable map");
+    assert!(world.engine.stats().map_updates > updates, "the copy is still in the durable map");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn no_bypassed_write_is_ever_forgotten() {
         }
         world.fail_one_in = 0;
         world.read_all();
-        superseded += world.engine.ledger().bypassed;
+        superseded += world.engine.stats().bypassed;
     }
     assert!(superseded > 1_000, "only {superseded} writes went past the cache: the test tests nothing");
 }

@@ -67,7 +67,7 @@ fn dirty(world: &World, unit: u64) -> BTreeSet<u64> {
     let size = world.engine.volume_size().0;
     (0..size)
         .step_by(unit as usize)
-        .filter(|at| world.engine.whereabouts(Bytes(*at)).expect("within the volume").dirty)
+        .filter(|at| world.engine.location(Bytes(*at)).expect("within the volume").dirty)
         .collect()
 }
 
@@ -75,7 +75,7 @@ fn dirty(world: &World, unit: u64) -> BTreeSet<u64> {
 fn has_no_room(world: &World, kind: Kind, request: &Request) -> bool {
     kind == Kind::Tiering
         && request.op != Op::Read
-        && !world.engine.whereabouts(request.offset).expect("within the volume").mapped
+        && !world.engine.location(request.offset).expect("within the volume").mapped
 }
 
 /// What is lost, in units.

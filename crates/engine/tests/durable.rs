@@ -100,7 +100,7 @@ impl Machine {
                 Command::Write { io, device, at, len, buffer, .. } => {
                     let mut bytes = vec![0; len.0 as usize];
                     match buffer {
-                        Buffer::Metadata => self.engine.encode_metadata(io, &mut bytes),
+                        Buffer::Metadata => self.engine.encode_metadata(io, &mut bytes).expect("it is in flight"),
                         buffer => bytes.copy_from_slice(self.buffer(buffer, len)),
                     }
                     self.storage.write(device, at, &bytes).unwrap();
@@ -125,7 +125,7 @@ impl Machine {
                     continue;
                 }
             };
-            self.engine.complete(self.now, io, Ok(()), &mut out);
+            self.engine.complete(self.now, io, Ok(()), &mut out).expect("it is in flight");
         }
     }
 
@@ -330,7 +330,7 @@ fn a_look_says_how_bad_it_is_and_changes_nothing() {
         assert_eq!(inspection.verdict, Verdict::Repairable);
         assert!(!inspection.map.is_empty());
         for row in &inspection.map {
-            let now = machine.engine.whereabouts(Bytes(row.offset)).unwrap();
+            let now = machine.engine.location(Bytes(row.offset)).unwrap();
             // A flush leaves what waits for a flush of the slow device to a later commit.
             if !caching && now.device.is_some_and(|device| device.index() == 0) {
                 assert_eq!(now.device.map(DeviceId::index), row.device, "{row:?} {now:?}");
@@ -343,7 +343,7 @@ fn a_look_says_how_bad_it_is_and_changes_nothing() {
         let inspection = inspected(&config, &mut closed);
         assert_eq!(inspection.verdict, Verdict::Clean, "{:?}", inspection.findings);
         for row in &inspection.map {
-            let now = machine.engine.whereabouts(Bytes(row.offset)).unwrap();
+            let now = machine.engine.location(Bytes(row.offset)).unwrap();
             assert_eq!((now.device.map(DeviceId::index), now.dirty), (row.device, row.dirty));
         }
 
@@ -412,7 +412,7 @@ fn who_is_right_after_somebody_else_wrote_is_for_the_user_to_say() {
 }
 
 fn on_fast(machine: &Machine, offset: u64) -> bool {
-    machine.engine.whereabouts(Bytes(offset)).is_some_and(|at| at.device == Some(DeviceId(0)))
+    machine.engine.location(Bytes(offset)).is_some_and(|at| at.device == Some(DeviceId(0)))
 }
 
 /// Evictions wait for a flush of the slow device, promotions do not: after a crash more is on the fast device than the map

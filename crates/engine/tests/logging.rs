@@ -4,7 +4,7 @@ mod common;
 
 use common::World;
 use peryton_engine::{
-    Cause, Command, Config, ConfigError, DeviceId, LogCaching, Logging, LoggingLedger, LoggingTuning, Placement,
+    Cause, Command, Config, ConfigError, DeviceId, LogCaching, Logging, LoggingStats, LoggingTuning, Placement,
     Request, Triggers, Tuning, TuningError,
 };
 use peryton_units::{Bytes, Nanos, Op};
@@ -34,12 +34,12 @@ fn ask(world: &mut World, op: Op, offset: u64, len: u64) {
     world.submit(Request { op, offset: Bytes(offset), len: Bytes(len) });
 }
 
-fn books(world: &World) -> &LoggingLedger {
-    world.engine.ledger().logging.as_ref().expect("a logging drive has books of its log")
+fn books(world: &World) -> &LoggingStats {
+    world.engine.stats().logging.as_ref().expect("a logging drive has books of its log")
 }
 
 fn primary_writes(world: &World) -> (u64, u64) {
-    let row = &world.engine.ledger().devices[0];
+    let row = &world.engine.stats().devices[0];
     (row.writes.iter().sum(), row.bytes_written.iter().sum())
 }
 
@@ -109,7 +109,7 @@ fn writes_that_come_while_others_are_under_way_share_an_append() {
     // Two go at once, the rest when the first is done.
     assert_eq!(books(&world).appends, 3);
     assert_eq!(books(&world).records, 30);
-    assert_eq!(world.engine.ledger().devices[1].writes[Cause::Host as usize], 3);
+    assert_eq!(world.engine.stats().devices[1].writes[Cause::Host as usize], 3);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_migration_sorts_by_address_and_writes_long_runs() {
     let expected: Vec<(Bytes, Bytes)> = (0..4).map(|run| (DATA_AT + Bytes::kib(256 * run), Bytes::kib(256))).collect();
     assert_eq!(ends, expected);
     // The log was read in order, in few long reads.
-    let reads = world.engine.ledger().devices[1].reads[Cause::WriteBack as usize];
+    let reads = world.engine.stats().devices[1].reads[Cause::WriteBack as usize];
     assert!((8..=10).contains(&reads), "{reads} reads for 2 MiB of log");
     world.read_all();
 }
@@ -307,11 +307,11 @@ fn a_segment_is_used_again_only_after_a_durable_commit() {
             ask(&mut world, Op::Write, (round * 131 + block * 3) % 1024 * BLOCK, BLOCK);
             world.complete_all();
         }
-        let ledger = world.engine.ledger();
+        let ledger = world.engine.stats();
         assert!(ledger.devices[0].flushes >= flushed_primary);
         flushed_primary = ledger.devices[0].flushes;
     }
-    let ledger = world.engine.ledger();
+    let ledger = world.engine.stats();
     assert!(books(&world).migrations.log_used >= 2, "{:?}", books(&world));
     assert!(ledger.commits >= 2 && ledger.devices[0].flushes >= ledger.commits);
     assert!(ledger.devices[1].flushes >= ledger.commits);
@@ -398,7 +398,7 @@ fn the_index_is_written_every_thirty_seconds_if_there_is_something_new() {
     world.tick(Nanos::from_s(1));
     world.complete_all();
     assert_eq!(books(&world).checkpoints, 1);
-    assert_eq!(world.engine.ledger().devices[1].bytes_written[Cause::Metadata as usize], 8192);
+    assert_eq!(world.engine.stats().devices[1].bytes_written[Cause::Metadata as usize], 8192);
     world.tick(Nanos::from_s(300));
     assert_eq!(books(&world).checkpoints, 1);
 }
@@ -443,8 +443,8 @@ fn the_log_device_spins_down_when_idle() {
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
     world.tick(Nanos::from_s(6));
-    assert_eq!(world.engine.ledger().devices[1].spin_downs, 1);
-    assert_eq!(world.engine.ledger().devices[0].spin_downs, 0);
+    assert_eq!(world.engine.stats().devices[1].spin_downs, 1);
+    assert_eq!(world.engine.stats().devices[0].spin_downs, 0);
 }
 
 #[test]

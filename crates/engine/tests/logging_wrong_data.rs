@@ -4,7 +4,7 @@
 mod common;
 
 use common::World;
-use peryton_engine::{Config, DeviceId, Logging, LoggingLedger, Placement, Tuning};
+use peryton_engine::{Config, DeviceId, Logging, LoggingStats, Placement, Tuning};
 use peryton_units::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -12,8 +12,8 @@ use rand_pcg::Pcg64Mcg;
 const PRIMARY: DeviceId = DeviceId(0);
 const LOG: DeviceId = DeviceId(1);
 
-fn books(world: &World) -> &LoggingLedger {
-    world.engine.ledger().logging.as_ref().expect("a logging drive has books of its log")
+fn books(world: &World) -> &LoggingStats {
+    world.engine.stats().logging.as_ref().expect("a logging drive has books of its log")
 }
 
 fn run(seed: u64, steps: u32, failures: bool) -> World {
@@ -47,7 +47,7 @@ fn run(seed: u64, steps: u32, failures: bool) -> World {
 }
 
 fn runs(seeds: std::ops::Range<u64>, failures: bool) {
-    let mut sum = LoggingLedger::default();
+    let mut sum = LoggingStats::default();
     let mut checked = 0;
     for seed in seeds {
         let Ok(world) = std::panic::catch_unwind(|| run(seed, 900, failures)) else {

@@ -76,20 +76,20 @@ fn the_map_is_filled_lazily_lowest_addresses_first() {
         .collect();
     let base = places[0].1;
     assert_eq!(places, [(FAST, base), (FAST, base + EXTENT), (SLOW, base)]);
-    assert_eq!(world.engine.ledger().allocations, 3);
+    assert_eq!(world.engine.stats().allocations, 3);
 }
 
 #[test]
 fn an_extent_is_promoted_once_its_misses_exceed_the_threshold() {
     let mut world = world(false, 8, 16, tuning());
     world.access(Op::Read, 3);
-    assert_eq!(world.engine.ledger().moves.promotions, 0, "one miss does not exceed PT 1");
+    assert_eq!(world.engine.stats().moves.promotions, 0, "one miss does not exceed PT 1");
     world.access(Op::Read, 3);
-    assert_eq!(world.engine.ledger().moves.promotions, 1);
-    assert_eq!(world.engine.ledger().served_from_ram, 1, "the request that promoted was served from RAM");
+    assert_eq!(world.engine.stats().moves.promotions, 1);
+    assert_eq!(world.engine.stats().served_from_ram, 1, "the request that promoted was served from RAM");
     world.ask(Op::Read, 3);
     assert_eq!(world.causes(), [(false, FAST, Cause::Host)]);
-    let ledger = world.engine.ledger();
+    let ledger = world.engine.stats();
     assert_eq!((ledger.fast_hits, ledger.fast_misses), (1, 2));
 }
 
@@ -100,7 +100,7 @@ fn misses_further_apart_than_the_window_do_not_promote() {
         world.access(Op::Read, 3);
         world.tick(Nanos::from_s(61));
     }
-    assert_eq!(world.engine.ledger().moves.promotions, 0);
+    assert_eq!(world.engine.stats().moves.promotions, 0);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn those_who_wait_for_a_promotion_are_served_from_ram() {
     world.ask(Op::Read, 3);
     assert_eq!(world.replies, 4, "a read during the copy is served from RAM as well");
     world.complete_all();
-    assert_eq!(world.engine.ledger().served_from_ram, 4);
+    assert_eq!(world.engine.stats().served_from_ram, 4);
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn promotions_are_cancelled_and_counted_by_cause() {
         world(false, 2, 16, Tuning { promotion_threshold: 0, max_moves: 1, writeback_queue: 0, ..tuning() });
     world.ask(Op::Read, 1);
     world.ask(Op::Read, 2);
-    assert_eq!(world.engine.ledger().moves.cancelled.move_limit, 1, "MCML 1");
+    assert_eq!(world.engine.stats().moves.cancelled.move_limit, 1, "MCML 1");
     world.ask(Op::Read, 2);
-    assert_eq!(world.engine.ledger().moves.cancelled.in_use, 1, "the first read of extent 2 is in flight");
+    assert_eq!(world.engine.stats().moves.cancelled.in_use, 1, "the first read of extent 2 is in flight");
     world.complete_all();
     for extent in [1, 2, 2, 3] {
         world.access(Op::Write, extent);
     }
-    assert!(world.engine.ledger().moves.cancelled.fast_full > 0, "{:?}", world.engine.ledger().moves);
+    assert!(world.engine.stats().moves.cancelled.fast_full > 0, "{:?}", world.engine.stats().moves);
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn an_extent_that_is_never_idle_is_promoted_all_the_same() {
         world.ask(Op::Read, 3);
         world.complete_at(0);
     }
-    assert!(world.engine.ledger().moves.cancelled.in_use > 0);
+    assert!(world.engine.stats().moves.cancelled.in_use > 0);
     world.complete_all();
-    assert_eq!(world.engine.ledger().moves.promotions, 1);
+    assert_eq!(world.engine.stats().moves.promotions, 1);
     world.read_all();
 }
 
@@ -163,12 +163,12 @@ fn promotions_stop_while_the_map_is_written_out() {
             assert!(world.has_pending(), "a request waits for nothing");
             world.complete_one();
         }
-        checkpoints_begun = world.engine.ledger().checkpoints;
-        if checkpoints_begun > 2 && world.engine.ledger().moves.cancelled.metadata_flush > 0 {
+        checkpoints_begun = world.engine.stats().checkpoints;
+        if checkpoints_begun > 2 && world.engine.stats().moves.cancelled.metadata_flush > 0 {
             break;
         }
     }
-    let ledger = world.engine.ledger();
+    let ledger = world.engine.stats();
     assert!(checkpoints_begun > 2, "{ledger:?}");
     assert!(ledger.moves.cancelled.metadata_flush > 0);
     for device in &ledger.devices {
@@ -182,9 +182,9 @@ fn demotion_keeps_between_low_and_high_extents_free() {
     for extent in 0..59 {
         world.access(Op::Write, extent);
     }
-    assert_eq!(world.engine.ledger().moves.demotions, 0, "five are free");
+    assert_eq!(world.engine.stats().moves.demotions, 0, "five are free");
     world.access(Op::Write, 59);
-    assert_eq!(world.engine.ledger().moves.demotions, 3, "at LT 4 extents are demoted until HT 7 are free");
+    assert_eq!(world.engine.stats().moves.demotions, 3, "at LT 4 extents are demoted until HT 7 are free");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn the_host_cancels_the_demotion_of_what_it_accesses() {
     world.ask(Op::Read, 0);
     assert_eq!(world.causes().len(), 3, "the host does not wait: {:?}", world.causes());
     world.complete_all();
-    assert_eq!(world.engine.ledger().moves.cancelled.accessed, 1);
+    assert_eq!(world.engine.stats().moves.cancelled.accessed, 1);
 }
 
 #[test]
@@ -231,10 +231,10 @@ fn a_dirty_extent_is_written_back_once_however_often_it_was_written() {
     for _ in 0..10 {
         world.access(Op::Write, 3);
     }
-    assert_eq!(world.engine.ledger().moves.writebacks, 0);
+    assert_eq!(world.engine.stats().moves.writebacks, 0);
     world.tick(delay);
     world.complete_all();
-    assert_eq!(world.engine.ledger().moves.writebacks, 1);
+    assert_eq!(world.engine.stats().moves.writebacks, 1);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn the_write_back_queue_is_bounded_and_the_rest_is_written_back_by_eviction() {
         world.access(Op::Read, extent);
         world.access(Op::Write, extent);
     }
-    assert!(world.engine.ledger().moves.writebacks > 10, "{:?}", world.engine.ledger().moves);
+    assert!(world.engine.stats().moves.writebacks > 10, "{:?}", world.engine.stats().moves);
     world.read_all();
 }
 
@@ -255,7 +255,7 @@ fn a_write_that_covers_an_extent_is_promoted_without_a_read() {
     world.submit(Request { op: Op::Write, offset: EXTENT * 2, len: EXTENT });
     assert_eq!(world.causes(), [(true, FAST, Cause::Host)]);
     world.complete_all();
-    assert_eq!(world.engine.ledger().moves.promotions, 1);
+    assert_eq!(world.engine.stats().moves.promotions, 1);
     world.read_all();
 }
 
@@ -276,14 +276,14 @@ fn an_idle_device_spins_down_and_wakes_on_access() {
     world.access(Op::Read, 3);
     assert!(world.engine.deadline().is_some_and(|deadline| deadline <= world.now + after));
     world.tick(Nanos::from_s(4));
-    assert_eq!(world.engine.ledger().devices[1].spin_downs, 0);
+    assert_eq!(world.engine.stats().devices[1].spin_downs, 0);
     world.tick(Nanos::from_s(2));
-    assert_eq!(world.engine.ledger().devices[1].spin_downs, 1);
+    assert_eq!(world.engine.stats().devices[1].spin_downs, 1);
     world.tick(Nanos::from_s(20));
-    assert_eq!(world.engine.ledger().devices[1].spin_downs, 1, "it is down already");
+    assert_eq!(world.engine.stats().devices[1].spin_downs, 1, "it is down already");
     world.access(Op::Read, 4);
     world.tick(Nanos::from_s(6));
-    assert_eq!(world.engine.ledger().devices[1].spin_downs, 2);
+    assert_eq!(world.engine.stats().devices[1].spin_downs, 2);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn a_flush_reaches_only_devices_that_were_written() {
         world.access(Op::Write, 0);
         world.submit(Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO });
         world.complete_all();
-        let ledger = world.engine.ledger();
+        let ledger = world.engine.stats();
         assert!(ledger.devices[0].flushes > 0);
         assert_eq!(ledger.devices[1].flushes, u64::from(mirror_journal), "the sleeping disk is left alone");
         assert!(ledger.commits >= 1, "the flush made the map durable");
@@ -338,9 +338,9 @@ fn a_request_far_past_the_end_never_reaches_an_extent_of_the_fast_device() {
                 world.access(Op::Write, 0);
                 world.settle();
             }
-            let hits = world.engine.ledger().fast_hits;
+            let hits = world.engine.stats().fast_hits;
             world.access(op, 0);
-            assert_eq!(world.engine.ledger().fast_hits, hits + 1, "the first extent is on the fast device");
+            assert_eq!(world.engine.stats().fast_hits, hits + 1, "the first extent is on the fast device");
             let before = world.replies;
             for offset in far {
                 world.submit(Request { op, offset: Bytes(offset), len: Bytes(512) });
@@ -348,7 +348,7 @@ fn a_request_far_past_the_end_never_reaches_an_extent_of_the_fast_device() {
             world.submit(Request { op, offset: Bytes(512), len: Bytes(u64::MAX) });
             world.submit(Request { op, offset: Bytes::ZERO, len: Bytes(u64::MAX - 511) });
             assert_eq!((world.replies - before, world.failures), (5, 5), "tiering {tiering}, {op:?}");
-            assert_eq!(world.engine.ledger().fast_hits, hits + 1);
+            assert_eq!(world.engine.stats().fast_hits, hits + 1);
         }
     }
 }

@@ -61,7 +61,7 @@ fn runs(kind: Kind, seeds: std::ops::Range<u64>, failures: bool) {
     for seed in seeds {
         let result = std::panic::catch_unwind(|| run(kind, seed, 600, failures));
         let Ok(world) = result else { panic!("{kind:?}, failures {failures}: seed {seed} fails") };
-        moved += world.engine.ledger().moves.promotions + world.engine.ledger().moves.demotions;
+        moved += world.engine.stats().moves.promotions + world.engine.stats().moves.demotions;
         checked += world.reads_checked;
     }
     assert!(checked > 5_000, "only {checked} reads were checked");

@@ -1,8 +1,14 @@
-//! What the command line accepts.
+//! What the command line accepts, and which verb does it.
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use crate::{failure::Failure, output, verbs};
+#[cfg(feature = "plan")]
+use crate::verbs::{greenest, lifetime, plan, tune};
+use crate::{
+    failure::Failure,
+    output,
+    verbs::{check, completions, detach, devices, dump, events, format, man, repair, serve, set, sim, status, trace},
+};
 
 /// Plan, simulate and run a hybrid drive: fast and slow devices behind one block device.
 #[derive(Debug, Parser)]
@@ -17,42 +23,46 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Replay a trace on one or several designs, and compare them
-    Sim(verbs::sim::Args),
+    Sim(sim::Args),
     /// Look at, convert and draw traces
     #[command(subcommand)]
-    Trace(verbs::trace::Verb),
+    Trace(trace::Verb),
     /// List the device profiles, or show one beside its data sheet
-    Devices(verbs::devices::Args),
+    Devices(devices::Args),
     /// Look for better settings of a design under a trace
-    Tune(verbs::tune::Args),
+    #[cfg(feature = "plan")]
+    Tune(tune::Args),
     /// Say what to buy for a workload, so that budgets of response time, lifetime, power and money are met
-    Plan(verbs::plan::Args),
+    #[cfg(feature = "plan")]
+    Plan(plan::Args),
     /// Say which devices need the least energy, and which the least money
-    Greenest(verbs::greenest::Args),
+    #[cfg(feature = "plan")]
+    Greenest(greenest::Args),
     /// Say how long a mixed SSD array lives, by arithmetic
-    Lifetime(verbs::lifetime::Args),
+    #[cfg(feature = "plan")]
+    Lifetime(lifetime::Args),
     /// Make a volume on the devices of a design
-    Format(verbs::format::Args),
+    Format(format::Args),
     /// Run a volume: a block device over NBD
-    Serve(verbs::serve::Args),
-    /// Say what is wrong with a volume that nobody serves
-    Check(verbs::check::Args),
+    Serve(serve::Args),
+    /// Say what is wrong with a volume that is not being served
+    Check(check::Args),
     /// Make good what a crash or a damaged copy left behind
-    Repair(verbs::repair::Args),
+    Repair(repair::Args),
     /// Print what a volume keeps beside its data
-    Dump(verbs::dump::Args),
+    Dump(dump::Args),
     /// Take a volume apart, so that its slow device stands alone
-    Detach(verbs::detach::Args),
+    Detach(detach::Args),
     /// Say how a volume that is being served does
-    Status(verbs::status::Args),
+    Status(status::Args),
     /// Change settings of a volume that is being served
-    Set(verbs::set::Args),
+    Set(set::Args),
     /// Say what happened to a volume that is being served
-    Events(verbs::events::Args),
+    Events(events::Args),
     /// Print manual pages
-    Man(verbs::man::Args),
+    Man(man::Args),
     /// Print completions for a shell
-    Completions(verbs::completions::Args),
+    Completions(completions::Args),
 }
 
 /// Reads the command line; help and version are printed here.
@@ -77,7 +87,31 @@ fn one_line(message: &str) -> String {
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
-/// The whole command, for completions.
-pub fn command() -> clap::Command {
-    Cli::command()
+/// Does what was asked.
+pub fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.verb {
+        Verb::Sim(args) => sim::run(args),
+        Verb::Trace(verb) => trace::run(verb),
+        Verb::Devices(args) => devices::run(args),
+        #[cfg(feature = "plan")]
+        Verb::Tune(args) => tune::run(&args),
+        #[cfg(feature = "plan")]
+        Verb::Greenest(args) => greenest::run(args),
+        #[cfg(feature = "plan")]
+        Verb::Lifetime(args) => lifetime::run(args),
+        #[cfg(feature = "plan")]
+        Verb::Plan(args) => plan::run(args),
+        Verb::Format(args) => format::run(&args),
+        Verb::Serve(args) => serve::run(args),
+        Verb::Check(args) => check::run(&args),
+        Verb::Repair(args) => repair::run(&args),
+        Verb::Dump(args) => dump::run(&args),
+        Verb::Detach(args) => detach::run(&args),
+        Verb::Status(args) => status::run(&args),
+        Verb::Set(args) => set::run(args),
+        Verb::Events(args) => events::run(&args),
+        // Both describe the whole command line, which lies above them.
+        Verb::Man(args) => man::run(&args, Cli::command()),
+        Verb::Completions(args) => completions::run(&args, Cli::command()),
+    }
 }

@@ -8,6 +8,8 @@ use peryton_trace::{SynthError, TraceError};
 
 /// Exit code for bad input: a command line, design, trace or profile.
 const BAD_INPUT: u8 = 2;
+/// How long the last line may take to be written.
+const LAST_LINE: std::time::Duration = std::time::Duration::from_secs(1);
 /// Exit code for everything else.
 const FAILED: u8 = 1;
 
@@ -52,8 +54,16 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         if let Some(message) = self.message {
             let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            // Nobody is left to tell if this fails too.
-            let _ = io::Write::write_all(&mut io::stderr(), format!("peryton: {}\n", line.trim()).as_bytes());
+            let line = format!("peryton: {}\n", line.trim());
+            // Nobody is left to tell if this fails too, and a pipe that nobody reads must not keep the program.
+            let (sender, written) = std::sync::mpsc::channel();
+            let write = move || {
+                let _ = io::Write::write_all(&mut io::stderr(), line.as_bytes());
+                let _ = sender.send(());
+            };
+            if std::thread::Builder::new().spawn(write).is_ok() {
+                let _ = written.recv_timeout(LAST_LINE);
+            }
         }
         ExitCode::from(self.code)
     }
@@ -77,7 +87,7 @@ impl From<MakeError> for Failure {
 impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Failure {
         match error {
-            ServeError::System { .. } | ServeError::Close(_) => Failure::failed(error),
+            ServeError::System { .. } | ServeError::Close(_) | ServeError::InDoubt { .. } => Failure::failed(error),
             _ => Failure::bad_input(error),
         }
     }
@@ -111,12 +121,7 @@ macro_rules! bad_input {
     };
 }
 
-bad_input!(
-    DesignError,
-    MiniatureError,
-    TraceError,
-    SynthError,
-    peryton_device::ProfileError,
-    peryton_plan::greenest::DemandError,
-    peryton_plan::lifetime::LifetimeError
-);
+bad_input!(DesignError, MiniatureError, TraceError, SynthError, peryton_device::ProfileError);
+
+#[cfg(feature = "plan")]
+bad_input!(peryton_plan::energy::DemandError, peryton_plan::lifetime::LifetimeError);

@@ -4,6 +4,7 @@ mod cli;
 mod failure;
 mod output;
 mod page;
+mod remarks;
 mod replay_args;
 mod table;
 mod trace_args;
@@ -13,16 +14,18 @@ mod volume;
 use std::process::ExitCode;
 
 /// Maps of extents and flash pages are large tables that are read at random: on huge pages a look-up costs about half.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// What jemalloc reads at its start.
+#[cfg(feature = "jemalloc")]
 #[allow(non_upper_case_globals)]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");
 
 fn main() -> ExitCode {
-    let result = cli::parse().and_then(verbs::run);
+    let result = cli::parse().and_then(cli::run);
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),

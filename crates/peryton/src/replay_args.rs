@@ -59,6 +59,22 @@ impl ArrivalArgs {
     }
 }
 
+impl ArrivalArgs {
+    /// As they are typed, without defaults.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        match self.replay {
+            Replay::Timed { .. } => {}
+            closed => words.extend(["--replay".to_owned(), closed.to_string()]),
+        }
+        words.extend(self.speed.into_iter().flat_map(|speed| ["--speed".to_owned(), speed.to_string()]));
+        if self.warm_up_requests > 0 {
+            words.extend(["--warm-up-requests".to_owned(), self.warm_up_requests.to_string()]);
+        }
+        words
+    }
+}
+
 impl ReplayArgs {
     /// As the simulator wants them.
     pub fn options(&self) -> Result<Options, Failure> {

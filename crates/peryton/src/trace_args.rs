@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use peryton_trace::{
     Format, Join, OpenOptions, Reader, Request, Skipped, Source, SynthSource, SynthSpec, TraceError, open_all,
 };
@@ -15,8 +16,8 @@ use crate::failure::Failure;
 /// Options of reading a trace.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TraceArgs {
-    /// Format of the trace, where it cannot be told from its start
-    #[arg(long, value_name = "FORMAT")]
+    /// Format of the trace, where it is not recognised by its start
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
     pub format: Option<Format>,
     /// Skip bad lines and records, and count them, instead of stopping at the first
     #[arg(long)]
@@ -32,6 +33,12 @@ pub struct TraceArgs {
     pub files_as_volumes: bool,
 }
 
+/// Reads the name of a format; help lists all of them with their descriptions.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let named = |format: &Format| PossibleValue::new(format.name()).help(format.description());
+    PossibleValuesParser::new(Format::ALL.iter().map(named)).try_map(|name| name.parse::<Format>())
+}
+
 impl TraceArgs {
     fn options(&self) -> OpenOptions {
         OpenOptions {
@@ -42,6 +49,23 @@ impl TraceArgs {
             files_as_volumes: self.files_as_volumes,
             ..OpenOptions::default()
         }
+    }
+
+    /// As they are typed, without defaults.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(self.format.into_iter().flat_map(|format| ["--format".to_owned(), format.to_string()]));
+        if let Some(volumes) = &self.volumes {
+            let list: Vec<String> = volumes.iter().map(ToString::to_string).collect();
+            words.extend(["--volumes".to_owned(), list.join(",")]);
+        }
+        let flags = [
+            (self.skip_bad, "--skip-bad"),
+            (self.concatenate, "--concatenate"),
+            (self.files_as_volumes, "--files-as-volumes"),
+        ];
+        words.extend(flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.to_owned()));
+        words
     }
 
     /// Opens the files as one trace.
@@ -117,7 +141,7 @@ impl Counted {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(skipped);
     }
 
-    /// Tells the user on standard error, if anything was skipped.
+    /// Warns on standard error if anything was skipped.
     pub fn report(&self) {
         if let Some(skipped) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             warn_skipped(skipped);
@@ -125,7 +149,7 @@ impl Counted {
     }
 }
 
-/// Tells the user on standard error, if anything was skipped.
+/// Warns on standard error if anything was skipped.
 pub fn warn_skipped(skipped: &Skipped) {
     if skipped.count > 0 {
         let first = skipped.first.first().map_or(String::new(), |first| format!(", the first: {first}"));

@@ -18,6 +18,12 @@ pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
     if let Some(index) = design.ignored_overrides.first() {
         return Err(Failure::bad_input(format!("--set {}: does not apply to this design: remove it", set[*index])));
     }
+    if design.volumes > 1 {
+        return Err(Failure::bad_input(format!(
+            "{}: volume.count: is {}, but a drive in service is one volume: write a design for each, or remove it",
+            design.file, design.volumes
+        )));
+    }
     let near = path.parent().unwrap_or(Path::new(""));
     let mut devices = Vec::new();
     for device in &design.devices {
@@ -37,8 +43,21 @@ pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
     Ok(VolumeSpec { name: design.name.clone(), config: design.config(), devices, rotational, tuner: Some(tuner) })
 }
 
-/// A drive in service has no meter, and what its devices might draw is not guessed.
-pub fn meters(tuning: &Tuning) -> Result<(), String> {
+/// What can be simulated but not done by a drive in service.
+pub fn in_service(spec: &VolumeSpec) -> Result<(), String> {
+    let names: Vec<&str> = spec.devices.iter().map(|device| device.name.as_str()).collect();
+    can_be_done(&spec.config.tuning, &names)
+}
+
+/// A drive in service has no meter, and what its devices might draw is not guessed; nor does it stop their motors.
+fn can_be_done(tuning: &Tuning, names: &[&str]) -> Result<(), String> {
+    let spins_down = names.iter().zip(&tuning.spin_down_after).find(|(_, after)| after.is_some());
+    if let Some((name, _)) = spins_down {
+        return Err(format!(
+            "power.{name}.spin_down_after: a drive in service does not spin devices down: give \"never\", and let the disk \
+             do it by itself (hdparm -S)"
+        ));
+    }
     match tuning.climb.as_ref().and_then(|climb| climb.power_cap_w) {
         Some(watts) => Err(format!(
             "climb.caps.power: is {watts} W, but a drive in service cannot measure what its devices draw: remove it, or \
@@ -48,22 +67,40 @@ pub fn meters(tuning: &Tuning) -> Result<(), String> {
     }
 }
 
+/// The tables of a design that the engine reads again when a volume is tuned. What stands elsewhere describes devices, prices
+/// and simulations, or was fixed when the volume was opened.
+const LIVE: [&str; 6] = ["placement", "triggers", "partition", "climb", "admission", "endurance"];
+
+fn is_live(setting: &str) -> bool {
+    let key = setting.split('=').next().unwrap_or_default().trim();
+    let table = key.split('.').next().unwrap_or_default().trim();
+    // `power` says why it cannot be set.
+    LIVE.contains(&table) || table == "power"
+}
+
 /// Reads settings on top of the design as it is now: the file may change while the volume is served.
 fn tuner(design: &Design, path: &Path, set: &[String]) -> Result<Tuner, Failure> {
     let file = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{file}: {error}")))?;
     let (before, config) = (set.to_vec(), design.config());
     Ok(Tuner::new(move |settings: &[String]| -> Result<Tuning, String> {
+        if let Some(setting) = settings.iter().find(|setting| !is_live(setting)) {
+            return Err(format!(
+                "{setting}: changes nothing while the volume is served; keys that do begin with {}",
+                LIVE.join(", ")
+            ));
+        }
         let all: Vec<String> = before.iter().chain(settings).cloned().collect();
         let design = Design::parse(&text, &file, &all).map_err(|error| error.to_string())?;
         if let Some(index) = design.ignored_overrides.first() {
             return Err(format!("{}: does not apply to this design", all[*index]));
         }
-        meters(&design.tuning)?;
+        let names: Vec<&str> = design.devices.iter().map(|device| device.name.as_str()).collect();
+        can_be_done(&design.tuning, &names)?;
         let new = design.config();
         if new.placement != config.placement || new.devices != config.devices {
             let last = settings.last().map_or("it", String::as_str);
-            return Err(format!("{last}: the format has fixed that: format the volume anew to change it"));
+            return Err(format!("{last}: the format has fixed that: format the volume again to change it"));
         }
         Ok(new.tuning)
     }))

@@ -135,19 +135,77 @@ fn every_shipped_design_becomes_a_volume() {
                 ["--set".to_owned(), format!("devices.{name}.path={}", file.display())]
             })
             .collect();
+        let power: Vec<String> = design
+            .get("power")
+            .and_then(toml::Value::as_table)
+            .into_iter()
+            .flat_map(|power| power.keys())
+            .flat_map(|name| ["--set".to_owned(), format!("power.{name}.spin_down_after=never")])
+            .collect();
         let path = path.to_str().expect("a name");
         let run = |verb: &str, more: &[&str]| {
-            let set: Vec<&str> = set.iter().map(String::as_str).collect();
+            let set: Vec<&str> = set.iter().chain(&power).map(String::as_str).collect();
             peryton(folder.path(), &[&[verb, path], &set[..], more].concat())
         };
         let made_json: Value = serde_json::from_str(&run("format", &["--json"]).ok().out).expect("JSON");
         assert_eq!(made_json["devices"].as_array().map(Vec::len), Some(names.len()), "{path}");
+        if !power.is_empty() {
+            let set: Vec<&str> = set.iter().map(String::as_str).collect();
+            peryton(folder.path(), &[&["format", path], &set[..], &["--force"]].concat())
+                .fails(2, &["spin_down_after", "never", "hdparm"]);
+        }
         run("check", &[]).ok();
         assert!(run("dump", &[]).ok().out.contains(made_json["volume"].as_str().expect("a name")), "{path}");
         run("format", &[]).fails(2, &["a Peryton volume", "--force"]);
         made += 1;
     }
     assert!(made >= 6, "{made} designs ship");
+}
+
+#[test]
+fn format_makes_the_directory_durable_that_has_the_new_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = fs::canonicalize(folder.path()).map(|path| (path, folder)).expect("it is there");
+    fs::write(folder.0.join("v.toml"), format!("{DEVICES}{CACHING}")).expect("a design");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-e", "trace=fsync,fdatasync", "-o", "trace"]).arg(env!("CARGO_BIN_EXE_peryton"));
+    let Ok(run) = strace.args(["format", "v.toml"]).current_dir(&folder.0).output() else {
+        return eprintln!("skipped: there is no strace here");
+    };
+    let trace = fs::read_to_string(folder.0.join("trace")).unwrap_or_default();
+    if !run.status.success() && !trace.contains("fdatasync") {
+        return eprintln!("skipped: strace may not trace here: {}", String::from_utf8_lossy(&run.stderr));
+    }
+    let at = |call: &str, path: &str| {
+        let lines = trace.lines().enumerate();
+        lines.filter(|(_, line)| line.contains(call) && line.contains(path)).map(|(number, _)| number).last()
+    };
+    let directory = at(" fsync(", &format!("<{}>", folder.0.display()));
+    let data = at(" fdatasync(", "small.img");
+    assert!(directory.is_some() && directory > data, "{trace}");
+}
+
+#[test]
+fn what_a_drive_in_service_cannot_do_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    fs::write(folder.join("v.toml"), format!("[volume]\ncount = 2\n{DEVICES}{LOGGING}")).expect("a design");
+    peryton(folder, &["format", "v.toml"]).fails(2, &["volume.count", "is 2", "remove it"]);
+    fs::write(folder.join("v.toml"), format!("{DEVICES}{CACHING}")).expect("a design");
+    peryton(folder, &["format", "v.toml"]).ok();
+    peryton(folder, &["serve", "v.toml", "--set", "power.large.spin_down_after=5s"]).fails(2, &["hdparm", "never"]);
+    let (_serving, _client) = Serving::start(folder);
+    for (setting, why) in [
+        ("devices.small.path=/dev/null", "changes nothing"),
+        ("devices.large.price_usd=3", "changes nothing"),
+        ("seed.value=7", "changes nothing"),
+        ("name=other", "changes nothing"),
+        ("power.large.spin_down_after=5s", "hdparm"),
+        ("placement.extent=32KiB", "format has fixed"),
+    ] {
+        peryton(folder, &["set", "v.control", setting]).fails(2, &[setting.split('=').next().unwrap_or_default(), why]);
+    }
+    peryton(folder, &["set", "v.control", "placement.max_moves=4"]).ok();
 }
 
 #[test]

@@ -84,6 +84,44 @@ fn an_archive_is_greenest_on_disks_that_sleep() {
 }
 
 #[test]
+fn the_request_size_is_not_assumed_in_silence() {
+    let folder = folder();
+    let args = [
+        "greenest",
+        "--peak",
+        "400MB",
+        "--average",
+        "20MB",
+        "--capacity",
+        "40TB",
+        "--devices",
+        "seagate-exos-x20-20tb",
+    ];
+    let random = [&args[..], &["--workload", "rand-read"]].concat();
+    let text = peryton(folder.path(), &random).ok().out;
+    assert!(text.contains("Assumed: requests of 1MiB") && text.contains("--request-size"), "{text}");
+    let found = json(&peryton(folder.path(), &[&random[..], &["--json"]].concat()).ok().out);
+    assert_eq!(found["peryton_version"], env!("CARGO_PKG_VERSION"));
+    let count = |size: &str| {
+        let args = [&random[..], &["--request-size", size, "--json"]].concat();
+        let found = json(&peryton(folder.path(), &args).ok().out);
+        assert!(found.get("other_request_sizes").is_none());
+        assert!(!found["assumptions"].to_string().contains("requests of"), "{}", found["assumptions"]);
+        found["devices"][0]["devices"].clone()
+    };
+    let others = found["other_request_sizes"].as_array().expect("a list");
+    assert_eq!(others.len(), 2);
+    for (other, size) in others.iter().zip(["64KiB", "4KiB"]) {
+        assert_eq!(other["devices"]["seagate-exos-x20-20tb"], count(size), "{size}");
+        assert!(text.contains(size), "{text}");
+    }
+    assert!(count("64KiB").as_u64() > count("1MiB").as_u64());
+    // In sequence there are no others beside it, but what is assumed is said all the same.
+    let text = peryton(folder.path(), &args).ok().out;
+    assert!(text.contains("Assumed: requests of 1MiB") && !text.contains("N at"), "{text}");
+}
+
+#[test]
 fn a_trace_says_what_it_needs() {
     let folder = folder();
     let args = ["greenest", "--trace", "trace.csv", "--devices", "greenest-ssd1", "--mixed", "--json"];
@@ -147,7 +185,7 @@ fn rubbish_gets_one_line() {
         (greenest(&["--devices", "fixed"]), &["fixed", "power"]),
         (greenest(&["--alpha", "0.5"]), &["--alpha 0.5"]),
         (greenest(&["--price", "x"]), &["--price x"]),
-        (greenest(&["--request", "0"]), &["--request 0"]),
+        (greenest(&["--request", "0"]), &["--request-size 0"]),
         (greenest(&["--queue-depth", "0"]), &["--queue-depth 0"]),
         (greenest(&["--electricity", "-1"]), &["-1"]),
         (vec!["greenest", "--trace", "nothing"], &["nothing"]),

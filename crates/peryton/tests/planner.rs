@@ -51,21 +51,105 @@ fn a_report_has_what_it_promises_and_nothing_that_does_not_apply() {
     assert!(disk.is_some_and(|disk| disk.get("lifetime_years").is_none() && disk["mode"] == "single"), "{found}");
 }
 
-#[test]
-fn a_design_that_is_written_down_is_the_one_that_was_planned() {
-    let folder = folder();
-    let found = plan(folder.path(), &["--latency", "1s", "--out", "designs", "--price", "super-talent-32gb=50"]);
-    for one in std::iter::once(&found["best"]).chain(found["runners_up"].as_array().into_iter().flatten()) {
-        let file = format!("designs/{}.toml", one["design"].as_str().unwrap_or_default());
-        let run = peryton(folder.path(), &["sim", &file, "--trace", "trace.csv", "--json", "-"]).ok();
+/// Plans into a folder, runs the commands that stand in it, and compares every figure that both have.
+fn repeated(folder: &std::path::Path, more: &[&str]) -> Value {
+    let _ = std::fs::remove_dir_all(folder.join("out"));
+    let found = plan(folder, &[more, &["--latency", "1s", "--out", "out"]].concat());
+    let script = std::fs::read_to_string(folder.join("out/reproduce.sh")).expect("it was written");
+    let commands: Vec<&str> = script.lines().filter(|line| line.starts_with("peryton ")).collect();
+    let planned: Vec<&Value> =
+        std::iter::once(&found["best"]).chain(found["runners_up"].as_array().into_iter().flatten()).collect();
+    assert_eq!(commands.len(), planned.len());
+    let kept: Value = serde_json::from_slice(&std::fs::read(folder.join("out/plan.json")).expect("it was written"))
+        .expect("it is JSON");
+    assert_eq!(kept["best"], found["best"]);
+    for (one, command) in planned.into_iter().zip(commands) {
+        // The folder of the test has no character that a shell would quote.
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        let run = peryton(&folder.join("out"), &words).ok();
         let report: Value = serde_json::from_str(&run.out).expect("a report");
-        let mean = report[0]["latency_us"]["all"]["mean"].as_f64().expect("a mean") / 1e3;
-        // Reading decimals back may lose the last bit.
-        let planned = one["mean_ms"].as_f64().expect("a mean");
-        assert!((mean / planned - 1.0).abs() < 1e-12, "{file}: {mean} against {planned}");
-        assert_eq!(report[0]["cost"]["devices_usd"], one["dollars"], "{file}");
+        let report = &report[0];
+        assert_eq!(report["trace_hash"], found["trace_hash"]);
+        let all = &report["latency_us"]["all"];
+        let figures = [
+            ("mean_ms", &all["mean"], 1e3),
+            ("p50_ms", &all["p50"], 1e3),
+            ("p99_ms", &all["p99"], 1e3),
+            ("write_mean_ms", &report["latency_us"]["write"]["mean"], 1e3),
+            ("lifetime_years", &report["lifetime_years"], 1.0),
+            ("power_w", &report["mean_power_w"], 1.0),
+            ("fast_hit_ratio", &report["fast_hit_ratio"], 1.0),
+            ("dollars", &report["cost"]["devices_usd"], 1.0),
+        ];
+        for (key, simulated, scale) in figures {
+            // Reading decimals back may lose the last bit.
+            let same = match (one[key].as_f64(), simulated.as_f64()) {
+                (Some(planned), Some(simulated)) => {
+                    planned == simulated / scale || (simulated / scale / planned - 1.0).abs() < 1e-12
+                }
+                (planned, simulated) => planned.is_none() && simulated.is_none(),
+            };
+            assert!(same, "{command}: {key} is {simulated}, planned {}", one[key]);
+        }
+        // The file itself names the command and what made it.
+        let file = std::fs::read_to_string(folder.join("out").join(words[1])).expect("it was written");
+        let command = command.trim_end_matches(" --json -");
+        for part in
+            [command, "peryton plan --trace", env!("CARGO_PKG_VERSION"), found["trace_hash"].as_str().unwrap_or("?")]
+        {
+            assert!(file.contains(part), "'{part}' is not in {file}");
+        }
     }
+    found
+}
+
+#[test]
+fn the_commands_in_the_folder_give_the_figures_of_the_plan() {
+    let folder = folder();
+    let found = repeated(folder.path(), &["--price", "super-talent-32gb=50"]);
     assert_eq!(found["best"]["dollars"], 50.0);
+    assert_eq!(found["simulated_share"], 1.0);
+    // Other replays, and devices with all figures.
+    repeated(folder.path(), &["--speed", "3", "--warm-up-requests", "200"]);
+    repeated(folder.path(), &["--replay", "qd=4", "--lifetime", "1d", "--runners-up", "1"]);
+}
+
+#[test]
+fn data_that_the_trace_does_not_touch_is_not_taken_for_a_cache_that_holds_everything() {
+    let folder = folder();
+    let devices = "samsung-870-evo-1tb,seagate-st4000dm000";
+    let found = repeated(folder.path(), &["--capacity", "3TB", "--devices", devices]);
+    // As much of the 3 TB as of what the trace reaches over.
+    let like = &found["workload"];
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let share = number(&like["footprint_bytes"]) / number(&like["reach_bytes"]);
+    assert!((number(&found["active_bytes"]) / 3e12 / share - 1.0).abs() < 1e-6);
+    assert!(
+        (number(&found["simulated_share"]) * number(&found["active_bytes"]) / number(&like["footprint_bytes"]) - 1.0)
+            .abs()
+            < 1e-6
+    );
+    assert!(
+        found["assumptions"][0].as_str().is_some_and(|text| text.contains("are in use")),
+        "{}",
+        found["assumptions"]
+    );
+    // What is bought is written as well, in people's sizes.
+    let bought = std::fs::read_to_string(
+        folder.path().join(format!("out/{}.toml", found["best"]["design"].as_str().unwrap_or("?"))),
+    );
+    let bought = bought.expect("it was written");
+    assert!(bought.contains("\"3TB\"") || bought.contains("TiB\"") || bought.contains("GiB\""), "{bought}");
+    // A smaller share in use makes a smaller cache hold it.
+    let less = repeated(folder.path(), &["--capacity", "3TB", "--active", "2%", "--devices", devices]);
+    assert!(number(&less["simulated_share"]) > number(&found["simulated_share"]));
+    let given = |active: &str| {
+        let more = ["--capacity", "3TB", "--active", active, "--latency", "1s"];
+        peryton(folder.path(), &[PLAN, &more].concat())
+    };
+    given("1KiB").fails(2, &["--active 1KiB", "that the trace touches"]);
+    given("4TB").fails(2, &["--active", "more than the", "stored"]);
+    given("some").fails(2, &["no share and no size"]);
 }
 
 #[test]
@@ -122,7 +206,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
         (&["--subject-to", "p99<=10"], &["--subject-to", "a time such as"]),
         (&["--subject-to", "speed<=10ms"], &["no figure of a design"]),
         (&["--latency", "1ms", "--subject-to", "latency<=2ms"], &["two budgets"]),
-        (&["--objective", "beauty"], &["no figure of a design"]),
+        (&["--objective", "beauty"], &["beauty", "p99", "ownership"]),
         (&["--capacity", "1000PB"], &["raise --most"]),
         (&["--capacity", "1MiB"], &["less than the"]),
         (&["--most", "0"], &["--most", "1 to 256"]),

@@ -137,7 +137,8 @@ fn repeat(design: &Design, simulated: &[(Nanos, Moment)]) -> Vec<(Nanos, Moment)
     let sink = Arc::clone(&happened);
     volume.observe(move |now, command| sink.lock().unwrap().push((now, Moment::Commanded(*command))));
     let mut data = vec![0; 256 << 10];
-    let memory = Memory::of(&mut data);
+    // SAFETY: the data outlives the volume, whose back end never looks at it.
+    let memory = unsafe { Memory::of(&mut data) };
     for (now, moment) in simulated.iter().copied() {
         match moment {
             // The volume gives it by itself, or does not.

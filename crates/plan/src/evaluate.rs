@@ -1,10 +1,10 @@
 //! A design under a trace, as the few figures that one chooses by.
 
-use peryton_sim::{Design, Options, Report, SimError, TraceFactory, run_one};
+use peryton_sim::{Design, Options, Report, SimError, TraceFactory, Warning, run_one};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
-use crate::greenest::Line;
+use crate::energy::Line;
 
 /// Memory for flash in the state in which simulations begin: what a search takes from one of them to the next.
 pub(crate) const IMAGES: Bytes = Bytes::gib(2);
@@ -24,6 +24,12 @@ pub struct Metrics {
     /// Mean response time of writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_mean_ms: Option<f64>,
+    /// Mean response time of flushes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush_mean_ms: Option<f64>,
+    /// Mean time from a write's arrival to the end of the first flush that covers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_then_flush_mean_ms: Option<f64>,
     /// Median response time.
     pub p50_ms: f64,
     /// 99th percentile of the response time.
@@ -60,6 +66,9 @@ pub struct Metrics {
     /// Share of accesses that the fast device served (hybrids).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_hit_ratio: Option<f64>,
+    /// What makes these figures mislead, and what to do about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }
 
 /// How the cost of ownership is reckoned.
@@ -106,6 +115,8 @@ impl Metrics {
             mean_ms: ms(|summary| summary.mean),
             read_mean_ms: mean(&latency.read),
             write_mean_ms: mean(&latency.write),
+            flush_mean_ms: mean(&latency.flush),
+            write_then_flush_mean_ms: mean(&latency.write_then_flush),
             p50_ms: ms(|summary| summary.p50),
             p99_ms: ms(|summary| summary.p99),
             p999_ms: ms(|summary| summary.p999),
@@ -119,11 +130,12 @@ impl Metrics {
             dollars: report.cost.devices_usd,
             ownership_usd: ownership_usd(design, report, account),
             fast_hit_ratio: report.fast_hit_ratio,
+            warnings: report.warnings.clone(),
         }
     }
 }
 
-/// Li and Long's account ([`greenest`](crate::greenest)): devices, and electricity at the mean power; and every device
+/// Li and Long's account ([`energy`](crate::energy)): devices, and electricity at the mean power; and every device
 /// that is worn out before the years are over is bought again.
 fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<f64> {
     let mut bought = 0.0;

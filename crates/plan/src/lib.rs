@@ -1,11 +1,41 @@
-//! What to buy, before it is bought: the cheapest devices that meet budgets ([`mixcp`]), how long an array of unlike drives
-//! lives ([`lifetime`]), which drives need the least energy or money for a workload ([`greenest`]), and better settings for
+//! What to buy, before it is bought: the cheapest devices that meet budgets ([`capacity`]), how long an array of unlike drives
+//! lives ([`lifetime`]), which drives need the least energy or money for a workload ([`energy`]), and better settings for
 //! a design ([`tune`]).
+//!
+//! ```
+//! use peryton_plan::lifetime::Array;
+//!
+//! let text = "
+//!     [workload]
+//!     read = '10MB'
+//!     write = '10MB'
+//!     read_hit = 0.5
+//!     write_hit = 0.5
+//!     dirty = 0.5
+//!     [cache]
+//!     profile = 'mixed-array-high-end-100gb'
+//!     count = 2
+//!     [storage]
+//!     profile = 'mixed-array-low-end-200gb'
+//!     count = 4";
+//! let life = Array::parse(text, "example", &toml::Table::new())?.lifetime()?;
+//! let years = life.lifetime_years.expect("something is written");
+//! assert!(years > 1.0 && life.mean_latency_ms > 0.0);
+//! # Ok::<(), peryton_plan::lifetime::LifetimeError>(())
+//! ```
 
+#![warn(clippy::missing_errors_doc)]
+
+pub mod capacity;
 pub mod constraint;
+pub mod energy;
 pub mod evaluate;
-pub mod greenest;
 pub mod lifetime;
-pub mod mixcp;
+pub mod metric;
 pub mod regression;
 pub mod tune;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -15,7 +15,7 @@ use thiserror::Error;
 /// What the host asks of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
+pub struct ArrayWorkload {
     /// Bytes read per second, `r`.
     #[serde(default)]
     pub read: Bytes,
@@ -60,7 +60,7 @@ pub struct Tier {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Array {
     /// What the host asks of it.
-    pub workload: Workload,
+    pub workload: ArrayWorkload,
     /// The cache.
     pub cache: Tier,
     /// What it caches.
@@ -248,7 +248,7 @@ fn years(wear_per_s: f64) -> Option<f64> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    workload: Workload,
+    workload: ArrayWorkload,
     cache: TierFile,
     storage: TierFile,
 }

@@ -1,4 +1,4 @@
-//! Multiple linear regression by least squares, with what tells how far to trust it: adjusted R², and whether the
+//! Multiple linear regression by least squares, with figures that say how far to trust it: adjusted R², and whether the
 //! predictors say anything of their own (variance inflation).
 //!
 //! MixedStore (section 4.3) fits the logarithm of the mean response time and of the erase rate, equations (2) and (3):

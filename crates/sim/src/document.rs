@@ -103,17 +103,19 @@ impl Document {
         Ok(())
     }
 
-    /// The document with its overrides, as TOML. Comments are gone.
-    pub(crate) fn to_toml(&self) -> String {
-        fn value(node: &Node) -> toml::Value {
+    /// The document with its overrides, but for those that mean nothing to this design, as TOML. Comments are gone.
+    pub(crate) fn to_toml(&self, ignored: &[usize]) -> String {
+        fn value(node: &Node, ignored: &[usize]) -> toml::Value {
+            let kept = |node: &Node| !matches!(node.place, Place::Override(index, _) if ignored.contains(&index));
             match &node.value {
                 Value::Leaf(leaf) => leaf.clone(),
                 Value::Table(entries) => {
-                    toml::Value::Table(entries.iter().map(|(name, below)| (name.clone(), value(below))).collect())
+                    let below = entries.iter().filter(|(_, below)| kept(below));
+                    toml::Value::Table(below.map(|(name, below)| (name.clone(), value(below, ignored))).collect())
                 }
             }
         }
-        toml::to_string(&value(&self.root)).expect("what was read as TOML can be written as TOML")
+        toml::to_string(&value(&self.root, ignored)).expect("what was read as TOML can be written as TOML")
     }
 
     pub(crate) fn keys(&self) -> Keys<'_> {

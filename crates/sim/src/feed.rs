@@ -1,6 +1,6 @@
 //! The trace as the simulated drive sees it: one request after the other, each within the volume.
 
-use peryton_trace::{BATCH, Request, Source};
+use peryton_trace::{BATCH, Request, RequestHash, Source};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{Fit, SimError};
@@ -27,6 +27,8 @@ pub(crate) struct Feed<'a> {
     most_volumes: usize,
     index: u32,
     latest: Nanos,
+    /// Of the requests read so far.
+    hash: RequestHash,
     progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -65,6 +67,7 @@ impl<'a> Feed<'a> {
             most_volumes: count,
             index: 0,
             latest: Nanos::ZERO,
+            hash: RequestHash::default(),
             progress,
         };
         feed.refill()?;
@@ -109,6 +112,7 @@ impl<'a> Feed<'a> {
             let mut kept = 0;
             for index in 0..self.batch.len() {
                 let Request { at, offset, len, volume, op } = self.batch[index];
+                self.hash.add(&self.batch[index]);
                 self.read += 1;
                 // Traces are sorted by time except where their recorders were not.
                 self.latest = self.latest.max(at);
@@ -126,6 +130,11 @@ impl<'a> Feed<'a> {
             self.batch.truncate(kept);
         }
         Ok(())
+    }
+
+    /// What was read so far.
+    pub(crate) fn hash(&self) -> RequestHash {
+        self.hash
     }
 
     /// How many volumes have had a request so far.

@@ -1,7 +1,10 @@
-//! Response times: exact sums, and percentiles from an HDR histogram.
+//! Response times: exact sums, and percentiles from an HDR histogram; by kind of request, and from a write to the flush
+//! that makes it durable.
+
+use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
-use peryton_units::Nanos;
+use peryton_units::{Nanos, Op};
 use serde::Serialize;
 
 /// Response times up to this are told apart; longer ones count as this in percentiles (not in mean and maximum).
@@ -80,9 +83,193 @@ impl Latencies {
     }
 }
 
+/// The most answered writes that are followed to their flush, 8 bytes each. Where more wait, the oldest are followed no
+/// further: a trace without flushes must not fill the memory.
+const MOST_FOLLOWED: usize = 1 << 22;
+
+/// Response times by kind of request.
+#[derive(Clone, Debug)]
+pub(crate) struct ResponseTimes {
+    pub(crate) reads: Latencies,
+    pub(crate) writes: Latencies,
+    pub(crate) flushes: Latencies,
+    pub(crate) discards: Latencies,
+    /// From a write's arrival to the end of the first flush that covers it.
+    pub(crate) write_then_flush: Latencies,
+    /// When the writes arrived that have been answered and that no finished flush covers, in the order of their answers.
+    unflushed: VecDeque<Nanos>,
+    /// How many answered writes were before the first of them.
+    before: u64,
+}
+
+impl ResponseTimes {
+    pub(crate) fn new() -> ResponseTimes {
+        ResponseTimes {
+            reads: Latencies::new(),
+            writes: Latencies::new(),
+            flushes: Latencies::new(),
+            discards: Latencies::new(),
+            write_then_flush: Latencies::new(),
+            unflushed: VecDeque::new(),
+            before: 0,
+        }
+    }
+
+    /// What a flush that is submitted now covers: as many writes have been answered so far. To be given back with its
+    /// answer.
+    #[inline]
+    pub(crate) fn covered(&self) -> u64 {
+        self.before + self.unflushed.len() as u64
+    }
+
+    /// A request was answered. `covered` is what [`ResponseTimes::covered`] was when it was submitted.
+    #[inline]
+    pub(crate) fn answered(&mut self, op: Op, arrived: Nanos, covered: u64, now: Nanos, failed: bool) {
+        let span = now - arrived;
+        match op {
+            Op::Read => self.reads.record(span),
+            Op::Discard => self.discards.record(span),
+            Op::Write => {
+                self.writes.record(span);
+                if !failed {
+                    self.follow(arrived);
+                }
+            }
+            Op::Flush => {
+                self.flushes.record(span);
+                if !failed {
+                    self.flushed(covered, now);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn follow(&mut self, arrived: Nanos) {
+        if self.unflushed.len() == MOST_FOLLOWED {
+            self.unflushed.pop_front();
+            self.before += 1;
+        }
+        self.unflushed.push_back(arrived);
+    }
+
+    /// A flush has ended that covers so many writes. One that another flush covered as well has gone with the first.
+    fn flushed(&mut self, covered: u64, now: Nanos) {
+        let count = covered.saturating_sub(self.before).min(self.unflushed.len() as u64);
+        for arrived in self.unflushed.drain(..count as usize) {
+            self.write_then_flush.record(now - arrived);
+        }
+        self.before += count;
+    }
+
+    /// Of another volume: only the distributions.
+    pub(crate) fn add(&mut self, other: &ResponseTimes) {
+        for (ours, theirs) in self.kinds().into_iter().zip([
+            &other.reads,
+            &other.writes,
+            &other.flushes,
+            &other.discards,
+            &other.write_then_flush,
+        ]) {
+            ours.add(theirs);
+        }
+    }
+
+    /// The warm-up is over: writes that were answered in it do not count.
+    pub(crate) fn clear(&mut self) {
+        self.kinds().into_iter().for_each(Latencies::clear);
+        self.before = self.covered();
+        self.unflushed.clear();
+    }
+
+    fn kinds(&mut self) -> [&mut Latencies; 5] {
+        [&mut self.reads, &mut self.writes, &mut self.flushes, &mut self.discards, &mut self.write_then_flush]
+    }
+
+    /// All requests together.
+    pub(crate) fn all(&self) -> Latencies {
+        let mut all = Latencies::new();
+        for latencies in [&self.reads, &self.writes, &self.flushes, &self.discards] {
+            all.add(latencies);
+        }
+        all
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// A write or a flush, by when it was submitted and answered.
+    #[derive(Clone, Copy, Debug)]
+    struct Span {
+        flush: bool,
+        from: u64,
+        to: u64,
+    }
+
+    proptest! {
+        #[test]
+        fn each_write_is_followed_to_the_end_of_the_first_flush_that_covers_it(
+            spans in prop::collection::vec((any::<bool>(), 0u64..1_000, 1u64..300), 0..60),
+        ) {
+            let spans: Vec<Span> =
+                spans.into_iter().map(|(flush, from, long)| Span { flush, from, to: from + long }).collect();
+            // By the definition: of the flushes submitted no sooner than the write was answered, the first to end.
+            let ends = |write: &Span| {
+                let covering = spans.iter().filter(|flush| flush.flush && flush.from >= write.to);
+                covering.map(|flush| flush.to - write.from).min()
+            };
+            let mut expected: Vec<u64> = spans.iter().filter(|span| !span.flush).filter_map(ends).collect();
+            expected.sort_unstable();
+            let mut times = ResponseTimes::new();
+            // At one moment answers come before what is submitted then, as in the event loop.
+            let mut events: Vec<(u64, bool, usize)> = Vec::new();
+            for (index, span) in spans.iter().enumerate() {
+                events.extend([(span.from, true, index), (span.to, false, index)]);
+            }
+            events.sort_unstable();
+            let mut covered = vec![0; spans.len()];
+            for (at, begins, index) in events {
+                let Span { flush, from, .. } = spans[index];
+                if begins {
+                    covered[index] = times.covered();
+                } else {
+                    let op = if flush { Op::Flush } else { Op::Write };
+                    times.answered(op, Nanos(from), covered[index], Nanos(at), false);
+                }
+            }
+            let found = &times.write_then_flush;
+            prop_assert_eq!((found.count, found.sum), (expected.len() as u64, u128::from(expected.iter().sum::<u64>())));
+            prop_assert_eq!(found.max, expected.last().copied().unwrap_or(0));
+        }
+    }
+
+    #[test]
+    fn a_write_or_flush_that_fails_makes_nothing_durable() {
+        let mut times = ResponseTimes::new();
+        times.answered(Op::Write, Nanos(0), 0, Nanos(10), true);
+        times.answered(Op::Write, Nanos(0), 0, Nanos(10), false);
+        let covered = times.covered();
+        times.answered(Op::Flush, Nanos(20), covered, Nanos(30), true);
+        assert_eq!(times.write_then_flush.count, 0);
+        times.answered(Op::Flush, Nanos(40), times.covered(), Nanos(50), false);
+        assert_eq!((times.write_then_flush.count, times.write_then_flush.sum), (1, 50));
+        assert_eq!((times.writes.count, times.flushes.count), (2, 2));
+    }
+
+    #[test]
+    fn what_no_flush_covers_is_bounded() {
+        let mut times = ResponseTimes::new();
+        for n in 0..MOST_FOLLOWED as u64 + 10 {
+            times.answered(Op::Write, Nanos(n), 0, Nanos(n), false);
+        }
+        assert_eq!((times.unflushed.len(), times.before), (MOST_FOLLOWED, 10));
+        times.answered(Op::Flush, Nanos::MAX, times.covered(), Nanos::MAX, false);
+        assert_eq!((times.write_then_flush.count, times.unflushed.len()), (MOST_FOLLOWED as u64, 0));
+    }
 
     #[test]
     fn percentiles_are_those_of_the_sorted_list() {

@@ -21,6 +21,8 @@ mod report;
 mod run;
 mod shared;
 mod simulator;
+mod touched;
+mod warnings;
 
 pub use design::{Design, DeviceDesign};
 pub use error::{DesignError, SimError};
@@ -30,6 +32,7 @@ pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
 pub use observe::{Moment, Observer, run_observed};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// What a log did; part of a [`Report`].
-pub use peryton_engine::LoggingLedger;
+pub use peryton_engine::LoggingStats;
 pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report, VolumeReport};
 pub use run::{Progress, TraceFactory, run, run_one};
+pub use warnings::{Warned, Warning, warned};

@@ -1,7 +1,7 @@
 //! Miss-ratio curves of any replacement policy, by miniature simulation (Waldspurger et al., USENIX ATC 2017): of the
 //! blocks only a sample by a hash of their address is followed (SHARDS), through caches that are smaller by as much.
 
-use peryton_engine::{BareCache, Replacement};
+use peryton_policy::{BareCache, Replacement};
 use peryton_trace::{BlockAccess, MissRatios, Request, Source, Tally, TraceError, block_accesses, block_hash};
 use peryton_units::{Bytes, Nanos};
 use rayon::prelude::*;

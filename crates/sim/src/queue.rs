@@ -2,7 +2,6 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use peryton_engine::IoId;
 use peryton_units::Nanos;
 
 /// Completions by time; those of one time in the order in which they were promised.
@@ -15,8 +14,8 @@ pub(crate) struct Completions {
 
 impl Completions {
     #[inline]
-    pub(crate) fn push(&mut self, at: Nanos, io: IoId) {
-        self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(self.sequence) << 32 | u128::from(io.0)));
+    pub(crate) fn push(&mut self, at: Nanos, tag: u32) {
+        self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(self.sequence) << 32 | u128::from(tag)));
         self.sequence = self.sequence.wrapping_add(1);
     }
 
@@ -26,8 +25,8 @@ impl Completions {
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<IoId> {
-        self.heap.pop().map(|Reverse(key)| IoId(key as u32))
+    pub(crate) fn pop(&mut self) -> Option<u32> {
+        self.heap.pop().map(|Reverse(key)| key as u32)
     }
 }
 
@@ -39,10 +38,10 @@ mod tests {
     fn ties_come_out_in_the_order_they_went_in() {
         let mut completions = Completions::default();
         for (at, io) in [(5, 9), (3, 7), (5, 1), (3, 2), (4, 0)] {
-            completions.push(Nanos(at), IoId(io));
+            completions.push(Nanos(at), io);
         }
         assert_eq!(completions.next(), Nanos(3));
-        let order: Vec<u32> = std::iter::from_fn(|| completions.pop()).map(|io| io.0).collect();
+        let order: Vec<u32> = std::iter::from_fn(|| completions.pop()).collect();
         assert_eq!(order, [7, 2, 0, 9, 1]);
         assert_eq!(completions.next(), Nanos::MAX);
     }

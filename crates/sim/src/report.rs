@@ -1,17 +1,19 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
 use peryton_device::{Class, DeviceStats, flash::FtlStats};
-use peryton_engine::{AdmitBy, Ledger, LoggingLedger, PartitionLedger, Placement, endurance};
+use peryton_engine::{AdmitBy, LoggingStats, PartitionStats, Placement, Stats, endurance};
+use peryton_trace::RequestHash;
 use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     Design, DeviceDesign, LatencySummary, Options,
     ftl_bounds::{FtlBounds, FtlReport},
-    latency::Latencies,
+    latency::ResponseTimes,
     lifetime::Lifetime,
     shared::VolumeOutcome,
     simulator::Outcome,
+    warnings::{self, Warning},
 };
 
 const HOURS_PER_YEAR: f64 = 8_766.0;
@@ -20,10 +22,21 @@ const HOURS_PER_YEAR: f64 = 8_766.0;
 /// to the last reply; moves that are under way then are not waited for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
+    /// The version that made the report.
+    pub peryton_version: String,
+    /// The command that made it, where a command did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// The design's name.
     pub design: String,
     /// The trace's name.
     pub trace: String,
+    /// A hash of the requests that were read from the trace, whatever its format.
+    pub trace_hash: RequestHash,
+    /// How many they were: those of the warm-up and those that were skipped included.
+    pub trace_requests: u64,
+    /// What makes figures mislead, and what to do about it.
+    pub warnings: Vec<Warning>,
     /// Requests answered within the measured span.
     pub requests: u64,
     /// The measured span.
@@ -36,6 +49,10 @@ pub struct Report {
     pub mib_per_s: Option<f64>,
     /// Response times in µs, from arrival to reply.
     pub latency_us: Latency,
+    /// Share of the reads and writes, by extent, that were the first to theirs: a cache that begins empty misses these
+    /// whatever it does (tiering, caching, partitioned).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_touch_ratio: Option<f64>,
     /// Share of accesses that the fast device, or RAM, served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_hit_ratio: Option<f64>,
@@ -57,7 +74,7 @@ pub struct Report {
     pub read_penalty: Option<f64>,
     /// What the log did (logging).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub logging: Option<LoggingLedger>,
+    pub logging: Option<LoggingStats>,
     /// What the dynamic controller did (partitioned; MixedStore, section 5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionReport>,
@@ -111,6 +128,8 @@ pub struct Report {
     /// Overrides of the design file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
+    /// The design in full: every key of its file, and the overrides, as TOML.
+    pub design_toml: String,
     /// Requests whose offset was taken modulo the size of the volume.
     #[serde(skip_serializing_if = "is_zero")]
     pub wrapped_requests: u64,
@@ -139,6 +158,14 @@ pub struct Latency {
     /// Writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<LatencySummary>,
+    /// Flushes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flush: Option<LatencySummary>,
+    /// From a write's arrival to the end of the first flush that covers it: how long it takes until data is durable. A flush
+    /// covers the writes that were answered before it was submitted. `count` is how many writes were covered within the
+    /// measured span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_then_flush: Option<LatencySummary>,
 }
 
 /// What one of several volumes before a shared log device did.
@@ -159,7 +186,7 @@ pub struct VolumeReport {
     pub read_penalty: Option<f64>,
     /// What its part of the log did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub logging: Option<LoggingLedger>,
+    pub logging: Option<LoggingStats>,
     /// As in [`Report`], of its own primary.
     pub ftl_bounds: FtlReport,
 }
@@ -299,12 +326,14 @@ fn as_map<S: Serializer>(devices: &[(String, DeviceReport)], serializer: S) -> R
     map.end()
 }
 
-fn latency_of(reads: &Latencies, writes: &Latencies, others: &Latencies) -> Latency {
-    let mut all = Latencies::new();
-    for latencies in [reads, writes, others] {
-        all.add(latencies);
+fn latency_of(times: &ResponseTimes) -> Latency {
+    Latency {
+        all: times.all().summary(),
+        read: times.reads.summary(),
+        write: times.writes.summary(),
+        flush: times.flushes.summary(),
+        write_then_flush: times.write_then_flush.summary(),
     }
-    Latency { all: all.summary(), read: reads.summary(), write: writes.summary() }
 }
 
 /// Where a partitioned drive sent writes, and how well it predicted them.
@@ -337,19 +366,19 @@ pub struct PartitionReport {
 }
 
 impl PartitionReport {
-    fn new(books: &PartitionLedger) -> PartitionReport {
-        let writes = books.writes_fast + books.writes_slow;
+    fn new(stats: &PartitionStats) -> PartitionReport {
+        let writes = stats.writes_fast + stats.writes_slow;
         PartitionReport {
-            fast_write_share: (writes > 0).then(|| books.writes_fast as f64 / writes as f64),
-            regulated: books.regulated,
-            busted: books.busted,
-            promoted_idle: books.promoted_idle,
-            predicted: books.predicted,
-            prediction_error: books.relative_error(),
-            last_value_error: books.last_value_relative_error(),
-            r_squared: books.r_squared(),
-            stand_ins: books.stand_ins,
-            resets: books.resets,
+            fast_write_share: (writes > 0).then(|| stats.writes_fast as f64 / writes as f64),
+            regulated: stats.regulated,
+            busted: stats.busted,
+            promoted_idle: stats.promoted_idle,
+            predicted: stats.predicted,
+            prediction_error: stats.relative_error(),
+            last_value_error: stats.last_value_relative_error(),
+            r_squared: stats.r_squared(),
+            stand_ins: stats.stand_ins,
+            resets: stats.resets,
         }
     }
 }
@@ -366,10 +395,10 @@ pub(crate) fn of_volumes(
         let books = volume.ledger.logging.clone();
         VolumeReport {
             requests: volume.answered,
-            latency_us: latency_of(&volume.reads, &volume.writes, &volume.others),
-            write_savings: books.as_ref().and_then(LoggingLedger::write_savings),
+            latency_us: latency_of(&volume.times),
+            write_savings: books.as_ref().and_then(LoggingStats::write_savings),
             write_savings_emptied: volume.emptied.write_savings(),
-            read_penalty: books.as_ref().and_then(LoggingLedger::read_penalty),
+            read_penalty: books.as_ref().and_then(LoggingStats::read_penalty),
             logging: books,
             ftl_bounds: volume.bounds.report(),
         }
@@ -381,7 +410,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     let span_s = outcome.span.as_s_f64();
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
     let ledger = &outcome.ledger;
-    let latency_us = latency_of(&outcome.reads, &outcome.writes, &outcome.others);
+    let latency_us = latency_of(&outcome.times);
     let mut devices = Vec::new();
     for (index, (device, members)) in design.devices.iter().zip(&outcome.devices).enumerate() {
         let spins_down = design.tuning.spin_down_after[index].is_some();
@@ -398,9 +427,17 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     let lifetime_years = lifetime.years();
     let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_));
     let mean_ms = latency_us.all.as_ref().map(|summary| summary.mean / 1e3);
-    Report {
+    let touched = outcome.touched.as_ref();
+    let mut report = Report {
+        peryton_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: None,
         design: design.name.clone(),
         trace: trace.to_owned(),
+        trace_hash: outcome.hash,
+        trace_requests: outcome.hash.requests(),
+        warnings: Vec::new(),
+        first_touch_ratio: touched.filter(|t| t.accesses > 0).map(|t| t.first as f64 / t.accesses as f64),
+        design_toml: design.toml.clone(),
         requests: outcome.answered,
         simulated_s: span_s,
         iops: per_s(outcome.answered as f64),
@@ -408,9 +445,9 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         fast_hit_ratio: ledger.fast_hit_ratio().filter(|_| hybrid),
         moves: hybrid.then(|| moves(ledger)),
         served_from_ram: hybrid.then_some(ledger.served_from_ram),
-        write_savings: ledger.logging.as_ref().and_then(LoggingLedger::write_savings),
-        write_savings_emptied: outcome.drained.0.logging.as_ref().and_then(LoggingLedger::write_savings),
-        read_penalty: ledger.logging.as_ref().and_then(LoggingLedger::read_penalty),
+        write_savings: ledger.logging.as_ref().and_then(LoggingStats::write_savings),
+        write_savings_emptied: outcome.drained.0.logging.as_ref().and_then(LoggingStats::write_savings),
+        read_penalty: ledger.logging.as_ref().and_then(LoggingStats::read_penalty),
         logging: ledger.logging.clone(),
         partition: ledger.partition.as_ref().map(PartitionReport::new),
         volumes: Vec::new(),
@@ -447,10 +484,12 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
                 .sum(),
         }),
         latency_us,
-    }
+    };
+    report.warnings = warnings::of(design, options, outcome, &report);
+    report
 }
 
-fn moves(ledger: &Ledger) -> MoveReport {
+fn moves(ledger: &Stats) -> MoveReport {
     let moves = &ledger.moves;
     let by = moves.cancelled;
     MoveReport {

@@ -3,7 +3,7 @@
 use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
 
-use crate::{Design, Options, Report, SimError, feed::Feed, report, shared, simulator::simulate};
+use crate::{Design, Options, Report, SimError, feed::Feed, report, shared, simulator::simulate, warnings};
 
 /// Opens the trace anew, from its start.
 pub type TraceFactory<'a> = dyn Fn() -> Result<Box<dyn Source>, TraceError> + Sync + 'a;
@@ -24,7 +24,9 @@ pub fn run(
 ) -> Result<Vec<Report>, SimError> {
     let one = |(index, design)| run_one(design, trace_name, trace()?, options, &|requests| progress(index, requests));
     let results: Vec<Result<Report, SimError>> = designs.par_iter().enumerate().map(one).collect();
-    results.into_iter().collect()
+    let mut reports = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    warnings::compare(&mut reports);
+    Ok(reports)
 }
 
 /// Replays the trace on one design, on this thread.

@@ -5,7 +5,7 @@
 //! The order of events is that of `simulator.rs`; at one moment the volumes go in the order of their numbers.
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, Engine, IoId, Ledger, LoggingLedger, Power, Request, RequestId};
+use peryton_engine::{Command, Commands, Engine, IoId, LoggingStats, Power, Request, RequestId, Stats};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     feed::Feed,
     ftl_bounds::FtlBounds,
     host_cache::HostCache,
-    latency::Latencies,
+    latency::ResponseTimes,
     queue::Completions,
     simulator::{MOST_IN_FLIGHT, MOST_TICKS, Outcome, Pending},
 };
@@ -48,12 +48,10 @@ pub(crate) struct SharedMachine {
 #[derive(Debug)]
 pub(crate) struct VolumeOutcome {
     pub(crate) answered: u64,
-    pub(crate) reads: Latencies,
-    pub(crate) writes: Latencies,
-    pub(crate) others: Latencies,
-    pub(crate) ledger: Ledger,
+    pub(crate) times: ResponseTimes,
+    pub(crate) ledger: Stats,
     /// The books after the log had been emptied.
-    pub(crate) emptied: LoggingLedger,
+    pub(crate) emptied: LoggingStats,
     pub(crate) bounds: FtlBounds,
 }
 
@@ -85,6 +83,7 @@ struct Shared<'a> {
     finished: Vec<(Tag, Nanos)>,
     warm_up_left: u64,
     since: Nanos,
+    last_arrival: Nanos,
     last_reply: Nanos,
     answered: u64,
     bytes: u128,
@@ -100,11 +99,9 @@ pub(crate) fn simulate(
     let start = |volume: Volume| {
         let outcome = VolumeOutcome {
             answered: 0,
-            reads: Latencies::new(),
-            writes: Latencies::new(),
-            others: Latencies::new(),
-            ledger: Ledger::default(),
-            emptied: LoggingLedger::default(),
+            times: ResponseTimes::new(),
+            ledger: Stats::default(),
+            emptied: LoggingStats::default(),
             bounds: volume.bounds,
         };
         Running { volume, requests: vec![], free: vec![], in_flight: 0, ticks: 0, lets_log_rest: false, outcome }
@@ -125,6 +122,7 @@ pub(crate) fn simulate(
         finished: Vec::new(),
         warm_up_left: options.warm_up_requests,
         since: Nanos::ZERO,
+        last_arrival: Nanos::ZERO,
         last_reply: Nanos::ZERO,
         answered: 0,
         bytes: 0,
@@ -173,9 +171,10 @@ impl Shared<'_> {
             self.advance_devices();
         }
         while self.completions.next() <= self.now {
-            let tag = self.completions.pop().expect("it was just seen").0;
+            let tag = self.completions.pop().expect("it was just seen");
             let (index, io) = self.named(tag);
-            self.running[index].volume.engine.complete(self.now, io, Ok(()), &mut self.commands);
+            let engine = &mut self.running[index].volume.engine;
+            engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
             self.carry_out(index);
         }
     }
@@ -183,14 +182,18 @@ impl Shared<'_> {
     /// Commands of all volumes have names of their own on the shared device.
     fn tag(&self, index: usize, io: IoId) -> u32 {
         let count = self.running.len() as u32;
-        io.0.checked_mul(count)
+        u32::try_from(io.index())
+            .ok()
+            .and_then(|io| io.checked_mul(count))
             .and_then(|tag| tag.checked_add(index as u32))
             .expect("an engine has few commands in flight")
     }
 
     fn named(&self, tag: u32) -> (usize, IoId) {
         let count = self.running.len() as u32;
-        ((tag % count) as usize, IoId(tag / count))
+        let index = (tag % count) as usize;
+        let io = self.running[index].volume.engine.id_at((tag / count) as usize);
+        (index, io.expect("a device finishes each command once"))
     }
 
     fn tick(&mut self) -> Result<(), SimError> {
@@ -221,7 +224,7 @@ impl Shared<'_> {
             self.log.advance(self.now, &mut finished);
         }
         for (tag, at) in finished.drain(..) {
-            self.completions.push(at.max(self.now), IoId(tag.0));
+            self.completions.push(at.max(self.now), tag.0);
         }
         self.finished = finished;
         self.look_for_device_event();
@@ -265,12 +268,13 @@ impl Shared<'_> {
     fn submit(&mut self, index: usize, arrived: Nanos, request: Request) {
         let running = &mut self.running[index];
         let id = running.free.pop().unwrap_or(running.requests.len() as u32);
-        let pending = Pending { arrived, op: request.op, len: request.len };
+        let pending = Pending { arrived, op: request.op, len: request.len, covered: running.outcome.times.covered() };
         match running.requests.get_mut(id as usize) {
             Some(row) => *row = pending,
             None => running.requests.push(pending),
         }
         running.in_flight += 1;
+        self.last_arrival = arrived;
         if request.op == Op::Write {
             running.outcome.bounds.host_wrote(request.offset, request.len);
         }
@@ -291,8 +295,8 @@ impl Shared<'_> {
             let (io, device, op, at, len) = match command {
                 Command::Read { io, device, at, len, .. } => (io, device, Op::Read, at, len),
                 Command::Write { io, device, at, len, .. } => (io, device, Op::Write, at, len),
-                Command::Reply { id, result: _ } => {
-                    self.reply(index, id);
+                Command::Reply { id, result } => {
+                    self.reply(index, id, result.is_err());
                     continue;
                 }
                 Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } => continue,
@@ -322,7 +326,7 @@ impl Shared<'_> {
                 running.volume.primary.submit(self.now, tag, Io { op, at, len })
             };
             match accepted {
-                Accepted::At(end) => self.completions.push(end, IoId(tag.0)),
+                Accepted::At(end) => self.completions.push(end, tag.0),
                 Accepted::Queued => self.look_for_device_event(),
             }
         }
@@ -342,19 +346,14 @@ impl Shared<'_> {
         self.look_for_device_event();
     }
 
-    fn reply(&mut self, index: usize, id: RequestId) {
+    fn reply(&mut self, index: usize, id: RequestId, failed: bool) {
         let running = &mut self.running[index];
-        let Pending { arrived, op, len } = running.requests[id.0 as usize];
+        let Pending { arrived, op, len, covered } = running.requests[id.0 as usize];
         running.free.push(id.0 as u32);
         running.in_flight -= 1;
         let outcome = &mut running.outcome;
         outcome.answered += 1;
-        let latencies = match op {
-            Op::Read => &mut outcome.reads,
-            Op::Write => &mut outcome.writes,
-            Op::Discard | Op::Flush => &mut outcome.others,
-        };
-        latencies.record(self.now - arrived);
+        outcome.times.answered(op, arrived, covered, self.now, failed);
         self.last_reply = self.now;
         self.answered += 1;
         if matches!(op, Op::Read | Op::Write) {
@@ -370,13 +369,11 @@ impl Shared<'_> {
 
     fn start_anew(&mut self) {
         for Running { volume, outcome, .. } in &mut self.running {
-            volume.engine.reset_ledger();
+            volume.engine.reset_stats();
             volume.primary.reset_stats(self.now);
             outcome.bounds.reset();
             outcome.answered = 0;
-            for latencies in [&mut outcome.reads, &mut outcome.writes, &mut outcome.others] {
-                latencies.clear();
-            }
+            outcome.times.clear();
         }
         self.log.reset_stats(self.now);
         (self.answered, self.bytes, self.since) = (0, 0, self.now);
@@ -417,25 +414,25 @@ impl Shared<'_> {
         let span = self.last_reply - self.since;
         let mut measured = Vec::new();
         for running in &mut self.running {
-            measured.push((running.volume.engine.ledger().clone(), running.volume.primary.stats(now)));
+            measured.push((running.volume.engine.stats().clone(), running.volume.primary.stats(now)));
         }
         let log_stats = self.log.stats(now);
         self.empty_logs()?;
         let mut primaries: Vec<DeviceStats> = Vec::new();
         let mut volumes: Vec<VolumeOutcome> = Vec::new();
-        let mut emptied = LoggingLedger::default();
+        let mut emptied = LoggingStats::default();
         for (mut running, (ledger, stats)) in self.running.into_iter().zip(measured) {
             primaries.extend(stats);
             running.outcome.ledger = ledger;
-            running.outcome.emptied = running.volume.engine.ledger().logging.clone().unwrap_or_default();
+            running.outcome.emptied = running.volume.engine.stats().logging.clone().unwrap_or_default();
             emptied.add(&running.outcome.emptied);
             volumes.push(running.outcome);
         }
         let mut devices = vec![log_stats];
         devices.insert(1 - self.log_index, primaries);
-        let mut books = LoggingLedger::default();
-        let mut ledger = Ledger::new(devices.len());
-        let mut whole = [Latencies::new(), Latencies::new(), Latencies::new()];
+        let mut books = LoggingStats::default();
+        let mut ledger = Stats::new(devices.len());
+        let mut times = ResponseTimes::new();
         let mut bounds = volumes[0].bounds;
         bounds.reset();
         for volume in &volumes {
@@ -443,21 +440,19 @@ impl Shared<'_> {
                 books.add(of_volume);
             }
             ledger.failed_requests += volume.ledger.failed_requests;
-            for (sum, part) in whole.iter_mut().zip([&volume.reads, &volume.writes, &volume.others]) {
-                sum.add(part);
-            }
+            times.add(&volume.times);
             bounds.add(&volume.bounds);
         }
         ledger.logging = Some(books);
-        let [reads, writes, others] = whole;
-        let drained = Ledger { logging: Some(emptied), ..ledger.clone() };
+        let drained = Stats { logging: Some(emptied), ..ledger.clone() };
         let outcome = Outcome {
             span,
             answered: self.answered,
             bytes: self.bytes,
-            reads,
-            writes,
-            others,
+            times,
+            behind: self.last_reply.saturating_sub(self.last_arrival),
+            hash: self.feed.hash(),
+            touched: None,
             drained: (drained, devices.clone()),
             ledger,
             devices,

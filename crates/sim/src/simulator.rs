@@ -7,12 +7,13 @@
 mod tests;
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, Engine, IoId, Ledger, Power, Request, RequestId};
+use peryton_engine::{Command, Commands, Engine, Power, Request, RequestId, Stats};
+use peryton_trace::RequestHash;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     Options, Replay, SimError, array::Array, feed::Feed, ftl_bounds::FtlBounds, host_cache::HostCache,
-    latency::Latencies, observe::Moment, observe::Watch, queue::Completions,
+    latency::ResponseTimes, observe::Moment, observe::Watch, queue::Completions, touched::Touched,
 };
 
 /// How many requests a timed replay lets into the drive at once; those that arrive while so many are unanswered wait
@@ -39,6 +40,8 @@ pub(crate) struct Machine {
     pub(crate) bounds: Option<(usize, FtlBounds)>,
     /// The host's own cache, where its hints are modelled.
     pub(crate) host: Option<HostCache>,
+    /// What of the volume was used, by extents.
+    pub(crate) touched: Option<Touched>,
 }
 
 /// What was measured, from the first request (or the end of the warm-up) to the last reply.
@@ -47,10 +50,14 @@ pub(crate) struct Outcome {
     pub(crate) span: Nanos,
     pub(crate) answered: u64,
     pub(crate) bytes: u128,
-    pub(crate) reads: Latencies,
-    pub(crate) writes: Latencies,
-    pub(crate) others: Latencies,
-    pub(crate) ledger: Ledger,
+    pub(crate) times: ResponseTimes,
+    /// From the last arrival to the last answer.
+    pub(crate) behind: Nanos,
+    /// Of the requests read from the trace.
+    pub(crate) hash: RequestHash,
+    /// What of the volume was used, by extents.
+    pub(crate) touched: Option<Touched>,
+    pub(crate) ledger: Stats,
     pub(crate) devices: Vec<Vec<DeviceStats>>,
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
@@ -62,7 +69,7 @@ pub(crate) struct Outcome {
     /// Most requests in flight at once.
     pub(crate) deepest: u32,
     /// The accounts after the moves that were under way at the last reply had ended, and a log had been emptied.
-    pub(crate) drained: (Ledger, Vec<Vec<DeviceStats>>),
+    pub(crate) drained: (Stats, Vec<Vec<DeviceStats>>),
 }
 
 /// A host request in flight.
@@ -71,6 +78,8 @@ pub(crate) struct Pending {
     pub(crate) arrived: Nanos,
     pub(crate) op: Op,
     pub(crate) len: Bytes,
+    /// Of a flush: how many writes had been answered when it was submitted.
+    pub(crate) covered: u64,
 }
 
 struct Simulator<'a> {
@@ -92,12 +101,11 @@ struct Simulator<'a> {
     /// Replies until the accounts start anew.
     warm_up_left: u64,
     since: Nanos,
+    last_arrival: Nanos,
     last_reply: Nanos,
     answered: u64,
     bytes: u128,
-    reads: Latencies,
-    writes: Latencies,
-    others: Latencies,
+    times: ResponseTimes,
 }
 
 /// Replays the trace and returns what was measured.
@@ -118,12 +126,11 @@ pub(crate) fn simulate(machine: Machine, feed: Feed<'_>, options: &Options) -> R
         ticks: 0,
         warm_up_left: options.warm_up_requests,
         since: Nanos::ZERO,
+        last_arrival: Nanos::ZERO,
         last_reply: Nanos::ZERO,
         answered: 0,
         bytes: 0,
-        reads: Latencies::new(),
-        writes: Latencies::new(),
-        others: Latencies::new(),
+        times: ResponseTimes::new(),
     };
     simulator.replay()?;
     if simulator.warm_up_left > 0 {
@@ -163,9 +170,10 @@ impl Simulator<'_> {
             self.advance_devices();
         }
         while self.completions.next() <= self.now {
-            let io = self.completions.pop().expect("it was just seen");
+            let tag = self.completions.pop().expect("it was just seen");
+            let io = self.machine.engine.id_at(tag as usize).expect("a device finishes each command once");
             self.machine.watch.see(self.now, || Moment::Completed(io));
-            self.machine.engine.complete(self.now, io, Ok(()), &mut self.commands);
+            self.machine.engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
             self.carry_out();
         }
     }
@@ -213,7 +221,7 @@ impl Simulator<'_> {
             }
         }
         for (tag, at) in finished.drain(..) {
-            self.completions.push(at.max(self.now), IoId(tag.0));
+            self.completions.push(at.max(self.now), tag.0);
         }
         self.finished = finished;
         self.look_for_device_event();
@@ -255,7 +263,7 @@ impl Simulator<'_> {
 
     #[inline]
     fn submit(&mut self, arrived: Nanos, request: Request) {
-        let pending = Pending { arrived, op: request.op, len: request.len };
+        let pending = Pending { arrived, op: request.op, len: request.len, covered: self.times.covered() };
         let id = match self.free.pop() {
             Some(id) => {
                 self.requests[id as usize] = pending;
@@ -273,6 +281,10 @@ impl Simulator<'_> {
         {
             bounds.host_wrote(request.offset, request.len);
         }
+        if let Some(touched) = &mut self.machine.touched {
+            touched.touch(request.op, request.offset, request.len);
+        }
+        self.last_arrival = arrived;
         self.machine.watch.see(self.now, || Moment::Submitted(RequestId(u64::from(id)), request));
         self.machine.engine.submit(self.now, RequestId(u64::from(id)), request, &mut self.commands);
         if let Some(host) = &mut self.machine.host {
@@ -302,8 +314,8 @@ impl Simulator<'_> {
                     }
                     (io, device, Op::Write, at, len)
                 }
-                Command::Reply { id, result: _ } => {
-                    self.reply(id);
+                Command::Reply { id, result } => {
+                    self.reply(id, result.is_err());
                     continue;
                 }
                 // Memory is fast against any device here.
@@ -320,8 +332,9 @@ impl Simulator<'_> {
                     continue;
                 }
             };
-            match self.machine.devices[device.index()].submit(self.now, Tag(io.0), Io { op, at, len }) {
-                Accepted::At(end) => self.completions.push(end, io),
+            let tag = Tag(io.index() as u32);
+            match self.machine.devices[device.index()].submit(self.now, tag, Io { op, at, len }) {
+                Accepted::At(end) => self.completions.push(end, tag.0),
                 Accepted::Queued => self.look_for_device_event(),
             }
         }
@@ -329,17 +342,12 @@ impl Simulator<'_> {
     }
 
     #[inline]
-    fn reply(&mut self, id: RequestId) {
-        let Pending { arrived, op, len } = self.requests[id.0 as usize];
+    fn reply(&mut self, id: RequestId, failed: bool) {
+        let Pending { arrived, op, len, covered } = self.requests[id.0 as usize];
         self.free.push(id.0 as u32);
         self.in_flight -= 1;
         self.last_reply = self.now;
-        let span = self.now - arrived;
-        match op {
-            Op::Read => self.reads.record(span),
-            Op::Write => self.writes.record(span),
-            Op::Discard | Op::Flush => self.others.record(span),
-        }
+        self.times.answered(op, arrived, covered, self.now, failed);
         self.answered += 1;
         if matches!(op, Op::Read | Op::Write) {
             self.bytes += u128::from(len.0);
@@ -355,15 +363,16 @@ impl Simulator<'_> {
     /// The warm-up is over.
     #[cold]
     fn start_anew(&mut self) {
-        self.machine.engine.reset_ledger();
+        self.machine.engine.reset_stats();
         for device in &mut self.machine.devices {
             device.reset_stats(self.now);
         }
-        for latencies in [&mut self.reads, &mut self.writes, &mut self.others] {
-            latencies.clear();
-        }
+        self.times.clear();
         if let Some((_, bounds)) = &mut self.machine.bounds {
             bounds.reset();
+        }
+        if let Some(touched) = &mut self.machine.touched {
+            touched.reset();
         }
         (self.answered, self.bytes, self.since) = (0, 0, self.now);
     }
@@ -402,7 +411,7 @@ impl Simulator<'_> {
     }
 
     fn outcome(mut self) -> Result<Outcome, SimError> {
-        let ledger = self.machine.engine.ledger().clone();
+        let ledger = self.machine.engine.stats().clone();
         let devices = self.stats();
         // Moves that are under way go on to their end, unmeasured: an engine that cannot finish them is wrong.
         self.drain();
@@ -410,14 +419,15 @@ impl Simulator<'_> {
             self.empty_log()?;
         }
         let bounds = self.machine.bounds.map(|(_, bounds)| bounds);
-        let drained = (self.machine.engine.ledger().clone(), self.stats());
+        let drained = (self.machine.engine.stats().clone(), self.stats());
         Ok(Outcome {
             span: self.last_reply - self.since,
             answered: self.answered,
             bytes: self.bytes,
-            reads: self.reads,
-            writes: self.writes,
-            others: self.others,
+            times: self.times,
+            behind: self.last_reply.saturating_sub(self.last_arrival),
+            hash: self.feed.hash(),
+            touched: self.machine.touched,
             ledger,
             devices,
             wrapped: self.feed.wrapped,

@@ -1,10 +1,12 @@
 //! Decompression, chosen by magic number.
 
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 /// The most memory that an xz stream may ask for, in bytes: four times what `xz -9` needs.
+#[cfg(feature = "compression")]
 const XZ_MEMORY: u64 = 256 << 20;
 /// The largest zstd window, as a power of two: what `zstd --long` asks for at the most by default.
+#[cfg(feature = "compression")]
 const ZSTD_WINDOW_LOG: u32 = 27;
 /// What is read at a time from the compressed file, in bytes.
 const CHUNK: usize = 128 << 10;
@@ -26,21 +28,31 @@ pub(crate) fn decompress(mut raw: Box<dyn Read + Send>) -> io::Result<Plain> {
     let Some(codec) = codec else {
         return Ok(Plain { read: Box::new(whole), codec: None });
     };
-    let whole = BufReader::with_capacity(CHUNK, whole);
-    let read: Box<dyn Read + Send> = match codec {
-        "gzip" => Box::new(flate2::bufread::MultiGzDecoder::new(whole)),
+    Ok(Plain { read: decoder(codec, BufReader::with_capacity(CHUNK, whole))?, codec: Some(codec) })
+}
+
+#[cfg(feature = "compression")]
+fn decoder(codec: &str, compressed: impl BufRead + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    Ok(match codec {
+        "gzip" => Box::new(flate2::bufread::MultiGzDecoder::new(compressed)),
         "zstd" => {
-            let mut decoder = zstd::Decoder::with_buffer(whole)?;
+            let mut decoder = zstd::Decoder::with_buffer(compressed)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG)?;
             Box::new(decoder)
         }
         "xz" => {
             let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)?;
-            Box::new(liblzma::bufread::XzDecoder::new_stream(whole, stream))
+            Box::new(liblzma::bufread::XzDecoder::new_stream(compressed, stream))
         }
-        _ => Box::new(bzip2::bufread::MultiBzDecoder::new(whole)),
-    };
-    Ok(Plain { read, codec: Some(codec) })
+        _ => Box::new(bzip2::bufread::MultiBzDecoder::new(compressed)),
+    })
+}
+
+#[cfg(not(feature = "compression"))]
+fn decoder(codec: &str, _: impl BufRead) -> io::Result<Box<dyn Read + Send>> {
+    let message =
+        format!("this build cannot read {codec}: build it with the feature compression, or decompress the trace");
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
 fn codec(magic: &[u8]) -> Option<&'static str> {

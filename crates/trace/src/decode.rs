@@ -1,4 +1,4 @@
-//! What every reader shares: the loop over lines or records, the check of each request, and the book of bad lines.
+//! What every reader shares: the loop over lines or records, the check of each request, and the count of bad lines.
 
 use std::{borrow::Cow, sync::Arc};
 

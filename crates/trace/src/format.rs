@@ -1,79 +1,12 @@
-//! The formats by name, and how the format of a trace is told.
+//! How a format is named, and how the format of a trace is recognised.
 
 use std::{fmt, str::FromStr};
 
 use crate::{
     TraceError,
     error::shown,
-    formats::{
-        Head, alibaba, blkparse, blktrace, csv, disksim, disksim_validate, fio, fiu, ftrace, msr, oracle_general, spc,
-        systor17, tencent, vscsi,
-    },
+    formats::{Format, Head},
 };
-
-macro_rules! formats {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $looks_like:expr;)*) => {
-        /// A trace format.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Format {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl Format {
-            /// Every format that is read.
-            pub const ALL: &[Format] = &[$(Format::$variant),*];
-
-            /// As it is named on the command line.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Format::$variant => $name,)*
-                }
-            }
-
-            /// How much the head looks like this format, from 0 (not at all) to 100.
-            fn likeness(self, head: Head<'_>) -> u32 {
-                match self {
-                    $(Format::$variant => $looks_like(head),)*
-                }
-            }
-        }
-    };
-}
-
-formats! {
-    /// MSR Cambridge CSV.
-    Msr = "msr", msr::looks_like;
-    /// SPC trace files, as UMass distributes them.
-    Spc = "spc", spc::looks_like;
-    /// FIU's text (SRCMap, I/O Deduplication).
-    Fiu = "fiu", fiu::looks_like;
-    /// The text of blkparse.
-    Blkparse = "blkparse", blkparse::looks_like;
-    /// The binary of blktrace.
-    Blktrace = "blktrace", blktrace::looks_like;
-    /// The text of ftrace, trace-cmd and perf.
-    Ftrace = "ftrace", ftrace::looks_like;
-    /// fio's I/O logs, versions 2 and 3.
-    Fio = "fio", fio::looks_like;
-    /// CloudPhysics' binary, versions 1 and 2.
-    Vscsi = "vscsi", vscsi::looks_like;
-    /// Alibaba Cloud 2020.
-    Alibaba = "alibaba", alibaba::looks_like;
-    /// Tencent Cloud Block Storage.
-    Tencent = "tencent", tencent::looks_like;
-    /// SYSTOR '17.
-    Systor17 = "systor17", systor17::looks_like;
-    /// DiskSim's ASCII and MQSim's.
-    Disksim = "disksim", disksim::looks_like;
-    /// DiskSim's measurements of real disks.
-    DisksimValidate = "disksim-validate", disksim_validate::looks_like;
-    /// libCacheSim's oracleGeneral.
-    OracleGeneral = "oracle-general", oracle_general::looks_like;
-    /// CSV with named columns.
-    Csv = "csv", csv::looks_like;
-    /// Our own.
-    Parquet = "parquet", |head: Head<'_>| if head.bytes.starts_with(b"PAR1") { 100 } else { 0 };
-}
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,6 +80,18 @@ mod tests {
                 }
             }
             assert_eq!(detect("t", head).unwrap(), sample.format);
+        }
+    }
+
+    #[test]
+    fn every_format_has_a_sample() {
+        let sampled: Vec<Format> = samples::all().iter().map(|sample| sample.format).collect();
+        for &format in Format::ALL {
+            // Parquet has tests of its own.
+            assert!(
+                format == Format::Parquet || sampled.contains(&format),
+                "add a sample of {format} to tests/samples/mod.rs"
+            );
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{TraceError, compression};
 const BUFFER: usize = 256 << 10;
 /// The longest line, in bytes; a request takes about a hundred.
 pub(crate) const MAX_LINE: usize = 64 << 10;
-/// What the format is told by, in bytes of the decompressed trace.
+/// How much of the decompressed trace the format is recognised by, in bytes.
 pub(crate) const HEAD: usize = 64 << 10;
 
 /// A decompressed trace, read once from its start to its end.

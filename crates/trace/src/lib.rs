@@ -2,6 +2,32 @@
 //! synthetic ones.
 //!
 //! Everything streams: a [`Source`] yields batches of [`Request`]s in bounded memory whatever the length of the trace.
+//! [`open`] and [`open_all`] read files, [`read`] anything that yields bytes; all of them recognise the [`Format`].
+//!
+//! ```
+//! use peryton_trace::{Characteristics, Format, OpenOptions, Source, read};
+//!
+//! let text = "time_us,op,offset,length\n0,W,0,8192\n250,R,4096,4096\n900,F,,\n";
+//! let mut trace = read("example", text.as_bytes(), &OpenOptions::default())?;
+//! assert_eq!(trace.format(), Format::Csv);
+//! let about = Characteristics::of(&mut trace)?;
+//! assert_eq!((about.requests, about.footprint.pages), (3, 2));
+//!
+//! // The requests themselves, batch by batch; an empty batch is the end.
+//! let mut trace = read("example", text.as_bytes(), &OpenOptions::default())?;
+//! let (mut batch, mut bytes) = (Vec::new(), 0);
+//! loop {
+//!     trace.next_batch(&mut batch)?;
+//!     if batch.is_empty() {
+//!         break;
+//!     }
+//!     bytes += batch.iter().map(|request| request.len.0).sum::<u64>();
+//! }
+//! assert_eq!(bytes, 8192 + 4096);
+//! # Ok::<(), peryton_trace::TraceError>(())
+//! ```
+
+#![warn(clippy::missing_errors_doc)]
 
 // The samples of the integration tests are those of the unit tests, and name this crate.
 #[cfg(test)]
@@ -18,17 +44,23 @@ mod input;
 mod join;
 mod open;
 mod order;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
 mod parquet;
 mod request;
+mod request_hash;
 mod synth;
 mod volumes;
 
 pub use decode::{MAX_TRANSFER, Skipped};
 pub use error::TraceError;
-pub use format::{Format, UnknownFormatName};
+pub use format::UnknownFormatName;
 pub use formats::{
+    Format,
     block_event::{BlockEvent, device_number},
-    disksim_validate::{Measured, Measurements, measurements},
+    disksim_validate::{MeasuredRequest, Measurements, measurements},
     oracle_general::OBJECT_UNIT,
 };
 pub use info::{
@@ -41,6 +73,7 @@ pub use open::{MAX_FILES, OpenOptions, Reader, TimeUnit, open, open_all, read};
 pub use order::REORDER_WINDOW;
 pub use parquet::{ParquetSource, ParquetWriter};
 pub use request::{Request, Source};
+pub use request_hash::{Hashed, RequestHash};
 pub use synth::{
     Address, Arrival, FileAccess, Files, Flush, OpSpec, Phase, Region, Rewrite, Size, SynthError, SynthSource,
     SynthSpec,
@@ -50,3 +83,8 @@ pub use volumes::{VOLUME_ALIGNMENT, VolumeRange};
 /// The most requests that a [`Source`] puts into one batch: large enough to amortise a virtual call, small enough
 /// to stay in the second-level cache.
 pub const BATCH: usize = 4096;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

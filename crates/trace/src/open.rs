@@ -11,14 +11,10 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     BATCH, BlockEvent, Format, Join, ParquetSource, Request, Source, TraceError,
-    decode::{Decode, Lines, Records, Skipped},
+    decode::{Decode, Skipped},
     error::shown,
     format,
-    formats::{
-        Head, alibaba::Alibaba, blkparse::Blkparse, blktrace, block_event::Choice, csv::Csv, disksim::Disksim,
-        disksim_validate::DisksimValidate, fio::Fio, fiu::Fiu, ftrace::Ftrace, msr::Msr, oracle_general::OracleGeneral,
-        spc::Spc, systor17::Systor17, tencent::Tencent, vscsi::Vscsi,
-    },
+    formats::{Head, blktrace, block_event::Choice},
     input::Input,
     join::{AsVolume, FromSource, Merge, Sequence},
     order::Order,
@@ -29,6 +25,13 @@ use crate::{
 pub const MAX_FILES: usize = 1024;
 
 /// How a trace is to be read. The default detects the format, takes all volumes, and stops at the first bad line.
+///
+/// ```
+/// use peryton_trace::{Format, OpenOptions};
+///
+/// let options = OpenOptions { format: Some(Format::Msr), skip_bad: true, ..OpenOptions::default() };
+/// # assert!(options.volumes.is_none());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// The format; absent = detected from the first KiBs.
@@ -106,29 +109,48 @@ enum Body {
 /// Opens the trace at `path`, compressed (gzip, zstd, xz, bzip2) or not; `-` is standard input. One of blktrace's files
 /// of a CPU stands for all of them.
 ///
-/// Errors name the file and the remedy: it cannot be read, its format cannot be told, or the options do not fit it.
+/// # Errors
+/// The file cannot be read, its format is not recognised, or the options do not fit it; the message names the file and the
+/// remedy.
+///
+/// ```
+/// use peryton_trace::{OpenOptions, Source, open};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("my.csv");
+/// # std::fs::write(&path, "time_us,op,offset,length\n0,W,0,4096\n9,R,0,4096\n")?;
+/// let mut trace = open(&path, &OpenOptions::default())?;
+/// let mut batch = Vec::new();
+/// trace.next_batch(&mut batch)?;
+/// println!("{}: {} requests of the format {}", trace.name(), batch.len(), trace.format());
+/// # assert_eq!(batch.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Reader, TraceError> {
     open_all(&[path], Join::ByTime, options)
 }
 
 /// Reads a trace from anything that yields bytes, such as a socket or memory. Messages call it `name`. The options are
 /// those of a pipe: no Parquet, no concatenated volumes.
+///
+/// # Errors
+/// The format is not recognised or is Parquet, or the options do not fit the trace.
 pub fn read(name: &str, bytes: impl Read + Send + 'static, options: &OpenOptions) -> Result<Reader, TraceError> {
     if options.concatenate {
         return Err(cannot_lay_out(name.to_owned()));
     }
     let mut input = Input::new(name, Box::new(bytes))?;
     let format = format_of(&mut input, options)?;
-    if format == Format::Parquet {
-        return Err(cannot_read_parquet(name.to_owned()));
-    }
-    let body = Body::Decoded { decode: decoder(input, format, options)?, order: Order::default() };
+    let body = Body::Decoded { decode: format.reader(input, options)?, order: Order::default() };
     let selection = Selection::new(options.volumes.as_deref());
     let (path, name) = (name.to_owned(), name.to_owned());
     Ok(Reader { path, name, format, body, selection, layout: None, requests: 0, finished: false })
 }
 
 /// Opens several files as one trace.
+///
+/// # Errors
+/// As [`open`], and no file, or more than [`MAX_FILES`].
 pub fn open_all<P: AsRef<Path>>(paths: &[P], join: Join, options: &OpenOptions) -> Result<Reader, TraceError> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
     let layout = if options.concatenate { Some(lay_out(&paths, join, options)?) } else { None };
@@ -162,11 +184,6 @@ fn options_error(path: String, problem: &str, remedy: &str) -> TraceError {
 fn cannot_lay_out(path: String) -> TraceError {
     let problem = "volumes cannot be concatenated from a pipe, because the trace has to be read twice";
     options_error(path, problem, "save it in a file first, or select one volume")
-}
-
-fn cannot_read_parquet(path: String) -> TraceError {
-    let problem = "Parquet is read from its end, so not from a pipe or a compressed file";
-    options_error(path, problem, "save it in a plain file first")
 }
 
 /// Reads the trace once to see how large each volume is.
@@ -269,21 +286,18 @@ fn part(path: &Path, options: &OpenOptions) -> Result<Part, TraceError> {
     }
     let mut input = input(path)?;
     let format = format_of(&mut input, options)?;
-    if format != Format::Parquet {
-        return decoder(input, format, options).map(|decode| Part::Decoded(format, decode));
+    if format == Format::Parquet && !is_stdin(path) && path.is_file() && !input.is_compressed() {
+        return ParquetSource::open(path).map(|source| Part::Parquet(Box::new(source)));
     }
-    if is_stdin(path) || !path.is_file() || input.is_compressed() {
-        return Err(cannot_read_parquet(shown_path(path)));
-    }
-    ParquetSource::open(path).map(|source| Part::Parquet(Box::new(source)))
+    format.reader(input, options).map(|decode| Part::Decoded(format, decode))
 }
 
 fn format_of(input: &mut Input, options: &OpenOptions) -> Result<Format, TraceError> {
     if let Some(format) = options.format {
         return Ok(format);
     }
-    let (name, all) = (input.name().clone(), input.head_is_all());
-    format::detect(&name, Head { bytes: input.head()?, all })
+    let name = input.name().clone();
+    format::detect(&name, Head::of(input)?)
 }
 
 fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn Decode>, TraceError> {
@@ -294,70 +308,11 @@ fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn D
     // One choice for all: a CPU may have only completions.
     let mut kinds = Vec::new();
     for input in &mut inputs {
-        let all = input.head_is_all();
-        kinds.extend(blktrace::kinds(Head { bytes: input.head()?, all }));
+        kinds.extend(blktrace::kinds(Head::of(input)?));
     }
     let choice = Choice::new(options.event, kinds.into_iter());
     let cpu = |input| Box::new(blktrace::Blktrace::new(input, choice, options.skip_bad)) as Box<dyn Decode>;
     Ok(joined(inputs.into_iter().map(cpu).collect(), Join::ByTime))
-}
-
-fn decoder(mut input: Input, format: Format, options: &OpenOptions) -> Result<Box<dyn Decode>, TraceError> {
-    let name = input.name().clone();
-    let skip = options.skip_bad;
-    let all = input.head_is_all();
-    let head = Head { bytes: input.head()?, all };
-    // What cannot even begin to be read as the format given.
-    let unfit = |found: &str, remedy: &str| TraceError::UnknownFormat {
-        path: name.to_string(),
-        found: found.to_owned(),
-        start: shown(&head.bytes[..head.bytes.len().min(64)]),
-        remedy: remedy.to_owned(),
-    };
-    Ok(match format {
-        Format::Msr => Box::new(Lines::new(input, Msr::default(), skip)),
-        Format::Spc => Box::new(Lines::new(input, Spc, skip)),
-        Format::Fiu => Box::new(Lines::new(input, Fiu, skip)),
-        Format::Alibaba => Box::new(Lines::new(input, Alibaba, skip)),
-        Format::Tencent => Box::new(Lines::new(input, Tencent, skip)),
-        Format::Systor17 => Box::new(Lines::new(input, Systor17, skip)),
-        Format::DisksimValidate => Box::new(Lines::new(input, DisksimValidate::default(), skip)),
-        Format::OracleGeneral => Box::new(Records::new(input, OracleGeneral, skip)),
-        Format::Disksim => {
-            let disksim = Disksim::new(options.time_unit, head);
-            Box::new(Lines::new(input, disksim, skip))
-        }
-        Format::Blkparse => {
-            let blkparse = Blkparse::new(options.event, head);
-            Box::new(Lines::new(input, blkparse, skip))
-        }
-        Format::Ftrace => {
-            let ftrace = Ftrace::new(options.event, head);
-            Box::new(Lines::new(input, ftrace, skip))
-        }
-        Format::Blktrace => {
-            let choice = Choice::new(options.event, blktrace::kinds(head));
-            Box::new(blktrace::Blktrace::new(input, choice, skip))
-        }
-        Format::Fio => {
-            let fio = Fio::new(head);
-            let remedy = "the first line must be 'fio version 2 iolog' or 'fio version 3 iolog'";
-            let fio = fio.ok_or_else(|| unfit("not an I/O log of fio that can be read", remedy))?;
-            Box::new(Lines::new(input, fio, skip))
-        }
-        Format::Vscsi => {
-            let vscsi = Vscsi::new(head);
-            let remedy = "records must be of version 1 (32 bytes) or 2 (40 bytes)";
-            let vscsi = vscsi.ok_or_else(|| unfit("not a vscsi trace", remedy))?;
-            Box::new(Records::new(input, vscsi, skip))
-        }
-        Format::Csv => {
-            let remedy = "name the columns time_us (or _ns, _ms, _s), op, offset and length, or sector and sectors";
-            let csv = Csv::new(head).map_err(|problem| unfit(&problem.0, remedy))?;
-            Box::new(Lines::new(input, csv, skip))
-        }
-        Format::Parquet => unreachable!("Parquet is opened from its path"),
-    })
 }
 
 impl Reader {

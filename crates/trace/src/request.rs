@@ -21,5 +21,9 @@ pub struct Request {
 pub trait Source: Send {
     /// Clears `batch` and fills it with the next requests in order. An empty batch is the end. The batch is bounded
     /// ([`BATCH`](crate::BATCH) requests), so that memory does not grow with the trace.
+    ///
+    /// # Errors
+    /// The trace cannot be read on, or holds something that is no request. The batch is empty then, and the stream at
+    /// its end.
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError>;
 }

@@ -94,7 +94,7 @@ impl SubAssign for Nanos {
 
 impl FromStr for Nanos {
     type Err = ParseUnitError;
-    /// `5s`, `400us`, `1.5ms`, `15min`, `5y`. A bare number is refused: nobody agrees on what it would mean.
+    /// `5s`, `400us`, `1.5ms`, `15min`, `5y`. A bare number is refused, because it does not say its unit.
     fn from_str(text: &str) -> Result<Nanos, ParseUnitError> {
         let known = "ns, us, ms, s, min, h, d, y";
         parse::scaled(text, "a time such as 5s", "nanoseconds", known, |unit| {

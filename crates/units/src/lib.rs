@@ -1,7 +1,20 @@
-//! The words that every room of Peryton shares: simulated time, bytes, power, and what a request asks for.
+//! The types that all crates of Peryton share: time, bytes, and what a request asks for.
 //!
 //! Time and bytes on the I/O path are integers. Human units (`"8GiB"`, `"400us"`) are parsed and printed here and
 //! nowhere else, so that a design file, a profile, a command-line option and an error message agree.
+//!
+//! ```
+//! use peryton_units::{Bytes, Nanos};
+//!
+//! let size: Bytes = "1.5GiB".parse()?;
+//! let delay: Nanos = "400us".parse()?;
+//! assert_eq!(size, Bytes::mib(1536));
+//! assert_eq!((size.to_string(), delay.to_string()), ("1536MiB".to_owned(), "400us".to_owned()));
+//! assert!("4 parsecs".parse::<Bytes>().is_err());
+//! # Ok::<(), peryton_units::ParseUnitError>(())
+//! ```
+
+#![warn(clippy::missing_errors_doc)]
 
 mod bytes;
 mod duration;
@@ -17,3 +30,8 @@ pub use prefetch::prefetch;
 
 /// A Julian year.
 pub const SECONDS_PER_YEAR: f64 = 31_557_600.0;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -171,7 +171,7 @@ impl Disk {
     /// The index of the command to serve next. A flush waits until it is the oldest, and holds back what came later.
     fn choose(&self, at: u64) -> usize {
         let Some(queue) = &self.queue else { return 0 };
-        // Nobody starves: commands stand in their order of arrival.
+        // No command starves: they stand in their order of arrival.
         if queue.visible[0].arrived.saturating_add(queue.patience) < at {
             return 0;
         }

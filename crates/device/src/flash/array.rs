@@ -1,5 +1,5 @@
 use super::{
-    parameters::{Geometry, Parameters},
+    parameters::{FlashParameters, Geometry},
     timeline::Timeline,
 };
 
@@ -102,7 +102,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    pub fn new(p: &Parameters, geometry: Geometry) -> Array {
+    pub fn new(p: &FlashParameters, geometry: Geometry) -> Array {
         const CODEWORD: u64 = 4096;
         let planes = f64::from(p.planes);
         let unit_transfer = geometry.unit as f64 * 1e3 / p.channel_mb_per_s;

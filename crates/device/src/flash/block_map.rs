@@ -1,9 +1,15 @@
+use std::ops::Range;
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
 use super::{
-    array::Operations,
+    array::{Operations, Untimed},
     blocks::{Blocks, State},
-    counts::{Fragmentation, Merges},
+    counts::{Fragmentation, FtlStats, Merges},
+    layer::TranslationLayer,
     open_stripe::{OpenStripe, Programmed, both},
-    parameters::{Geometry, Mapping, Parameters},
+    parameters::{FlashParameters, Geometry, Mapping, Precondition},
 };
 
 const NONE: u32 = u32::MAX;
@@ -60,7 +66,7 @@ pub(super) struct BlockMap {
 }
 
 impl BlockMap {
-    pub fn new(p: &Parameters, g: Geometry) -> BlockMap {
+    pub fn new(p: &FlashParameters, g: Geometry) -> BlockMap {
         let logical_per_die = g.units.div_ceil(g.dies * g.block_units);
         let logical = (logical_per_die * g.dies) as usize;
         let in_any_order = p.ftl == Mapping::LogBlock;
@@ -384,5 +390,77 @@ impl BlockMap {
                 );
             }
         }
+    }
+}
+
+impl TranslationLayer for BlockMap {
+    fn new(p: &FlashParameters, g: Geometry) -> BlockMap {
+        BlockMap::new(p, g)
+    }
+
+    #[inline]
+    fn locate(&self, unit: u32) -> Option<u32> {
+        BlockMap::locate(self, unit)
+    }
+
+    #[inline]
+    fn is_open(&self, slot: u32) -> bool {
+        BlockMap::is_open(self, slot)
+    }
+
+    #[inline]
+    fn die_of(&self, slot: u32) -> u32 {
+        BlockMap::die_of(self, slot)
+    }
+
+    #[inline]
+    fn pending(&self) -> u32 {
+        BlockMap::pending(self)
+    }
+
+    #[inline]
+    fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
+        BlockMap::write(self, unit, flash)
+    }
+
+    fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
+        BlockMap::flush(self, flash)
+    }
+
+    fn discard(&mut self, units: Range<u32>, _: &mut impl Operations) {
+        units.for_each(|unit| BlockMap::discard(self, unit));
+    }
+
+    fn wear(&self) -> (u32, u32) {
+        self.blocks().wear()
+    }
+
+    fn forget_wear(&mut self) {
+        BlockMap::forget_wear(self)
+    }
+
+    fn stats(&self) -> FtlStats {
+        let (fragmentation, merges) = (Some(self.fragmentation()), Some(self.merges()));
+        FtlStats { fragmentation, merges, ..FtlStats::default() }
+    }
+
+    fn reset_counts(&mut self) {
+        BlockMap::reset_counts(self)
+    }
+
+    fn precondition(&mut self, state: Precondition, g: &Geometry, random: &mut Pcg64Mcg) {
+        (0..g.units).for_each(|unit| {
+            BlockMap::write(self, unit, &mut Untimed);
+        });
+        if state == Precondition::Random {
+            // Each costs a block, and twice the number of blocks takes every log.
+            for _ in 0..u64::from(g.blocks()) * 2 {
+                BlockMap::write(self, random.random_range(0..g.units), &mut Untimed);
+            }
+        }
+    }
+
+    fn check(&self) {
+        BlockMap::check(self)
     }
 }

@@ -5,10 +5,11 @@ use rand_pcg::Pcg64Mcg;
 
 use super::{
     array::{Operations, Untimed},
-    counts::MappingStats,
+    counts::{FtlStats, MappingStats},
+    layer::TranslationLayer,
     open_stripe::Programmed,
     page_map::PageMap,
-    parameters::{Geometry, Parameters},
+    parameters::{FlashParameters, Geometry, Precondition},
     segmented_lru::SegmentedLru,
     translation_pages::TranslationPages,
 };
@@ -91,7 +92,7 @@ impl<F: Operations> Operations for Noting<'_, F> {
 }
 
 impl CachedMap {
-    pub fn new(p: &Parameters, g: Geometry) -> CachedMap {
+    pub fn new(p: &FlashParameters, g: Geometry) -> CachedMap {
         let entries = (u64::from(g.page_units) * g.unit / ENTRY_ON_FLASH) as u32;
         let cached = (p.map_cache.0 / ENTRY_IN_RAM).clamp(1, u64::from(g.units)) as u32;
         CachedMap {
@@ -364,5 +365,91 @@ impl CachedMap {
                 assert!(on_flash == truth || in_ram, "unit {unit} is at {truth:?}, not at {on_flash:?}");
             }
         }
+    }
+}
+
+impl TranslationLayer for CachedMap {
+    fn new(p: &FlashParameters, g: Geometry) -> CachedMap {
+        CachedMap::new(p, g)
+    }
+
+    #[inline]
+    fn locate(&self, unit: u32) -> Option<u32> {
+        self.map().locate(unit)
+    }
+
+    #[inline]
+    fn is_open(&self, slot: u32) -> bool {
+        self.map().is_open(slot)
+    }
+
+    #[inline]
+    fn die_of(&self, slot: u32) -> u32 {
+        self.map().die_of(slot)
+    }
+
+    #[inline]
+    fn pending(&self) -> u32 {
+        self.map().pending()
+    }
+
+    #[inline]
+    fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
+        CachedMap::write(self, unit, flash)
+    }
+
+    fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
+        CachedMap::flush(self, flash)
+    }
+
+    fn discard(&mut self, units: Range<u32>, flash: &mut impl Operations) {
+        CachedMap::discard(self, units, flash)
+    }
+
+    fn wear(&self) -> (u32, u32) {
+        CachedMap::wear(self)
+    }
+
+    fn forget_wear(&mut self) {
+        CachedMap::forget_wear(self)
+    }
+
+    #[inline]
+    fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
+        CachedMap::translate(self, first, units, at, flash)
+    }
+
+    #[inline]
+    fn background_wanted(&self) -> bool {
+        self.map().background_wanted()
+    }
+
+    fn wants_background(&self, die: u32) -> bool {
+        self.map().wants_background(die)
+    }
+
+    fn collect_in_background(&mut self, die: u32, flash: &mut impl Operations) -> bool {
+        CachedMap::collect_in_background(self, die, flash)
+    }
+
+    fn extra_blocks(&self) -> u32 {
+        self.translation_blocks()
+    }
+
+    fn stats(&self) -> FtlStats {
+        FtlStats { mapping: Some(self.counts()), ..TranslationLayer::stats(self.map()) }
+    }
+
+    fn reset_counts(&mut self) {
+        CachedMap::reset_counts(self)
+    }
+
+    fn precondition(&mut self, state: Precondition, g: &Geometry, random: &mut Pcg64Mcg) {
+        TranslationLayer::precondition(self.map_mut(), state, g, random);
+        self.settle((state == Precondition::Random).then_some(random));
+    }
+
+    fn check(&self) {
+        CachedMap::check(self)
     }
 }

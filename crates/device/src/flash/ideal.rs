@@ -1,7 +1,10 @@
+use std::ops::Range;
+
 use super::{
     array::Operations,
+    layer::TranslationLayer,
     open_stripe::{OpenStripe, Programmed},
-    parameters::Geometry,
+    parameters::{FlashParameters, Geometry},
 };
 
 /// The layer that never copies: every unit has its own place, and as many blocks are erased as are written.
@@ -17,8 +20,8 @@ pub(super) struct Ideal {
     erases: Vec<u32>,
 }
 
-impl Ideal {
-    pub fn new(g: Geometry) -> Ideal {
+impl TranslationLayer for Ideal {
+    fn new(_: &FlashParameters, g: Geometry) -> Ideal {
         Ideal {
             g,
             written: vec![0; (g.units as usize).div_ceil(64)],
@@ -29,26 +32,26 @@ impl Ideal {
     }
 
     #[inline]
-    pub fn locate(&self, unit: u32) -> Option<u32> {
+    fn locate(&self, unit: u32) -> Option<u32> {
         (self.written[unit as usize / 64] >> (unit % 64) & 1 == 1).then_some(unit)
     }
 
     #[inline]
-    pub fn is_open(&self, slot: u32) -> bool {
+    fn is_open(&self, slot: u32) -> bool {
         self.open.holds(slot)
     }
 
     #[inline]
-    pub fn die_of(&self, slot: u32) -> u32 {
+    fn die_of(&self, slot: u32) -> u32 {
         slot / self.g.stripe_units % self.g.dies
     }
 
-    pub fn pending(&self) -> u32 {
+    fn pending(&self) -> u32 {
         self.open.pending()
     }
 
     #[inline]
-    pub fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
+    fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
         self.written[unit as usize / 64] |= 1 << (unit % 64);
         if self.open.holds(unit) {
             return None;
@@ -63,26 +66,25 @@ impl Ideal {
         self.open.write(die, unit, self.g.stripe_units, flash)
     }
 
-    pub fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
+    fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
         self.open.flush(flash)
     }
 
-    /// There is nothing to count.
-    pub fn reset_counts(&mut self) {}
-
-    pub fn discard(&mut self, unit: u32) {
-        self.written[unit as usize / 64] &= !(1 << (unit % 64));
+    fn discard(&mut self, units: Range<u32>, _: &mut impl Operations) {
+        for unit in units {
+            self.written[unit as usize / 64] &= !(1 << (unit % 64));
+        }
     }
 
     /// Erase counts of the least and the most worn block: writes spread evenly over the blocks of a die.
-    pub fn wear(&self) -> (u32, u32) {
+    fn wear(&self) -> (u32, u32) {
         let blocks = self.g.blocks_per_die;
         let least = self.erases.iter().map(|count| count / blocks).min().unwrap_or(0);
         let most = self.erases.iter().map(|count| count.div_ceil(blocks)).max().unwrap_or(0);
         (least, most)
     }
 
-    pub fn forget_wear(&mut self) {
+    fn forget_wear(&mut self) {
         self.erases.fill(0);
     }
 }

@@ -8,7 +8,7 @@ use peryton_units::Bytes;
 use super::layer::Layer;
 
 /// Flash as preconditioning leaves it, kept for the next device that is like it: to bring a drive into the state of one in
-/// use takes longer than many a simulation of it. What is built from here is what would be built anew.
+/// use takes longer than many a simulation of it. A device built from here is the same as one that is preconditioned again.
 #[derive(Debug)]
 pub struct Images {
     most: Bytes,
@@ -41,7 +41,7 @@ impl Images {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).by_device.len()
     }
 
-    /// The image of a device, of about so many bytes. Whoever needs one that is being made waits for it.
+    /// The image of a device, of about so many bytes. A thread that needs one that is being made waits for it.
     pub(super) fn take(&self, device: String, bytes: u64, make: impl FnOnce() -> Layer) -> Layer {
         if bytes > self.most.0 {
             return make();

@@ -1,193 +1,246 @@
+//! What a translation layer is, and which there are. `docs/adding-a-translation-layer.md` shows how to add one.
+
 use std::ops::Range;
 
+use rand_pcg::Pcg64Mcg;
+
 use super::{
-    array::Operations,
+    array::{Operations, Untimed},
     block_map::BlockMap,
     cached_map::CachedMap,
     counts::FtlStats,
     ideal::Ideal,
     open_stripe::Programmed,
     page_map::PageMap,
-    parameters::{Geometry, Mapping, Parameters},
+    parameters::{FlashParameters, Geometry, Mapping, Precondition},
 };
 
-/// The translation layers.
-#[derive(Clone, Debug)]
-pub(super) enum Layer {
-    Page(Box<PageMap>),
-    Cached(Box<CachedMap>),
-    Ideal(Box<Ideal>),
-    Block(Box<BlockMap>),
-}
+/// A translation layer: it decides where units of the address space lie on the flash, and what has to be read, programmed
+/// and erased for that. It keeps no data and no time; it asks [`Operations`] for what costs time.
+///
+/// A unit is what one entry of the map covers. A slot is the place of a unit; `stripe_units` slots in a row are a stripe,
+/// which one program fills, and which lies on one die.
+pub(super) trait TranslationLayer: Sized {
+    /// The layer of an empty device.
+    fn new(p: &FlashParameters, g: Geometry) -> Self;
 
-/// What can be asked of all alike; of a demand-cached map, the one within answers.
-macro_rules! each {
-    ($layer:expr, $map:ident => $body:expr) => {
-        match $layer {
-            Layer::Page($map) => $body,
-            Layer::Cached(cached) => {
-                let $map = cached.map();
-                $body
-            }
-            Layer::Ideal($map) => $body,
-            Layer::Block($map) => $body,
-        }
-    };
-}
-macro_rules! each_mut {
-    ($layer:expr, $map:ident => $body:expr) => {
-        match $layer {
-            Layer::Page($map) => $body,
-            Layer::Cached($map) => $body,
-            Layer::Ideal($map) => $body,
-            Layer::Block($map) => $body,
-        }
-    };
-}
+    /// Where a unit is: a slot of the flash, or one of a stripe that is still in RAM (`is_open`); none if it was
+    /// never written or was discarded.
+    fn locate(&self, unit: u32) -> Option<u32>;
 
-impl Layer {
-    pub fn new(p: &Parameters, g: Geometry) -> Layer {
-        match p.ftl {
-            Mapping::Page => Layer::Page(Box::new(PageMap::new(p, g))),
-            Mapping::DemandCached => Layer::Cached(Box::new(CachedMap::new(p, g))),
-            Mapping::Ideal => Layer::Ideal(Box::new(Ideal::new(g))),
-            Mapping::BlockMapped | Mapping::LogBlock => Layer::Block(Box::new(BlockMap::new(p, g))),
-        }
-    }
-
-    /// Where the flash holds a unit; none if it needs no access: never written, or still in RAM.
-    #[inline]
-    pub fn locate(&self, unit: u32) -> Option<u32> {
-        each!(self, map => map.locate(unit).filter(|&slot| !map.is_open(slot)))
-    }
-
-    /// When the entries of `units` units from `first` on are known, if asked for at `at`.
-    #[inline]
-    pub fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
-        match self {
-            Layer::Cached(map) => map.translate(first, units, at, flash),
-            _ => at,
-        }
-    }
-
-    /// Whether the unit was written and not discarded since.
-    pub fn holds(&self, unit: u32) -> bool {
-        each!(self, map => map.locate(unit).is_some())
-    }
+    /// Whether a slot belongs to a stripe that is not given to the flash yet.
+    fn is_open(&self, slot: u32) -> bool;
 
     /// The die of a slot.
-    #[inline]
-    pub fn die_of(&self, slot: u32) -> u32 {
-        each!(self, map => map.die_of(slot))
-    }
+    fn die_of(&self, slot: u32) -> u32;
 
     /// Units written but not yet given to the flash.
-    #[inline]
-    pub fn pending(&self) -> u32 {
-        each!(self, map => map.pending())
-    }
+    fn pending(&self) -> u32;
 
-    /// Writes a unit; returns what was programmed because of it.
-    #[inline]
-    pub fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
-        each_mut!(self, map => map.write(unit, flash))
-    }
+    /// Writes a unit; returns what was programmed because of it. Whatever the layer has to do first (cleaning,
+    /// merging) it asks of `flash` here.
+    fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed;
 
     /// Programs what has been begun.
-    pub fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
-        each_mut!(self, map => map.flush(flash))
-    }
+    fn flush(&mut self, flash: &mut impl Operations) -> Programmed;
 
     /// The units are no longer needed.
-    pub fn discard(&mut self, units: Range<u32>, flash: &mut impl Operations) {
-        match self {
-            Layer::Page(map) => units.for_each(|unit| map.discard(unit)),
-            Layer::Cached(map) => map.discard(units, flash),
-            Layer::Ideal(map) => units.for_each(|unit| map.discard(unit)),
-            Layer::Block(map) => units.for_each(|unit| map.discard(unit)),
-        }
+    fn discard(&mut self, units: Range<u32>, flash: &mut impl Operations);
+
+    /// Erase counts of the least and the most worn block.
+    fn wear(&self) -> (u32, u32);
+
+    /// Wear counts from here on.
+    fn forget_wear(&mut self);
+
+    /// When the entries of `units` units from `first` on are known, if asked for at `at`: later than `at` only if the
+    /// map is not in RAM as a whole.
+    #[inline]
+    fn translate(&mut self, _first: u32, _units: u32, at: u64, _flash: &mut impl Operations) -> u64 {
+        at
     }
 
-    /// Whether idle time could be put to use. The other layers merge only when they must.
+    /// Whether idle time could be put to use.
     #[inline]
-    pub fn background_wanted(&self) -> bool {
-        match self {
-            Layer::Page(map) => map.background_wanted(),
-            Layer::Cached(map) => map.map().background_wanted(),
-            Layer::Ideal(_) | Layer::Block(_) => false,
-        }
+    fn background_wanted(&self) -> bool {
+        false
     }
 
     /// Whether it could on this die.
-    pub fn wants_background(&self, die: u32) -> bool {
-        match self {
-            Layer::Page(map) => map.wants_background(die),
-            Layer::Cached(map) => map.map().wants_background(die),
-            Layer::Ideal(_) | Layer::Block(_) => false,
-        }
+    fn wants_background(&self, _die: u32) -> bool {
+        false
     }
 
     /// A step of work in the idle time of a die; returns whether it wants another.
-    pub fn collect_in_background(&mut self, die: u32, flash: &mut impl Operations) -> bool {
-        match self {
-            Layer::Page(map) => map.collect_in_background(die, flash),
-            Layer::Cached(map) => map.collect_in_background(die, flash),
-            Layer::Ideal(_) | Layer::Block(_) => false,
-        }
-    }
-
-    /// Erase counts of the least and the most worn block.
-    pub fn wear(&self) -> (u32, u32) {
-        match self {
-            Layer::Page(map) => map.blocks().wear(),
-            Layer::Cached(map) => map.wear(),
-            Layer::Ideal(map) => map.wear(),
-            Layer::Block(map) => map.blocks().wear(),
-        }
-    }
-
-    /// Wear counts from here on.
-    pub fn forget_wear(&mut self) {
-        each_mut!(self, map => map.forget_wear());
+    fn collect_in_background(&mut self, _die: u32, _flash: &mut impl Operations) -> bool {
+        false
     }
 
     /// Blocks beyond those of the geometry.
-    pub fn extra_blocks(&self) -> u32 {
-        if let Layer::Cached(map) = self { map.translation_blocks() } else { 0 }
+    fn extra_blocks(&self) -> u32 {
+        0
     }
 
     /// What the layer has done of its own, and the state that it is in.
-    pub fn stats(&self) -> FtlStats {
-        let none = FtlStats::default();
-        match self {
-            Layer::Page(map) => {
-                FtlStats { fragmentation: Some(map.fragmentation()), levelling: map.levelling(), ..none }
-            }
-            Layer::Cached(map) => FtlStats {
-                fragmentation: Some(map.map().fragmentation()),
-                levelling: map.map().levelling(),
-                mapping: Some(map.counts()),
-                ..none
-            },
-            Layer::Ideal(_) => none,
-            Layer::Block(map) => {
-                FtlStats { fragmentation: Some(map.fragmentation()), merges: Some(map.merges()), ..none }
-            }
-        }
+    fn stats(&self) -> FtlStats {
+        FtlStats::default()
     }
 
     /// A new account; wear stays.
-    pub fn reset_counts(&mut self) {
-        each_mut!(self, map => map.reset_counts());
+    fn reset_counts(&mut self) {}
+
+    /// Brings the layer into the state of a device in use, without time passing; never called for a fresh device.
+    fn precondition(&mut self, _state: Precondition, g: &Geometry, _random: &mut Pcg64Mcg) {
+        (0..g.units).for_each(|unit| {
+            self.write(unit, &mut Untimed);
+        });
     }
 
     /// Panics if a unit is lost, doubled, or counted wrong.
-    pub fn check(&self) {
-        match self {
-            Layer::Page(map) => map.check(),
-            Layer::Cached(map) => map.check(),
-            Layer::Ideal(_) => {}
-            Layer::Block(map) => map.check(),
+    fn check(&self) {}
+}
+
+macro_rules! layers {
+    ($($layer:ident($map:ty) = $($mapping:ident)|+;)*) => {
+        /// The translation layers.
+        #[derive(Clone, Debug)]
+        pub(super) enum Layer {
+            $($layer(Box<$map>),)*
         }
-    }
+
+        impl Layer {
+            pub fn new(p: &FlashParameters, g: Geometry) -> Layer {
+                match p.ftl {
+                    $($(Mapping::$mapping)|+ => Layer::$layer(Box::new(TranslationLayer::new(p, g))),)*
+                }
+            }
+
+            /// Where the flash holds a unit; none if it needs no access: never written, or still in RAM.
+            #[inline]
+            pub fn locate(&self, unit: u32) -> Option<u32> {
+                match self {
+                    $(Layer::$layer(map) => {
+                        let slot = TranslationLayer::locate(&**map, unit);
+                        slot.filter(|&slot| !TranslationLayer::is_open(&**map, slot))
+                    })*
+                }
+            }
+
+            /// Whether the unit was written and not discarded since.
+            pub fn holds(&self, unit: u32) -> bool {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::locate(&**map, unit).is_some(),)*
+                }
+            }
+
+            #[inline]
+            pub fn die_of(&self, slot: u32) -> u32 {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::die_of(&**map, slot),)*
+                }
+            }
+
+            #[inline]
+            pub fn pending(&self) -> u32 {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::pending(&**map),)*
+                }
+            }
+
+            #[inline]
+            pub fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::write(&mut **map, unit, flash),)*
+                }
+            }
+
+            pub fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::flush(&mut **map, flash),)*
+                }
+            }
+
+            pub fn discard(&mut self, units: Range<u32>, flash: &mut impl Operations) {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::discard(&mut **map, units, flash),)*
+                }
+            }
+
+            pub fn wear(&self) -> (u32, u32) {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::wear(&**map),)*
+                }
+            }
+
+            pub fn forget_wear(&mut self) {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::forget_wear(&mut **map),)*
+                }
+            }
+
+            #[inline]
+            pub fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::translate(&mut **map, first, units, at, flash),)*
+                }
+            }
+
+            #[inline]
+            pub fn background_wanted(&self) -> bool {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::background_wanted(&**map),)*
+                }
+            }
+
+            pub fn wants_background(&self, die: u32) -> bool {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::wants_background(&**map, die),)*
+                }
+            }
+
+            pub fn collect_in_background(&mut self, die: u32, flash: &mut impl Operations) -> bool {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::collect_in_background(&mut **map, die, flash),)*
+                }
+            }
+
+            pub fn extra_blocks(&self) -> u32 {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::extra_blocks(&**map),)*
+                }
+            }
+
+            pub fn stats(&self) -> FtlStats {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::stats(&**map),)*
+                }
+            }
+
+            pub fn reset_counts(&mut self) {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::reset_counts(&mut **map),)*
+                }
+            }
+
+            pub fn precondition(&mut self, state: Precondition, g: &Geometry, random: &mut Pcg64Mcg) {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::precondition(&mut **map, state, g, random),)*
+                }
+            }
+
+            pub fn check(&self) {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::check(&**map),)*
+                }
+            }
+        }
+    };
+}
+
+// The layer, and the values of `ftl` in a profile that ask for it.
+layers! {
+    Page(PageMap) = Page;
+    Cached(CachedMap) = DemandCached;
+    Ideal(Ideal) = Ideal;
+    Block(BlockMap) = BlockMapped | LogBlock;
 }

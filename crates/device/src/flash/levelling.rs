@@ -2,7 +2,7 @@ use peryton_units::{Bytes, Nanos};
 
 use super::{
     counts::Levelling,
-    parameters::{Geometry, LevelWear, Parameters},
+    parameters::{FlashParameters, Geometry, LevelWear},
 };
 
 /// A rate is taken over no less than this.
@@ -29,7 +29,7 @@ pub(super) struct Leveller {
 }
 
 impl Leveller {
-    pub fn new(p: &Parameters, g: &Geometry) -> Leveller {
+    pub fn new(p: &FlashParameters, g: &Geometry) -> Leveller {
         Leveller {
             burst: (p.level_wear == LevelWear::Adaptive && p.wear_gap.is_some()).then_some(p.burst),
             taken: None,

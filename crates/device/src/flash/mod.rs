@@ -12,6 +12,7 @@ mod images;
 mod layer;
 mod levelling;
 mod open_stripe;
+mod page_layer;
 mod page_map;
 mod parameters;
 mod precondition;
@@ -28,7 +29,7 @@ pub use images::Images;
 use layer::Layer;
 use open_stripe::Programmed;
 use parameters::Geometry;
-pub use parameters::{Collection, LevelWear, Mapping, Parameters, Precondition};
+pub use parameters::{Collection, FlashParameters, LevelWear, Mapping, Precondition};
 use peryton_units::{Bytes, Nanos, Op};
 use timeline::Timeline;
 
@@ -37,7 +38,7 @@ use crate::{
     meter::{Draw, Meter},
 };
 
-/// A solid-state drive; see [`Parameters`] for what it is made of and `docs/flash-model.md` for how it behaves.
+/// A solid-state drive; see [`FlashParameters`] for what it is made of and `docs/flash-model.md` for how it behaves.
 #[derive(Clone, Debug)]
 pub struct Flash {
     geometry: Geometry,
@@ -78,7 +79,7 @@ impl Flash {
     ///
     /// # Errors
     /// A parameter out of its range, or more than the tables can hold.
-    pub fn new(p: &Parameters, capacity: Bytes, used: Bytes, seed: u64) -> Result<Flash, BuildError> {
+    pub fn new(p: &FlashParameters, capacity: Bytes, used: Bytes, seed: u64) -> Result<Flash, BuildError> {
         Flash::from_image(p, (capacity, used), seed, None)
     }
 
@@ -87,7 +88,7 @@ impl Flash {
     /// # Errors
     /// As [`Flash::new`].
     pub fn from_image(
-        p: &Parameters,
+        p: &FlashParameters,
         (capacity, used): (Bytes, Bytes),
         seed: u64,
         images: Option<&Images>,

@@ -12,7 +12,7 @@ use super::{
     counts::{Fragmentation, Levelling},
     levelling::Leveller,
     open_stripe::Programmed,
-    parameters::{Collection, Geometry, Parameters},
+    parameters::{Collection, FlashParameters, Geometry},
 };
 
 /// Nothing is there.
@@ -103,7 +103,7 @@ pub(super) struct PageMap {
 }
 
 impl PageMap {
-    pub fn new(p: &Parameters, g: Geometry) -> PageMap {
+    pub fn new(p: &FlashParameters, g: Geometry) -> PageMap {
         let dies = (0..g.dies)
             .map(|die| {
                 let first = die * g.blocks_per_die;
@@ -354,7 +354,7 @@ impl PageMap {
         Victim { block, cursor: 0, cost, gain, debt: 0 }
     }
 
-    /// [`PageMap::move_valid`], with the books of wear-levelling.
+    /// [`PageMap::move_valid`], with the counts of wear-levelling.
     fn empty(&mut self, at: u32, moves: u64, flash: &mut impl Operations) -> u64 {
         let cold = self.dies[at as usize].victim.filter(|victim| self.blocks.is_cold(victim.block));
         let Some(victim) = cold else { return self.move_valid(at, moves, flash) };

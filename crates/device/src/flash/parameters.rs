@@ -61,7 +61,7 @@ pub enum Precondition {
 /// What a flash device is made of. Rates are in MB (10⁶ bytes) per second.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Parameters {
+pub struct FlashParameters {
     /// Channels between controller and dies.
     pub channels: u32,
     /// Dies on each channel; each works on one operation at a time.
@@ -262,7 +262,7 @@ impl Geometry {
     }
 }
 
-impl Parameters {
+impl FlashParameters {
     /// The mapping unit in force.
     pub(super) fn unit(&self) -> u64 {
         self.mapping_unit.unwrap_or(Bytes(self.page.0.min(4096))).0

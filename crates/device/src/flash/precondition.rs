@@ -10,49 +10,20 @@ use super::{
 
 /// Brings the map into the state that a device in use is in, without time passing.
 pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u64) {
-    let mut random = Pcg64Mcg::seed_from_u64(seed);
-    match (state, &mut *layer) {
-        (Precondition::Fresh, _) => return,
-        (Precondition::Random, Layer::Page(map)) => {
-            overwritten(map, g, &mut random);
-        }
-        (_, Layer::Cached(cached)) => {
-            if state == Precondition::Random {
-                overwritten(cached.map_mut(), g, &mut random);
-                cached.settle(Some(&mut random));
-            } else {
-                (0..g.units).for_each(|unit| {
-                    cached.map_mut().write(unit, &mut Untimed);
-                });
-                cached.settle(None);
-            }
-        }
-        (Precondition::Random, Layer::Block(_)) => {
-            in_order(layer, g);
-            // Each costs a block, and twice the number of blocks takes every log.
-            for _ in 0..u64::from(g.blocks()) * 2 {
-                layer.write(random.random_range(0..g.units), &mut Untimed);
-            }
-        }
-        // Where units are written in place, the order leaves no trace.
-        (Precondition::Sequential, _) | (Precondition::Random, Layer::Ideal(_)) => in_order(layer, g),
+    if state == Precondition::Fresh {
+        return;
     }
+    layer.precondition(state, g, &mut Pcg64Mcg::seed_from_u64(seed));
     layer.flush(&mut Untimed);
     layer.forget_wear();
     layer.reset_counts();
-}
-
-fn in_order(layer: &mut Layer, g: &Geometry) {
-    for unit in 0..g.units {
-        layer.write(unit, &mut Untimed);
-    }
 }
 
 /// The steady state of uniform random writing, put down directly: under greedy cleaning blocks are cleaned at one age
 /// T, their ages are spread evenly up to it, and a block of age t still holds exp(−t) of its units (Desnoyers 2012,
 /// section 4). T follows from the share of the blocks that is live. A short run of real overwrites takes away what
 /// this limit leaves out (blocks of finite size, units that were moved).
-fn overwritten(map: &mut PageMap, g: &Geometry, random: &mut Pcg64Mcg) {
+pub(super) fn overwritten(map: &mut PageMap, g: &Geometry, random: &mut Pcg64Mcg) {
     let mut units = Permutation::new(g.units, random);
     let mut live = vec![0u32; g.blocks() as usize];
     for die in 0..g.dies {

@@ -69,7 +69,7 @@ impl SegmentedLru {
         self.dirty[unit as usize / 64] |= 1 << (unit % 64);
     }
 
-    /// The entries of `units` are clean from here on; tells which were not.
+    /// The entries of `units` are clean from here on; returns those that were not.
     pub fn clean(&mut self, units: Range<u32>, mut was_dirty: impl FnMut(u32)) {
         let mut from = units.start;
         while from < units.end {

@@ -71,7 +71,7 @@ impl TranslationPages {
         }
     }
 
-    /// Writes a page anew, after reading the part that stays as it is.
+    /// Writes a page again, after reading the part that stays as it is.
     pub fn write(&mut self, page: u32, flash: &mut impl Operations, counts: &mut MappingStats) {
         let at = self.die_of(page);
         if self.exists(page) {

@@ -74,7 +74,7 @@ fn shorten(text: &str) -> String {
 
 /// One request of a trace that was measured on a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct TimedRequest {
     /// What was asked for.
     pub io: Io,
     /// How long the drive took, ms.
@@ -163,7 +163,7 @@ pub fn drive_parameters(trace: &Path) -> Result<DiskParameters, ValidateError> {
 ///
 /// # Errors
 /// The first line that is not one.
-pub fn read_trace(path: &Path) -> Result<Vec<Measured>, ValidateError> {
+pub fn read_trace(path: &Path) -> Result<Vec<TimedRequest>, ValidateError> {
     let name = path.display().to_string();
     let failed = |source| ValidateError::Io { path: name.clone(), source, hint: "" };
     let mut reader = BufReader::new(File::open(path).map_err(failed)?);
@@ -194,7 +194,7 @@ pub fn read_trace(path: &Path) -> Result<Vec<Measured>, ValidateError> {
     Ok(requests)
 }
 
-fn parse_line(line: &str) -> Option<Measured> {
+fn parse_line(line: &str) -> Option<TimedRequest> {
     let mut fields = line.split_ascii_whitespace();
     let op = match fields.next()? {
         "R" => Op::Read,
@@ -212,7 +212,7 @@ fn parse_line(line: &str) -> Option<Measured> {
         return None;
     }
     let io = Io { op, at: Bytes(first * drive::SECTOR), len: Bytes(blocks * drive::SECTOR) };
-    Some(Measured { io, service_ms: service_us / 1e3, think: Nanos((think_us * 1e3).round() as u64) })
+    Some(TimedRequest { io, service_ms: service_us / 1e3, think: Nanos((think_us * 1e3).round() as u64) })
 }
 
 /// Replays measured requests on a model. The clock starts at `phase`: the platter's angle then is arbitrary, and a
@@ -223,7 +223,7 @@ fn parse_line(line: &str) -> Option<Measured> {
 pub fn validate(
     drive: &str,
     parameters: &DiskParameters,
-    requests: &[Measured],
+    requests: &[TimedRequest],
     phase: Nanos,
 ) -> Result<Validation, crate::BuildError> {
     let mut disk = Disk::new(parameters)?;
@@ -247,9 +247,9 @@ pub fn validate(
     Ok(compare(drive, requests, &times))
 }
 
-fn compare(drive: &str, requests: &[Measured], times: &[f64]) -> Validation {
+fn compare(drive: &str, requests: &[TimedRequest], times: &[f64]) -> Validation {
     let of = |op: Option<Op>| {
-        let chosen = |request: &&Measured| op.is_none_or(|op| request.io.op == op);
+        let chosen = |request: &&TimedRequest| op.is_none_or(|op| request.io.op == op);
         let mut measured: Vec<f64> = requests.iter().filter(chosen).map(|request| request.service_ms).collect();
         let mut modelled: Vec<f64> =
             requests.iter().zip(times).filter(|(request, _)| chosen(request)).map(|(_, &time)| time).collect();

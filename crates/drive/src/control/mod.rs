@@ -4,14 +4,15 @@ mod protocol;
 
 use std::{
     io::{self, BufReader, Write},
+    net::Shutdown,
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -21,50 +22,128 @@ pub use self::protocol::{Ask, LONGEST_LINE, Misunderstood, read_line};
 use self::protocol::{well, wrong};
 use crate::{
     events::Events,
-    listen::{ListenError, bind_unix},
-    serve::Handle,
+    listen::{ListenError, OwnPath, bind_unix},
+    server::Handle,
 };
 
-/// The most clients at once.
-const MOST_CLIENTS: usize = 16;
+/// The most clients at once. When there are more, the one that has asked nothing for longest makes room.
+const MOST_CLIENTS: usize = 32;
+/// The most of them that follow events: those never ask again, and would keep everybody else out.
+const MOST_FOLLOWERS: usize = 16;
 /// A client that asks nothing for so long is hung up on; one that takes no answer, too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The open control socket of a volume. Closes when it is dropped.
+/// The open control socket of a volume. Closes when it is dropped, or before, when the volume is closed.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
+    listening: Listening,
+}
+
+/// What is to be ended before others may have the volume.
+#[derive(Clone, Debug)]
+pub(crate) struct Listening {
     stopping: Arc<AtomicBool>,
+    path: Arc<Mutex<Option<OwnPath>>>,
+}
+
+impl Listening {
+    /// Ends it, and removes its path. Once is enough.
+    pub(crate) fn end(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        let Some(own) = self.path.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        // Lets the listener look.
+        drop(UnixStream::connect(&own.path));
+    }
 }
 
 impl Control {
     pub(crate) fn listen(path: &Path, handle: &Handle, events: &Events) -> Result<Control, ListenError> {
-        let listener = bind_unix(path)?;
+        let (listener, own) = bind_unix(path)?;
         let stopping = Arc::new(AtomicBool::new(false));
         let (stop, handle, events) = (Arc::clone(&stopping), handle.clone(), events.clone());
         thread::spawn(move || accept(&listener, &stop, &handle, &events));
-        Ok(Control { path: path.to_owned(), stopping })
+        let listening = Listening { stopping, path: Arc::new(Mutex::new(Some(own))) };
+        Ok(Control { path: path.to_owned(), listening })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    pub(crate) fn listening(&self) -> Listening {
+        self.listening.clone()
+    }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.stopping.store(true, Ordering::Relaxed);
-        // Lets the listener look.
-        drop(UnixStream::connect(&self.path));
-        // Somebody may have taken it away already.
-        let _ = std::fs::remove_file(&self.path);
+        self.listening.end();
+    }
+}
+
+/// What a client is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// It has asked nothing since then.
+    Nothing(Instant),
+    Asking,
+    Following,
+}
+
+#[derive(Debug)]
+struct Place {
+    number: u64,
+    stream: UnixStream,
+    doing: Doing,
+}
+
+/// Who is connected.
+#[derive(Clone, Debug, Default)]
+struct Places(Arc<Mutex<Vec<Place>>>);
+
+impl Places {
+    fn lock(&self) -> MutexGuard<'_, Vec<Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `false` if there is no place, and none that can be made.
+    fn enter(&self, number: u64, stream: UnixStream) -> bool {
+        let mut places = self.lock();
+        if places.len() >= MOST_CLIENTS {
+            let idle = places.iter().enumerate().filter_map(|(index, place)| match place.doing {
+                Doing::Nothing(since) => Some((since, index)),
+                Doing::Asking | Doing::Following => None,
+            });
+            let Some((_, index)) = idle.min() else { return false };
+            let _ = places.swap_remove(index).stream.shutdown(Shutdown::Both);
+        }
+        places.push(Place { number, stream, doing: Doing::Nothing(Instant::now()) });
+        true
+    }
+
+    fn leave(&self, number: u64) {
+        self.lock().retain(|place| place.number != number);
+    }
+
+    /// `false` if it may not.
+    fn set(&self, number: u64, doing: Doing) -> bool {
+        let mut places = self.lock();
+        let followers = places.iter().filter(|place| place.doing == Doing::Following).count();
+        if doing == Doing::Following && followers >= MOST_FOLLOWERS {
+            return false;
+        }
+        if let Some(place) = places.iter_mut().find(|place| place.number == number) {
+            place.doing = doing;
+        }
+        true
     }
 }
 
 fn accept(listener: &UnixListener, stopping: &AtomicBool, handle: &Handle, events: &Events) {
-    let clients = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
+    let places = Places::default();
+    for (number, stream) in (0..).zip(listener.incoming()) {
         if stopping.load(Ordering::Relaxed) {
             return;
         }
@@ -74,21 +153,21 @@ fn accept(listener: &UnixListener, stopping: &AtomicBool, handle: &Handle, event
             continue;
         };
         let set = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-        if set.is_err() {
-            continue;
-        }
-        if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
-            clients.fetch_sub(1, Ordering::Relaxed);
-            // It may not even listen.
+        let Ok(other) = set.and_then(|()| stream.try_clone()) else { continue };
+        if !places.enter(number, other) {
+            // It may not even listen; a line fits into an empty socket.
             let _ = say(&mut stream, &wrong("too many control clients: try again later"));
             continue;
         }
-        let (clients, handle, events) = (Arc::clone(&clients), handle.clone(), events.clone());
-        thread::spawn(move || {
+        let (own, handle, events) = (places.clone(), handle.clone(), events.clone());
+        let work = move || {
             // A client that goes away is no concern of ours.
-            let _ = serve(stream, &handle, &events);
-            clients.fetch_sub(1, Ordering::Relaxed);
-        });
+            let _ = serve(stream, &handle, &events, &|doing| own.set(number, doing));
+            own.leave(number);
+        };
+        if thread::Builder::new().spawn(work).is_err() {
+            places.leave(number);
+        }
     }
 }
 
@@ -98,14 +177,20 @@ fn say(stream: &mut UnixStream, answer: &Value) -> io::Result<()> {
     stream.write_all(&line)
 }
 
-fn serve(mut stream: UnixStream, handle: &Handle, events: &Events) -> io::Result<()> {
+fn serve(mut stream: UnixStream, handle: &Handle, events: &Events, now: &dyn Fn(Doing) -> bool) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(4096, stream.try_clone()?);
-    while let Some(asked) = read_line(&mut reader)? {
+    loop {
+        now(Doing::Nothing(Instant::now()));
+        let Some(asked) = read_line(&mut reader)? else { return Ok(()) };
+        now(Doing::Asking);
         let answer = match asked {
             Err(Misunderstood::TooLong) => {
                 return say(&mut stream, &wrong(&format!("a line has at most {LONGEST_LINE} bytes")));
             }
             Err(Misunderstood::NotARequest(why)) => wrong(&why),
+            Ok(Ask::Events { follow: true, .. }) if !now(Doing::Following) => {
+                wrong("too many clients follow the events: ask without --follow, or try again later")
+            }
             Ok(Ask::Events { after, follow }) => {
                 tell_events(&mut stream, events, after, follow)?;
                 continue;
@@ -114,7 +199,6 @@ fn serve(mut stream: UnixStream, handle: &Handle, events: &Events) -> io::Result
         };
         say(&mut stream, &answer)?;
     }
-    Ok(())
 }
 
 fn answer(handle: &Handle, ask: Ask) -> Value {
@@ -186,6 +270,9 @@ pub enum ControlError {
 
 /// Asks a control socket, and hands each line of the answer to `line`, until it returns `false` or the last line has
 /// come: that with `ok` in it.
+///
+/// # Errors
+/// Nothing listens there, it answers with something else, or the volume refuses.
 pub fn ask(path: &Path, ask: &Ask, mut line: impl FnMut(Value) -> bool) -> Result<(), ControlError> {
     let failed = |source| ControlError::Connect { path: path.to_owned(), source };
     let wrong = |problem: String| ControlError::Answer { path: path.to_owned(), problem };

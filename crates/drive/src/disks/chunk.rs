@@ -128,20 +128,13 @@ impl Chunk {
     }
 
     /// The bytes that it changes.
-    fn changes(&self) -> Option<(u64, u64)> {
+    #[inline]
+    pub(super) fn changes(&self) -> Option<(u64, u64)> {
         match *self {
             Chunk::None | Chunk::Flush | Chunk::Direct { ask: Ask::Read | Ask::Sync, .. } => None,
             Chunk::Direct { at, len, .. } => Some((at, at + len)),
             Chunk::Bounced { stage: Stage::Read, .. } => None,
             Chunk::Bounced { from, to, .. } => Some((from, to)),
-        }
-    }
-
-    /// Whether both change some byte.
-    pub(super) fn overlaps(&self, other: &Chunk) -> bool {
-        match (self.changes(), other.changes()) {
-            (Some((from, to)), Some((begin, end))) => from < end && begin < to,
-            _ => false,
         }
     }
 }

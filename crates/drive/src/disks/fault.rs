@@ -9,6 +9,8 @@ use crate::backend::{Action, Operation};
 
 /// How many faults can be in force at once.
 pub(crate) const MOST_FAULTS: usize = 64;
+/// The longest that a command can be held back.
+pub(crate) const LONGEST_LAG_US: u64 = 60_000_000;
 
 /// Which commands of a device go wrong, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,9 +90,20 @@ impl Faults {
         self.absent |= 1 << device;
     }
 
-    /// Ends all. What they hold back goes on when its time comes.
-    pub(crate) fn clear(&mut self) {
+    /// Ends all; what they hold back is due.
+    pub(super) fn clear(&mut self) {
         self.rules.clear();
+        self.release();
+    }
+
+    /// Ends those that make commands lag; what they hold back is due.
+    pub(super) fn end_lags(&mut self) {
+        self.rules.retain(|rule| !matches!(rule.effect, Effect::Lag { .. }));
+        self.release();
+    }
+
+    fn release(&mut self) {
+        self.held.iter_mut().for_each(|(due, _)| *due = Nanos::ZERO);
     }
 
     pub(crate) fn rules(&self) -> &[Fault] {

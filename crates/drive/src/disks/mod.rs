@@ -8,6 +8,7 @@
 
 mod chunk;
 pub(crate) mod fault;
+mod locks;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use serde::Serialize;
 use self::{
     chunk::{Chunk, Stage},
     fault::{Effect, Faults},
+    locks::{Locks, Range},
 };
 use crate::{
     arena::{Arena, Memory},
@@ -33,7 +35,7 @@ const BOUNCES: u32 = 64;
 /// The longest write of zeros at once.
 pub(crate) const ZEROS: u64 = 1 << 20;
 /// A command that failed is tried so often before the engine hears of it. Disks retry for seconds by themselves; what
-/// is left are paths and controllers that come back.
+/// is left are paths and controllers that come back. A flush is never tried again: see [`Disks::failed`].
 const ATTEMPTS: u8 = 3;
 /// A command that was interrupted, or found no resources, is tried so often.
 const INTERRUPTIONS: u8 = 100;
@@ -82,9 +84,24 @@ pub(crate) struct Health {
     pub(crate) errors: u64,
     /// Commands that were tried again.
     pub(crate) retries: u64,
+    /// Flushes that failed: what was written before each of them may be lost.
+    pub(crate) failed_flushes: u64,
     /// The last failure, in the system's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
+}
+
+/// Whether what was written to a device may be gone although it was answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Every flush that was asked for succeeded.
+    #[default]
+    None,
+    /// A flush was not carried out (a drill): nothing is lost, and the next one that succeeds says so.
+    UntilFlushed,
+    /// The kernel failed a flush. It may have dropped what it could not write, and a later flush that succeeds says nothing
+    /// about that.
+    Lasting,
 }
 
 /// Failures that nobody has looked at yet are not kept beyond this many.
@@ -109,6 +126,10 @@ struct Job {
     attempts: u8,
     interruptions: u8,
     bounce: Option<u32>,
+    /// What the chunk changes.
+    range: Option<Range>,
+    /// Jobs whose chunk waits for the end of this one's.
+    waiters: Vec<u32>,
 }
 
 /// The devices of a volume, on the hither side of the kernel.
@@ -116,22 +137,35 @@ struct Job {
 pub(crate) struct Disks {
     abilities: Vec<Ability>,
     health: Vec<Health>,
+    doubts: Vec<Doubt>,
     jobs: Vec<Option<Job>>,
     free: Vec<u32>,
     in_flight: u32,
     bounces: Arena,
     free_bounces: Vec<u32>,
     zeros: Arena,
-    /// Chunks of read-modify-write in flight or waiting; while there are none, nobody has to look for conflicts.
+    /// Chunks of read-modify-write in flight or waiting; while there are none, nobody has to look for conflicts, and ranges
+    /// are not listed.
     exclusive: u32,
-    /// Jobs whose next chunk waits for a bounce buffer or for blocks that another one holds.
-    waiting: VecDeque<u32>,
+    locks: Locks,
+    /// Of chunks that change something.
+    numbers: u64,
+    /// Jobs whose next chunk waits for a bounce buffer.
+    short: VecDeque<u32>,
     faults: Faults,
     now: Nanos,
     /// For the kernel.
     pub(crate) raw: Vec<Raw>,
     /// For the engine.
     pub(crate) finished: Vec<(IoId, Result<(), DeviceError>)>,
+    /// What came of the server's own operation.
+    pub(crate) own_finished: Option<Result<(), DeviceError>>,
+    /// That operation, while it is in flight.
+    own: Option<u32>,
+    /// Operations of the engine that touch what it touches, or flush what it writes.
+    behind_own: VecDeque<u32>,
+    /// Devices whose failed flush the engine does not know of: it was asked for by the server. A bit each.
+    untold: u32,
     /// For people.
     pub(crate) failures: Vec<Failure>,
     /// Devices that are not there any more, a bit each.
@@ -142,6 +176,7 @@ impl Disks {
     pub(crate) fn new(abilities: Vec<Ability>) -> io::Result<Disks> {
         Ok(Disks {
             health: vec![Health::default(); abilities.len()],
+            doubts: vec![Doubt::None; abilities.len()],
             faults: Faults::default(),
             abilities,
             jobs: Vec::new(),
@@ -151,10 +186,16 @@ impl Disks {
             free_bounces: (0..BOUNCES).rev().collect(),
             zeros: Arena::new(ZEROS as usize)?,
             exclusive: 0,
-            waiting: VecDeque::new(),
+            locks: Locks::default(),
+            numbers: 0,
+            short: VecDeque::new(),
             now: Nanos::ZERO,
             raw: Vec::new(),
             finished: Vec::new(),
+            own_finished: None,
+            own: None,
+            behind_own: VecDeque::new(),
+            untold: 0,
             failures: Vec::new(),
             vanished: 0,
         })
@@ -167,6 +208,11 @@ impl Disks {
 
     pub(crate) fn health(&self) -> &[Health] {
         &self.health
+    }
+
+    /// Of each device.
+    pub(crate) fn doubts(&self) -> &[Doubt] {
+        &self.doubts
     }
 
     pub(crate) fn in_flight(&self) -> u32 {
@@ -188,6 +234,18 @@ impl Disks {
             self.next_chunk(slot);
         }
         self.faults.next_due()
+    }
+
+    /// Ends all drills. What they held back goes on now.
+    pub(crate) fn heal(&mut self) {
+        self.faults.clear();
+        self.tick(self.now);
+    }
+
+    /// The volume is about to be closed: nothing is held back any more.
+    pub(crate) fn end_drills(&mut self) {
+        self.faults.end_lags();
+        self.tick(self.now);
     }
 
     /// When something that a fault holds back is due.
@@ -221,11 +279,22 @@ impl Disks {
     }
 
     /// A raw command has failed: once more, another way, or not at all.
+    ///
+    /// A flush that failed is not asked for again. The kernel reports a write-back that was lost once, drops the pages, and
+    /// answers the next flush with success: only the engine can know what has to be written again.
     fn failed(&mut self, slot: u32, errno: i32) {
         let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
         let device = job.operation.device.index();
         let health = &mut self.health[device];
-        if matches!(errno, libc::EINTR | libc::EAGAIN | libc::ENOMEM) && job.interruptions < INTERRUPTIONS {
+        let is_flush = job.chunk.ask() == Ask::Sync;
+        let passes = match errno {
+            // The kernel never began it.
+            libc::EINTR => true,
+            // A lost write-back may be reported with these names too.
+            libc::EAGAIN | libc::ENOMEM => !is_flush,
+            _ => false,
+        };
+        if passes && job.interruptions < INTERRUPTIONS {
             job.interruptions += 1;
             return self.issue(slot);
         }
@@ -243,7 +312,7 @@ impl Disks {
         }
         job.attempts += 1;
         let vanished = VANISHED.contains(&errno);
-        if job.attempts < ATTEMPTS && errno != libc::ENOSPC && !vanished {
+        if job.attempts < ATTEMPTS && errno != libc::ENOSPC && !vanished && !is_flush {
             health.retries += 1;
             return self.issue(slot);
         }
@@ -255,6 +324,9 @@ impl Disks {
         }
         let operation = job.operation;
         self.vanished |= u32::from(vanished) << device;
+        if is_flush {
+            self.doubts[device] = Doubt::Lasting;
+        }
         self.give_up(slot, operation, error.to_string());
     }
 
@@ -262,6 +334,7 @@ impl Disks {
     fn give_up(&mut self, slot: u32, operation: Operation, error: String) {
         let health = &mut self.health[operation.device.index()];
         health.errors += 1;
+        health.failed_flushes += u64::from(operation.action == Action::Flush);
         health.last_error = Some(error.clone());
         if self.failures.len() < MOST_FAILURES {
             self.failures.push(Failure { operation, error });
@@ -269,19 +342,90 @@ impl Disks {
         self.finish(slot, Err(DeviceError));
     }
 
-    /// Takes the job out; its blocks and its bounce buffer are for others.
+    /// Takes the job out.
     fn finish(&mut self, slot: u32, result: Result<(), DeviceError>) {
+        self.end_chunk(slot);
         let job = self.jobs[slot as usize].take().expect("a job finishes once");
+        if job.operation.action == Action::Flush {
+            let doubt = &mut self.doubts[job.operation.device.index()];
+            *doubt = match *doubt {
+                Doubt::Lasting => Doubt::Lasting,
+                _ if result.is_ok() => Doubt::None,
+                _ => Doubt::UntilFlushed,
+            };
+        }
         self.free.push(slot);
         self.in_flight -= 1;
-        self.finished.push((job.operation.io, result));
-        self.exclusive -= u32::from(job.chunk.is_exclusive());
-        if let Some(bounce) = job.bounce {
-            self.free_bounces.push(bounce);
+        if self.own == Some(slot) {
+            let is_flush = job.operation.action == Action::Flush;
+            self.untold |= u32::from(is_flush && result.is_err()) << job.operation.device.index();
+            self.own = None;
+            self.own_finished = Some(result);
+            for slot in std::mem::take(&mut self.behind_own) {
+                self.begin_operation(slot);
+            }
+        } else {
+            self.finished.push((job.operation.io, result));
         }
-        if !self.waiting.is_empty() {
-            self.wake();
+    }
+
+    /// Begins an operation of the server's own, of which there is one at a time. Its end is in `own_finished`.
+    pub(crate) fn start_own(&mut self, operation: Operation) {
+        debug_assert!(self.own.is_none() && self.own_finished.is_none(), "one at a time");
+        let slot = self.add(operation);
+        self.own = Some(slot);
+        self.begin_operation(slot);
+    }
+
+    /// Begins an operation, unless a drill is in its way.
+    #[inline]
+    fn begin_operation(&mut self, slot: u32) {
+        let operation = self.jobs[slot as usize].as_ref().expect("it was added").operation;
+        let device = operation.device.index();
+        if operation.action == Action::Flush && self.untold >> device & 1 == 1 && self.own != Some(slot) {
+            // The kernel says it once, and has said it to the server.
+            self.untold &= !(1 << device);
+            return self.give_up(slot, operation, "a flush before this one failed".to_owned());
         }
+        match self.faults.effect(&operation) {
+            None => self.next_chunk(slot),
+            Some(Effect::Fail) => self.give_up(slot, operation, "a failure that was asked for".to_owned()),
+            Some(Effect::Gone) => self.failed(slot, libc::ENXIO),
+            Some(Effect::Lag { lag_us }) => {
+                let lag = Nanos(lag_us.saturating_mul(1000));
+                self.faults.hold(slot, self.now.saturating_add(lag));
+            }
+        }
+    }
+
+    fn add(&mut self, operation: Operation) -> u32 {
+        let job = Job {
+            operation,
+            done: 0,
+            chunk: Chunk::None,
+            moved: 0,
+            attempts: 0,
+            interruptions: 0,
+            bounce: None,
+            range: None,
+            waiters: Vec::new(),
+        };
+        self.in_flight += 1;
+        if let Some(slot) = self.free.pop() {
+            self.jobs[slot as usize] = Some(job);
+            return slot;
+        }
+        self.jobs.push(Some(job));
+        self.jobs.len() as u32 - 1
+    }
+
+    /// Whether an operation of the engine has to wait for the server's own one: it writes what that writes.
+    fn meets_own(&self, operation: &Operation) -> bool {
+        let Some(own) = self.own.and_then(|own| self.jobs[own as usize].as_ref()) else { return false };
+        let own = &own.operation;
+        let writes = matches!(operation.action, Action::Write | Action::Zero | Action::Discard);
+        let overlaps = operation.at < own.at + own.len && own.at < operation.at + operation.len;
+        writes && own.action == Action::Write && own.device == operation.device && overlaps
     }
 
     /// The raw command in flight is done: the next one of the same chunk, or the next chunk.
@@ -323,59 +467,78 @@ impl Disks {
 
     /// Plans the next chunk and begins it, if nothing stands in its way.
     fn next_chunk(&mut self, slot: u32) {
+        self.end_chunk(slot);
         let job = self.jobs[slot as usize].as_mut().expect("a job that goes on exists");
-        let before = job.chunk;
         let ability = &self.abilities[job.operation.device.index()];
         let Some(chunk) = Chunk::plan(&job.operation, job.done, ability, job.memory_at(job.done, &self.zeros)) else {
             return self.finish(slot, Ok(()));
         };
         job.chunk = chunk;
         job.moved = 0;
-        self.exclusive -= u32::from(before.is_exclusive());
-        self.exclusive += u32::from(chunk.is_exclusive());
+        self.numbers += 1;
+        let device = job.operation.device.0;
+        let exclusive = chunk.is_exclusive();
+        let range = chunk.changes().map(|(from, to)| Range { device, from, to, exclusive, number: self.numbers });
+        job.range = range;
+        if exclusive {
+            self.exclusive += 1;
+            if self.exclusive == 1 {
+                self.list_ranges(slot);
+            }
+        }
+        if self.exclusive > 0
+            && let Some(range) = range
+        {
+            self.locks.insert(range, slot);
+        }
+        self.begin_if_free(slot);
+    }
+
+    /// From now on conflicts have to be looked for: all ranges that are being changed are listed, but for this job's.
+    fn list_ranges(&mut self, but: u32) {
+        for (slot, job) in self.jobs.iter().enumerate() {
+            if slot as u32 != but
+                && let Some(range) = job.as_ref().and_then(|job| job.range)
+            {
+                self.locks.insert(range, slot as u32);
+            }
+        }
+    }
+
+    /// The job's chunk is over: its blocks and its bounce buffer are for others.
+    fn end_chunk(&mut self, slot: u32) {
+        let job = self.jobs[slot as usize].as_mut().expect("a job whose chunk ends exists");
         if let Some(bounce) = job.bounce.take() {
             self.free_bounces.push(bounce);
         }
-        let blocked = self.exclusive > 0 && (self.conflicts(slot) || self.waiting.iter().any(|s| self.meets(*s, slot)));
-        // What the chunk before held may be what others wait for.
-        let held = before.is_exclusive() || matches!(before, Chunk::Bounced { .. });
-        if blocked || (chunk.bounces() && self.free_bounces.is_empty()) {
-            self.waiting.push_back(slot);
-        } else {
+        if let Some(range) = job.range.take()
+            && self.exclusive > 0
+        {
+            self.locks.remove(&range);
+            self.exclusive -= u32::from(range.exclusive);
+            if self.exclusive == 0 {
+                self.locks.clear();
+            }
+        }
+        for waiter in std::mem::take(&mut job.waiters) {
+            self.begin_if_free(waiter);
+        }
+        while !self.short.is_empty() && !self.free_bounces.is_empty() {
+            let slot = self.short.pop_front().expect("there is one");
             self.begin(slot);
         }
-        if held && !self.waiting.is_empty() {
-            self.wake();
-        }
     }
 
-    /// Whether two chunks may not be in flight together: both change blocks of one device, and one of them reads those
-    /// blocks first.
-    fn meets(&self, one: u32, other: u32) -> bool {
-        let (Some(one), Some(other)) = (&self.jobs[one as usize], &self.jobs[other as usize]) else { return false };
-        one.operation.device == other.operation.device
-            && (one.chunk.is_exclusive() || other.chunk.is_exclusive())
-            && one.chunk.overlaps(&other.chunk)
-    }
-
-    /// Whether a chunk in flight stands in the way of this one.
-    fn conflicts(&self, slot: u32) -> bool {
-        (0..self.jobs.len() as u32)
-            .any(|other| other != slot && !self.waiting.contains(&other) && self.meets(slot, other))
-    }
-
-    /// Begins those of the waiting chunks that can begin now, none before an earlier one that it would meet.
-    fn wake(&mut self) {
-        let mut index = 0;
-        while let Some(slot) = self.waiting.get(index).copied() {
-            let job = self.jobs[slot as usize].as_ref().expect("a job that waits exists");
-            let short = job.chunk.bounces() && self.free_bounces.is_empty();
-            let behind = self.waiting.iter().take(index).any(|earlier| self.meets(*earlier, slot));
-            if short || behind || self.conflicts(slot) {
-                index += 1;
-                continue;
-            }
-            self.waiting.remove(index);
+    /// Begins the planned chunk, unless an earlier one has to end first or there is no bounce buffer for it.
+    fn begin_if_free(&mut self, slot: u32) {
+        let job = self.jobs[slot as usize].as_ref().expect("a job that begins exists");
+        let blocker = job.range.filter(|_| self.exclusive > 0).and_then(|range| self.locks.blocker(&range));
+        if let Some(blocker) = blocker {
+            let blocker = self.jobs[blocker as usize].as_mut().expect("a job that is listed exists");
+            blocker.waiters.push(slot);
+        } else if job.chunk.bounces() && (self.free_bounces.is_empty() || !self.short.is_empty()) {
+            self.short.push_back(slot);
+        } else {
             self.begin(slot);
         }
     }
@@ -431,36 +594,20 @@ impl Job {
                 (at, len, bounces.at((start + at - from) as usize))
             }
         };
-        (self.chunk.ask(), at + self.moved, len - self.moved, memory.add(self.moved as usize))
+        let ask = self.chunk.ask();
+        let memory = if matches!(ask, Ask::Read | Ask::Write) { memory.add(self.moved as usize) } else { memory };
+        (ask, at + self.moved, len - self.moved, memory)
     }
 }
 
 impl Backend for Disks {
     #[inline]
     fn start(&mut self, operation: Operation) {
-        let job = Job { operation, done: 0, chunk: Chunk::None, moved: 0, attempts: 0, interruptions: 0, bounce: None };
-        self.in_flight += 1;
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.jobs[slot as usize] = Some(job);
-                slot
-            }
-            None => {
-                self.jobs.push(Some(job));
-                self.jobs.len() as u32 - 1
-            }
-        };
-        match self.faults.effect(&operation) {
-            None => self.next_chunk(slot),
-            Some(Effect::Fail) => {
-                self.give_up(slot, operation, "a failure that was asked for".to_owned());
-            }
-            Some(Effect::Gone) => self.failed(slot, libc::ENXIO),
-            Some(Effect::Lag { lag_us }) => {
-                let lag = Nanos(lag_us.saturating_mul(1000));
-                self.faults.hold(slot, self.now.saturating_add(lag));
-            }
+        let slot = self.add(operation);
+        if self.own.is_some() && self.meets_own(&operation) {
+            return self.behind_own.push_back(slot);
         }
+        self.begin_operation(slot);
     }
 
     fn standby(&mut self, _device: DeviceId) {

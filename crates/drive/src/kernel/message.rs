@@ -37,6 +37,7 @@ impl Message {
 
     pub(crate) fn push(&mut self, memory: Memory, len: usize) {
         debug_assert!(len > 0, "a piece of no bytes");
+        let memory = memory.first(len);
         self.pieces.push(libc::iovec { iov_base: memory.as_ptr().cast(), iov_len: len });
     }
 

@@ -134,6 +134,12 @@ impl Uring {
         };
         let memory = raw.memory.as_ptr();
         match raw.ask {
+            Ask::Read | Ask::Write => {
+                assert!(raw.len as usize <= raw.memory.len(), "{raw:?} is longer than its memory")
+            }
+            Ask::Sync | Ask::Punch | Ask::ZeroRange => {}
+        }
+        match raw.ask {
             Ask::Read => match fixed() {
                 Some(index) => file.read_fixed(memory, len, index, raw.at),
                 None => file.read(memory, len, raw.at),
@@ -164,7 +170,8 @@ impl Uring {
 
     #[inline]
     pub(super) fn send(&mut self, connection: u32, fd: RawFd, message: &mut Message) {
-        let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
+        // Not MSG_WAITALL: what a slow client has taken counts as progress when it is known.
+        let flags = libc::MSG_NOSIGNAL as u32;
         let entry = opcode::SendMsg::new(types::Fd(fd), message.header()).flags(flags).build();
         self.push(&entry.user_data(SEND | u64::from(connection)));
     }
@@ -212,6 +219,15 @@ impl Uring {
             });
         }
         Ok(())
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel takes a ring down after its process is gone, and would hold on to the devices until then.
+        if self.registered_files {
+            let _ = self.ring.submitter().unregister_files();
+        }
     }
 }
 

@@ -128,6 +128,9 @@ impl<P> Connection<P> {
     /// Without an event either everything was taken, or too much waits in the output: send it, then go on with the
     /// rest. After [`Event::Request`] of a write the next [`Request::payload`] bytes of the stream are the caller's;
     /// go on behind them. After an error, or [`Event::Disconnect`], nothing is taken any more.
+    ///
+    /// # Errors
+    /// The client does not speak the protocol: the connection has to be closed.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(usize, Option<Event>), ProtocolError> {
         let mut taken = 0;
         while self.output.protocol_length() < wire::MAX_OWN_OUTPUT {

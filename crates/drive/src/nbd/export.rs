@@ -63,6 +63,9 @@ impl Export {
     }
 
     /// Whether the protocol can express it.
+    ///
+    /// # Errors
+    /// Its name or description is too long, or its size or block sizes are not those that the protocol allows.
     pub fn check(&self) -> Result<(), ExportError> {
         let fail = |what: String| Err(ExportError(what));
         for (what, text) in [("name", &self.name), ("description", &self.description)] {

@@ -50,6 +50,10 @@ mod handshake;
 mod output;
 mod reply;
 mod request;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
 mod tls;
 mod transmission;
 pub mod wire;

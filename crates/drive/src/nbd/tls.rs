@@ -83,6 +83,9 @@ pub struct TlsServer {
 impl TlsServer {
     /// Reads `ca-cert.pem`, `server-cert.pem`, `server-key.pem` and, if it is there, `ca-crl.pem` (revoked
     /// certificates) from a directory; qemu and nbdkit name them so as well.
+    ///
+    /// # Errors
+    /// As [`TlsServer::from_files`].
     pub fn from_directory(directory: &Path) -> Result<TlsServer, TlsError> {
         let revoked = directory.join("ca-crl.pem");
         let revoked = revoked.exists().then_some(revoked);
@@ -93,6 +96,9 @@ impl TlsServer {
 
     /// Reads the authorities that sign clients' certificates, the server's certificate with any that lie between it
     /// and its authority, its key, and possibly a list of revoked certificates.
+    ///
+    /// # Errors
+    /// A file cannot be read, does not hold what it should, or the certificates do not fit each other.
     pub fn from_files(
         authority: &Path,
         certificate: &Path,
@@ -145,6 +151,9 @@ pub struct TlsSession {
 impl TlsSession {
     /// Takes bytes from the socket and returns how many. When that is not all, send what is [pending](Self::pending) and take
     /// the [plain text](Self::plain) first, then come again.
+    ///
+    /// # Errors
+    /// The client does not speak TLS, or shows no certificate that the authority has signed.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<usize, TlsError> {
         let mut rest = bytes;
         while !rest.is_empty() && self.connection.wants_read() {

@@ -1,16 +1,17 @@
-//! What whoever owns the volume asks of it: its state, other settings, drills.
+//! What the owner of the volume asks of it: its state, other settings, drills.
 
-use peryton_engine::{DeviceId, Losses, Opened};
-use peryton_units::Nanos;
+use std::sync::mpsc;
+
+use peryton_engine::{DeviceId, Losses, Opened, Tuning};
 use serde_json::{Value, json};
 
-use super::Server;
+use super::{Handle, Server, say::Kind};
 use crate::{
-    disks::fault::Fault,
+    disks::fault::{Effect, Fault, LONGEST_LAG_US},
     events::{Events, What},
+    line_log::LineLog,
     open::Device,
-    serve::{Handle, Tuner},
-    storage::Files,
+    spec::Tuner,
 };
 
 /// The longest text of settings that the superblocks keep.
@@ -48,58 +49,60 @@ fn key(setting: &str) -> &str {
     setting.split_once('=').map_or(setting, |(key, _)| key).trim()
 }
 
+/// The settings that are in force after a change.
+fn changed(before: &[String], settings: Vec<String>, unset: &[String]) -> Result<Vec<String>, String> {
+    let mut all = before.to_vec();
+    for gone in unset {
+        let count = all.len();
+        all.retain(|setting| key(setting) != gone.trim());
+        if all.len() == count {
+            return Err(format!("{gone}: was not set, so it cannot be unset"));
+        }
+    }
+    for setting in settings {
+        if !setting.contains('=') {
+            return Err(format!("{setting}: give KEY=VALUE, such as placement.max_moves=4"));
+        }
+        all.retain(|other| key(other) != key(&setting));
+        all.push(setting);
+    }
+    let notes = serde_json::to_string(&all).map_err(|error| error.to_string())?;
+    if notes.len() > MOST_NOTES {
+        return Err(format!("the settings together are longer than the {MOST_NOTES} bytes that are kept"));
+    }
+    Ok(all)
+}
+
 impl Server {
     /// Puts the kept settings in force again. Those that the design no longer allows are dropped, and that is said.
     pub(crate) fn restore_settings(&mut self, kept: Vec<String>) {
-        if kept.is_empty() || self.set(kept.clone(), vec![], false).is_ok() {
+        let Some(tuner) = self.about.tuner.clone().filter(|_| !kept.is_empty()) else { return };
+        let set = |server: &mut Server, settings: Vec<String>| {
+            let all = changed(&server.about.settings, settings, &[])?;
+            let tuning = tuner.tune(&all)?;
+            server.put_in_force(all, tuning)
+        };
+        if set(self, kept.clone()).is_ok() {
             return;
         }
         for setting in kept {
-            if let Err(error) = self.set(vec![setting.clone()], vec![], false) {
+            if let Err(error) = set(self, vec![setting.clone()]) {
                 tracing::warn!(setting, error, "a kept setting is dropped");
             }
         }
     }
 
-    /// Changes settings: all of them, or none.
-    fn set(&mut self, settings: Vec<String>, unset: Vec<String>, keep: bool) -> Result<Vec<String>, String> {
-        let tuner = self.about.tuner.clone().ok_or("this volume has no settings that can be changed")?;
-        let mut all = self.about.settings.clone();
-        for gone in &unset {
-            let before = all.len();
-            all.retain(|setting| key(setting) != gone.trim());
-            if all.len() == before {
-                return Err(format!("{gone}: was not set, so it cannot be unset"));
-            }
-        }
-        for setting in settings {
-            if !setting.contains('=') {
-                return Err(format!("{setting}: give KEY=VALUE, such as placement.max_moves=4"));
-            }
-            all.retain(|other| key(other) != key(&setting));
-            all.push(setting);
-        }
-        let notes = serde_json::to_string(&all).map_err(|error| error.to_string())?;
-        if notes.len() > MOST_NOTES {
-            return Err(format!("the settings together are longer than the {MOST_NOTES} bytes that are kept"));
-        }
-        let tuning = tuner.tune(&all)?;
+    fn put_in_force(&mut self, all: Vec<String>, tuning: Tuning) -> Result<(), String> {
         self.volume.retune(self.now, tuning).map_err(|error| error.to_string())?;
         self.register();
         self.about.settings.clone_from(&all);
-        self.about.events.tell(What::Set { settings: all.clone() });
-        if keep {
-            tracing::info!(settings = ?all, "settings changed");
-            let mut files = Files::new(&self.about.devices).map_err(|error| error.to_string())?;
-            let stored = self.volume.engine_mut().store_notes(&notes, &mut files);
-            stored.map_err(|error| format!("in force, but not kept for the next time: {error}"))?;
-        }
-        Ok(all)
+        self.about.events.tell(What::Set { settings: all });
+        Ok(())
     }
 
     fn status(&self) -> Value {
         let engine = self.volume.engine();
-        let ledger = engine.ledger();
+        let ledger = engine.stats();
         let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
             let health = &self.volume.backend.health()[index];
             let gone = engine.is_gone(DeviceId(index as u8));
@@ -119,6 +122,7 @@ impl Server {
                         "direct": device.is_direct,
                         "errors": health.errors,
                         "retries": health.retries,
+                        "failed_flushes": health.failed_flushes,
                         "last_error": health.last_error,
                     });
                     (device.name.clone(), about)
@@ -150,12 +154,16 @@ impl Server {
             "cpu_latency": self.awake.status().map(|(at_most_us, held)| json!({ "at_most_us": at_most_us, "held": held })),
             "clients": self.connected(),
             "clients_served": self.clients_served,
-            "requests_in_flight": self.requests_in_flight(),
+            "requests_in_flight": self.requests.pending.used(),
             "device_commands_in_flight": self.volume.backend.in_flight(),
             "pool": {
                 "bytes": self.pool.arena().len(),
                 "free_bytes": self.pool.free_bytes(),
                 "clients_waiting": self.starved.len(),
+            },
+            "log": {
+                "lines_dropped": self.log.as_ref().map(LineLog::dropped),
+                "lines_held_back": self.limits.held_back,
             },
             "settings": self.about.settings,
             "climb": engine.climbing(),
@@ -195,7 +203,29 @@ impl Handle {
     /// # Errors
     /// One line; nothing has changed then, but for a device that could not keep them.
     pub fn set(&self, settings: Vec<String>, unset: Vec<String>) -> Result<Vec<String>, String> {
-        self.ask(move |server| server.set(settings, unset, true)).unwrap_or_else(|| Err(ENDED.to_owned()))
+        let ended = || ENDED.to_owned();
+        loop {
+            // The design is read here and not on the volume's thread.
+            let known = |server: &mut Server| (server.about.tuner.clone(), server.about.settings.clone());
+            let (tuner, before) = self.ask(known).ok_or_else(ended)?;
+            let tuner = tuner.ok_or("this volume has no settings that can be changed")?;
+            let all = changed(&before, settings.clone(), &unset)?;
+            let tuning = tuner.tune(&all)?;
+            let (answer, answered) = mpsc::sync_channel(1);
+            let set = move |server: &mut Server| {
+                if server.about.settings != before {
+                    // Another one has set something meanwhile.
+                    return Ok(false);
+                }
+                server.put_in_force(all.clone(), tuning)?;
+                tracing::info!(settings = ?all, "settings changed");
+                server.keep(all, answer);
+                Ok::<bool, String>(true)
+            };
+            if self.ask(set).ok_or_else(ended)?? {
+                return answered.recv().map_err(|_| ENDED.to_owned())?;
+            }
+        }
     }
 
     /// What has happened so far, as far as it is remembered.
@@ -215,6 +245,14 @@ impl Handle {
             if usize::from(fault.device) >= devices {
                 return Err(format!("there is no device {}: give 0 to {}", fault.device, devices - 1));
             }
+            if matches!(fault.effect, Effect::Lag { lag_us } if lag_us > LONGEST_LAG_US) {
+                return Err(format!(
+                    "a command can be held back for {LONGEST_LAG_US} us at most: give a smaller lag_us"
+                ));
+            }
+            if server.stop.is_asked() {
+                return Err("the volume is being closed: drills have ended".to_owned());
+            }
             let faults = server.volume.backend.faults_mut();
             if !faults.add(fault) {
                 return Err("too many faults are in force: end them first (heal)".to_owned());
@@ -232,35 +270,18 @@ impl Handle {
     /// The volume is closed.
     pub fn heal(&self) -> Result<(), String> {
         let heal = |server: &mut Server| {
-            server.volume.backend.faults_mut().clear();
+            server.volume.backend.heal();
             server.about.events.tell(What::Faults { faults: 0 });
         };
         self.ask(heal).ok_or_else(|| ENDED.to_owned())
     }
 }
 
-/// At most so many failures of a device are told in a second; the others are counted.
-const TOLD_A_SECOND: u32 = 10;
-
-/// Keeps a device that fails all the time from drowning everything else in its complaints.
-#[derive(Debug, Default)]
-pub(super) struct Complaints {
-    since: Nanos,
-    told: u32,
-    /// Devices whose death has been told.
-    pub(super) gone: u32,
-}
-
 impl Server {
     /// Failures of devices become events.
     pub(super) fn complain(&mut self) {
         for failure in self.volume.backend.failures.drain(..) {
-            let complaints = &mut self.complaints;
-            if self.now.saturating_sub(complaints.since) > Nanos::from_s(1) {
-                (complaints.since, complaints.told) = (self.now, 0);
-            }
-            complaints.told += 1;
-            if complaints.told > TOLD_A_SECOND {
+            if !self.limits.allow(Kind::Devices, self.now) {
                 continue;
             }
             let device = self.about.names[failure.operation.device.index()].clone();
@@ -281,14 +302,14 @@ impl Server {
         let engine = self.volume.engine();
         let new = (0..self.about.names.len() as u8)
             .map(DeviceId)
-            .filter(|device| engine.is_durably_gone(*device) && self.complaints.gone >> device.index() & 1 == 0);
+            .filter(|device| engine.is_durably_gone(*device) && self.told_gone >> device.index() & 1 == 0);
         let new: Vec<DeviceId> = new.collect();
         if new.is_empty() {
             return;
         }
         let losses = engine.losses(MOST_TOLD);
         for device in new {
-            self.complaints.gone |= 1 << device.index();
+            self.told_gone |= 1 << device.index();
             let (device, lost) = (self.about.names[device.index()].clone(), ranges(&losses));
             tracing::error!(
                 device,

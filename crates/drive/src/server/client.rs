@@ -1,9 +1,13 @@
 //! One NBD client: its socket, and the bytes between the socket and the protocol.
 
 use std::{
+    collections::VecDeque,
     mem,
     os::fd::{AsRawFd, OwnedFd, RawFd},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use peryton_units::Nanos;
@@ -23,14 +27,24 @@ const ENCRYPTED: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Payload {
     pub(super) memory: Memory,
-    /// The request that it answers.
-    pub(super) slot: u32,
+    /// The piece of a request that it answers.
+    pub(super) piece: u32,
 }
 
-/// A write whose payload is being received.
+/// A write whose payload is being received, a piece at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incoming {
-    pub(super) slot: u32,
+    pub(super) request: u32,
+    /// Bytes that have no piece yet.
+    pub(super) left: u64,
+    /// Where the next bytes go; nowhere while there is no buffer.
+    pub(super) piece: Option<Filling>,
+}
+
+/// A piece of a payload that is being received.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filling {
+    pub(super) piece: u32,
     pub(super) memory: Memory,
     pub(super) filled: usize,
     pub(super) len: usize,
@@ -44,6 +58,8 @@ enum Tls {
     /// The client has not asked for it yet.
     Awaited(Arc<TlsServer>),
     Started(Box<TlsSession>),
+    /// Another thread goes on with its handshake.
+    Away,
 }
 
 /// Where a client stands.
@@ -72,12 +88,16 @@ pub(super) struct Client {
     plain: Vec<u8>,
     plain_from: usize,
     pub(super) incoming: Option<Incoming>,
-    /// A request that waits for a buffer.
+    /// A request that waits for a buffer, or until fewer of its client are in flight.
     pub(super) starved: Option<Request>,
+    /// It stands in the list of those that wait so.
+    pub(super) waits: bool,
     message: Message,
     pub(super) receiving: bool,
     /// What is being sent.
     batch: Output<Payload>,
+    /// Pieces of the batch that are encrypted, and bytes of the next one.
+    batch_done: (usize, usize),
     encrypted: Vec<u8>,
     /// What goes out next, before anything else: the go-ahead for TLS, in the clear.
     go_ahead: Vec<u8>,
@@ -87,16 +107,34 @@ pub(super) struct Client {
     pub(super) listed: bool,
     /// Requests of it that the volume has.
     pub(super) in_flight: u32,
+    /// When the last one came; long ago before the first.
+    pub(super) asked: Nanos,
     /// Bytes of buffers that they have.
     pub(super) held: usize,
-    /// The last time that bytes went either way.
+    /// When it connected, and the last time that bytes went either way, as the loop's attention goes.
+    pub(super) since: Nanos,
     pub(super) active: Nanos,
+    /// Bytes that went either way since the start of `span`.
+    pub(super) moved: u64,
+    pub(super) span: Nanos,
+    /// Where it comes from: an address or a process.
+    pub(super) origin: String,
+    /// That it is connected is an event.
+    pub(super) told: bool,
+    /// What the loop may still do for it in this turn.
+    pub(super) credit: i64,
+    /// It stands in the list of those that go on in the next turn.
+    pub(super) later: bool,
+    /// Its long requests without data, in order.
+    pub(super) long: VecDeque<u32>,
+    /// Tells the thread of handshakes that nobody waits for this one.
+    pub(super) gone: Arc<AtomicBool>,
 }
 
 impl Client {
     pub(super) fn new(
         socket: OwnedFd,
-        peer: String,
+        (peer, origin): (String, String),
         export: Arc<Export>,
         tls: Option<Arc<TlsServer>>,
         now: Nanos,
@@ -115,17 +153,29 @@ impl Client {
             plain_from: 0,
             incoming: None,
             starved: None,
+            waits: false,
             message: Message::default(),
             receiving: false,
             batch: Output::default(),
+            batch_done: (0, 0),
             encrypted: Vec::new(),
             go_ahead: Vec::new(),
             outgoing: Message::default(),
             sending: false,
             listed: false,
             in_flight: 0,
+            asked: Nanos::ZERO,
             held: 0,
+            since: now,
             active: now,
+            moved: 0,
+            span: now,
+            origin,
+            told: false,
+            credit: 0,
+            later: false,
+            long: VecDeque::new(),
+            gone: Arc::default(),
         }
     }
 
@@ -135,8 +185,30 @@ impl Client {
 
     /// Whether nothing is under way for it, and nothing will be.
     pub(super) fn is_over(&mut self) -> bool {
-        let silent = self.state == State::Cut || self.state == State::Finishing && self.nbd.output().is_empty();
-        silent && !self.receiving && !self.sending && self.in_flight == 0
+        let sent = self.nbd.output().is_empty() && self.batch.is_empty();
+        let silent = self.state == State::Cut || self.state == State::Finishing && sent;
+        silent && !self.receiving && !self.sending && self.in_flight == 0 && !matches!(self.tls, Tls::Away)
+    }
+
+    /// Whether it has not finished its handshake.
+    pub(super) fn is_stranger(&self) -> bool {
+        self.state == State::Open && !self.nbd.is_ready()
+    }
+
+    /// Whether it uses the volume.
+    pub(super) fn is_user(&self) -> bool {
+        self.state == State::Open && self.nbd.is_ready()
+    }
+
+    /// Whether its session takes no more of what there is to say: it has failed.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.state != State::Cut && !self.sending && !self.batch.is_empty()
+    }
+
+    /// So many bytes went either way.
+    pub(super) fn progressed(&mut self, now: Nanos, bytes: u64) {
+        self.active = now;
+        self.moved += bytes;
     }
 
     /// Whether no deadline applies to it.
@@ -147,6 +219,7 @@ impl Client {
     /// Ends both directions: what the kernel has of it comes back.
     pub(super) fn cut(&mut self) {
         self.state = State::Cut;
+        self.gone.store(true, Ordering::Relaxed);
         // A socket that is no longer connected is what we want.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
@@ -156,19 +229,26 @@ impl Client {
         debug_assert!(self.from == self.to && !self.receiving);
         (self.from, self.to) = (0, 0);
         self.message.clear();
-        if let (Some(incoming), Tls::Never) = (self.incoming, &self.tls) {
-            self.message.push(incoming.memory.add(incoming.filled), incoming.len - incoming.filled);
+        let mut behind = true;
+        if let (Some(incoming), Tls::Never) = (&self.incoming, &self.tls) {
+            let piece = incoming.piece.expect("nothing is received before there is a buffer for it");
+            self.message.push(piece.memory.add(piece.filled), piece.len - piece.filled);
+            // What comes behind this piece belongs into the next one, which has no buffer yet.
+            behind = incoming.left == 0;
         }
-        self.message.push(Memory::of(&mut self.input), INPUT);
+        if behind {
+            // SAFETY: the input is the client's, which is kept until the kernel has answered, and is not touched meanwhile.
+            self.message.push(unsafe { Memory::of(&mut self.input) }, INPUT);
+        }
         self.receiving = true;
         &mut self.message
     }
 
     /// So many bytes have come.
     pub(super) fn received(&mut self, mut bytes: usize) {
-        if let (Some(incoming), Tls::Never) = (&mut self.incoming, &self.tls) {
-            let direct = bytes.min(incoming.len - incoming.filled);
-            incoming.filled += direct;
+        if let (Some(Incoming { piece: Some(piece), .. }), Tls::Never) = (&mut self.incoming, &self.tls) {
+            let direct = bytes.min(piece.len - piece.filled);
+            piece.filled += direct;
             bytes -= direct;
         }
         self.to = bytes;
@@ -210,7 +290,43 @@ impl Client {
 
     /// Whether TLS was asked for and is not yet agreed upon.
     pub(super) fn is_shaking_hands(&self) -> bool {
-        matches!(&self.tls, Tls::Started(session) if !session.is_ready())
+        match &self.tls {
+            Tls::Started(session) => !session.is_ready(),
+            Tls::Away => true,
+            Tls::Never | Tls::Awaited(_) => false,
+        }
+    }
+
+    /// The session and what has come for it, for another thread to go on with the handshake; `None` if nothing has come, or
+    /// it is there already.
+    pub(super) fn hand_over(&mut self) -> Option<(Box<TlsSession>, Vec<u8>)> {
+        if self.from == self.to {
+            return None;
+        }
+        let bytes = self.input[self.from..self.to].to_vec();
+        match mem::replace(&mut self.tls, Tls::Away) {
+            Tls::Started(session) => {
+                (self.from, self.to) = (0, 0);
+                Some((session, bytes))
+            }
+            other => {
+                self.tls = other;
+                None
+            }
+        }
+    }
+
+    /// The session is back, with what was not understood yet of the bytes that went with it.
+    pub(super) fn take_back(&mut self, session: Box<TlsSession>, rest: &[u8]) {
+        debug_assert!(matches!(self.tls, Tls::Away) && self.from == self.to);
+        self.tls = Tls::Started(session);
+        self.input[..rest.len()].copy_from_slice(rest);
+        (self.from, self.to) = (0, rest.len());
+    }
+
+    /// Whether another thread has its session.
+    pub(super) fn is_away(&self) -> bool {
+        matches!(self.tls, Tls::Away)
     }
 
     /// The client may begin TLS once it has our acknowledgement.
@@ -256,18 +372,20 @@ impl Client {
         Ok(event)
     }
 
-    /// Moves what has come of a payload to its buffer. `true` when the payload is whole.
+    /// Moves what has come of a payload to its buffer. `true` when the piece is whole.
     pub(super) fn fill(&mut self) -> bool {
-        let Some(mut incoming) = self.incoming else { return false };
+        let Some(mut piece) = self.incoming.and_then(|incoming| incoming.piece) else { return false };
         let unread = self.unread();
-        let len = unread.len().min(incoming.len - incoming.filled);
+        let len = unread.len().min(piece.len - piece.filled);
         // SAFETY: the buffer is this request's alone until its payload is whole.
-        let into = unsafe { incoming.memory.add(incoming.filled).slice_mut(len) };
+        let into = unsafe { piece.memory.add(piece.filled).slice_mut(len) };
         into.copy_from_slice(&unread[..len]);
         self.consume(len);
-        incoming.filled += len;
-        self.incoming = Some(incoming);
-        incoming.filled == incoming.len
+        piece.filled += len;
+        if let Some(incoming) = &mut self.incoming {
+            incoming.piece = Some(piece);
+        }
+        piece.filled == piece.len
     }
 
     /// Gathers what is to be sent; `None` if there is nothing, or something is under way.
@@ -277,25 +395,28 @@ impl Client {
         }
         self.outgoing.clear();
         match &mut self.tls {
+            Tls::Away => {
+                self.encrypted.append(&mut self.go_ahead);
+                if self.encrypted.is_empty() {
+                    return None;
+                }
+                // SAFETY: the client is kept, and this not changed, until the kernel has sent it.
+                self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len());
+            }
             Tls::Started(session) => {
                 self.encrypted.append(&mut self.go_ahead);
                 session.pending(&mut self.encrypted);
-                if session.is_ready() && !self.nbd.output().is_empty() {
-                    self.batch = mem::take(self.nbd.output());
-                    for piece in self.batch.pieces() {
-                        match piece {
-                            Piece::Bytes(bytes) => session.encrypt(bytes, &mut self.encrypted),
-                            // SAFETY: the payload stays as it is until it is given back.
-                            Piece::Payload(payload, len) => {
-                                session.encrypt(unsafe { payload.memory.slice(len.0 as usize) }, &mut self.encrypted);
-                            }
-                        }
+                if session.is_ready() {
+                    if self.batch.is_empty() {
+                        self.batch = mem::take(self.nbd.output());
                     }
+                    encrypt_some(session, &self.batch, &mut self.batch_done, &mut self.encrypted);
                 }
                 if self.encrypted.is_empty() {
                     return None;
                 }
-                self.outgoing.push(Memory::of(&mut self.encrypted), self.encrypted.len());
+                // SAFETY: the client is kept, and this not changed, until the kernel has sent it.
+                self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len());
             }
             Tls::Never | Tls::Awaited(_) => {
                 if self.nbd.output().is_empty() {
@@ -304,10 +425,12 @@ impl Client {
                 self.batch = mem::take(self.nbd.output());
                 for piece in self.batch.pieces() {
                     match piece {
-                        Piece::Bytes(bytes) => self.outgoing.push(Memory::of_const(bytes), bytes.len()),
+                        // SAFETY: the reply's bytes are kept until they are sent, and only read.
+                        Piece::Bytes(bytes) => self.outgoing.push(unsafe { Memory::of_const(bytes) }, bytes.len()),
                         Piece::Payload(payload, len) => self.outgoing.push(payload.memory, len.0 as usize),
                     }
                 }
+                self.batch_done = (self.batch.count(), 0);
             }
         }
         self.sending = true;
@@ -323,17 +446,41 @@ impl Client {
         None
     }
 
-    /// Everything has gone, or never will: the payloads come back.
+    /// Everything that was handed to the kernel has gone, or never will: the payloads of a batch that is finished come back.
     pub(super) fn end_sending(&mut self) -> impl Iterator<Item = Payload> + use<'_> {
         self.sending = false;
         self.outgoing.clear();
         self.encrypted.clear();
         self.encrypted.shrink_to(ENCRYPTED);
-        self.batch.drain()
+        let finished = self.state == State::Cut || self.batch_done.0 >= self.batch.count();
+        if finished {
+            self.batch_done = (0, 0);
+        }
+        finished.then(|| self.batch.drain()).into_iter().flatten()
     }
 
     /// Payloads that will never be sent.
     pub(super) fn abandoned(&mut self) -> impl Iterator<Item = Payload> + use<'_> {
-        self.nbd.output().drain()
+        self.batch.drain().chain(self.nbd.output().drain())
+    }
+}
+
+/// Encrypts the next part of a batch, about [`ENCRYPTED`] bytes: the others wait meanwhile.
+fn encrypt_some(session: &mut TlsSession, batch: &Output<Payload>, done: &mut (usize, usize), into: &mut Vec<u8>) {
+    for piece in batch.pieces().skip(done.0) {
+        let bytes = match piece {
+            Piece::Bytes(bytes) => bytes,
+            // SAFETY: the payload stays as it is until it is given back.
+            Piece::Payload(payload, len) => unsafe { payload.memory.slice(len.0 as usize) },
+        };
+        let room = ENCRYPTED.saturating_sub(into.len());
+        let rest = &bytes[done.1..];
+        if rest.len() > room {
+            session.encrypt(&rest[..room], into);
+            done.1 += room;
+            return;
+        }
+        session.encrypt(rest, into);
+        *done = (done.0 + 1, 0);
     }
 }

@@ -1,207 +1,557 @@
-//! Host requests between NBD and the volume: buffers for them, their steps, their answers.
+//! Host requests between NBD and the volume: buffers for them, their pieces, their answers.
 
-use peryton_engine::{Request as HostRequest, RequestError, RequestId, Whereabouts};
+use std::collections::VecDeque;
+
+use peryton_engine::{Location, Request as HostRequest, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
-use super::{Server, client::Payload};
+use super::{
+    Server,
+    client::{Client, Incoming, Payload},
+    share,
+};
 use crate::{
     arena::{Memory, PAGE},
     nbd::{Command, Errno, Request, Run},
-    pool::Block,
+    pool::{Block, Pool},
     volume::Data,
 };
 
 /// A discard is handed to the engine in pieces of this size: each is divided by extents, and all of a piece is in flight
 /// at once.
 const DISCARDED_AT_ONCE: u64 = 64 << 20;
+/// Requests without data that are longer than a piece take turns, one piece each: so many are in flight at once.
+const MOST_LONG: u32 = 4;
+/// No row.
+const NONE: u32 = u32::MAX;
 
 /// A host request that the volume has.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) client: u32,
     pub(super) request: Request,
-    block: Option<Block>,
-    memory: Memory,
     pub(super) arrived: Nanos,
-    /// Bytes of it that have been handed to the engine.
+    /// Bytes of it that have pieces, or had.
     handed: u64,
+    /// Pieces that the engine has.
+    outstanding: u32,
+    failed: Option<Failed>,
     /// All of it is written; what is left is the flush that was asked for.
     flushing: bool,
+    /// Nobody waits for the answer, and no more of the payload comes.
+    abandoned: bool,
+    /// Its pieces: of a read all of them, in order; of a write the last.
+    first: u32,
+    last: u32,
 }
 
-/// A client may have one part in so many of the pool, and one request in any case: one that never takes its answers
-/// should not make the others wait.
-const SHARES: usize = 4;
+/// Why a request failed.
+#[derive(Clone, Copy, Debug)]
+enum Failed {
+    Engine(RequestError),
+    /// The server stops, and does not begin what is left of it.
+    Stopping,
+}
 
-/// How long the buffer of a request has to be: the data lies in it as it lies in the blocks of the volume, so that most
-/// of it needs no copying to suit a device.
-fn buffer_len(request: &Request) -> usize {
-    match request.command {
-        Command::Read { .. } | Command::Write { .. } => skew(request) + request.length.0 as usize,
-        _ => 0,
+/// A part of a host request, in a buffer of its own: a request to the engine.
+#[derive(Debug)]
+pub(super) struct Piece {
+    request: u32,
+    block: Option<Block>,
+    memory: Memory,
+    offset: u64,
+    len: usize,
+    next: u32,
+}
+
+/// Rows that are used again.
+#[derive(Debug)]
+pub(super) struct Rows<T> {
+    rows: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Rows<T> {
+    fn default() -> Rows<T> {
+        Rows { rows: Vec::new(), free: Vec::new() }
     }
 }
 
-fn skew(request: &Request) -> usize {
-    (request.offset.0 % PAGE as u64) as usize
+impl<T> Rows<T> {
+    #[inline]
+    fn add(&mut self, row: T) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.rows[index as usize] = Some(row);
+            return index;
+        }
+        self.rows.push(Some(row));
+        self.rows.len() as u32 - 1
+    }
+
+    #[inline]
+    fn take(&mut self, index: u32) -> T {
+        self.free.push(index);
+        self.rows[index as usize].take().expect("a row is given back once")
+    }
+
+    #[inline]
+    fn at(&mut self, index: u32) -> &mut T {
+        self.rows[index as usize].as_mut().expect("a row in use")
+    }
+
+    pub(super) fn used(&self) -> usize {
+        self.rows.len() - self.free.len()
+    }
+}
+
+/// Requests, their pieces, and those that take turns.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    pub(super) pending: Rows<Pending>,
+    pieces: Rows<Piece>,
+    /// Clients with long requests without data, none twice.
+    long: VecDeque<u32>,
+    long_in_flight: u32,
+}
+
+fn skew(offset: u64) -> usize {
+    (offset % PAGE as u64) as usize
+}
+
+/// Whether a request goes to the engine in pieces one after another.
+fn is_long(request: &Request, longest_zeros: u64) -> bool {
+    request.length.0 > longest_at_once(request, longest_zeros)
+}
+
+fn longest_at_once(request: &Request, longest_zeros: u64) -> u64 {
+    match request.command {
+        Command::Trim { .. } => DISCARDED_AT_ONCE,
+        Command::WriteZeroes { .. } => longest_zeros,
+        _ => u64::MAX,
+    }
 }
 
 impl Server {
-    /// Whether a client has to wait for itself.
+    /// Whether the volume has as many requests of this client as it may have.
     #[inline]
-    pub(super) fn has_its_share(&self, client: u32, request: &Request) -> bool {
-        let held = self.clients[client as usize].as_ref().map_or(0, |client| client.held);
-        held > 0 && held + buffer_len(request) > self.pool.arena().len() / SHARES
+    pub(super) fn has_enough(&self, client: u32) -> bool {
+        let Some(own) = &self.clients[client as usize] else { return false };
+        let many = own.in_flight >= share::MOST_BESIDE_OTHERS && self.others_ask(client);
+        many || own.in_flight >= share::MOST_IN_FLIGHT
+    }
+
+    /// Whether another client has asked for something lately.
+    fn others_ask(&self, but: u32) -> bool {
+        let asks = |(index, client): (usize, &Option<Client>)| {
+            index != but as usize
+                && client.as_ref().is_some_and(|other| self.now.saturating_sub(other.asked) < share::ASKS)
+        };
+        self.clients.iter().enumerate().any(asks)
     }
 
     /// Takes a request in; `false` if there is no buffer for it now.
     #[inline]
     pub(super) fn take_in(&mut self, client: u32, request: Request) -> bool {
-        let (mut block, mut memory) = (None, Memory::NONE);
-        if matches!(request.command, Command::Read { .. } | Command::Write { .. }) {
-            let Some(taken) = self.pool.take(buffer_len(&request)) else { return false };
-            memory = self.pool.memory(&taken).add(skew(&request));
-            block = Some(taken);
+        if matches!(request.command, Command::Read { .. }) && !self.may_read(client, &request) {
+            return false;
         }
-        let pending = Pending { client, request, block, memory, arrived: self.now, handed: 0, flushing: false };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.pending[slot as usize] = Some(pending);
-                slot
-            }
-            None => {
-                self.pending.push(Some(pending));
-                self.pending.len() as u32 - 1
-            }
+        let pending = Pending {
+            client,
+            request,
+            arrived: self.now,
+            handed: 0,
+            outstanding: 0,
+            failed: None,
+            flushing: false,
+            abandoned: false,
+            first: NONE,
+            last: NONE,
         };
+        let slot = self.requests.pending.add(pending);
+        let longest_zeros = self.volume.longest_zeros();
         let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");
         owner.in_flight += 1;
-        owner.held += buffer_len(&request);
+        owner.asked = self.now;
         match request.command {
+            Command::Read { .. } => self.read(slot),
             Command::Write { .. } => {
-                let len = request.length.0 as usize;
-                owner.incoming = Some(super::client::Incoming { slot, memory, filled: 0, len });
+                owner.incoming = Some(Incoming { request: slot, left: request.length.0, piece: None });
             }
-            Command::Cache => self.answer(slot, Ok(())),
+            Command::Cache => {
+                // The host says that it will read this from us: see `Engine::evict`.
+                owner.credit -= share::steps_of_data(request.length.0.min(1 << 30) / 64);
+                self.volume.evict(self.now, request.offset..request.offset + request.length);
+                self.answer(slot, Ok(()));
+            }
             Command::WriteZeroes { fast: true, .. } => {
                 let message = "zeroes are written here like any data";
                 owner.nbd.reply_error(&request, Errno::NotSupported, message);
                 self.release(slot);
             }
             Command::Status { .. } => {
-                let engine = self.volume.engine();
-                let end = request.offset + request.length;
-                let runs = std::iter::successors(
-                    engine.whereabouts(request.offset).map(|at| (request.offset, at)),
-                    |(from, at)| {
-                        let next = *from + at.len;
-                        engine.whereabouts(next).filter(|_| next < end).map(|at| (next, at))
-                    },
-                );
-                owner.nbd.reply_status(&request, runs.map(|(_, at)| run(&at)));
+                self.status_of_blocks(client, &request);
                 self.release(slot);
             }
-            Command::Read { .. } | Command::Flush | Command::Trim { .. } | Command::WriteZeroes { .. } => {
-                self.hand_on(slot);
+            Command::Trim { .. } | Command::WriteZeroes { .. } if is_long(&request, longest_zeros) => {
+                let listed = !owner.long.is_empty();
+                owner.long.push_back(slot);
+                if !listed {
+                    self.requests.long.push_back(client);
+                    self.pump_long();
+                }
             }
+            Command::Flush | Command::Trim { .. } | Command::WriteZeroes { .. } => self.hand_on_rest(slot),
         }
         true
     }
 
-    /// Hands the next part of a request to the engine: nearly always all of it.
+    /// Whether there is room for all of a read.
     #[inline]
-    pub(super) fn hand_on(&mut self, slot: u32) {
-        let pending = self.pending[slot as usize].as_mut().expect("a request in flight has a row");
-        let Request { command, offset, length, .. } = pending.request;
-        let rest = length.0 - pending.handed;
-        let (op, len, data) = match command {
-            _ if pending.flushing => (Op::Flush, 0, Data::None),
-            Command::Read { .. } => (Op::Read, rest, Data::At(pending.memory)),
-            Command::Write { .. } => (Op::Write, rest, Data::At(pending.memory)),
-            Command::Trim { .. } => (Op::Discard, rest.min(DISCARDED_AT_ONCE), Data::None),
-            Command::WriteZeroes { .. } => (Op::Write, rest.min(self.volume.longest_zeros()), Data::Zeros),
-            Command::Flush | Command::Cache | Command::Status { .. } => (Op::Flush, 0, Data::None),
-        };
-        let offset = if op == Op::Flush { Bytes::ZERO } else { offset + Bytes(pending.handed) };
-        pending.handed += len;
-        let id = RequestId(u64::from(slot));
-        self.volume.submit(self.now, id, HostRequest { op, offset, len: Bytes(len) }, data);
+    fn may_read(&self, client: u32, request: &Request) -> bool {
+        let held = self.clients[client as usize].as_ref().map_or(0, |client| client.held);
+        let need = self.read_needs(request);
+        self.shares.allows(held, need, self.pool.free_bytes())
     }
 
-    /// The engine has answered: the next part, the flush that was asked for, or the client's answer.
+    /// What a read takes of the pool at most.
     #[inline]
-    pub(super) fn replied(&mut self, slot: u32, result: Result<(), RequestError>) {
-        let pending = self.pending[slot as usize].as_mut().expect("a request in flight has a row");
-        if result.is_ok() && !pending.flushing {
-            let durable = matches!(
-                pending.request.command,
-                Command::Write { fua: true } | Command::Trim { fua: true } | Command::WriteZeroes { fua: true, .. }
-            );
-            if pending.handed < pending.request.length.0 {
-                return self.hand_on(slot);
+    fn read_needs(&self, request: &Request) -> usize {
+        let (mut offset, end) = (request.offset.0, request.offset.0 + request.length.0);
+        let mut need = 0;
+        while offset < end {
+            let len = self.shares.piece(offset, end - offset, false);
+            need += Pool::rounded(skew(offset) + len);
+            offset += len as u64;
+        }
+        need
+    }
+
+    /// Whether a request waits for more than its client's small share.
+    pub(super) fn is_large(&self, client: u32, request: &Request) -> bool {
+        let held = self.clients[client as usize].as_ref().map_or(0, |client| client.held);
+        matches!(request.command, Command::Read { .. }) && !self.shares.is_small(held, self.read_needs(request))
+    }
+
+    /// Gives all of a read its buffers, and hands it on.
+    fn read(&mut self, slot: u32) {
+        let Pending { client, request, .. } = *self.requests.pending.at(slot);
+        let end = request.offset.0 + request.length.0;
+        let mut offset = request.offset.0;
+        while offset < end {
+            let len = self.shares.piece(offset, end - offset, false);
+            let piece = self.piece(client, slot, offset, len).expect("it was seen that there is room for all of it");
+            let pending = self.requests.pending.at(slot);
+            let last = std::mem::replace(&mut pending.last, piece);
+            if last == NONE {
+                pending.first = piece;
+            } else {
+                self.requests.pieces.at(last).next = piece;
             }
-            if durable {
-                pending.flushing = true;
-                return self.hand_on(slot);
+            offset += self.requests.pieces.at(piece).len as u64;
+        }
+        let mut piece = self.requests.pending.at(slot).first;
+        self.requests.pending.at(slot).handed = request.length.0;
+        while piece != NONE {
+            let next = self.requests.pieces.at(piece).next;
+            self.submit(piece, Op::Read);
+            piece = next;
+        }
+    }
+
+    /// A piece with a buffer, of at most so many bytes at `offset`; `None` if no page is free.
+    fn piece(&mut self, client: u32, request: u32, offset: u64, len: usize) -> Option<u32> {
+        let block = self.pool.take_some(skew(offset) + len)?;
+        let len = len.min(Pool::bytes(&block) - skew(offset));
+        let memory = self.pool.memory(&block).add(skew(offset));
+        self.holds(client, Pool::bytes(&block) as isize);
+        Some(self.requests.pieces.add(Piece { request, block: Some(block), memory, offset, len, next: NONE }))
+    }
+
+    /// What a client holds of the pool has changed.
+    #[inline]
+    fn holds(&mut self, client: u32, more: isize) {
+        let client = self.clients[client as usize].as_mut().expect("a client waits for its requests");
+        let before = client.held;
+        client.held = before.checked_add_signed(more).expect("what is given back was taken");
+        self.shares.changed(before, client.held);
+    }
+
+    /// A buffer for the next part of the payload that is coming; `false` if there is none now.
+    pub(super) fn make_room(&mut self, client: u32) -> bool {
+        let owner = self.clients[client as usize].as_ref().expect("a client that sends exists");
+        let Some(Incoming { request, left, piece: None }) = owner.incoming else { return true };
+        let (held, pending) = (owner.held, self.requests.pending.at(request));
+        let offset = pending.request.offset.0 + pending.handed;
+        let found = [false, true].into_iter().find_map(|small| {
+            let len = self.shares.piece(offset, left, small);
+            let need = Pool::rounded(skew(offset) + len);
+            self.shares.allows(held, need, self.pool.free_bytes()).then_some(len)
+        });
+        let Some(len) = found else { return false };
+        let Some(piece) = self.piece(client, request, offset, len) else { return false };
+        let (memory, len) = (self.requests.pieces.at(piece).memory, self.requests.pieces.at(piece).len);
+        self.requests.pending.at(request).handed += len as u64;
+        let owner = self.clients[client as usize].as_mut().expect("it was there");
+        owner.incoming = Some(Incoming {
+            request,
+            left: left - len as u64,
+            piece: Some(super::client::Filling { piece, memory, filled: 0, len }),
+        });
+        true
+    }
+
+    /// A part of a payload is whole.
+    pub(super) fn came(&mut self, client: u32) {
+        let owner = self.clients[client as usize].as_mut().expect("a client that sends exists");
+        let incoming = owner.incoming.as_mut().expect("its payload came");
+        let piece = incoming.piece.take().expect("into a buffer").piece;
+        if incoming.left == 0 {
+            owner.incoming = None;
+        }
+        let steps = share::steps_of_data(self.requests.pieces.at(piece).len as u64) - 1;
+        owner.credit -= steps;
+        self.submit(piece, Op::Write);
+    }
+
+    /// The rest of a payload will not come.
+    pub(super) fn abandon(&mut self, incoming: Incoming) {
+        if let Some(filling) = incoming.piece {
+            self.release_piece(filling.piece);
+        }
+        let pending = self.requests.pending.at(incoming.request);
+        pending.abandoned = true;
+        if pending.outstanding == 0 {
+            self.release(incoming.request);
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self, piece: u32, op: Op) {
+        let Piece { request, memory, offset, len, .. } = *self.requests.pieces.at(piece);
+        self.requests.pending.at(request).outstanding += 1;
+        let (offset, data) = match op {
+            Op::Flush => (Bytes::ZERO, Data::None),
+            Op::Discard => (Bytes(offset), Data::None),
+            Op::Write if memory == Memory::NONE => (Bytes(offset), Data::Zeros),
+            Op::Read | Op::Write => (Bytes(offset), Data::At(memory)),
+        };
+        let asked = HostRequest { op, offset, len: Bytes(len as u64) };
+        self.volume.submit(self.now, RequestId(u64::from(piece)), asked, data);
+    }
+
+    /// Hands the next part of a request without data to the engine: nearly always all of it.
+    fn hand_on_rest(&mut self, slot: u32) {
+        let longest_zeros = self.volume.longest_zeros();
+        let pending = self.requests.pending.at(slot);
+        let Request { command, offset, length, .. } = pending.request;
+        let len = (length.0 - pending.handed).min(longest_at_once(&pending.request, longest_zeros));
+        let (op, len) = match command {
+            _ if pending.flushing => (Op::Flush, 0),
+            Command::Trim { .. } => (Op::Discard, len),
+            Command::WriteZeroes { .. } => (Op::Write, len),
+            _ => (Op::Flush, 0),
+        };
+        let offset = offset.0 + pending.handed;
+        pending.handed += len;
+        let piece = Piece { request: slot, block: None, memory: Memory::NONE, offset, len: len as usize, next: NONE };
+        let piece = self.requests.pieces.add(piece);
+        self.submit(piece, op);
+    }
+
+    /// Lets long requests go on, a piece of each client in turn.
+    fn pump_long(&mut self) {
+        while self.requests.long_in_flight < MOST_LONG {
+            let Some(client) = self.requests.long.pop_front() else { return };
+            let owner = self.clients[client as usize].as_ref().expect("a client waits for its requests");
+            let slot = *owner.long.front().expect("a client that is listed has a long request");
+            self.requests.long_in_flight += 1;
+            self.hand_on_rest(slot);
+        }
+    }
+
+    /// A piece of a long request is done; `true` if more of it will follow.
+    fn long_went_on(&mut self, slot: u32) -> bool {
+        let stopping = self.stop.is_asked();
+        let pending = self.requests.pending.at(slot);
+        let client = pending.client;
+        let owner = self.clients[client as usize].as_mut().expect("a client waits for its requests");
+        let rest = pending.handed < pending.request.length.0;
+        if rest && pending.failed.is_none() && (stopping || owner.state == super::client::State::Cut) {
+            pending.failed = Some(Failed::Stopping);
+        }
+        let goes_on = rest && pending.failed.is_none();
+        if !goes_on {
+            owner.long.pop_front();
+        }
+        if !owner.long.is_empty() {
+            self.requests.long.push_back(client);
+        }
+        self.requests.long_in_flight -= 1;
+        goes_on
+    }
+
+    /// What long requests of a client have not begun is not begun any more.
+    pub(super) fn drop_long_of(&mut self, client: u32) {
+        let listed = self.requests.long.iter().position(|other| *other == client);
+        if let Some(at) = listed {
+            self.requests.long.remove(at);
+        }
+        let Some(owner) = self.clients[client as usize].as_mut() else { return };
+        // The first of them has a piece in flight, unless it was listed.
+        let keep = usize::from(listed.is_none()).min(owner.long.len());
+        let dropped = owner.long.split_off(keep);
+        for slot in dropped {
+            self.answer(slot, Err(Failed::Stopping));
+        }
+    }
+
+    /// The engine has answered: for the next part, the flush that was asked for, or the client's answer.
+    #[inline]
+    pub(super) fn replied(&mut self, piece: u32, result: Result<(), RequestError>) {
+        let slot = self.requests.pieces.at(piece).request;
+        let longest_zeros = self.volume.longest_zeros();
+        let pending = self.requests.pending.at(slot);
+        pending.outstanding -= 1;
+        let Pending { request, flushing, .. } = *pending;
+        if let Err(error) = result {
+            pending.failed.get_or_insert(Failed::Engine(error));
+        }
+        if !matches!(request.command, Command::Read { .. }) {
+            self.release_piece(piece);
+        }
+        if !flushing && is_long(&request, longest_zeros) {
+            let goes_on = self.long_went_on(slot);
+            self.pump_long();
+            if goes_on {
+                return;
             }
         }
+        let pending = self.requests.pending.at(slot);
+        let is_write = matches!(request.command, Command::Write { .. });
+        if pending.outstanding > 0 || (is_write && !flushing && !pending.abandoned && self.is_coming(slot)) {
+            return;
+        }
+        let pending = self.requests.pending.at(slot);
+        if pending.abandoned {
+            return self.release(slot);
+        }
+        let durable = matches!(
+            request.command,
+            Command::Write { fua: true } | Command::Trim { fua: true } | Command::WriteZeroes { fua: true, .. }
+        );
+        if durable && !flushing && pending.failed.is_none() {
+            pending.flushing = true;
+            return self.hand_on_rest(slot);
+        }
+        let result = pending.failed.map_or(Ok(()), Err);
         self.answer(slot, result);
     }
 
+    /// Whether more of this request's payload is to come.
+    fn is_coming(&mut self, slot: u32) -> bool {
+        let client = self.requests.pending.at(slot).client;
+        let client = self.clients[client as usize].as_ref().expect("a client waits for its requests");
+        client.incoming.is_some_and(|incoming| incoming.request == slot)
+    }
+
     #[inline]
-    fn answer(&mut self, slot: u32, result: Result<(), RequestError>) {
-        let pending = self.pending[slot as usize].as_ref().expect("a request in flight has a row");
-        let (request, index) = (pending.request, pending.client);
+    fn answer(&mut self, slot: u32, result: Result<(), Failed>) {
+        let Pending { request, client: index, arrived, .. } = *self.requests.pending.at(slot);
         self.awake.answered();
-        self.latencies.record(
-            request.command,
-            self.now.saturating_sub(pending.arrived),
-            request.length,
-            result.is_ok(),
-        );
-        let client = self.clients[index as usize].as_mut().expect("a client waits for its requests");
+        let took = self.now.saturating_sub(arrived);
+        self.latencies.record(request.command, took, request.length, result.is_ok());
         match result {
             Ok(()) if matches!(request.command, Command::Read { .. }) => {
-                // The buffer is the socket's until the data has gone.
-                let payload = Payload { memory: pending.memory, slot };
-                client.nbd.reply_read(&request, [(payload, request.length)]);
+                // The buffers are the socket's until the data has gone.
+                let (mut next, pieces) = (self.requests.pending.at(slot).first, &mut self.requests.pieces);
+                let payloads = std::iter::from_fn(|| {
+                    let piece = (next != NONE).then(|| std::mem::replace(&mut next, NONE))?;
+                    let row = pieces.at(piece);
+                    next = row.next;
+                    Some((Payload { memory: row.memory, piece }, Bytes(row.len as u64)))
+                });
+                self.clients[index as usize].as_mut().expect("it waits").nbd.reply_read(&request, payloads);
             }
             Ok(()) => {
-                client.nbd.reply_ok(&request);
+                self.clients[index as usize].as_mut().expect("it waits").nbd.reply_ok(&request);
                 self.release(slot);
             }
             Err(error) => {
-                let errno = match error {
-                    RequestError::OutOfRange => Errno::Invalid,
-                    RequestError::NoSpace => Errno::NoSpace,
-                    RequestError::Device | RequestError::Lost => Errno::Io,
+                let (errno, message) = match error {
+                    Failed::Stopping => (Errno::Shutdown, "the server is shutting down".to_owned()),
+                    Failed::Engine(error) => (errno(error), error.to_string()),
                 };
-                client.nbd.reply_error(&request, errno, &error.to_string());
-                self.release(slot);
+                self.clients[index as usize].as_mut().expect("it waits").nbd.reply_error(&request, errno, &message);
+                let mut piece = self.requests.pending.at(slot).first;
+                if piece == NONE {
+                    self.release(slot);
+                }
+                while piece != NONE {
+                    let next = self.requests.pieces.at(piece).next;
+                    self.sent_piece(piece);
+                    piece = next;
+                }
             }
         }
         self.list(index);
     }
 
-    /// The request is answered and its buffer free.
+    fn status_of_blocks(&mut self, client: u32, request: &Request) {
+        let engine = self.volume.engine();
+        let end = request.offset + request.length;
+        let runs =
+            std::iter::successors(engine.location(request.offset).map(|at| (request.offset, at)), |(from, at)| {
+                let next = *from + at.len;
+                engine.location(next).filter(|_| next < end).map(|at| (next, at))
+            });
+        let mut lookups = 0;
+        let runs = runs.take(share::MOST_LOOKUPS).inspect(|_| lookups += 1);
+        let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");
+        owner.nbd.reply_status(request, runs.map(|(_, at)| run(&at)));
+        owner.credit -= share::steps_of_lookups(lookups);
+    }
+
+    /// A piece of a read has been sent, or never will be; with the last of them the request is over.
     #[inline]
-    pub(super) fn release(&mut self, slot: u32) {
-        let pending = self.pending[slot as usize].take().expect("a request is released once");
-        self.free.push(slot);
-        if let Some(block) = pending.block {
-            self.pool.free(block);
+    pub(super) fn sent_piece(&mut self, piece: u32) {
+        let slot = self.requests.pieces.at(piece).request;
+        let is_last = self.requests.pending.at(slot).last == piece;
+        self.release_piece(piece);
+        if is_last {
+            self.release(slot);
         }
+    }
+
+    #[inline]
+    fn release_piece(&mut self, piece: u32) {
+        let Piece { request, block, .. } = self.requests.pieces.take(piece);
+        if let Some(block) = block {
+            let client = self.requests.pending.at(request).client;
+            self.holds(client, -(Pool::bytes(&block) as isize));
+            self.pool.free(block);
+            self.released = true;
+        }
+    }
+
+    /// The request is answered.
+    #[inline]
+    fn release(&mut self, slot: u32) {
+        let pending = self.requests.pending.take(slot);
         let client = self.clients[pending.client as usize].as_mut().expect("a client waits for its requests");
         client.in_flight -= 1;
-        client.held -= buffer_len(&pending.request);
-        if client.starved.is_some() && !self.starved.contains(&pending.client) {
-            self.starved.push_back(pending.client);
-        }
         self.released = true;
     }
 }
 
-fn run(at: &Whereabouts) -> Run {
+fn errno(error: RequestError) -> Errno {
+    match error {
+        RequestError::OutOfRange => Errno::Invalid,
+        RequestError::NoSpace => Errno::NoSpace,
+        RequestError::Device | RequestError::Lost => Errno::Io,
+    }
+}
+
+fn run(at: &Location) -> Run {
     // What was never written reads as zeros; a hint that was never obeyed may leave it so or not.
     let devices = at.device.map_or(0, |device| 1 << device.index().min(31));
     Run { length: at.len, allocated: at.mapped, zero: !at.mapped, devices }

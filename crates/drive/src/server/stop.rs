@@ -1,10 +1,10 @@
 //! The end of a server: what was taken in is answered, and the volume comes to rest.
 
-use peryton_engine::{Request, RequestError, RequestId};
+use peryton_engine::{DeviceId, Request, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Server, client::State};
-use crate::{events::What, volume::Data};
+use crate::{disks::Doubt, events::What, serve::ServeError, volume::Data};
 
 /// Clients have so long to take their last answers.
 const FAREWELL: Nanos = Nanos::from_s(5);
@@ -54,10 +54,14 @@ impl Server {
         for index in 0..self.clients.len() {
             let Some(client) = &mut self.clients[index] else { continue };
             client.nbd.shut_down();
-            if client.incoming.is_none() {
+            client.gone.store(true, std::sync::atomic::Ordering::Relaxed);
+            let whole = client.incoming.is_none();
+            self.drop_long_of(index as u32);
+            if whole {
                 self.finish_client(index as u32);
             }
         }
+        self.volume.backend.end_drills();
     }
 
     /// Whether nothing is left to be done; goes on to the next phase where one has ended.
@@ -80,7 +84,7 @@ impl Server {
                 if self.clients.iter().all(Option::is_none) {
                     self.stop.phase = Phase::Flushing;
                     // Nobody is left to ask for anything: every row is free, and this request has none.
-                    debug_assert!(self.pending.iter().all(Option::is_none));
+                    debug_assert_eq!(self.requests.pending.used(), 0);
                     let flush = Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
                     self.volume.submit(self.now, LAST_FLUSH, flush, Data::None);
                     self.settle();
@@ -88,8 +92,26 @@ impl Server {
                 false
             }
             Phase::Flushing => false,
-            Phase::Resting => self.volume.engine().is_idle() && self.volume.backend.in_flight() == 0,
+            Phase::Resting => {
+                self.volume.engine().is_idle() && self.volume.backend.in_flight() == 0 && self.notes.is_idle()
+            }
         }
+    }
+
+    /// Why the volume may not be marked as closed in good order, if that is so: a device that is still in use failed a
+    /// flush, and what was written to it before may be gone.
+    pub(crate) fn in_doubt(&self) -> Option<ServeError> {
+        let engine = self.volume.engine();
+        let disks = &self.volume.backend;
+        let devices = self.about.devices.iter().enumerate();
+        let found = devices
+            .flat_map(|(index, device)| device.as_ref().map(|device| (index, device)))
+            .find(|(index, _)| !engine.is_gone(DeviceId(*index as u8)) && disks.doubts()[*index] != Doubt::None);
+        found.map(|(index, device)| ServeError::InDoubt {
+            name: device.name.clone(),
+            path: device.path.clone(),
+            times: disks.health()[index].failed_flushes,
+        })
     }
 
     /// The reply to the last flush.

@@ -67,6 +67,11 @@ impl Client {
         self.cookie
     }
 
+    /// Sends bytes as they are.
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
     /// The next answer: cookie and error.
     pub fn answer(&mut self) -> std::io::Result<(u64, u32)> {
         let mut reply = [0; 16];
@@ -197,6 +202,12 @@ impl Served {
 
     pub fn client(&self) -> Client {
         Client::connect(&self.nbd)
+    }
+
+    /// Stops, however that ends.
+    pub fn end(self) -> Result<Summary, ServeError> {
+        self.handle.stop();
+        self.thread.join().unwrap()
     }
 
     pub fn stop(self) -> Summary {

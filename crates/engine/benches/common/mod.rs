@@ -32,7 +32,7 @@ fn obey(engine: &mut Engine, now: Nanos, out: &mut Commands, scratch: &mut Comma
                 | Command::Write { io, .. }
                 | Command::Flush { io, .. }
                 | Command::Discard { io, .. }
-                | Command::Zero { io, .. } => engine.complete(now, io, Ok(()), out),
+                | Command::Zero { io, .. } => engine.complete(now, io, Ok(()), out).expect("it is in flight"),
                 Command::Reply { id, result } => {
                     black_box((id, result)).1.expect("nothing fails here");
                 }

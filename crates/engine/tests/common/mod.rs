@@ -329,7 +329,8 @@ impl World {
 
     fn complete(&mut self, io: IoId, failed: bool) {
         let mut out = std::mem::take(&mut self.out);
-        self.engine.complete(self.now, io, if failed { Err(DeviceError) } else { Ok(()) }, &mut out);
+        let result = if failed { Err(DeviceError) } else { Ok(()) };
+        self.engine.complete(self.now, io, result, &mut out).expect("it is in flight");
         self.obey(out);
     }
 

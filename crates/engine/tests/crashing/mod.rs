@@ -134,13 +134,13 @@ impl Machine {
             match command {
                 Command::Write { io, len, buffer: Buffer::Metadata, .. } => {
                     bytes = vec![0; len.0 as usize];
-                    self.engine.encode_with(io, &mut bytes, &self.memory);
+                    self.engine.encode_with(io, &mut bytes, &self.memory).expect("it is in flight");
                 }
                 Command::Write { buffer, len, .. } => bytes = self.memory.bytes_mut(buffer, len).to_vec(),
                 Command::Zero { len, .. } => bytes = vec![0; len.0 as usize],
                 Command::Encode { io, into, len } => {
                     let mut block = vec![0; len.0 as usize];
-                    self.engine.encode_with(io, &mut block, &self.memory);
+                    self.engine.encode_with(io, &mut block, &self.memory).expect("it is in flight");
                     self.memory.bytes_mut(into, len).copy_from_slice(&block);
                     continue;
                 }
@@ -213,7 +213,8 @@ impl Machine {
             other => unreachable!("{other:?} is done at once"),
         };
         let mut out = Commands::new();
-        self.engine.complete(self.now, io, if failed { Err(DeviceError) } else { Ok(()) }, &mut out);
+        let result = if failed { Err(DeviceError) } else { Ok(()) };
+        self.engine.complete(self.now, io, result, &mut out).expect("it is in flight");
         self.take(out);
     }
 

@@ -238,7 +238,7 @@ pub fn run(seed: u64, failures: bool) -> Sum {
         for _ in 0..rng.random_range(0..300) {
             step(&mut machine, &mut host, rng);
         }
-        let books = machine.engine.ledger();
+        let books = machine.engine.stats();
         let logged = books.logging.as_ref().unwrap();
         sum.migrated += logged.bytes_migrated;
         sum.direct += logged.direct_writes;

@@ -12,7 +12,7 @@ pub enum Best {
 }
 
 impl Best {
-    /// Marks each figure that nobody surpasses; none where all are alike or there is only one.
+    /// Marks each figure that no other surpasses; none where all are alike or there is only one.
     pub fn of(self, values: &[Option<f64>]) -> Vec<bool> {
         let known = || values.iter().flatten().copied().filter(|value| value.is_finite());
         let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
@@ -49,7 +49,7 @@ const LABELS: f64 = 190.0;
 const ROW: f64 = 20.0;
 
 /// A row of [`spans`]: what it is of, its style, and the figures: median, mean, p99 and p99.9.
-pub struct Span {
+pub struct LatencySpan {
     pub name: String,
     pub class: &'static str,
     pub figures: [f64; 4],
@@ -58,7 +58,7 @@ pub struct Span {
 }
 
 /// Where percentiles lie, on a logarithmic scale: strong from the median to p99, light up to p99.9, a line at the mean.
-pub fn spans(unit: &str, rows: &[Span]) -> Markup {
+pub fn spans(unit: &str, rows: &[LatencySpan]) -> Markup {
     let known = || rows.iter().flat_map(|row| row.figures).filter(|value| *value > 0.0 && value.is_finite());
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
     if most <= 0.0 {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn no_figure_leaves_its_drawing() {
-        let row = |figures| Span { name: "a".into(), class: "read", figures, note: String::new() };
+        let row = |figures| LatencySpan { name: "a".into(), class: "read", figures, note: String::new() };
         let text = spans("ms", &[row([1.0, 1.0, 1.0, 1.0]), row([1e-3, 0.0, 5e4, 1e5])]).into_string();
         let numbers = text.split("x=\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse::<f64>().ok());
         assert!(numbers.clone().count() > 4);

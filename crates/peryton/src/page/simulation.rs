@@ -1,13 +1,13 @@
 //! The page of `peryton sim`: what each design did with the trace, beside the others.
 
 use maud::{Markup, html};
-use peryton_sim::{DeviceReport, LatencySummary, Report};
+use peryton_sim::{DeviceReport, LatencySummary, Report, warned};
 
 use super::{
-    chart::{self, Best, Parts, Span},
+    chart::{self, Best, LatencySpan, Parts},
     page,
 };
-use crate::{table, verbs::sim::remarks};
+use crate::{remarks::remarks, table};
 
 type Row<'a> = (&'a str, &'static str, Option<Best>, fn(&Report) -> Option<f64>);
 
@@ -16,6 +16,13 @@ const COMPARED: &[Row] = &[
     ("Throughput", "requests/s", Some(Best::Most), |report| report.iops),
     ("Mean response time", "ms", Some(Best::Least), |report| report.latency_us.all.as_ref().map(|all| all.mean / 1e3)),
     ("99th percentile", "ms", Some(Best::Least), |report| report.latency_us.all.as_ref().map(|all| all.p99 / 1e3)),
+    ("Flush", "ms, mean", Some(Best::Least), |report| report.latency_us.flush.as_ref().map(|flush| flush.mean / 1e3)),
+    (
+        "Write until it is durable",
+        "ms, mean, to the end of the first flush that covers it",
+        Some(Best::Least),
+        |report| report.latency_us.write_then_flush.as_ref().map(|both| both.mean / 1e3),
+    ),
     ("Served by the fast device", "%", Some(Best::Most), |report| report.fast_hit_ratio.map(|share| share * 100.0)),
     ("Power", "W, mean", Some(Best::Least), |report| report.mean_power_w),
     ("Energy", "J", Some(Best::Least), |report| report.energy_j),
@@ -31,8 +38,13 @@ pub fn simulation(reports: &[Report], repeat: &str) -> String {
     let trace = reports.first().map_or("", |report| report.trace.as_str());
     let body = html! {
         @if let Some(first) = reports.first() { (about(first)) }
-        @for (report, remark) in reports.iter().flat_map(|report| remarks(report).map(move |remark| (report, remark))) {
-            p class="note" { strong { (report.design) } ": " (remark) "." }
+        @if reports.iter().any(|report| remarks(report).next().is_some()) {
+            h2 { "Before believing these figures" }
+            ul {
+                @for warned in warned(reports) {
+                    li class="note" id=(warned.warning.code) { (warned) "." }
+                }
+            }
         }
         h2 { "Side by side" }
         div class="cards" {
@@ -44,6 +56,7 @@ pub fn simulation(reports: &[Report], repeat: &str) -> String {
         h2 { "Response times" }
         p class="key" {
             span style="background:var(--read)" {} "reads" span style="background:var(--write)" {} "writes"
+            span style="background:var(--flush)" {} "flushes" span style="background:var(--durable)" {} "write to flushed"
             " \u{2003}strong: median to 99 %, light: to 99.9 %, line: mean"
         }
         (chart::spans("ms", &reports.iter().flat_map(spans).collect::<Vec<_>>()))
@@ -75,7 +88,9 @@ fn about(report: &Report) -> Markup {
     };
     html! {
         p class="about" {
-            (report.requests) " requests, replayed " (report.replay) (warm) ", seed " (report.seed) ". "
+            (report.requests) " requests in " (table::number(report.simulated_s)) " s, replayed " (report.replay) (warm)
+            ", seed " (report.seed) ". Trace " (report.trace) ": " (report.trace_requests) " requests, hash "
+            code { (report.trace_hash) } ". "
             "A figure that does not apply is absent. Green is the best of those compared."
         }
         @if !report.overrides.is_empty() {
@@ -84,18 +99,27 @@ fn about(report: &Report) -> Markup {
     }
 }
 
-fn spans(report: &Report) -> Vec<Span> {
-    let span = |what: &'static str, latency: &Option<LatencySummary>| {
+fn spans(report: &Report) -> Vec<LatencySpan> {
+    let span = |(class, what, latency): (&'static str, &str, &Option<LatencySummary>)| {
         let latency = latency.as_ref()?;
         let figures = [latency.p50, latency.mean, latency.p99, latency.p999].map(|us| us / 1e3);
         let [p50, mean, p99, p999] = figures.map(table::number);
-        let note = format!("{}, {what}s: median {p50} ms, mean {mean}, p99 {p99}, p99.9 {p999}", report.design);
-        // The design's name stands before the first of its rows.
-        let name =
-            if what == "read" || report.latency_us.read.is_none() { report.design.clone() } else { String::new() };
-        Some(Span { name, class: what, figures, note })
+        let note = format!("{}, {what}: median {p50} ms, mean {mean}, p99 {p99}, p99.9 {p999}", report.design);
+        Some(LatencySpan { name: String::new(), class, figures, note })
     };
-    [span("read", &report.latency_us.read), span("write", &report.latency_us.write)].into_iter().flatten().collect()
+    let response = &report.latency_us;
+    let kinds = [
+        ("read", "reads", &response.read),
+        ("write", "writes", &response.write),
+        ("flush", "flushes", &response.flush),
+        ("durable", "write to flushed", &response.write_then_flush),
+    ];
+    let mut rows: Vec<LatencySpan> = kinds.into_iter().filter_map(span).collect();
+    // The design's name stands before the first of its rows.
+    if let Some(first) = rows.first_mut() {
+        first.name.clone_from(&report.design);
+    }
+    rows
 }
 
 fn states(report: &Report) -> Vec<Parts> {
@@ -119,15 +143,22 @@ fn states(report: &Report) -> Vec<Parts> {
 fn details(report: &Report) -> Markup {
     let mib = |bytes: u64| table::number(bytes as f64 / f64::from(1 << 20));
     let whole = |count: Option<u64>| count.map_or_else(|| table::NONE.to_owned(), |count| count.to_string());
-    let kinds =
-        [("all", &report.latency_us.all), ("reads", &report.latency_us.read), ("writes", &report.latency_us.write)];
+    let response = &report.latency_us;
+    let kinds = [
+        ("all", &response.all),
+        ("reads", &response.read),
+        ("writes", &response.write),
+        ("flushes", &response.flush),
+        ("write to flushed", &response.write_then_flush),
+    ];
     html! {
         div class="scroll" {
             table {
-                tr { th { "response time, ms" } @for name in ["mean", "p50", "p90", "p99", "p99.9", "most"] { th { (name) } } }
+                tr { th { "response time, ms" } @for name in ["count", "mean", "p50", "p90", "p99", "p99.9", "most"] { th { (name) } } }
                 @for (name, latency) in kinds.iter().filter_map(|(name, latency)| Some((name, latency.as_ref()?))) {
                     tr {
                         td { (name) }
+                        td { (latency.count) }
                         @for us in [latency.mean, latency.p50, latency.p90, latency.p99, latency.p999, latency.max] {
                             td { (table::number(us / 1e3)) }
                         }
@@ -173,6 +204,8 @@ fn details(report: &Report) -> Markup {
         @if let Some(admission) = &report.admission {
             p { (admission.bypassed) " misses were not admitted to the cache." }
         }
+        p { "The design in full:" }
+        pre { code { (report.design_toml) } }
         @if let Some(metadata) = &report.metadata {
             p { (metadata.commits) " commits of " (metadata.map_updates) " changes of the map, "
                 (mib(metadata.bytes_written)) " MiB of metadata." }

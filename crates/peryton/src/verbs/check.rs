@@ -1,4 +1,4 @@
-//! `peryton check`: what is wrong with a volume that nobody serves.
+//! `peryton check`: what is wrong with a volume that is not being served.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! `peryton completions`: tells a shell what can be typed.
+//! `peryton completions`: a script from which a shell learns what can be typed.
 
 use clap_complete::Shell;
 
-use crate::{cli, failure::Failure, output};
+use crate::{failure::Failure, output};
 
 /// Options of `peryton completions`.
 #[derive(Debug, clap::Args)]
@@ -11,9 +11,9 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Prints the script.
-pub fn run(args: &Args) -> Result<(), Failure> {
+/// Prints the script for `command`, the whole program.
+pub fn run(args: &Args, mut command: clap::Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut cli::command(), "peryton", &mut script);
+    clap_complete::generate(args.shell, &mut command, "peryton", &mut script);
     output::print(&String::from_utf8_lossy(&script))
 }

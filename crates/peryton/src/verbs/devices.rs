@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use peryton_device::{Measured, Profile, Throughput, WriteState, characterise, validate};
+use peryton_device::{ModelFigures, Profile, Throughput, WriteState, characterise, validate};
 use peryton_units::Bytes;
 
 use crate::{failure::Failure, output, table};
@@ -87,7 +87,7 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
 }
 
 /// Each figure: what it is, the data sheet's, the model's. Those that neither has are left out.
-fn beside(profile: &Profile, model: &Measured) -> Vec<(String, Option<f64>, Option<f64>)> {
+fn beside(profile: &Profile, model: &ModelFigures) -> Vec<(String, Option<f64>, Option<f64>)> {
     let sheet = &profile.data_sheet;
     let mb = |throughput: &Option<Throughput>| throughput.map(|t| t.mb_per_s);
     let iops = |throughput: &Option<Throughput>| throughput.map(|t| t.iops);

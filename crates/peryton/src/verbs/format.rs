@@ -24,8 +24,7 @@ pub struct Args {
 /// Makes it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
-    volume::meters(&spec.config.tuning)
-        .map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
+    volume::in_service(&spec).map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
     let made = peryton_drive::format(&spec, args.force)?;
     if args.json {
         return output::print_json(&made);

@@ -1,20 +1,21 @@
 //! `peryton greenest`: which devices need the least energy, and which the least money.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use peryton_device::{Class, Profile};
-use peryton_plan::greenest::{
-    self, BreakEven, Demand, Figures, FiguresError, Fleet, Kind, Measured, Objective, Pattern, Policy, Prices, Ranked,
-    Segment, Source, Span,
+use peryton_plan::energy::{
+    self, BreakEven, Demand, DominantNeed, Figures, FiguresError, Fleet, MeasuredDemand, Objective, Pattern, Policy,
+    Prices, Ranked, Segment, Source, Span,
 };
+use peryton_trace::{Hashed, RequestHash};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::{
     failure::Failure,
-    output, table,
-    trace_args::{Counted, TraceArgs},
+    output, page, table,
+    trace_args::{self, Counted, TraceArgs},
 };
 
 /// Options of `peryton greenest`.
@@ -39,9 +40,10 @@ pub struct Args {
     /// How the data is accessed
     #[arg(long, value_enum, default_value_t = Workload::SeqRead)]
     workload: Workload,
-    /// Bytes of a request
-    #[arg(long, value_name = "SIZE")]
-    request: Option<Bytes>,
+    /// Bytes of a request, such as 64KiB [default: that of the trace, or 1MiB, as the paper measured; at random with other sizes
+    /// beside it]
+    #[arg(long, alias = "request", value_name = "SIZE")]
+    request_size: Option<Bytes>,
     /// Requests that a device is given at a time [default: 1 at random, 8 in sequence, 32 for a trace at random]
     #[arg(long, value_name = "N")]
     queue_depth: Option<u32>,
@@ -115,14 +117,23 @@ enum By {
 /// What is printed as JSON.
 #[derive(Serialize)]
 struct Found {
+    peryton_version: &'static str,
+    command: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<Traced>,
+    /// What was not given and is taken to be so.
+    assumptions: Vec<String>,
     demand: Demand,
     pattern: Pattern,
     #[serde(skip_serializing_if = "Option::is_none")]
-    measured: Option<Measured>,
+    measured: Option<MeasuredDemand>,
     run_time_s: f64,
     alpha: f64,
     electricity_usd_per_kwh: f64,
     devices: Vec<Ranked>,
+    /// How many it takes with requests of other sizes, where none was given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_request_sizes: Vec<OtherSize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fleets: Vec<Fleet>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -130,6 +141,24 @@ struct Found {
     /// Devices that take no part, and why.
     left_out: Vec<String>,
 }
+
+/// Which trace was measured.
+#[derive(Serialize)]
+struct Traced {
+    name: String,
+    hash: RequestHash,
+    requests: u64,
+}
+
+/// How many devices of each kind requests of another size need.
+#[derive(Serialize)]
+struct OtherSize {
+    request: Bytes,
+    devices: BTreeMap<String, u64>,
+}
+
+/// What random requests are tried with where nobody says how large they are.
+const OTHER_SIZES: [Bytes; 2] = [Bytes::kib(64), Bytes::kib(4)];
 
 /// Ranks and prints.
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -142,16 +171,26 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if !(args.electricity >= 0.0 && args.electricity.is_finite()) {
         return Err(Failure::bad_input(format!("--electricity {}: use a price such as 0.12", args.electricity)));
     }
-    let (measured, segments) = measure(&args)?;
+    let (measured, segments, trace) = measure(&args)?;
     let (demand, pattern) = asked(&args, measured)?;
     let (figures, left_out) = catalogue(&args, &pattern)?;
     let policies = policies(args.policy, &pattern);
     let prices = Prices { usd_per_kwh: args.electricity };
     let span = span(&args, &demand, &pattern, &figures);
-    let mut devices = greenest::rank(&figures, &demand, args.alpha, policies, span, prices);
+    let mut devices = energy::rank(&figures, &demand, args.alpha, policies, span, prices);
     let Some(run_time_s) = devices.first().map(|first| first.run_time_s) else {
         return Err(Failure::bad_input(format!("no device can take part in this: {}", left_out.join("; "))));
     };
+    let assumed = args.request_size.is_none() && args.trace.is_empty();
+    let mut other_request_sizes = Vec::new();
+    if assumed && pattern.random {
+        for request in OTHER_SIZES {
+            let (figures, _) = catalogue(&args, &Pattern { request, ..pattern })?;
+            let ranked = energy::rank(&figures, &demand, args.alpha, policies, span, prices);
+            let devices = ranked.into_iter().map(|row| (row.figures.device, row.devices)).collect();
+            other_request_sizes.push(OtherSize { request, devices });
+        }
+    }
     if args.by == By::Cost {
         let cost = |row: &Ranked| row.total_usd.unwrap_or(f64::INFINITY);
         devices.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
@@ -166,6 +205,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
     }
     let found = Found {
+        peryton_version: env!("CARGO_PKG_VERSION"),
+        command: page::command_line(),
+        trace,
+        assumptions: assumptions(&args, &pattern, assumed),
         demand,
         pattern,
         measured,
@@ -173,6 +216,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         alpha: args.alpha,
         electricity_usd_per_kwh: args.electricity,
         devices,
+        other_request_sizes,
         fleets,
         segments: if args.mixed { segments } else { Vec::new() },
         left_out,
@@ -180,26 +224,50 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.json { output::print_json(&found) } else { output::print(&shown(&found)) }
 }
 
-fn measure(args: &Args) -> Result<(Option<Measured>, Vec<Segment>), Failure> {
+/// What figures rest on that the user did not say.
+fn assumptions(args: &Args, pattern: &Pattern, assumed: bool) -> Vec<String> {
+    let mut all = Vec::new();
+    if assumed {
+        all.push(format!(
+            "requests of {}, as the paper measured: what devices can do at random depends on their size more than on anything \
+             else (--request-size)",
+            pattern.request
+        ));
+    }
+    if args.queue_depth.is_none() {
+        let depth = pattern.queue_depth;
+        all.push(format!("devices are given {depth} requests at a time (--queue-depth)"));
+    }
+    all
+}
+
+/// What the trace says, of what, and from where.
+type FromTrace = (Option<MeasuredDemand>, Vec<Segment>, Option<Traced>);
+
+fn measure(args: &Args) -> Result<FromTrace, Failure> {
     if args.trace.is_empty() {
-        return Ok((None, vec![Segment::WHOLE]));
+        return Ok((None, vec![Segment::WHOLE], None));
     }
     let skipped = Counted::default();
-    let measured = Measured::of(&mut *args.trace_args.source(&args.trace, &skipped)?)?;
+    let mut source = Hashed::new(args.trace_args.source(&args.trace, &skipped)?);
+    let measured = MeasuredDemand::of(&mut source)?;
+    let hash = source.hash();
+    drop(source);
     skipped.report();
+    let traced = Traced { name: trace_args::name(&args.trace), hash, requests: hash.requests() };
     if !args.mixed {
-        return Ok((Some(measured), vec![Segment::WHOLE]));
+        return Ok((Some(measured), vec![Segment::WHOLE], Some(traced)));
     }
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
         return Err(Failure::bad_input("--mixed reads the trace twice, standard input only once: save it in a file"));
     }
     let segments = Segment::of(&mut *args.trace_args.source(&args.trace, &skipped)?, measured.demand.capacity_mb)
         .map_err(Failure::bad_input)?;
-    Ok((Some(measured), segments))
+    Ok((Some(measured), segments, Some(traced)))
 }
 
 /// What was given, else what was measured.
-fn asked(args: &Args, measured: Option<Measured>) -> Result<(Demand, Pattern), Failure> {
+fn asked(args: &Args, measured: Option<MeasuredDemand>) -> Result<(Demand, Pattern), Failure> {
     let mb = |bytes: Bytes| bytes.0 as f64 / 1e6;
     let given = |of: Option<Bytes>, measured: Option<f64>| of.map(mb).or(measured).unwrap_or(0.0);
     let demand = measured.map(|measured| measured.demand);
@@ -218,14 +286,17 @@ fn asked(args: &Args, measured: Option<Measured>) -> Result<(Demand, Pattern), F
         },
         |measured| measured.pattern,
     );
-    if let Some(request) = args.request {
+    if let Some(request) = args.request_size {
         pattern.request = request;
     }
     if let Some(depth) = args.queue_depth {
         pattern.queue_depth = depth;
     }
     if pattern.request == Bytes::ZERO || !pattern.request.is_multiple_of(Bytes(512)) {
-        return Err(Failure::bad_input(format!("--request {}: use a multiple of 512B, such as 1MiB", pattern.request)));
+        return Err(Failure::bad_input(format!(
+            "--request-size {}: use a multiple of 512B, such as 1MiB",
+            pattern.request
+        )));
     }
     if !(1..=1024).contains(&pattern.queue_depth) {
         return Err(Failure::bad_input(format!("--queue-depth {}: use 1 to 1024", pattern.queue_depth)));
@@ -279,7 +350,7 @@ fn span(args: &Args, demand: &Demand, pattern: &Pattern, figures: &[Figures]) ->
     if let Some(time) = args.run_for {
         return Span::Seconds(time.as_s_f64());
     }
-    let capacity = figures.iter().all(|one| one.kind(demand) == Kind::Capacity);
+    let capacity = figures.iter().all(|one| one.kind(demand) == DominantNeed::Capacity);
     match demand.time_to_finish_s() {
         Some(_) if capacity && !pattern.random && args.trace.is_empty() => Span::Once,
         _ => Span::Seconds(SECONDS_PER_YEAR),
@@ -297,10 +368,10 @@ fn best_fleet(
     run_time_s: f64,
     prices: Prices,
     objective: Objective,
-) -> Result<Fleet, greenest::FleetError> {
-    let mut best: Result<Fleet, _> = Err(greenest::FleetError::NoDevices);
+) -> Result<Fleet, energy::FleetError> {
+    let mut best: Result<Fleet, _> = Err(energy::FleetError::NoDevices);
     for policy in policies {
-        let found = greenest::fleet(figures, demand, segments, alpha, *policy, run_time_s, prices, objective);
+        let found = energy::fleet(figures, demand, segments, alpha, *policy, run_time_s, prices, objective);
         let value = |fleet: &Fleet| match objective {
             Objective::Energy => fleet.energy_j,
             Objective::Cost => fleet.total_usd.unwrap_or(f64::INFINITY),
@@ -332,10 +403,11 @@ fn shown(found: &Found) -> String {
         pattern.queue_depth,
         time(found.run_time_s),
     );
-    let header = [
-        "device",
-        "asks for",
-        "N",
+    let others: Vec<String> =
+        found.other_request_sizes.iter().map(|other| format!("N at\n{}", other.request)).collect();
+    let mut header = vec!["device", "asks for", "N"];
+    header.extend(others.iter().map(String::as_str));
+    header.extend([
         "busy",
         "others",
         "MB/s",
@@ -346,16 +418,20 @@ fn shown(found: &Found) -> String {
         "run USD",
         "greener if",
         "cheaper if",
-    ];
+    ]);
     let mut rows = table::figures(&header);
     for row in &found.devices {
-        rows.add_row([
+        let mut cells = vec![
             format!("{}{}", row.figures.device, if row.figures.source == Source::Model { " *" } else { "" }),
             match row.kind {
-                Kind::Capability => "speed".to_owned(),
-                Kind::Capacity => "room".to_owned(),
+                DominantNeed::Capability => "speed".to_owned(),
+                DominantNeed::Capacity => "room".to_owned(),
             },
             row.devices.to_string(),
+        ];
+        let at = |other: &OtherSize| other.devices.get(&row.figures.device).map(u64::to_string);
+        cells.extend(found.other_request_sizes.iter().map(|other| at(other).unwrap_or_else(|| table::NONE.to_owned())));
+        cells.extend([
             table::number(row.busy_devices),
             policy(row.policy).to_owned(),
             table::number(row.figures.bandwidth_mb_per_s),
@@ -367,12 +443,21 @@ fn shown(found: &Found) -> String {
             when(row.greener_when),
             when(row.cheaper_when),
         ]);
+        rows.add_row(cells);
     }
     text += &table::shown(&rows);
     text +=
         "N devices of a kind; greener and cheaper: than the greenest and the cheapest, if the run time were another\n";
     if found.devices.iter().any(|row| row.figures.source == Source::Model) {
         text += "* bandwidth and busy power from our model\n";
+    }
+    for assumption in &found.assumptions {
+        text += &format!("Assumed: {assumption}\n");
+    }
+    if let Some(trace) = &found.trace {
+        let version = found.peryton_version;
+        text +=
+            &format!("Trace: {}, {} requests, hash {}; Peryton {version}\n", trace.name, trace.requests, trace.hash);
     }
     let rests = found.devices.iter().filter(|row| row.policy != Policy::AllActive);
     for (row, seconds) in rests.filter_map(|row| Some((row, row.standby_pays_after_s?))) {

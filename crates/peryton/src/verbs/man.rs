@@ -4,7 +4,7 @@ use std::{fs, io, path::PathBuf};
 
 use clap_mangen::Man;
 
-use crate::{cli, failure::Failure, output};
+use crate::{failure::Failure, output};
 
 /// Options of `peryton man`.
 #[derive(Debug, clap::Args)]
@@ -17,9 +17,8 @@ pub struct Args {
     out: Option<PathBuf>,
 }
 
-/// Prints the page of the program, or writes all.
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut command = cli::command();
+/// Prints the page of `command`, the whole program, or writes those of all its verbs.
+pub fn run(args: &Args, mut command: clap::Command) -> Result<(), Failure> {
     command.build();
     let Some(folder) = &args.out else {
         let mut page = Vec::new();

@@ -1,23 +1,20 @@
 //! `peryton plan`: what to buy for a workload, and how to set it up.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-    sync::Mutex,
-    time::Duration,
-};
+mod out;
+
+use std::{path::PathBuf, sync::Mutex, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_plan::{
+    capacity::{self, Active, Ask, Catalogue, Found, Models, Plan, PlanError, Trained, Training, Workload},
     constraint::{Constraint, Metric},
     evaluate::Account,
-    mixcp::{self, Ask, Catalogue, Found, Models, Plan, PlanError, Trained, Training, Workload},
 };
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
 use crate::{
     failure::Failure,
-    output,
+    output, page,
     replay_args::ArrivalArgs,
     table,
     trace_args::{self, Counted, TraceArgs},
@@ -45,7 +42,7 @@ pub struct Args {
     /// Time until the first device is worn out, at least
     #[arg(long, value_name = "TIME")]
     lifetime: Option<Nanos>,
-    /// More budgets: latency, read, write, p50, p99, p999, lifetime, power, energy (a year), dollars, ownership, iops
+    /// More budgets: latency, read, write, flush, write_then_flush, p50, p99, p999, lifetime, power, energy (a year), dollars, ownership, iops
     #[arg(long, value_name = "p99<=10ms,power<=8W,...")]
     subject_to: Vec<String>,
     /// What is to be least (of lifetime and iops: most); any of the above
@@ -54,6 +51,10 @@ pub struct Args {
     /// Data to be stored [default: the space that the trace reaches over]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
+    /// How much of it is in use over a time as long as the trace, such as 5% or 200GiB [default: the same share as of the
+    /// space that the trace reaches over]
+    #[arg(long, value_name = "SHARE|SIZE")]
+    active: Option<Active>,
     /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile with a price]
     #[arg(long, value_name = "NAME|FILE|FOLDER,...", value_delimiter = ',')]
     devices: Vec<String>,
@@ -84,7 +85,7 @@ pub struct Args {
     #[arg(long)]
     show_models: bool,
     /// Traces that each device's models are trained on
-    #[arg(long, value_name = "N", default_value_t = mixcp::TRAINING_TRACES)]
+    #[arg(long, value_name = "N", default_value_t = capacity::TRAINING_TRACES)]
     training_traces: u32,
     /// Seeds the training
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -107,7 +108,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         bar.finish();
         return match args.json {
             true => output::print_json(&trained),
-            false => output::print(&shown_models(&mixcp::qualities(&catalogue, &trained))),
+            false => output::print(&shown_models(&capacity::qualities(&catalogue, &trained))),
         };
     }
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
@@ -121,10 +122,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
     skipped.report();
     let trained = if args.no_models { None } else { Some(trained(&args, &catalogue, &bar)?) };
-    let plan = mixcp::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
+    let mut plan =
+        capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
     bar.finish();
+    plan.command = Some(page::command_line());
     if let Some(folder) = &args.out {
-        write(folder, &plan, &catalogue)?;
+        out::write(folder, &args, &plan, &catalogue)?;
     }
     if args.json {
         output::print_json(&plan)?;
@@ -178,6 +181,7 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         constraints,
         objective: args.objective,
         capacity: args.capacity,
+        active: args.active,
         most: args.most,
         runners_up: args.runners_up,
         account: Account { years: years(args.run_for), usd_per_kwh: args.electricity },
@@ -272,31 +276,10 @@ impl Bar {
     }
 }
 
-fn write(folder: &Path, plan: &Plan, catalogue: &Catalogue) -> Result<(), Failure> {
-    let failed = |path: &Path, error: &io::Error| Failure::writing(&path.display().to_string(), error);
-    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
-    for (rank, found) in plan.best.iter().chain(&plan.runners_up).enumerate() {
-        let path = folder.join(format!("{}.toml", found.design));
-        let place = if rank == 0 { "the best".to_owned() } else { format!("number {}", rank + 1) };
-        let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let text = format!(
-            "# {}: {place} of {} designs for {} ({}; least {}).\n# For peryton serve, give each device a path.\n\n{}",
-            found.label,
-            plan.candidates,
-            plan.trace,
-            if budgets.is_empty() { "no budgets" } else { &budgets },
-            plan.objective,
-            found.candidate.text(catalogue, Bytes(plan.capacity_bytes), plan.workload.request_kib)
-        );
-        fs::write(&path, text).map_err(|error| failed(&path, &error))?;
-    }
-    Ok(())
-}
-
 fn shown(plan: &Plan, models: bool) -> String {
     let like = &plan.workload;
     let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let size = |bytes: u64| format!("{} MiB", table::number(bytes as f64 / f64::from(1 << 20)));
+    let size = |bytes: u64| Bytes(bytes).to_string();
     let verb = if plan.objective.more_is_better() { "most" } else { "least" };
     let mut text = format!(
         "{}: {} requests in {} s, {} ms apart, {} KiB each, {} % reads, {} % sequential; {} touched within {}\n{} designs of {} \
@@ -337,6 +320,18 @@ fn shown(plan: &Plan, models: bool) -> String {
     let rounds: Vec<String> =
         plan.search.iter().map(|rung| format!("{} on {} requests", rung.candidates, rung.requests)).collect();
     text += &format!("\nSimulated: {}\n", rounds.join(", "));
+    for assumption in &plan.assumptions {
+        text += &format!("Assumed: {assumption}\n");
+    }
+    if let Some(best) = &plan.best {
+        for warning in &best.metrics.warnings {
+            text += &format!("! {}: {}. Remedy: {}\n", best.label, warning.message, warning.remedy);
+        }
+    }
+    text += &format!(
+        "Trace: {} requests, hash {}; Peryton {}\n",
+        plan.trace_requests, plan.trace_hash, plan.peryton_version
+    );
     if let Some(first) = plan.left_out.first() {
         text += &format!("{} designs could not be simulated; the first: {first}\n", plan.left_out.len());
     }
@@ -409,7 +404,8 @@ fn shown_budgets(plan: &Plan) -> String {
     let none = || "nothing found".to_owned();
     let value = |value: Option<f64>| value.map_or_else(none, |value| plan.objective.show(value));
     for budget in &plan.budgets {
-        let variant = |variant: &mixcp::Variant| value(variant.objective) + if variant.by_sample { " *" } else { "" };
+        let variant =
+            |variant: &capacity::Variant| value(variant.objective) + if variant.by_sample { " *" } else { "" };
         rows.add_row([
             budget.constraint.to_string(),
             value(asked),
@@ -419,7 +415,7 @@ fn shown_budgets(plan: &Plan) -> String {
         ]);
     }
     let variants =
-        |budget: &mixcp::Budget| [&budget.without, &budget.loosened, &budget.tightened].map(|one| one.by_sample);
+        |budget: &capacity::Budget| [&budget.without, &budget.loosened, &budget.tightened].map(|one| one.by_sample);
     let mark = if plan.budgets.iter().flat_map(variants).any(|by_sample| by_sample) {
         "* by samples of the trace, with room to spare\n"
     } else {
@@ -449,7 +445,7 @@ fn shown_regression(plan: &Plan) -> String {
     )
 }
 
-fn shown_models(models: &[mixcp::ModelQuality]) -> String {
+fn shown_models(models: &[capacity::ModelQuality]) -> String {
     let header = [
         "models",
         "figure",
@@ -464,8 +460,8 @@ fn shown_models(models: &[mixcp::ModelQuality]) -> String {
     for one in models {
         let fitted = &one.fitted;
         let form = match fitted.form {
-            mixcp::Form::Paper => "paper",
-            mixcp::Form::Extended | mixcp::Form::ExtendedWrites => "extended",
+            capacity::Form::Paper => "paper",
+            capacity::Form::Extended | capacity::Form::ExtendedWrites => "extended",
         };
         rows.add_row([
             one.device.clone(),

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use peryton_drive::{CpuLatency, Endpoint, Service, Settings, Summary, TlsFiles};
+use peryton_drive::{CpuLatency, Endpoint, LineLog, Service, Settings, Summary, TlsFiles};
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
 use signal_hook::{
@@ -64,15 +64,24 @@ pub struct Args {
     json: bool,
 }
 
+/// So long the last lines of the log may take to be written, if standard error takes them at all.
+const LAST_LINES: Duration = Duration::from_millis(500);
+
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: Args) -> Result<(), Failure> {
-    log();
+    let log = log()?;
+    let result = serve(&args, &log);
+    log.finish(LAST_LINES);
+    result
+}
+
+fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
-    volume::meters(&spec.config.tuning)
-        .map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
+    volume::in_service(&spec).map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
     let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(volume::beside(&args.design, "nbd")));
     let control = args.control.clone().unwrap_or_else(|| volume::beside(&args.design, "control"));
-    let service = Service::open(&spec, &endpoint, settings(&args))?;
+    let mut service = Service::open(&spec, &endpoint, settings(args))?;
+    service.set_log(log.clone());
     let opened = service.opened().clone();
     let control = service.control(&control)?;
     let shown = service.endpoint().to_string();
@@ -97,10 +106,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
             output::print(&format!("degraded, without {}: {lost} are lost\n", args.without.join(" and ")))?;
         }
     }
-    stop_on_signals(&service)?;
+    stop_on_signals(&service, log)?;
     let summary = service.run()?;
     drop(control);
-    if args.json { output::print_json(&summary) } else { output::print(&told(&summary)) }
+    if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
 }
 
 fn settings(args: &Args) -> Settings {
@@ -122,21 +131,27 @@ fn settings(args: &Args) -> Settings {
     }
 }
 
-/// To standard error; what is told is chosen with PERYTON_LOG (such as `debug`, or `peryton_drive=trace`).
-fn log() {
+/// To standard error, which may be full, closed, or a pipe that nobody reads; what is told is chosen with PERYTON_LOG
+/// (such as `debug`, or `peryton_drive=trace`).
+fn log() -> Result<LineLog, Failure> {
+    let log = LineLog::new(std::io::stderr()).map_err(|error| Failure::failed(format!("the log: {error}")))?;
+    let writer = log.clone();
     let filter = tracing_subscriber::EnvFilter::try_from_env("PERYTON_LOG");
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let to = move || writer.clone();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(to).with_target(false).init();
+    Ok(log)
 }
 
 /// The first signal stops in good order, the second at once.
-fn stop_on_signals(service: &Service) -> Result<(), Failure> {
-    let handle = service.handle();
+fn stop_on_signals(service: &Service, log: &LineLog) -> Result<(), Failure> {
+    let (handle, log) = (service.handle(), log.clone());
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::failed)?;
     std::thread::spawn(move || {
         for (count, _) in signals.forever().enumerate() {
             if count > 0 {
                 tracing::warn!("stopped at once: the volume will be recovered when it is opened next");
+                log.finish(LAST_LINES);
                 std::process::exit(1);
             }
             handle.stop();
@@ -145,7 +160,7 @@ fn stop_on_signals(service: &Service) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(summary: &Summary) -> String {
+fn summed_up(summary: &Summary) -> String {
     let traffic = &summary.traffic;
     format!(
         "served {} reads ({}), {} writes ({}), {} flushes\n",

@@ -11,7 +11,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_device::flash::Images;
-use peryton_sim::{Design, DeviceReport, FtlReport, LatencySummary, LoggingLedger, Options, Report, SimError};
+use peryton_sim::{Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, Options, Report, SimError};
 use peryton_units::Bytes;
 
 use crate::{
@@ -73,10 +73,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if !from_stdin {
         args.trace_args.source(&args.trace, &skipped)?;
     }
-    let reports = simulate(&designs, &args, &options, &skipped)?;
+    let mut reports = simulate(&designs, &args, &options, &skipped)?;
     skipped.report();
-    for report in &reports {
-        warn(report);
+    for report in &mut reports {
+        report.command = Some(page::command_line());
     }
     if let Some(path) = &args.report {
         output::write(path, page::simulation(&reports, &page::command_line()))?;
@@ -125,35 +125,11 @@ fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counte
     result.map_err(|error: SimError| error.into())
 }
 
-/// What the reader of a table would not see.
-fn warn(report: &Report) {
-    for remark in remarks(report) {
-        eprintln!("peryton: {}: {remark}", report.design);
-    }
-}
-
-/// What one has to know of a report before believing its figures.
-pub fn remarks(report: &Report) -> impl Iterator<Item = String> {
-    let counted = [
-        (report.wrapped_requests, "lay past the end of the volume and were wrapped"),
-        (report.skipped_requests, "lay past the end of the volume and were skipped"),
-        (report.failed_requests, "were answered with an error"),
-    ];
-    counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} requests {what}"))
-}
-
-const HEADER: &[&str] = &[
-    "design",
-    "IOPS",
-    "MiB/s",
-    "read ms\nmean",
-    "\np50",
-    "\np99",
-    "\np99.9",
-    "write ms\nmean",
-    "\np50",
-    "\np99",
-    "\np99.9",
+const RATES: &[&str] = &["design", "IOPS", "MiB/s"];
+const RESPONSES: &[&str] = &["read ms\nmean", "\np50", "\np99", "write ms\nmean", "\np50", "\np99"];
+/// Where a trace has flushes.
+const FLUSHES: &[&str] = &["flush ms\nmean", "\np99", "write+\nflush ms"];
+const COSTS: &[&str] = &[
     "fast\nhit %",
     "moves",
     "energy\nJ",
@@ -166,11 +142,19 @@ const HEADER: &[&str] = &[
 ];
 
 fn shown(reports: &[Report]) -> String {
-    let mut table = table::figures(HEADER);
+    let flushes = reports.iter().any(|report| report.latency_us.flush.is_some());
+    let header = [RATES, RESPONSES, if flushes { FLUSHES } else { &[] }, COSTS].concat();
+    let mut table = table::figures(&header);
     for report in reports {
         let mut row = vec![report.design.clone(), table::optional(report.iops), table::optional(report.mib_per_s)];
-        row.extend(latency(report.latency_us.read.as_ref()));
-        row.extend(latency(report.latency_us.write.as_ref()));
+        let response = &report.latency_us;
+        row.extend(latency(response.read.as_ref()));
+        row.extend(latency(response.write.as_ref()));
+        if flushes {
+            let [mean, _, p99] = latency(response.flush.as_ref());
+            let [durable, ..] = latency(response.write_then_flush.as_ref());
+            row.extend([mean, p99, durable]);
+        }
         row.push(table::percent(report.fast_hit_ratio));
         let moves = report.moves.as_ref().map(|moves| moves.promotions + moves.demotions + moves.writebacks);
         row.push(moves.map_or_else(|| table::NONE.to_owned(), |moves| moves.to_string()));
@@ -183,7 +167,38 @@ fn shown(reports: &[Report]) -> String {
         row.push(table::optional(report.lifetime_physical_years));
         table.add_row(row);
     }
-    table::shown(&table)
+    table::shown(&table) + &notes(reports, flushes)
+}
+
+/// What the figures rest on, and what makes them mislead.
+fn notes(reports: &[Report], flushes: bool) -> String {
+    let mut text = String::new();
+    if let Some(first) = reports.first() {
+        let warmed = match (first.warm_up, first.warm_up_requests) {
+            (true, 0) => ", map filled before".to_owned(),
+            (_, 0) => String::new(),
+            (_, requests) => format!(", after {requests} requests of warm-up"),
+        };
+        let span = table::number(first.simulated_s);
+        text += &format!(
+            "\n{} requests in {span} s of {}, replayed {}{warmed}; trace {}, Peryton {}\n",
+            first.requests, first.trace, first.replay, first.trace_hash, first.peryton_version
+        );
+    }
+    if flushes {
+        let covered =
+            reports.iter().filter_map(|report| Some(report.latency_us.write_then_flush.as_ref()?.count)).min();
+        let writes = reports.iter().filter_map(|report| Some(report.latency_us.write.as_ref()?.count)).max();
+        text += &format!(
+            "write+flush: mean time from a write's arrival to the end of the first flush that covers it ({} of {} writes)\n",
+            covered.unwrap_or(0),
+            writes.unwrap_or(0)
+        );
+    }
+    for warned in peryton_sim::warned(reports) {
+        text += &format!("! {warned}\n");
+    }
+    text
 }
 
 const LOG_HEADER: &[&str] = &[
@@ -203,7 +218,7 @@ fn shown_logs(reports: &[Report]) -> String {
     let mut table = table::figures(LOG_HEADER);
     for report in reports {
         let (Some(books), Some(bounds)) = (&report.logging, &report.ftl_bounds) else { continue };
-        let row = |name: String, savings, emptied, penalty, books: &LoggingLedger, bounds: &FtlReport| {
+        let row = |name: String, savings, emptied, penalty, books: &LoggingStats, bounds: &FtlReport| {
             let by = &books.migrations;
             vec![
                 name,
@@ -229,9 +244,10 @@ fn shown_logs(reports: &[Report]) -> String {
     if table.row_count() == 0 { String::new() } else { format!("\n{}", table::shown(&table)) }
 }
 
-fn latency(summary: Option<&LatencySummary>) -> [String; 4] {
+/// Mean, median and p99; the others are on the page and in the JSON.
+fn latency(summary: Option<&LatencySummary>) -> [String; 3] {
     let ms = |us: fn(&LatencySummary) -> f64| table::optional(summary.map(|summary| us(summary) / 1e3));
-    [ms(|s| s.mean), ms(|s| s.p50), ms(|s| s.p99), ms(|s| s.p999)]
+    [ms(|s| s.mean), ms(|s| s.p50), ms(|s| s.p99)]
 }
 
 /// The share of the measured span that the devices which can stand by did so.

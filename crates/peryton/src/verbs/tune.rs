@@ -2,6 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_plan::{
     constraint::{Constraint, ConstraintError, Metric},
@@ -22,8 +23,6 @@ use crate::{
 /// Options of `peryton tune`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Figures: latency, read, write (means), p50, p99, p999, iops, lifetime, power, energy, dollars, ownership.
-
   peryton tune tiering.toml --trace my.parquet --objective latency --subject-to 'lifetime>=5y,power<=8W' --out tuned.toml
   peryton tune caching.toml --trace my.parquet --objective p99 --search-requests 200000 \\
     --knob placement.extent=16KiB,64KiB,256KiB
@@ -38,7 +37,7 @@ pub struct Args {
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// What is to be least, or most if more of it is better
-    #[arg(long, value_name = "FIGURE", default_value = "latency")]
+    #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures())]
     objective: Metric,
     /// What must hold, such as lifetime>=5y,p99<=10ms,power<=8W
     #[arg(long, value_name = "BOUND,BOUND...", value_parser = bounds, default_value = "")]
@@ -74,6 +73,13 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Reads the name of a figure; help lists all of them with their descriptions.
+fn figures() -> impl TypedValueParser<Value = Metric> {
+    let named =
+        |metric: &Metric| PossibleValue::new(metric.name()).aliases(metric.aliases()).help(metric.description());
+    PossibleValuesParser::new(Metric::ALL.iter().map(named)).try_map(|name| name.parse::<Metric>())
 }
 
 /// What must hold. (A list of its own, since a list of values would be several options to the command line.)
@@ -184,7 +190,7 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
         text += &(table::shown(&settings) + "\n");
     }
     let mut figures = table::figures(&["figure", "design", "tuned", "change", "bound"]);
-    for metric in Metric::ALL {
+    for &metric in Metric::ALL {
         let (before, after) = (metric.of(&tuned.before), metric.of(&tuned.after));
         let bound = args.subject_to.0.iter().find(|bound| bound.metric == metric);
         let show = |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| metric.show(value));

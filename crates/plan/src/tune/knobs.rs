@@ -31,7 +31,7 @@ pub struct Choice {
 
 impl Knob {
     /// A key, the design's own value of it as far as it is known, and others to try. The own value takes its place in an
-    /// ordered list if `rank` tells it.
+    /// ordered list if `rank` is given.
     fn of_key<T: Copy + PartialEq>(
         key: &str,
         own: T,

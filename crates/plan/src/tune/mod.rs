@@ -246,7 +246,7 @@ const HOT: f64 = 0.1;
 
 /// Looks for better settings.
 ///
-/// `progress` is told how many different settings have been tried.
+/// `progress` is called with the number of different settings that have been tried.
 ///
 /// # Errors
 /// See [`TuneError`]. Settings that are refused on the way are no errors: they are counted.
@@ -274,12 +274,7 @@ pub fn tune(
     let part = evaluate(&own, trace, &short, account)?;
     for metric in search.constraints.iter().map(|constraint| constraint.metric).chain([search.objective]) {
         if metric.of(&part).is_none() {
-            let remedy = match metric {
-                Metric::Dollars | Metric::Ownership => "give its devices prices (cost.price_usd), or leave it out",
-                Metric::Power | Metric::Energy => "use device profiles with power figures, or leave it out",
-                _ => "leave it out, or use a trace that has such requests",
-            };
-            return Err(TuneError::Unknown { design: own.name, metric, remedy });
+            return Err(TuneError::Unknown { design: own.name, metric, remedy: metric.remedy() });
         }
     }
     let unit = search.objective.of(&part).filter(|value| value.is_finite()).unwrap_or(1.0);

@@ -241,7 +241,9 @@ impl Drive {
 
     fn encode(&self, io: IoId, len: Bytes) -> Vec<u8> {
         let mut bytes = vec![0; len.0 as usize];
-        self.engine.encode_with(io, &mut bytes, &AsBytes { requests: &self.requests, moves: &self.buffers });
+        self.engine
+            .encode_with(io, &mut bytes, &AsBytes { requests: &self.requests, moves: &self.buffers })
+            .expect("it is in flight");
         bytes
     }
 
@@ -321,7 +323,8 @@ impl Drive {
 
     fn finish(&mut self, io: IoId, failed: bool) {
         let mut out = std::mem::take(&mut self.out);
-        self.engine.complete(self.now, io, if failed { Err(DeviceError) } else { Ok(()) }, &mut out);
+        let result = if failed { Err(DeviceError) } else { Ok(()) };
+        self.engine.complete(self.now, io, result, &mut out).expect("each command is completed once");
         self.obey(out);
     }
 

@@ -427,7 +427,7 @@ impl World {
     }
 
     fn count_drive(&mut self) {
-        let ledger = self.drive.engine.ledger();
+        let ledger = self.drive.engine.stats();
         self.outcome.commits += ledger.commits;
         self.outcome.checkpoints += ledger.checkpoints;
         self.outcome.moves += ledger.moves.promotions + ledger.moves.demotions + ledger.moves.writebacks;

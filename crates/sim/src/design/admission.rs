@@ -1,7 +1,7 @@
 //! `[admission]`: which misses may bring their extents into the cache.
 
 use peryton_device::{Model, Profile};
-use peryton_engine::{AccessEnergy, Adaptive, Admission, AdmitBy, Objective, Threshold, WriteHits};
+use peryton_policy::{AccessEnergy, Adaptive, Admission, AdmitBy, Objective, Threshold, WriteHits, admission::Unit};
 use peryton_units::{Bytes, Nanos};
 
 use super::placement::{set, word};
@@ -10,13 +10,14 @@ use crate::{
     document::{FromToml, Keys},
 };
 
-const RULES: &[(&str, AdmitBy)] = &[
-    ("all", AdmitBy::All),
-    ("size", AdmitBy::Size),
-    ("hotness", AdmitBy::Hotness),
-    ("hottest_share", AdmitBy::HottestShare),
-    ("probability", AdmitBy::Probability),
-];
+/// The rules that something applies to, as in "size, hotness or probability".
+fn those(applies: fn(AdmitBy) -> bool) -> String {
+    let names: Vec<&str> = AdmitBy::ALL.into_iter().filter(|(_, by)| applies(*by)).map(|(name, _)| name).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
 
 /// α where the design does not say ("Mixed SSD arrays", section V-B): the fewer are sampled, the noisier a frame.
 fn smoothing(rate: f64) -> f64 {
@@ -40,7 +41,7 @@ impl FromToml for Plain {
 pub(super) fn read(root: &mut Keys<'_>, caching: bool, seed: u64) -> Result<Option<Admission>, DesignError> {
     let Some(mut keys) = root.table("admission")? else { return Ok(None) };
     let rule = keys.require::<String>("by")?;
-    let by = word(&rule, RULES, &[])?;
+    let by = word(&rule, &AdmitBy::ALL, &[])?;
     if !caching && by != AdmitBy::All {
         return Err(rule.wrong("applies to placement.mode = \"caching\" alone: remove the table [admission]"));
     }
@@ -51,27 +52,25 @@ pub(super) fn read(root: &mut Keys<'_>, caching: bool, seed: u64) -> Result<Opti
             return Err(fixed.wrong("is given, and adaptive as well: keep one of the two"));
         }
         (Some(fixed), None) => {
-            let share = matches!(by, AdmitBy::Probability | AdmitBy::HottestShare);
-            if share && fixed.0 > 1.0 {
+            if by.unit() == Unit::Share && fixed.0 > 1.0 {
                 return Err(fixed.wrong(format!("is {}: use a share from 0 to 1", fixed.0)));
             }
             Threshold::Fixed(fixed.0)
         }
         (None, Some(keys)) => adapts(by, keys)?,
-        (None, None) => match by {
-            AdmitBy::All => Threshold::Fixed(1.0),
-            AdmitBy::HottestShare => Threshold::Fixed(0.1),
-            _ => return Err(keys.wrong_at("threshold", "missing: give a threshold, or adaptive = { rate = 0.01 }")),
+        (None, None) => match by.default_threshold() {
+            Some(threshold) => Threshold::Fixed(threshold),
+            None => return Err(keys.wrong_at("threshold", "missing: give a threshold, or adaptive = { rate = 0.01 }")),
         },
     };
     let write_hits = match keys.get::<String>("write_hits")? {
-        Some(given) if !matches!(by, AdmitBy::Size | AdmitBy::Probability) => {
-            return Err(given.wrong("applies to admission by size or probability: remove it"));
+        Some(given) if by.write_hits().is_none() => {
+            return Err(
+                given.wrong(format!("applies to admission by {}: remove it", those(|by| by.write_hits().is_some())))
+            );
         }
         Some(given) => word(&given, &[("cache", WriteHits::Cache), ("bypass", WriteHits::Bypass)], &[])?,
-        // "Handles only a portion p of I/O requests in cache" (section VI-A): those that hit are among them.
-        None if by == AdmitBy::Probability => WriteHits::Bypass,
-        None => WriteHits::Cache,
+        None => by.write_hits().unwrap_or_default(),
     };
     keys.finish()?;
     Ok(Some(Admission { by, threshold, seed, write_hits, ..Admission::default() }))
@@ -122,8 +121,9 @@ pub(super) fn access_energy(profile: &Profile) -> Option<AccessEnergy> {
 }
 
 fn adapts(by: AdmitBy, mut keys: Keys<'_>) -> Result<Threshold, DesignError> {
-    if matches!(by, AdmitBy::All | AdmitBy::HottestShare) {
-        return Err(keys.wrong_at("", "applies to admission by size, hotness or probability: remove it"));
+    if !by.adapts() {
+        let others = those(AdmitBy::adapts);
+        return Err(keys.wrong_at("", format!("applies to admission by {others}: remove it")));
     }
     let rate = keys.get::<f64>("rate")?;
     if let Some(rate) = rate.as_ref().filter(|rate| !(***rate > 0.0 && ***rate <= 0.5)) {

@@ -30,6 +30,7 @@ use crate::{
     observe::Watch,
     shared::{SharedMachine, Volume},
     simulator::Machine,
+    touched::Touched,
 };
 
 /// What a kilowatt-hour costs where the design does not say, in US dollars: the figure of "Which storage device is the
@@ -65,6 +66,8 @@ pub struct Design {
     pub overrides: Vec<String>,
     /// Which of the overrides are about something that this design does not have, by index.
     pub ignored_overrides: Vec<usize>,
+    /// The design in full: every key of the file as it is written, and the overrides that apply, as TOML.
+    pub toml: String,
     /// Flash as it begins, shared with other designs that have such devices; made for each run otherwise.
     pub images: Option<Arc<Images>>,
 }
@@ -123,7 +126,7 @@ impl Design {
         for (index, text) in overrides.iter().enumerate() {
             document.set(index, text)?;
         }
-        Ok(document.to_toml())
+        Ok(document.to_toml(&[]))
     }
 
     /// The same from text; `file` names it in errors.
@@ -208,6 +211,7 @@ impl Design {
             seed,
             electricity_usd_per_kwh: electricity,
             overrides: applied.map(|(_, text)| text.clone()).collect(),
+            toml: document.to_toml(&ignored),
             ignored_overrides: ignored,
             images: None,
             devices: devices
@@ -223,6 +227,14 @@ impl Design {
             placement,
             file: document.file,
         })
+    }
+
+    /// What moves as one between the devices of a hybrid.
+    pub(crate) fn extent(&self) -> Option<Bytes> {
+        match &self.placement {
+            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.extent),
+            _ => None,
+        }
     }
 
     /// The design as the engine sees it.
@@ -249,7 +261,8 @@ impl Design {
             _ => None,
         };
         let host = self.host_cache.map(HostCache::new);
-        Ok(Machine { watch: Watch::default(), engine, devices, zero_by_writing, bounds, host })
+        let touched = self.extent().map(|extent| Touched::new(self.volume, extent));
+        Ok(Machine { watch: Watch::default(), engine, devices, zero_by_writing, bounds, host, touched })
     }
 
     /// The device models, in the state in which they begin.

@@ -123,6 +123,9 @@ pub(super) fn read<'a>(
     let mut asks_for_room = false;
     if HYBRID.contains(&mode) {
         asks_for_room = keys.get::<toml::Value>("demotion")?.is_some();
+        if let Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) = &placement {
+            usual(pair.extent, tuning);
+        }
         moves(&mut keys, tuning)?;
     }
     if mode == Mode::Caching {
@@ -190,6 +193,20 @@ pub(super) fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static st
         *to = value.into_inner();
     }
     Ok(())
+}
+
+/// Moves in flight, and free extents for them, are at least so many bytes where the design does not say: GreenDM's 16 moves
+/// and 64 free extents of 4 KiB are so little that nearly every promotion would be given up.
+const USUAL_MOVES: Bytes = Bytes::mib(4);
+
+/// The defaults of MCML, LT and HT for extents of this size.
+fn usual(extent: Bytes, tuning: &mut Tuning) {
+    let most = u64::from(peryton_engine::MOST_MOVES);
+    let count = (USUAL_MOVES.0 / extent.0).min(most) as u32;
+    tuning.max_moves = tuning.max_moves.max(count);
+    // As many are free as promotions in flight can ask for.
+    tuning.demotion_low = tuning.demotion_low.max(count);
+    tuning.demotion_high = tuning.demotion_high.max(2 * count);
 }
 
 fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {

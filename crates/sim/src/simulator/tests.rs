@@ -1,7 +1,7 @@
 //! What went in came out, once, and every account agrees with every other.
 
 use peryton_device::DeviceStats;
-use peryton_engine::DeviceLedger;
+use peryton_engine::DeviceTraffic;
 use peryton_trace::{BATCH, Request, Source, TraceError};
 use peryton_units::{Bytes, Nanos, Op};
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ fn designs() -> impl Strategy<Value = String> {
 }
 
 /// The engine's account of a device against the model's own, where one command of the engine is one of the model.
-fn agree(ledger: &DeviceLedger, stats: &DeviceStats, zero_by_writing: bool) -> Result<(), TestCaseError> {
+fn agree(ledger: &DeviceTraffic, stats: &DeviceStats, zero_by_writing: bool) -> Result<(), TestCaseError> {
     let sum = |counts: &[u64; 5]| counts.iter().sum::<u64>();
     prop_assert_eq!(sum(&ledger.reads), stats.reads);
     prop_assert_eq!(sum(&ledger.bytes_read), stats.bytes_read.0);
@@ -97,11 +97,12 @@ proptest! {
         };
         let options = Options { replay: replay_mode, warm_up, ..Options::default() };
         let count = |op| requests.iter().filter(|request| request.op == op).count() as u64;
-        let expected = [count(Op::Read), count(Op::Write), count(Op::Discard) + count(Op::Flush)];
+        let expected = [count(Op::Read), count(Op::Write), count(Op::Discard), count(Op::Flush)];
         let total = requests.len() as u64;
         let outcome = replay(&text, requests, &options);
         prop_assert_eq!(outcome.answered, total);
-        let counted = [&outcome.reads, &outcome.writes, &outcome.others]
+        let times = &outcome.times;
+        let counted = [&times.reads, &times.writes, &times.discards, &times.flushes]
             .map(|latencies| latencies.summary().map_or(0, |summary| summary.count));
         prop_assert_eq!(counted, expected);
         prop_assert_eq!(outcome.ledger.requests.iter().sum::<u64>(), total);

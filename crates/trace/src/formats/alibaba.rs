@@ -3,7 +3,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, likeness};
+use super::{Head, Input, OpenOptions, Opened, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Sink},
     field::{Fields, whole, whole_u32},
@@ -13,6 +13,10 @@ pub(crate) struct Alibaba;
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Alibaba)
+}
+
+pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+    lines(input, Alibaba, options)
 }
 
 impl LineFormat for Alibaba {

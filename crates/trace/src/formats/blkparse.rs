@@ -5,9 +5,9 @@
 //! [device number](crate::device_number).
 
 use super::{
-    Head,
+    Head, Input, OpenOptions, Opened,
     block_event::{BlockEvent, Choice, Rwbs, device},
-    likeness,
+    likeness, lines,
 };
 use crate::{
     decode::{Decoded, LineFormat, Or, Sink},
@@ -32,6 +32,11 @@ impl Blkparse {
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Blkparse::new(None, head))
+}
+
+pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+    let blkparse = Blkparse::new(options.event, Head::of(&mut input)?);
+    lines(input, blkparse, options)
 }
 
 fn kind(action: &[u8]) -> Option<BlockEvent> {

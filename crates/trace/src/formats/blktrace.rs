@@ -14,13 +14,12 @@ use std::{
 use peryton_units::Op;
 
 use super::{
-    Head,
+    Head, Input, OpenOptions, Opened,
     block_event::{BlockEvent, Choice},
 };
 use crate::{
     BATCH, Request, TraceError,
     decode::{BadLines, Decode, Decoded, Problem, Sink, Skipped, bad_record},
-    input::Input,
 };
 
 const EXPECTED: &str = "struct blk_io_trace with the magic 0x65617407 (blktrace, version 7)";
@@ -133,8 +132,13 @@ impl Event {
 }
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
-    // Another version is told as well, so that the message can name it.
+    // Another version is recognised as well, so that the message can name it.
     if Endian::version(head.bytes).is_some() { 100 } else { 0 }
+}
+
+pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+    let choice = Choice::new(options.event, kinds(Head::of(&mut input)?));
+    Ok(Box::new(Blktrace::new(input, choice, options.skip_bad)))
 }
 
 /// The kinds of events in the head of a trace.

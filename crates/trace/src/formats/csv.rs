@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use peryton_units::Op;
 
-use super::{Head, likeness};
+use super::{Head, Input, OpenOptions, Opened, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Problem, Sink},
     field::{Fields, nanos, op, whole, whole_u32},
@@ -86,10 +86,17 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
         return 0;
     }
     match Csv::new(head) {
-        // The header alone tells, but a file of another format may have one, too.
+        // The header alone is enough, but a file of another format may have one, too.
         Ok(csv) => likeness(head, csv).max(60),
         Err(_) => 0,
     }
+}
+
+pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+    let (name, head) = (input.name().clone(), Head::of(&mut input)?);
+    let remedy = "name the columns time_us (or _ns, _ms, _s), op, offset and length, or sector and sectors";
+    let csv = Csv::new(head).map_err(|problem| head.unfit(&name, &problem.0, remedy))?;
+    lines(input, csv, options)
 }
 
 /// The fields of a line that may have quoted ones; separators inside quotes do not count.

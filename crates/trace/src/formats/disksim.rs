@@ -6,7 +6,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, likeness};
+use super::{Head, Input, OpenOptions, Opened, likeness, lines};
 use crate::{
     TimeUnit,
     decode::{Decoded, LineFormat, Or, Sink},
@@ -21,13 +21,18 @@ pub(crate) struct Disksim {
 impl Disksim {
     pub(crate) fn new(unit: Option<TimeUnit>, head: Head<'_>) -> Disksim {
         let decimals = || head.lines().filter_map(|line| words(line).next()).any(|time| time.contains(&b'.'));
-        let told = || if decimals() { TimeUnit::Milliseconds } else { TimeUnit::Nanoseconds };
-        Disksim { unit: unit.unwrap_or_else(told), given: unit.is_some() }
+        let usual = || if decimals() { TimeUnit::Milliseconds } else { TimeUnit::Nanoseconds };
+        Disksim { unit: unit.unwrap_or_else(usual), given: unit.is_some() }
     }
 }
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     if !head.is_text() { 0 } else { likeness(head, Disksim::new(None, head)) }
+}
+
+pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+    let disksim = Disksim::new(options.time_unit, Head::of(&mut input)?);
+    lines(input, disksim, options)
 }
 
 impl LineFormat for Disksim {

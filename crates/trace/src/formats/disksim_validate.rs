@@ -7,13 +7,12 @@ use std::path::Path;
 
 use peryton_units::{Nanos, Op};
 
-use super::{Head, likeness};
+use super::{Head, Input, OpenOptions, Opened, likeness, lines};
 use crate::{
     Request, TraceError,
     decode::{Decoded, LineFormat, Or, Problem, Sink},
     error::shown,
     field::{nanos, whole, words},
-    input::Input,
     open,
 };
 
@@ -24,6 +23,10 @@ pub(crate) struct DisksimValidate {
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, DisksimValidate::default())
+}
+
+pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+    lines(input, DisksimValidate::default(), options)
 }
 
 impl DisksimValidate {
@@ -66,7 +69,7 @@ impl LineFormat for DisksimValidate {
 
 /// One request of a validation trace, as it went on the real disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct MeasuredRequest {
     /// What was asked, and when it came in the measurement.
     pub request: Request,
     /// How long the disk took.
@@ -85,12 +88,15 @@ pub struct Measurements {
 
 /// Opens a trace of DiskSim's validation format (compressed or not; `-` is standard input) with the times that the
 /// real disk took, for the validation of a disk model.
+///
+/// # Errors
+/// The file cannot be opened, or its compression is broken.
 pub fn measurements(path: impl AsRef<Path>) -> Result<Measurements, TraceError> {
     Ok(Measurements { input: open::input(path.as_ref())?, format: DisksimValidate::default() })
 }
 
 impl Iterator for Measurements {
-    type Item = Result<Measured, TraceError>;
+    type Item = Result<MeasuredRequest, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let path = self.input.name().clone();
@@ -104,7 +110,7 @@ impl Iterator for Measurements {
                 Ok(None) => {}
                 Ok(Some((service, think, buffer_hit))) => {
                     let (service, think) = (Nanos(service), Nanos(think));
-                    return Some(Ok(Measured { request: requests[0], service, think, buffer_hit }));
+                    return Some(Ok(MeasuredRequest { request: requests[0], service, think, buffer_hit }));
                 }
                 Err(problem) => {
                     return Some(Err(TraceError::Line {

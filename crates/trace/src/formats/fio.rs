@@ -5,7 +5,7 @@
 
 use peryton_units::Op;
 
-use super::Head;
+use super::{Head, Input, OpenOptions, Opened, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Problem, Sink},
     field::{nanos, whole, words},
@@ -23,7 +23,7 @@ pub(crate) struct Fio {
 }
 
 impl Fio {
-    /// None where the first line does not tell a version that can be read.
+    /// None where the first line does not name a version that can be read.
     pub(crate) fn new(head: Head<'_>) -> Option<Fio> {
         let mut words = words(head.first_line());
         let version = match [words.next()?, words.next()?, words.next()?, words.next()?] {
@@ -52,6 +52,13 @@ impl Fio {
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     if Fio::new(head).is_some() { 100 } else { 0 }
+}
+
+pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+    let (name, head) = (input.name().clone(), Head::of(&mut input)?);
+    let remedy = "the first line must be 'fio version 2 iolog' or 'fio version 3 iolog'";
+    let fio = Fio::new(head).ok_or_else(|| head.unfit(&name, "not an I/O log of fio that can be read", remedy))?;
+    lines(input, fio, options)
 }
 
 impl LineFormat for Fio {

@@ -6,7 +6,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, likeness};
+use super::{Head, Input, OpenOptions, Opened, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Sink},
     device_number,
@@ -17,6 +17,10 @@ pub(crate) struct Fiu;
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Fiu)
+}
+
+pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+    lines(input, Fiu, options)
 }
 
 impl LineFormat for Fiu {

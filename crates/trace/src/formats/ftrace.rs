@@ -9,9 +9,9 @@
 use memchr::memmem;
 
 use super::{
-    Head,
+    Head, Input, OpenOptions, Opened,
     block_event::{BlockEvent, Choice, Rwbs, device},
-    likeness,
+    likeness, lines,
 };
 use crate::{
     decode::{Decoded, LineFormat, Or, Sink},
@@ -42,6 +42,11 @@ impl Ftrace {
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Ftrace::new(None, head))
+}
+
+pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+    let ftrace = Ftrace::new(options.event, Head::of(&mut input)?);
+    lines(input, ftrace, options)
 }
 
 /// The kind of a block event, its time and its arguments.

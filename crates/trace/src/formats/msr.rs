@@ -6,7 +6,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, likeness};
+use super::{Head, Input, OpenOptions, Opened, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Problem, Sink},
     field::{leading, take_whole},
@@ -26,6 +26,10 @@ pub(crate) struct Msr {
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Msr::default())
+}
+
+pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+    lines(input, Msr::default(), options)
 }
 
 impl Msr {

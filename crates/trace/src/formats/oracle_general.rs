@@ -10,7 +10,7 @@
 
 use peryton_units::{Bytes, Op};
 
-use super::Head;
+use super::{Head, Input, OpenOptions, Opened, records};
 use crate::decode::{Decoded, RecordFormat, Sink};
 
 /// The slot of an object, in bytes.
@@ -38,7 +38,7 @@ fn fields(record: &[u8]) -> Fields {
 }
 
 /// There is no magic number: times must not go back, sizes must not be zero, and the next request for an object must
-/// lie ahead. One record alone is too little to tell.
+/// lie ahead. One record alone is too little to recognise the format by.
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     let (records, rest) = head.bytes.as_chunks::<RECORD>();
     if records.len() < 2 || (head.all && !rest.is_empty()) {
@@ -55,6 +55,10 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
         last = seconds;
     }
     90
+}
+
+pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+    records(input, OracleGeneral, options)
 }
 
 fn slot(object: u64) -> u64 {

@@ -4,7 +4,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, likeness};
+use super::{Head, Input, OpenOptions, Opened, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Sink},
     field::{Fields, nanos, whole, whole_u32},
@@ -14,6 +14,10 @@ pub(crate) struct Systor17;
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Systor17)
+}
+
+pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+    lines(input, Systor17, options)
 }
 
 impl LineFormat for Systor17 {

@@ -142,12 +142,18 @@ pub struct VolumeRow {
 
 impl Characteristics {
     /// Reads `source` to its end.
+    ///
+    /// # Errors
+    /// That of the source.
     pub fn of(source: &mut dyn Source) -> Result<Characteristics, TraceError> {
         Characteristics::with_max_pages(source, DEFAULT_MAX_PAGES)
     }
 
     /// As [`of`](Characteristics::of), with the bound on the pages that are followed: above it, footprint, overwrites and
     /// working set are estimated from a sample of at least half as many.
+    ///
+    /// # Errors
+    /// That of the source.
     pub fn with_max_pages(source: &mut dyn Source, max_pages: u64) -> Result<Characteristics, TraceError> {
         let mut collect = Collect::new(max_pages);
         let mut batch = Vec::new();

@@ -7,6 +7,18 @@ use crate::{Request, Source, TraceError};
 
 /// Hit ratios of an LRU cache of any size, from one pass: the distribution of stack distances (Mattson et al. 1970,
 /// with Olken's counting tree). Memory grows with the blocks touched, or stops at a bound by sampling them (SHARDS).
+///
+/// ```
+/// use peryton_trace::{MissRatioCurve, OpenOptions, read};
+/// use peryton_units::Bytes;
+///
+/// let text = "time_us,op,offset,length\n0,W,0,4096\n9,R,0,4096\n";
+/// let mut trace = read("example", text.as_bytes(), &OpenOptions::default())?;
+/// let curve = MissRatioCurve::of(&mut trace, Bytes::kib(4), 1 << 20)?;
+/// let at = curve.at(&[Bytes::kib(4)]);
+/// assert_eq!(at[0].blocks.all, 0.5); // The write missed, the read hit.
+/// # Ok::<(), peryton_trace::TraceError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MissRatioCurve {
     block: Bytes,
@@ -124,6 +136,9 @@ impl Ratios {
 impl MissRatioCurve {
     /// Reads `source` to its end. A request counts once for every `block` that it touches. At most `max_blocks` are
     /// followed: from there on half of them, by a hash of their address, and so on, and distances are scaled up.
+    ///
+    /// # Errors
+    /// That of the source.
     pub fn of(source: &mut dyn Source, block: Bytes, max_blocks: usize) -> Result<MissRatioCurve, TraceError> {
         assert!(block > Bytes::ZERO, "a cache of blocks of no size has none");
         let mut stack = Stack::new(max_blocks.clamp(1, MAX_BLOCKS));
@@ -231,7 +246,7 @@ struct Stack {
     sample: Sample,
 }
 
-/// The tree has room for so many accesses before times are numbered anew.
+/// The tree has room for so many accesses before times are numbered from zero again.
 const MIN_TREE: usize = 1 << 16;
 
 impl Stack {

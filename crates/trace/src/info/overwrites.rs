@@ -16,6 +16,16 @@ pub const DEFAULT_MAX_BLOCKS: usize = 1 << 26;
 
 /// What Griffin (section 4) asks of a trace: how much of its writes a log could keep from an SSD, and for how long data
 /// must stay in it. Blocks are of 4 KiB; a write of several counts once for each.
+///
+/// ```
+/// use peryton_trace::{OpenOptions, Overwrites, read};
+///
+/// let text = "time_us,op,offset,length\n0,W,0,4096\n9,W,0,4096\n";
+/// let mut trace = read("example", text.as_bytes(), &OpenOptions::default())?;
+/// let overwrites = Overwrites::of(&mut trace)?;
+/// assert_eq!((overwrites.block_writes, overwrites.blocks_written), (2, 1));
+/// # Ok::<(), peryton_trace::TraceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Overwrites {
     /// Block writes.
@@ -87,12 +97,18 @@ const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
 
 impl Overwrites {
     /// Reads `source` to its end.
+    ///
+    /// # Errors
+    /// That of the source.
     pub fn of(source: &mut dyn Source) -> Result<Overwrites, TraceError> {
         Overwrites::with_max_blocks(source, DEFAULT_MAX_BLOCKS)
     }
 
     /// As [`of`](Overwrites::of), with the bound on the blocks that are followed: whenever it is reached, half of them
     /// are forgotten, by a hash of their address.
+    ///
+    /// # Errors
+    /// That of the source.
     pub fn with_max_blocks(source: &mut dyn Source, max_blocks: usize) -> Result<Overwrites, TraceError> {
         let mut collect = Collect {
             blocks: FxHashMap::default(),

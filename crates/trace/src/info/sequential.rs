@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::Request;
 
-/// How many interleaved streams are told apart on each volume.
+/// How many interleaved streams are distinguished on each volume.
 pub const STREAMS: usize = 32;
 
 /// Shares of reads and writes that are sequential: that begin at the very byte where an earlier request of the same

@@ -58,6 +58,9 @@ const LENGTHS: &[(&str, u64)] = &[("length", 1), ("sectors", 512)];
 
 impl ParquetSource {
     /// Opens the trace at `path` and checks its columns.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no Parquet, or lacks a column that a trace has.
     pub fn open(path: impl AsRef<Path>) -> Result<ParquetSource, TraceError> {
         let path = path.as_ref().to_owned();
         let file = File::open(&path).map_err(|error| io_error(&path, error))?;
@@ -71,7 +74,7 @@ impl ParquetSource {
         Ok(ParquetSource { path, reader, columns, origin, requests, row: 0, start, done: false })
     }
 
-    /// Where the requests came from, in the words of whoever wrote the file.
+    /// Where the requests came from, in the words of its writer.
     pub fn origin(&self) -> Option<&str> {
         self.origin.as_deref()
     }
@@ -145,7 +148,7 @@ impl Source for ParquetSource {
     }
 }
 
-/// What the file's metadata tells.
+/// What the file's metadata says.
 struct About {
     ours: bool,
     origin: Option<String>,

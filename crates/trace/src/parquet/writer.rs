@@ -24,6 +24,19 @@ use crate::{Request, TraceError};
 ///
 /// The file appears under its name when [`finish`](ParquetWriter::finish) has succeeded, and not before. A writer that
 /// is dropped leaves nothing, and an existing file of that name as it was.
+///
+/// ```
+/// use peryton_trace::{ParquetSource, ParquetWriter, Request};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("my.parquet");
+/// let mut writer = ParquetWriter::create(&path, "an example")?;
+/// writer.write(&[Request { at: Nanos::ZERO, offset: Bytes::ZERO, len: Bytes::kib(4), volume: 0, op: Op::Read }])?;
+/// assert_eq!(writer.finish()?, 1);
+/// assert_eq!(ParquetSource::open(&path)?.origin(), Some("an example"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ParquetWriter {
     path: PathBuf,
     partial: PathBuf,
@@ -35,6 +48,9 @@ pub struct ParquetWriter {
 
 impl ParquetWriter {
     /// Starts a trace at `path`; `origin` says in words where the requests come from, and is kept in the file.
+    ///
+    /// # Errors
+    /// The file cannot be made.
     pub fn create(path: impl AsRef<Path>, origin: &str) -> Result<ParquetWriter, TraceError> {
         let path = path.as_ref().to_owned();
         let mut name = path.file_name().ok_or_else(|| invalid(&path, "is not the name of a file"))?.to_owned();
@@ -52,6 +68,9 @@ impl ParquetWriter {
     }
 
     /// Appends requests, of which there may be any number.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&mut self, requests: &[Request]) -> Result<(), TraceError> {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.at.0))),
@@ -69,6 +88,9 @@ impl ParquetWriter {
     }
 
     /// Completes the file, makes it durable and gives it its name. Returns the number of requests in it.
+    ///
+    /// # Errors
+    /// The file cannot be written, made durable or renamed; nothing is left under its name then.
     pub fn finish(mut self) -> Result<u64, TraceError> {
         let writer = self.writer.take().expect("finish takes the writer by value");
         let result = writer.into_inner().map_err(|error| invalid(&self.path, error)).and_then(|buffered| {

@@ -121,7 +121,7 @@ struct Extents {
     places: Permutation,
 }
 
-/// The most popular ranks of Zipf that the sampler's floating-point numbers tell apart.
+/// The most popular ranks of Zipf that the sampler's floating-point numbers can distinguish.
 const MAX_EXTENTS: u64 = 1 << 50;
 
 impl AddressSampler {

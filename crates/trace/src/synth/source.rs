@@ -16,6 +16,23 @@ const MAX_PHASES: usize = 1000;
 const MAX_RECENT: usize = 1 << 20;
 
 /// Draws the requests of a [`SynthSpec`]. The first arrives at time zero.
+///
+/// ```
+/// use peryton_trace::{Source, SynthSource, SynthSpec};
+///
+/// let text = "
+///     requests = 1000
+///     footprint = '64MiB'
+///     read_share = 0.7
+///     arrival = '1ms'
+///     size = '4KiB'
+///     address = 'uniform'";
+/// let mut source = SynthSource::new(&SynthSpec::parse(text, "example")?, "example")?;
+/// let mut batch = Vec::new();
+/// source.next_batch(&mut batch)?;
+/// assert_eq!(batch.len(), 1000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct SynthSource {
     stretches: Vec<Stretch>,
     /// Which stretch is being drawn, and how many of its requests are left.
@@ -72,6 +89,9 @@ struct Recent {
 
 impl SynthSource {
     /// Checks the specification; `place` names it in messages.
+    ///
+    /// # Errors
+    /// A value out of its range, or values that do not fit each other.
     pub fn new(spec: &SynthSpec, place: &str) -> Result<SynthSource, SynthError> {
         SynthSource::checked(spec).map_err(|wrong| wrong.in_file(place))
     }

@@ -118,11 +118,17 @@ pub enum Flush {
 
 impl SynthSpec {
     /// Reads a specification from TOML; `path` is for messages.
+    ///
+    /// # Errors
+    /// Text that is not TOML, or a key or value that a specification does not have.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<SynthSpec, SynthError> {
         toml::from_str(text).map_err(|error| text_error(path.as_ref(), text, &error))
     }
 
     /// Reads a specification from a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or as [`SynthSpec::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<SynthSpec, SynthError> {
         let path = path.as_ref();
         let text =

@@ -1,0 +1,97 @@
+//! The page map as a translation layer.
+
+use std::ops::Range;
+
+use rand_pcg::Pcg64Mcg;
+
+use super::{
+    array::{Operations, Untimed},
+    counts::FtlStats,
+    layer::TranslationLayer,
+    open_stripe::Programmed,
+    page_map::PageMap,
+    parameters::{FlashParameters, Geometry, Precondition},
+    precondition::overwritten,
+};
+
+impl TranslationLayer for PageMap {
+    fn new(p: &FlashParameters, g: Geometry) -> PageMap {
+        PageMap::new(p, g)
+    }
+
+    #[inline]
+    fn locate(&self, unit: u32) -> Option<u32> {
+        PageMap::locate(self, unit)
+    }
+
+    #[inline]
+    fn is_open(&self, slot: u32) -> bool {
+        PageMap::is_open(self, slot)
+    }
+
+    #[inline]
+    fn die_of(&self, slot: u32) -> u32 {
+        PageMap::die_of(self, slot)
+    }
+
+    #[inline]
+    fn pending(&self) -> u32 {
+        PageMap::pending(self)
+    }
+
+    #[inline]
+    fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
+        PageMap::write(self, unit, flash)
+    }
+
+    fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
+        PageMap::flush(self, flash)
+    }
+
+    fn discard(&mut self, units: Range<u32>, _: &mut impl Operations) {
+        units.for_each(|unit| PageMap::discard(self, unit));
+    }
+
+    fn wear(&self) -> (u32, u32) {
+        self.blocks().wear()
+    }
+
+    fn forget_wear(&mut self) {
+        PageMap::forget_wear(self)
+    }
+
+    #[inline]
+    fn background_wanted(&self) -> bool {
+        PageMap::background_wanted(self)
+    }
+
+    fn wants_background(&self, die: u32) -> bool {
+        PageMap::wants_background(self, die)
+    }
+
+    fn collect_in_background(&mut self, die: u32, flash: &mut impl Operations) -> bool {
+        PageMap::collect_in_background(self, die, flash)
+    }
+
+    fn stats(&self) -> FtlStats {
+        let fragmentation = Some(self.fragmentation());
+        FtlStats { fragmentation, levelling: self.levelling(), ..FtlStats::default() }
+    }
+
+    fn reset_counts(&mut self) {
+        PageMap::reset_counts(self)
+    }
+
+    fn precondition(&mut self, state: Precondition, g: &Geometry, random: &mut Pcg64Mcg) {
+        if state == Precondition::Random {
+            return overwritten(self, g, random);
+        }
+        for unit in 0..g.units {
+            PageMap::write(self, unit, &mut Untimed);
+        }
+    }
+
+    fn check(&self) {
+        PageMap::check(self)
+    }
+}

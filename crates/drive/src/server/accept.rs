@@ -1,0 +1,200 @@
+//! New connections: how many, how fast, and which make room for others.
+
+use std::{
+    io,
+    os::fd::{FromRawFd, OwnedFd},
+    sync::Arc,
+};
+
+use peryton_units::Nanos;
+
+use super::{Server, client::Client, say::Kind};
+
+/// The most clients that use the volume at once; more are turned away.
+pub(crate) const MOST_CLIENTS: usize = 64;
+/// The most connections whose handshake is not over. They have places of their own: when these are taken, the place that
+/// most of them come from loses its oldest.
+pub(crate) const MOST_STRANGERS: usize = 16;
+/// Connections that were cut off and whose last call has not come back yet have places too.
+const MOST_PLACES: usize = MOST_CLIENTS + 2 * MOST_STRANGERS;
+/// So many connections are accepted at once, and one in so much time afterwards: a thousand a second.
+const BURST: u64 = 64;
+const INTERVAL: Nanos = Nanos::from_ms(1);
+/// How long to wait when the system gives no connection: at first, and when it goes on.
+const SHORT_REST: Nanos = Nanos::from_ms(10);
+const LONG_REST: Nanos = Nanos::from_s(1);
+
+/// Where the acceptance of connections at one address stands.
+#[derive(Debug)]
+pub(super) struct Acceptance {
+    /// When to ask for the next connection; `None` while it is asked for.
+    again: Option<Nanos>,
+    /// When the next one would be due if they came evenly.
+    due: Nanos,
+    /// How long to rest when it fails once more.
+    rest: Nanos,
+}
+
+impl Default for Acceptance {
+    fn default() -> Acceptance {
+        Acceptance { again: Some(Nanos::ZERO), due: Nanos::ZERO, rest: SHORT_REST }
+    }
+}
+
+impl Acceptance {
+    /// A connection has come, or failed to: when to ask for the next.
+    fn answered(&mut self, now: Nanos, well: bool) {
+        if well {
+            self.rest = SHORT_REST;
+            self.due = Nanos(self.due.0.max(now.0)).saturating_add(INTERVAL);
+            self.again = Some(Nanos(self.due.0.saturating_sub(BURST * INTERVAL.0).max(now.0)));
+        } else {
+            // Out of file descriptors or memory: asked at once, it would say so again at once.
+            self.again = Some(now.saturating_add(self.rest));
+            self.rest = Nanos((2 * self.rest.0).min(LONG_REST.0));
+        }
+    }
+}
+
+/// Whose place a newcomer takes: of the origin with the most strangers, the oldest. `strangers` are origin and age.
+fn evicted(strangers: &[(u32, &str, Nanos)]) -> Option<u32> {
+    let from = |origin: &str| strangers.iter().filter(|(_, other, _)| *other == origin).count();
+    let most = strangers.iter().map(|(_, origin, _)| from(origin)).max()?;
+    let oldest = strangers.iter().filter(|(_, origin, _)| from(origin) == most).min_by_key(|(_, _, since)| *since);
+    oldest.map(|(index, _, _)| *index)
+}
+
+impl Server {
+    /// Asks for connections where it is time to.
+    pub(super) fn accept_more(&mut self) {
+        if self.stop.is_asked() {
+            return;
+        }
+        for (index, acceptance) in self.acceptances.iter_mut().enumerate() {
+            if acceptance.again.is_some_and(|again| again <= self.now) {
+                acceptance.again = None;
+                self.kernel.accept(index as u32, self.listeners[index].fd());
+            }
+        }
+    }
+
+    /// When to ask next.
+    pub(super) fn next_accept(&self) -> Option<Nanos> {
+        let again = self.acceptances.iter().filter_map(|acceptance| acceptance.again);
+        again.min().filter(|_| !self.stop.is_asked())
+    }
+
+    #[cold]
+    pub(super) fn accepted(&mut self, listener: u32, result: i32) {
+        // SAFETY: the kernel has just given it to us.
+        let socket = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) });
+        self.acceptances[listener as usize].answered(self.now, socket.is_some());
+        if self.stop.is_asked() {
+            return;
+        }
+        self.accept_more();
+        let Some(socket) = socket else {
+            if self.limits.allow(Kind::Accepting, self.now) {
+                tracing::warn!(error = %io::Error::from_raw_os_error(-result), "a client could not connect");
+            }
+            return;
+        };
+        let strangers = self.clients.iter().enumerate().filter_map(|(index, client)| {
+            let client = client.as_ref().filter(|client| client.is_stranger())?;
+            Some((index as u32, client.origin.as_str(), client.since))
+        });
+        let strangers: Vec<_> = strangers.collect();
+        if strangers.len() >= MOST_STRANGERS {
+            let index = evicted(&strangers).expect("there are some");
+            self.note_stranger(index, "cut off before its handshake was over: others want its place");
+            self.cut(index);
+        }
+        let index = match self.clients.iter().position(Option::is_none) {
+            Some(index) => index,
+            None if self.clients.len() < MOST_PLACES => {
+                self.clients.push(None);
+                self.clients.len() - 1
+            }
+            None => return,
+        };
+        let source = &self.listeners[listener as usize];
+        let (peer, origin) = source.prepare(&socket);
+        tracing::debug!(%peer, client = index, "connected");
+        let tls = self.tls.clone().filter(|_| source.is_tcp());
+        let client = Client::new(socket, (peer, origin), Arc::clone(&self.export), tls, self.attention);
+        self.clients[index] = Some(client);
+        self.list(index as u32);
+        self.receive(index as u32);
+    }
+
+    /// A handshake is over. `false` if there is no place for one more client.
+    pub(super) fn welcome(&mut self, index: u32) -> bool {
+        let users = self.clients.iter().flatten().filter(|client| client.is_user()).count();
+        let client = self.clients[index as usize].as_mut().expect("a client that is welcomed exists");
+        if users > MOST_CLIENTS {
+            let message = format!("turned away: {MOST_CLIENTS} clients are connected");
+            self.note_stranger(index, &message);
+            return false;
+        }
+        self.clients_served += 1;
+        if self.limits.allow(Kind::Clients, self.now) {
+            tracing::info!(client = index, peer = %client.peer, "uses the volume");
+            client.told = true;
+            self.about.events.tell(crate::events::What::Connected { client: index, peer: client.peer.clone() });
+        }
+        true
+    }
+
+    /// Something about a client that has not finished its handshake.
+    pub(super) fn note_stranger(&mut self, index: u32, what: &str) {
+        if let Some(client) = &self.clients[index as usize]
+            && self.limits.allow(Kind::Strangers, self.now)
+        {
+            tracing::warn!(client = index, peer = %client.peer, "{what}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acceptance_that_fails_rests_longer_and_longer_and_recovers() {
+        let mut acceptance = Acceptance::default();
+        let (mut now, mut attempts) = (Nanos::ZERO, 0);
+        while now < Nanos::from_s(10) {
+            attempts += 1;
+            acceptance.answered(now, false);
+            now = acceptance.again.unwrap();
+        }
+        assert!((10..25).contains(&attempts), "{attempts} attempts in ten seconds");
+        acceptance.answered(now, true);
+        assert_eq!(acceptance.again, Some(now));
+        assert_eq!(acceptance.rest, SHORT_REST);
+    }
+
+    #[test]
+    fn a_flood_of_connections_is_taken_at_a_bounded_rate() {
+        let mut acceptance = Acceptance::default();
+        let mut now = Nanos::from_s(1);
+        for _ in 0..BURST {
+            acceptance.answered(now, true);
+            assert_eq!(acceptance.again, Some(now));
+        }
+        for _ in 0..1000 {
+            acceptance.answered(now, true);
+            now = acceptance.again.unwrap();
+        }
+        assert!((995..=1005).contains(&((now.0 - 1_000_000_000) / 1_000_000)), "{now}");
+    }
+
+    #[test]
+    fn the_crowd_loses_a_place_and_not_the_one_that_came_alone() {
+        let mut strangers: Vec<(u32, &str, Nanos)> =
+            (0..15).map(|n| (n, "10.0.0.9", Nanos::from_s(u64::from(n) + 5))).collect();
+        strangers.push((15, "10.0.0.1", Nanos::ZERO));
+        assert_eq!(evicted(&strangers), Some(0));
+        assert_eq!(evicted(&[]), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! How clients end: by themselves, because they do not move, or because they break the protocol.
+
+use peryton_units::Nanos;
+
+use super::{Server, client::State, say::Kind, share::MOST_IN_FLIGHT};
+use crate::events::What;
+
+/// A client has so long for its handshake, whatever it sends meanwhile.
+const HANDSHAKE_TIME: Nanos = Nanos::from_s(10);
+/// A client that neither sends the rest of a write nor takes its answers holds buffers that others may need. It has so
+/// long. Every byte counts as moving.
+const STALL_TIME: Nanos = Nanos::from_s(30);
+/// While others do wait for buffers, one that has more than its small share has to move so many bytes in so long.
+const SPAN_OF_NEED: Nanos = Nanos::from_s(3);
+const MOVED_IN_NEED: u64 = 64 << 10;
+
+impl Server {
+    /// Nothing more is taken from it.
+    pub(super) fn finish_client(&mut self, index: u32) {
+        let client = self.clients[index as usize].as_mut().expect("a client that ends exists");
+        if client.state == State::Open {
+            client.state = State::Finishing;
+        }
+        self.drop_incoming(index);
+        self.list(index);
+    }
+
+    /// Cuts a client off; its requests go on, their answers are for nobody.
+    pub(super) fn cut(&mut self, index: u32) {
+        let client = self.clients[index as usize].as_mut().expect("a client that is cut off exists");
+        client.cut();
+        self.drop_incoming(index);
+        self.drop_long_of(index);
+        self.list(index);
+    }
+
+    /// A write whose payload will not come, a request that will not be taken in.
+    fn drop_incoming(&mut self, index: u32) {
+        let client = self.clients[index as usize].as_mut().expect("a client that ends exists");
+        client.starved = None;
+        client.waits = false;
+        if client.receiving {
+            return;
+        }
+        if let Some(incoming) = client.incoming.take() {
+            self.abandon(incoming);
+        }
+    }
+
+    pub(super) fn end_if_over(&mut self, index: u32) {
+        let Some(client) = self.clients[index as usize].as_mut() else { return };
+        if client.state == State::Open {
+            return;
+        }
+        if client.state == State::Cut && !client.sending {
+            let abandoned: Vec<u32> = client.abandoned().map(|payload| payload.piece).collect();
+            for piece in abandoned {
+                self.sent_piece(piece);
+            }
+        }
+        self.drop_incoming(index);
+        let client = self.clients[index as usize].as_mut().expect("it was there");
+        if client.is_over() {
+            tracing::debug!(client = index, peer = %client.peer, "disconnected");
+            if client.told {
+                if self.limits.allow(Kind::Clients, self.now) {
+                    tracing::info!(client = index, peer = %client.peer, "disconnected");
+                }
+                self.about.events.tell(What::Disconnected { client: index, peer: client.peer.clone() });
+            }
+            self.clients[index as usize] = None;
+        } else if client.state == State::Finishing && client.receiving && client.in_flight == 0 && !client.sending {
+            // It said goodbye and keeps the line open.
+            client.cut();
+        }
+    }
+
+    /// Clients that take too long.
+    pub(super) fn sweep(&mut self) {
+        // Those that wait though they hold little: others hold what they wait for.
+        let need = self
+            .clients
+            .iter()
+            .flatten()
+            .any(|client| client.waits && client.held <= self.shares.small() && client.in_flight < MOST_IN_FLIGHT);
+        let (attention, small) = (self.attention, self.shares.small());
+        for index in 0..self.clients.len() {
+            let Some(client) = self.clients[index].as_mut().filter(|client| client.state != State::Cut) else {
+                continue;
+            };
+            let idle = attention.saturating_sub(client.active);
+            if !client.nbd.is_ready() && attention.saturating_sub(client.since) > HANDSHAKE_TIME {
+                self.note_stranger(index as u32, "cut off: its handshake takes too long");
+                self.cut(index as u32);
+                continue;
+            }
+            let moves = client.incoming.is_some_and(|_| !client.waits) || client.sending;
+            let mut stalled = moves && idle > STALL_TIME;
+            if !(need && moves && client.held > small) {
+                (client.span, client.moved) = (attention, 0);
+            } else if attention.saturating_sub(client.span) >= SPAN_OF_NEED {
+                stalled |= client.moved < MOVED_IN_NEED;
+                (client.span, client.moved) = (attention, 0);
+            }
+            if stalled {
+                if self.limits.allow(Kind::Clients, self.now) {
+                    tracing::warn!(client = index, peer = %client.peer, "cut off: it has hardly moved for {idle}");
+                }
+                self.cut(index as u32);
+            }
+        }
+        for index in 0..self.clients.len() {
+            self.end_if_over(index as u32);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Who may have how much: of the pool's memory, of requests in flight, of the loop's time in a turn.
+//!
+//! Memory is counted in what a buffer takes of the pool, which is more than the bytes asked for. Each client can always have
+//! [`Shares::small`] bytes, whatever the others hold: so much is kept free for those that do not have it yet. Beyond that a
+//! client may have as much as would still be free afterwards, so that each new one finds something, however many have come
+//! before it.
+
+use peryton_units::Nanos;
+
+use super::MOST_CLIENTS;
+use crate::arena::PAGE;
+
+/// The most requests of one client that the volume has at a time; the rest waits in its socket.
+pub(crate) const MOST_IN_FLIGHT: u32 = 128;
+/// The same while others ask for something too: what a client asks waits for what the volume has already.
+pub(super) const MOST_BESIDE_OTHERS: u32 = 32;
+/// A client whose last request is no older than this asks for something.
+pub(super) const ASKS: Nanos = Nanos::from_ms(100);
+/// What the loop does for one client before it looks at the others, in steps. A client that has used more waits for as many
+/// turns as it takes to make that good (deficit round robin).
+pub(super) const QUANTUM: i64 = 64;
+/// Taking in so many bytes of data is a step, besides the one for the request.
+const BYTES_A_STEP: u64 = 16 << 10;
+/// Looking so many places up is a step.
+const LOOKUPS_A_STEP: u64 = 16;
+/// How many places are looked up for one block status.
+pub(super) const MOST_LOOKUPS: usize = 1024;
+
+/// What a request that moves so many bytes costs.
+pub(super) fn steps_of_data(bytes: u64) -> i64 {
+    1 + (bytes / BYTES_A_STEP) as i64
+}
+
+/// What a block status costs.
+pub(super) fn steps_of_lookups(lookups: u64) -> i64 {
+    (lookups / LOOKUPS_A_STEP) as i64
+}
+
+/// How the pool is shared.
+#[derive(Debug)]
+pub(super) struct Shares {
+    /// What each client can have at any time.
+    small: usize,
+    /// Long requests are divided into pieces of this size where there is room.
+    large: usize,
+    /// What is kept free for clients that have less than `small`.
+    kept: usize,
+    /// A request that needs more than its client's small share waits; those that come later leave it the rest.
+    pub(super) large_waits: bool,
+}
+
+impl Shares {
+    /// `unit` is what the engine likes to see whole: an extent.
+    pub(super) fn new(pool: usize, unit: u64) -> Shares {
+        let part = pool / (4 * MOST_CLIENTS);
+        let small = if part < 2 * PAGE { PAGE } else { 1 << part.ilog2().min(18) };
+        let most = (pool / 16).max(small);
+        let unit = usize::try_from(unit).unwrap_or(usize::MAX).clamp(1 << 20, 8 << 20).next_power_of_two();
+        let large = unit.min(1 << most.ilog2());
+        Shares { small, large, kept: MOST_CLIENTS * small, large_waits: false }
+    }
+
+    /// How long the first piece of so many bytes at `offset` should be: pieces end where places of the volume do that are
+    /// multiples of their size, so that no piece needs a longer buffer than that.
+    pub(super) fn piece(&self, offset: u64, rest: u64, small: bool) -> usize {
+        let size = if small { self.small } else { self.large } as u64;
+        rest.min(size - offset % size) as usize
+    }
+
+    /// Whether a client that holds `held` bytes may have `more`, with `free` bytes of the pool free.
+    #[inline]
+    pub(super) fn allows(&self, held: usize, more: usize, free: usize) -> bool {
+        if self.is_small(held, more) {
+            return true;
+        }
+        // What is kept for this client itself is its own to use.
+        let own = self.small.saturating_sub(held);
+        let room = (free + own).saturating_sub(self.kept);
+        !self.large_waits && more <= room && (held == 0 || held + more <= room.saturating_sub(more))
+    }
+
+    /// Whether a client that holds `held` bytes has so many more in its small share.
+    #[inline]
+    pub(super) fn is_small(&self, held: usize, more: usize) -> bool {
+        held + more <= self.small
+    }
+
+    /// What a client holds has changed.
+    #[inline]
+    pub(super) fn changed(&mut self, before: usize, after: usize) {
+        self.kept = self.kept + before.min(self.small) - after.min(self.small);
+    }
+
+    pub(super) fn small(&self) -> usize {
+        self.small
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The fear: some clients hold everything, and another waits for them for ever.
+        #[test]
+        fn there_is_always_room_for_a_small_request_of_everybody(
+            mib in prop_oneof![Just(8_usize), Just(64), Just(100)],
+            steps in prop::collection::vec((0..MOST_CLIENTS, 1_usize..12 << 20, any::<bool>()), 1..300),
+        ) {
+            let pool = mib << 20;
+            let mut shares = Shares::new(pool, 1 << 20);
+            let (mut held, mut free) = ([0_usize; MOST_CLIENTS], pool);
+            for (client, more, give) in steps {
+                let before = held[client];
+                if give {
+                    free += before;
+                    held[client] = 0;
+                } else if shares.allows(before, more, free) {
+                    prop_assert!(more <= free, "{more} of {free}");
+                    free -= more;
+                    held[client] += more;
+                }
+                shares.changed(before, held[client]);
+                let owed: usize = held.iter().map(|held| shares.small.saturating_sub(*held)).sum();
+                prop_assert_eq!(owed, shares.kept);
+                prop_assert!(owed <= free, "{owed} are owed, {free} are free");
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_request_fits_and_greed_leaves_something() {
+        for (pool, longest) in [(64 << 20, 32 << 20), (8 << 20, 4 << 20)] {
+            let mut shares = Shares::new(pool, 1 << 20);
+            assert!(shares.allows(0, longest + PAGE, pool), "a read at an odd offset");
+            // Each takes what it is given, a piece at a time.
+            let mut free = pool;
+            for _ in 0..MOST_CLIENTS {
+                let mut held = 0;
+                while shares.allows(held, shares.small, free) {
+                    shares.changed(held, held + shares.small);
+                    held += shares.small;
+                    free -= shares.small;
+                }
+                assert!(held >= shares.small);
+            }
+        }
+    }
+}

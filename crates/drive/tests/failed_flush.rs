@@ -1,0 +1,124 @@
+//! The fear: a flush that failed is taken for one that succeeded, and what it lost is not looked for.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod served;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use peryton_drive::{Effect, Endpoint, Fault, Only, ServeError, Service, Settings, format};
+use peryton_units::Bytes;
+use served::{EIO, PLACEMENTS, Served, config, spec};
+
+fn flushes_fail(device: u8) -> Fault {
+    Fault { device, only: Some(Only::Flushes), from: 0, to: u64::MAX, times: None, effect: Effect::Fail }
+}
+
+fn opens_clean(directory: &Path, placement: &str) -> bool {
+    let endpoint = Endpoint::Unix(directory.join("again"));
+    let service = Service::open(&spec(directory, config(placement)), &endpoint, Settings::default()).unwrap();
+    service.opened().clean
+}
+
+#[test]
+fn a_volume_whose_last_flush_failed_is_not_closed_clean() {
+    for placement in PLACEMENTS {
+        // The device that every placement flushes in the end.
+        let device = if placement == "single" { 0 } else { 1 };
+        let directory = tempfile::tempdir().unwrap();
+        let served = Served::new(directory.path(), config(placement), Settings::default());
+        let mut client = served.client();
+        client.write(client.size - 4096, &[7; 4096], false).unwrap();
+        drop(client);
+        served.handle.fault(flushes_fail(device)).unwrap();
+        // Those with a map give the device up instead, which is durable on the other one.
+        match served.end() {
+            Err(ServeError::InDoubt { times, .. }) => assert!(times > 0),
+            Err(error) => panic!("{placement}: {error}"),
+            Ok(_) if matches!(placement, "single" | "linear") => panic!("{placement}: closed in good order"),
+            Ok(_) => continue,
+        }
+        assert!(!opens_clean(directory.path(), placement), "{placement}: marked clean");
+    }
+}
+
+/// A loop device over a file in a tmpfs that is too small for it: writes go to the page cache, and their write-back fails.
+struct Loop {
+    device: PathBuf,
+    tmpfs: PathBuf,
+}
+
+fn run(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+impl Loop {
+    /// `None` where this user or this machine has no loop devices.
+    fn new(directory: &Path, room: &str, size: u64) -> Option<Loop> {
+        let tmpfs = directory.join("tmpfs");
+        fs::create_dir(&tmpfs).ok()?;
+        let at = tmpfs.to_str()?;
+        run("mount", &["-t", "tmpfs", "-o", &format!("size={room}"), "peryton-test", at])?;
+        let image = tmpfs.join("image");
+        fs::File::create(&image).ok()?.set_len(size).ok()?;
+        match run("losetup", &["--find", "--show", image.to_str()?]) {
+            Some(device) => Some(Loop { device: device.into(), tmpfs }),
+            None => {
+                run("umount", &[at]);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        run("losetup", &["--detach", self.device.to_str().unwrap()]);
+        for _ in 0..50 {
+            if run("umount", &[self.tmpfs.to_str().unwrap()]).is_some() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+}
+
+/// What Linux does when it cannot write pages back: it says so once.
+#[test]
+fn a_lost_write_back_reaches_the_client_and_is_not_closed_clean() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(device) = Loop::new(directory.path(), "6m", 40 << 20) else {
+        eprintln!("skipped: there are no loop devices here");
+        return;
+    };
+    let mut config = config("single");
+    config.devices[0] = Bytes::mib(32);
+    let mut spec = spec(directory.path(), config);
+    spec.devices.truncate(1);
+    spec.devices[0].path.clone_from(&device.device);
+    spec.config.devices.truncate(1);
+    format(&spec, true).unwrap();
+    let settings = Settings { direct: false, ..Settings::default() };
+    let nbd = directory.path().join("nbd");
+    let service = Service::open(&spec, &Endpoint::Unix(nbd.clone()), settings).unwrap();
+    let handle = service.handle();
+    let thread = std::thread::spawn(move || service.run());
+    let mut client = served::Client::connect(&nbd);
+    for at in (0..16 << 20).step_by(1 << 20) {
+        client.write(at, &[9; 1 << 20], false).unwrap();
+    }
+    // The one flush that says it. Asked again, the kernel says that all is well.
+    assert_eq!(client.flush(), Err(EIO), "a flush acknowledged what is gone");
+    let status = handle.status().unwrap();
+    assert_eq!(status["devices"]["fast"]["failed_flushes"], 1, "{status}");
+    drop(client);
+    handle.stop();
+    let ended = thread.join().unwrap();
+    assert!(matches!(ended, Err(ServeError::InDoubt { .. })), "{ended:?}");
+    let service = Service::open(&spec, &Endpoint::Unix(nbd), Settings::default()).unwrap();
+    assert!(!service.opened().clean);
+}

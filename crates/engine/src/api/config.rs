@@ -1,0 +1,174 @@
+//! What `format` fixes ([`Config`]) and what may change while the drive runs ([`Tuning`]).
+
+use peryton_policy::{Admission, Climb, Partition, Replacement};
+use peryton_units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    api::command::DeviceId,
+    api::error::TuningError,
+    api::logging::{Logging, LoggingTuning},
+};
+
+/// A design as the engine sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// For each device, how many bytes this volume stores data on. Metadata comes on top: see
+    /// [`Engine::device_bytes`](crate::Engine::device_bytes).
+    pub devices: Vec<Bytes>,
+    /// Where data lives.
+    pub placement: Placement,
+    /// What may change later.
+    pub tuning: Tuning,
+}
+
+/// Where data lives; fixed when the volume is formatted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// One device, as it is: the baseline "SSD only" or "HDD only".
+    Single {
+        /// The device.
+        device: DeviceId,
+    },
+    /// The devices one after the other (GreenDM's "Mylinear", section 3.1).
+    Linear {
+        /// In the order of the volume.
+        devices: Vec<DeviceId>,
+    },
+    /// The fast device is primary storage for hot extents; the volume is as large as both (GreenDM, section 2.3).
+    Tiering(Hybrid),
+    /// The fast device caches the slow one; the volume is as large as the slow one (GreenDM, section 2.3).
+    Caching(Hybrid),
+    /// Each write goes to the device that is predicted to answer sooner; the volume is as large as the slow one
+    /// (MixedStore, section 5).
+    Partitioned(Hybrid),
+    /// Writes are appended to a log and migrate to the primary later; the volume is as large as the primary (Griffin).
+    Logging(Logging),
+}
+
+impl Placement {
+    /// The device that has everything once the volume is detached, if it can be.
+    pub(crate) fn stands_alone(&self) -> Option<DeviceId> {
+        match self {
+            Placement::Single { device } => Some(*device),
+            Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.slow),
+            Placement::Logging(pair) => Some(pair.primary),
+            Placement::Tiering(_) | Placement::Linear { .. } => None,
+        }
+    }
+}
+
+/// The two devices of a tiering or caching drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hybrid {
+    /// The fast device.
+    pub fast: DeviceId,
+    /// The slow device.
+    pub slow: DeviceId,
+    /// ES: the unit of mapping and moving, a multiple of 4 KiB.
+    pub extent: Bytes,
+}
+
+/// How a write to a cached extent reaches the slow device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WritePolicy {
+    /// To the cache; copied to the slow device later.
+    #[default]
+    Back,
+    /// To both before the reply.
+    Through,
+    /// To the slow device; the cached copy is dropped.
+    Around,
+}
+
+/// Everything that can be changed while the drive runs: all of GreenDM's Table I but the extent size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuning {
+    /// PT: an extent is promoted once its misses within the time window exceed this. 0 promotes at the first miss.
+    pub promotion_threshold: u32,
+    /// TW: misses further apart than this start the count anew.
+    pub promotion_window: Nanos,
+    /// LT: demotion starts when no more than this many fast extents are free. 0: only on demand.
+    pub demotion_low: u32,
+    /// HT: demotion goes on until this many are free.
+    pub demotion_high: u32,
+    /// MCML: the most moves (promotions, demotions, write-backs) in flight.
+    pub max_moves: u32,
+    /// Write policy (caching).
+    pub write: WritePolicy,
+    /// Replacement policy.
+    pub replacement: Replacement,
+    /// Admission policy (caching).
+    pub admission: Admission,
+    /// The longest write-back queue (caching, write-back); extents that find it full stay dirty until evicted.
+    pub writeback_queue: u32,
+    /// How long a dirty extent waits in the queue before it is written back, to gather overwrites.
+    pub writeback_delay: Nanos,
+    /// A map update becomes durable at the latest after this time, sooner if a flush or a move waits for it.
+    pub commit_interval: Nanos,
+    /// Every commit is written to both devices, so that either alone can tell what was where. Otherwise only to the fast
+    /// one, which lets a sleeping disk sleep; checkpoints go to both in any case.
+    pub mirror_journal: bool,
+    /// For each device, the idle time after which it is put to standby.
+    pub spin_down_after: Vec<Option<Nanos>>,
+    /// One read wears flash as much as 1/`read_effect` of a write (GreenDM, section 2.5); `None`: reads do not wear.
+    pub read_effect: Option<u32>,
+    /// The log and its migration (logging).
+    pub logging: LoggingTuning,
+    /// Where writes go, and what is tidied up when the host is idle (partitioned).
+    pub partition: Partition,
+    /// Hill climbing on some of the settings above while the drive runs (tiering, caching); `None`: they stay.
+    pub climb: Option<Climb>,
+}
+
+impl Default for Tuning {
+    /// GreenDM's defaults (section 3.2): TW 60 s, LT 64, HT 128; PT 4 and MCML 16, its best for web search. Its
+    /// write-backs begin at once; ours wait 5 s, because a block that is written again within them is written back once.
+    fn default() -> Tuning {
+        Tuning {
+            promotion_threshold: 4,
+            promotion_window: Nanos::from_s(60),
+            demotion_low: 64,
+            demotion_high: 128,
+            max_moves: 16,
+            write: WritePolicy::Back,
+            replacement: Replacement::Wsclock,
+            admission: Admission::default(),
+            writeback_queue: 1024,
+            writeback_delay: Nanos::from_s(5),
+            commit_interval: Nanos::from_s(5),
+            mirror_journal: true,
+            spin_down_after: Vec::new(),
+            read_effect: Some(100),
+            logging: LoggingTuning::default(),
+            partition: Partition::default(),
+            climb: None,
+        }
+    }
+}
+
+/// The most moves in flight that can be asked for: a move's index is 16 bits in the extent map.
+pub const MOST_MOVES: u32 = 4096;
+
+impl Tuning {
+    /// Whether the values can work together, whatever the placement.
+    pub fn check(&self) -> Result<(), TuningError> {
+        let range = |key, value: u32, remedy| Err(TuningError::Range { key, value: value.to_string(), remedy });
+        if self.demotion_high < self.demotion_low {
+            return range("placement.demotion.high", self.demotion_high, "it must not be below placement.demotion.low");
+        }
+        if self.max_moves == 0 || self.max_moves > MOST_MOVES {
+            return range("placement.max_moves", self.max_moves, "use 1 to 4096");
+        }
+        if self.read_effect == Some(0) {
+            return range("endurance.read_effect", 0, "use 1 or more, or leave it out if reads do not wear");
+        }
+        self.logging.check()?;
+        self.partition.check()?;
+        if let Some(climb) = &self.climb {
+            climb.check()?;
+        }
+        Ok(self.admission.check()?)
+    }
+}

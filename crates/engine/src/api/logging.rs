@@ -1,0 +1,125 @@
+//! What a logging drive is made of, and what of it may change while it runs.
+
+use peryton_units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::{api::command::DeviceId, api::error::TuningError};
+
+/// The two devices of a logging drive (Griffin, section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logging {
+    /// Where the data ends up, in the order of the volume, so that what is in it stays usable alone.
+    pub primary: DeviceId,
+    /// Holds the log. At most 1 TiB of it is used.
+    pub log: DeviceId,
+    /// The unit of mapping: a power of two from 512 bytes to 64 KiB. 4 KiB suits most file systems.
+    pub block: Bytes,
+}
+
+/// Which writes go to the log (Griffin, section 5.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogCaching {
+    /// All.
+    #[default]
+    Full,
+    /// Those to blocks whose share of overwrites among their writes is above this, in parts per million. An overwrite
+    /// is a write with no read of the block since the write before it.
+    Selective {
+        /// The overwrite threshold.
+        overwrite_ratio_ppm: u32,
+    },
+}
+
+/// What makes the log migrate to the primary (Griffin, section 5.2). Any combination; the first to fire wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triggers {
+    /// This long without a migration, while there is something to migrate.
+    pub timeout: Option<Nanos>,
+    /// The share of read requests since the last migration that needed the log, in parts per million. Not judged before
+    /// [`READ_SAMPLE`] reads.
+    pub read_share_ppm: Option<u32>,
+    /// So many bytes in the log are the newest copy.
+    pub size: Option<Bytes>,
+    /// This share of the log is written, in parts per million. A log that is full migrates whatever this says.
+    pub log_used_ppm: u32,
+}
+
+/// How many reads it takes to judge the read penalty; with fewer a single one would decide.
+pub const READ_SAMPLE: u64 = 100;
+
+/// Everything about the log that can be changed while the drive runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggingTuning {
+    /// What goes to the log.
+    pub caching: LogCaching,
+    /// What empties it.
+    pub triggers: Triggers,
+    /// Writes up to this size are gathered into one append of up to this size (Griffin, section 5.4: "a small buffer,
+    /// e.g., 128 KB"). Larger ones are appended by themselves, without a copy. At most [`MOST_GATHERED`].
+    pub gather_bytes: Bytes,
+    /// How long the first write of an append waits for others. Zero: only while other appends are under way.
+    pub gather_delay: Nanos,
+    /// How often the index of what was appended since is written to the log (Griffin, section 6.4: 30 s).
+    pub checkpoint_interval: Nanos,
+    /// How much of the log is read, sorted by address and written in one go. Bounds the memory of a migration.
+    pub migration_memory: Bytes,
+}
+
+/// The largest `gather_bytes`: with its header an append fits a buffer.
+pub const MOST_GATHERED: Bytes = Bytes::kib(128);
+
+impl Default for LoggingTuning {
+    /// Griffin's composite trigger: 900 s, or 5 % of reads from the log (section 6.1.2).
+    fn default() -> LoggingTuning {
+        LoggingTuning {
+            caching: LogCaching::Full,
+            triggers: Triggers {
+                timeout: Some(Nanos::from_s(900)),
+                read_share_ppm: Some(50_000),
+                size: None,
+                log_used_ppm: 900_000,
+            },
+            gather_bytes: MOST_GATHERED,
+            gather_delay: Nanos::ZERO,
+            checkpoint_interval: Nanos::from_s(30),
+            migration_memory: Bytes::mib(64),
+        }
+    }
+}
+
+const WHOLE_PPM: u32 = 1_000_000;
+
+impl LoggingTuning {
+    pub(crate) fn check(&self) -> Result<(), TuningError> {
+        let range = |key, value: String, remedy| Err(TuningError::Range { key, value, remedy });
+        let Triggers { timeout, read_share_ppm, size, log_used_ppm } = self.triggers;
+        if timeout == Some(Nanos::ZERO) {
+            return range("triggers.timeout", "0s".into(), "use more than zero, or leave it out");
+        }
+        if let Some(share) = read_share_ppm.filter(|share| *share > WHOLE_PPM) {
+            return range("triggers.read_share", format!("{share} ppm"), "use a share from 0 to 1");
+        }
+        if size == Some(Bytes::ZERO) {
+            return range("triggers.size", "0".into(), "use more than zero, or leave it out");
+        }
+        if log_used_ppm == 0 || log_used_ppm > WHOLE_PPM {
+            return range("triggers.log_used", format!("{log_used_ppm} ppm"), "use a share above 0, up to 1");
+        }
+        if let LogCaching::Selective { overwrite_ratio_ppm: ratio } = self.caching
+            && ratio > WHOLE_PPM
+        {
+            return range("placement.caching.overwrite_ratio", format!("{ratio} ppm"), "use a ratio from 0 to 1");
+        }
+        if self.gather_bytes > MOST_GATHERED {
+            return range("placement.gather.bytes", self.gather_bytes.to_string(), "use up to 128KiB");
+        }
+        if self.checkpoint_interval == Nanos::ZERO {
+            return range("placement.checkpoint_interval", "0s".into(), "use more than zero");
+        }
+        if self.migration_memory > Bytes::gib(64) {
+            return range("placement.migration_memory", self.migration_memory.to_string(), "use up to 64GiB");
+        }
+        Ok(())
+    }
+}

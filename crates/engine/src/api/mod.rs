@@ -1,0 +1,11 @@
+//! What goes in and out of the engine: requests and commands, settings, errors, statistics, and what it says of a volume.
+
+pub(crate) mod arrangement;
+pub(crate) mod command;
+pub(crate) mod config;
+pub mod endurance;
+pub(crate) mod error;
+pub(crate) mod location;
+pub(crate) mod logging;
+pub(crate) mod opened;
+pub(crate) mod stats;

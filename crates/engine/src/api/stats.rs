@@ -1,0 +1,246 @@
+//! What the engine has done and why: the figures that simulator and drive both report.
+
+use peryton_policy::PartitionStats;
+use peryton_units::Bytes;
+use serde::Serialize;
+
+use crate::api::command::{Cause, DeviceId};
+
+/// Everything counted since the engine was made, or since [`Engine::reset_stats`](crate::Engine::reset_stats).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Stats {
+    /// Host requests by operation code (read, write, discard, flush), the refused ones included.
+    pub requests: [u64; 4],
+    /// Host requests that were answered with an error.
+    pub failed_requests: u64,
+    /// Accesses of one request to one extent that the fast device, or RAM, served. A request that spans three extents
+    /// makes three accesses.
+    pub fast_hits: u64,
+    /// Accesses that needed the slow device.
+    pub fast_misses: u64,
+    /// Misses that admission kept out of the fast device.
+    pub bypassed: u64,
+    /// Accesses that waited for a promotion and were served from its buffer, saving a fast-device access each
+    /// (GreenDM, section 2.3).
+    pub served_from_ram: u64,
+    /// Extents allocated on first access (tiering).
+    pub allocations: u64,
+    /// Moves.
+    pub moves: Moves,
+    /// A row per device.
+    pub devices: Vec<DeviceTraffic>,
+    /// Journal commits that became durable.
+    pub commits: u64,
+    /// Map updates in them.
+    pub map_updates: u64,
+    /// Checkpoints of the whole map.
+    pub checkpoints: u64,
+    /// Extents whose only copy was lost to device failures.
+    pub lost_extents: u64,
+    /// The log (logging); absent for other placements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logging: Option<LoggingStats>,
+    /// The dynamic controller (partitioned); absent for other placements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<PartitionStats>,
+}
+
+/// What went through the log, and what past it (Griffin).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoggingStats {
+    /// Bytes that the host wrote.
+    pub bytes_written_by_host: u64,
+    /// Pieces of host writes that the log holds or held; a write longer than an append makes several.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes_appended: u64,
+    /// Appends: gathered records, or one large one.
+    pub appends: u64,
+    /// Headers and padding in them.
+    pub overhead_bytes: u64,
+    /// Appends that failed; what was in them went to the primary.
+    pub failed_appends: u64,
+    /// Writes to the primary past the log, by selective caching or because the log could not take them.
+    pub direct_writes: u64,
+    /// Their bytes.
+    pub bytes_direct: u64,
+    /// Migrations started.
+    pub migrations: Migrations,
+    /// Bytes that migrations wrote to the primary.
+    pub bytes_migrated: u64,
+    /// Bytes that migrations found superseded, and skipped.
+    pub bytes_superseded: u64,
+    /// Host reads.
+    pub reads: u64,
+    /// Their bytes.
+    pub bytes_read: u64,
+    /// Host reads that needed the log.
+    pub reads_from_log: u64,
+    /// Bytes that the log gave.
+    pub bytes_read_from_log: u64,
+    /// Checkpoints of the index.
+    pub checkpoints: u64,
+}
+
+/// Migrations by what made them start (Griffin, section 5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Migrations {
+    /// Too long without one.
+    pub timeout: u64,
+    /// Too many reads from the log.
+    pub read_share: u64,
+    /// Too much to migrate.
+    pub size: u64,
+    /// The log was nearly full.
+    pub log_used: u64,
+    /// The host said so, of a range.
+    pub hint: u64,
+}
+
+impl LoggingStats {
+    /// Adds the statistics of another volume.
+    pub fn add(&mut self, other: &LoggingStats) {
+        let LoggingStats {
+            bytes_written_by_host,
+            records,
+            bytes_appended,
+            appends,
+            overhead_bytes,
+            failed_appends,
+            direct_writes,
+            bytes_direct,
+            migrations: Migrations { timeout, read_share, size, log_used, hint },
+            bytes_migrated,
+            bytes_superseded,
+            reads,
+            bytes_read,
+            reads_from_log,
+            bytes_read_from_log,
+            checkpoints,
+        } = other;
+        self.bytes_written_by_host += bytes_written_by_host;
+        self.records += records;
+        self.bytes_appended += bytes_appended;
+        self.appends += appends;
+        self.overhead_bytes += overhead_bytes;
+        self.failed_appends += failed_appends;
+        self.direct_writes += direct_writes;
+        self.bytes_direct += bytes_direct;
+        self.migrations.timeout += timeout;
+        self.migrations.read_share += read_share;
+        self.migrations.size += size;
+        self.migrations.log_used += log_used;
+        self.migrations.hint += hint;
+        self.bytes_migrated += bytes_migrated;
+        self.bytes_superseded += bytes_superseded;
+        self.reads += reads;
+        self.bytes_read += bytes_read;
+        self.reads_from_log += reads_from_log;
+        self.bytes_read_from_log += bytes_read_from_log;
+        self.checkpoints += checkpoints;
+    }
+
+    /// Share of the host's writes, in bytes, that did not reach the primary (Griffin, section 3.3); `None` before the
+    /// first. What is still in the log counts as saved. Negative where failed writes were repeated.
+    pub fn write_savings(&self) -> Option<f64> {
+        let reached = (self.bytes_migrated + self.bytes_direct) as f64;
+        (self.bytes_written_by_host > 0).then(|| 1.0 - reached / self.bytes_written_by_host as f64)
+    }
+
+    /// Share of the host's reads that needed the log (Griffin, section 3.3); `None` before the first.
+    pub fn read_penalty(&self) -> Option<f64> {
+        (self.reads > 0).then(|| self.reads_from_log as f64 / self.reads as f64)
+    }
+}
+
+/// Moves that were finished, and those that were not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Moves {
+    /// Extents brought to the fast device.
+    pub promotions: u64,
+    /// Extents taken from the fast device: demotions (tiering), evictions clean and dirty (caching).
+    pub demotions: u64,
+    /// Dirty extents copied to the slow device (caching), as part of an eviction or while they stay cached.
+    pub writebacks: u64,
+    /// Bytes that moves wrote to either device.
+    pub bytes: Bytes,
+    /// Moves given up, by cause.
+    pub cancelled: Cancelled,
+}
+
+/// Why moves were given up (GreenDM, sections 2.3 and 2.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cancelled {
+    /// Promotion: no free extent on the fast device.
+    pub fast_full: u64,
+    /// Demotion: no free extent on the slow device.
+    pub slow_full: u64,
+    /// Promotion: the whole map is being written out.
+    pub metadata_flush: u64,
+    /// MCML reached.
+    pub move_limit: u64,
+    /// The extent is being accessed.
+    pub in_use: u64,
+    /// Demotion or write-back: a request came for the extent.
+    pub accessed: u64,
+    /// A device failed.
+    pub device_error: u64,
+}
+
+/// What one device was asked to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceTraffic {
+    /// Reads, by cause (host, promotion, demotion, write-back, metadata).
+    pub reads: [u64; 5],
+    /// Writes, by cause.
+    pub writes: [u64; 5],
+    /// Bytes read, by cause.
+    pub bytes_read: [u64; 5],
+    /// Bytes written, by cause.
+    pub bytes_written: [u64; 5],
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards and zeroings.
+    pub discards: u64,
+    /// Times it was sent to standby.
+    pub spin_downs: u64,
+    /// Commands that failed.
+    pub errors: u64,
+}
+
+impl Stats {
+    /// Statistics with a row for each of `devices` devices.
+    pub fn new(devices: usize) -> Stats {
+        Stats { devices: vec![DeviceTraffic::default(); devices], ..Stats::default() }
+    }
+
+    /// Share of accesses that the fast device or RAM served; `None` before the first.
+    pub fn fast_hit_ratio(&self) -> Option<f64> {
+        let accesses = self.fast_hits + self.fast_misses;
+        (accesses > 0).then(|| self.fast_hits as f64 / accesses as f64)
+    }
+
+    /// The statistics of a partitioned drive, which has them from the start.
+    #[inline]
+    pub(crate) fn partition_mut(&mut self) -> &mut PartitionStats {
+        self.partition.get_or_insert_default()
+    }
+
+    /// The statistics of a logging drive, which has them from the start.
+    #[inline]
+    pub(crate) fn logging_mut(&mut self) -> &mut LoggingStats {
+        self.logging.get_or_insert_default()
+    }
+
+    pub(crate) fn read(&mut self, device: DeviceId, len: Bytes, cause: Cause) {
+        let row = &mut self.devices[device.index()];
+        row.reads[cause as usize] += 1;
+        row.bytes_read[cause as usize] += len.0;
+    }
+
+    pub(crate) fn wrote(&mut self, device: DeviceId, len: Bytes, cause: Cause) {
+        let row = &mut self.devices[device.index()];
+        row.writes[cause as usize] += 1;
+        row.bytes_written[cause as usize] += len.0;
+    }
+}

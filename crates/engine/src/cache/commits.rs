@@ -1,0 +1,230 @@
+//! Commits of the map, and places that are free once a commit is durable.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_policy::ReplacementPolicy;
+use peryton_policy::replacement::SlotIndex;
+use peryton_units::{Bytes, Nanos};
+
+use crate::journal::Commits as _;
+use crate::{
+    api::command::{Commands, DeviceId},
+    api::error::RequestError,
+    cache::access::{Mode, Release},
+    cache::drive::CacheDrive,
+    cache::journal::map_journal::{Freed, MapBatch, Waiter},
+    cache::map::extent::Place,
+    cache::step::{CacheIo, CacheStep},
+    io::RequestIndex,
+    journal::Outcome,
+};
+
+impl CacheDrive {
+    /// The map entry of the extent has changed. `awaiting_slow_flush`: because the slow device has the extent's data now.
+    #[inline]
+    pub(in crate::cache) fn note(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
+        let entry = self.map.entry(extent).entry();
+        // A clean copy says that its home has the same: what was written home, and came back before the slow device was
+        // flushed, is in one place only.
+        let says_home = self.mode == Mode::Caching && entry.place().is_some() && !entry.is_dirty();
+        if says_home && !awaiting_slow_flush && self.journal.awaits_slow_flush(extent) {
+            self.journal.takes_all_next();
+        }
+        self.journal.update(io, now, extent, entry, awaiting_slow_flush);
+    }
+
+    /// Commits what has been gathered; `all`, also what needs the slow device flushed for no other reason.
+    pub(in crate::cache) fn commit(&mut self, io: &mut CacheIo, now: Nanos, all: bool, out: &mut Commands) {
+        if self.journal.is_over() {
+            return self.give_up_commits(io, now, out);
+        }
+        let mut outcome = self.journal.commit(io, all, out);
+        // A commit with nothing to write is done at once; those who joined meanwhile want another.
+        while let Some(done) = outcome {
+            outcome = self.committed(io, now, done, out);
+        }
+    }
+
+    pub(in crate::cache) fn commit_step(&mut self, io: &mut CacheIo, now: Nanos, failed: bool, out: &mut Commands) {
+        let mut outcome = self.journal.commit_step(io, failed, out);
+        while let Some(done) = outcome {
+            outcome = self.committed(io, now, done, out);
+        }
+    }
+
+    /// Both devices are fenced.
+    #[cold]
+    pub(in crate::cache) fn give_up_commits(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        if let Some(batch) = self.journal.give_up() {
+            self.settle_batch(io, now, batch, Err(RequestError::Device), out);
+            self.journal.checkpoint_if_needed(io, out);
+        }
+    }
+
+    /// What a batch freed is free, and what waited for it goes on.
+    pub(in crate::cache) fn settle_batch(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        batch: MapBatch,
+        result: Result<(), RequestError>,
+        out: &mut Commands,
+    ) {
+        for Freed { place, discarded } in &batch.freed {
+            if *discarded && !io.is_fenced(self.layout.at(*place).0) {
+                // The device is notified, and the place is not reused before it has answered: the order of a discard and a
+                // later write is not the device's to choose.
+                let len = Bytes(self.layout.extent_bytes);
+                self.discarding += 1;
+                io.discard(self.layout.at(*place), len, CacheStep::Discarded { place: *place }, out);
+            } else {
+                self.map.free(*place);
+            }
+        }
+        let mut waiters = batch.waiters;
+        if mutation::is(Mutation::ForgetWaiter) && waiters.len() > 1 && matches!(waiters.last(), Some(Waiter::Flush(_)))
+        {
+            waiters.pop();
+        }
+        for waiter in waiters {
+            match waiter {
+                Waiter::Flush(request) => io.part_done(request, result, out),
+                Waiter::Move(index) => self.move_committed(io, now, index, out),
+            }
+        }
+    }
+
+    /// A commit is over. Returns what has come of another one that follows at once.
+    pub(in crate::cache) fn committed(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        outcome: Outcome<MapBatch>,
+        out: &mut Commands,
+    ) -> Option<Outcome<MapBatch>> {
+        let durable = match outcome {
+            Outcome::Durable(batch) => {
+                self.settle_batch(io, now, batch, Ok(()), out);
+                true
+            }
+            Outcome::Failed => false,
+        };
+        self.journal.checkpoint_if_needed(io, out);
+        if !durable {
+            return None;
+        }
+        if self.making_room {
+            self.make_room(io, now, out);
+        }
+        if self.journal.commit_again(io) { self.journal.commit(io, false, out) } else { None }
+    }
+
+    pub(in crate::cache) fn checkpoint_step(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        device: DeviceId,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        self.journal.checkpoint_step(io, device, failed, out);
+        if !self.journal.is_checkpointing() && self.journal.commit_again(io) {
+            self.commit(io, now, false, out);
+        }
+    }
+
+    /// A host flush: first the moves whose writes were acknowledged from RAM, then a commit, which flushes the devices
+    /// and the map.
+    pub(in crate::cache) fn flush_host(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        request: RequestIndex,
+        out: &mut Commands,
+    ) {
+        if mutation::is(Mutation::AnswerFlushAtOnce) {
+            return io.part_done(request, Ok(()), out);
+        }
+        self.flushes.push((request, self.sequence));
+        self.flushes_may_go(io, now, out);
+    }
+
+    pub(in crate::cache) fn flushes_may_go(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        if self.flushes.is_empty() {
+            return;
+        }
+        let oldest = self.oldest_volatile_move();
+        let mut joined = false;
+        for (request, sequence) in std::mem::take(&mut self.flushes) {
+            if oldest.is_some_and(|oldest| oldest <= sequence) {
+                self.flushes.push((request, sequence));
+            } else {
+                self.journal.wait(Waiter::Flush(request));
+                joined = true;
+            }
+        }
+        if joined {
+            self.commit(io, now, false, out);
+        }
+    }
+
+    /// Gives up a slot: at once if the durable map never pointed to it, else after the next commit.
+    pub(in crate::cache) fn release_slot(&mut self, slot: SlotIndex, why: Release) {
+        let extent = self.map.tenant(slot).expect("only a slot in use is released");
+        let evicted = why == Release::Evicted;
+        self.policy.removed(slot, extent, evicted);
+        self.map.vacate(slot);
+        self.release_place(Place(slot.0), why);
+    }
+
+    pub(in crate::cache) fn release_place(&mut self, place: Place, why: Release) {
+        self.map.set_stale(place, true);
+        match why {
+            Release::NeverUsed => self.map.free(place),
+            _ if mutation::is(Mutation::ReuseBeforeCommit) => self.map.free(place),
+            why => {
+                // A cache's copy may only go once its home is durable, and what is demoted once its new place is. A place
+                // on the slow device that is given up for one on the fast device needs neither.
+                let awaiting_slow_flush = self.mode == Mode::Caching || why == Release::Evicted;
+                // MixedStore tells the flash what it need not keep (section 5.3).
+                let discarded = why == Release::Discarded || self.controller.is_some();
+                self.journal.free(Freed { place, discarded }, awaiting_slow_flush);
+            }
+        }
+    }
+
+    /// The device has been told that nothing is left in a place.
+    pub(in crate::cache) fn place_discarded(&mut self, io: &mut CacheIo, now: Nanos, place: Place, out: &mut Commands) {
+        self.discarding -= 1;
+        self.map.free(place);
+        self.serve_allocation_waiters(io, now, out);
+    }
+
+    /// Takes a slot of the fast device for `extent`. None if there is none: then a commit that frees some is under way
+    /// where one can help.
+    pub(in crate::cache) fn reserve_slot(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        extent: u32,
+        out: &mut Commands,
+    ) -> Option<SlotIndex> {
+        if self.map.fast_is_full() || self.gone.fast {
+            return None;
+        }
+        let slot = self.map.take_slot();
+        // A commit frees what waits for it: worth its flushes once that is more than is free.
+        if self.journal.waiting() > self.map.free_slots() as usize {
+            self.commit(io, now, true, out);
+        }
+        let slot = slot?;
+        self.map.occupy(slot, extent);
+        self.policy.inserted(slot, extent);
+        Some(slot)
+    }
+
+    /// Fast extents that are free, or will be once what is under way is done. After a crash a cache can hold more than it
+    /// uses: a commit that did not wait for the slow device has the promotions, and not the evictions before them.
+    pub(in crate::cache) fn free_soon(&self) -> u32 {
+        (self.layout.fast_usable + self.leaving).saturating_sub(self.map.resident())
+    }
+}

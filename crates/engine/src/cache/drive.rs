@@ -1,0 +1,209 @@
+//! A drive of two unlike devices with a map between them: what tiering, caching and partitioned share.
+
+use std::collections::VecDeque;
+
+use peryton_policy::ReplacementPolicy;
+use peryton_policy::{
+    BuiltInPolicy, Gate,
+    admission::Costs,
+    partition::Controller,
+    replacement::{Capacity, SlotIndex},
+};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffer, Commands, DeviceId},
+    api::config::{self, Tuning},
+    cache::access::{CacheFenced, Fragment, Mode, Router, ThroughWrite},
+    cache::journal::map_journal::MapJournal,
+    cache::layout::CacheLayout,
+    cache::map::extent_map::ExtentMap,
+    cache::movers::table::Move,
+    cache::step::CacheIo,
+    cache::tuner::Tuner,
+    io::RequestIndex,
+    io::slab::Slab,
+};
+
+fn new_policy(layout: &CacheLayout, tuning: &Tuning) -> BuiltInPolicy {
+    BuiltInPolicy::new(tuning.replacement, Capacity { slots: layout.fast_slots, usable: layout.fast_usable })
+}
+
+fn new_gate(layout: &CacheLayout, tuning: &Tuning) -> Gate {
+    Gate::new(&tuning.admission, layout.fast_usable, Bytes(layout.extent_bytes))
+}
+
+/// A tiering or caching drive.
+#[derive(Debug)]
+pub(crate) struct CacheDrive {
+    pub(in crate::cache) mode: Mode,
+    pub(in crate::cache) router: Router,
+    pub(in crate::cache) gone: CacheFenced,
+    pub(in crate::cache) layout: CacheLayout,
+    pub(in crate::cache) map: ExtentMap,
+    pub(in crate::cache) policy: BuiltInPolicy,
+    pub(in crate::cache) gate: Gate,
+    pub(in crate::cache) moves: Slab<Move>,
+    pub(in crate::cache) waiter_lists: Vec<Vec<Fragment>>,
+    /// Moves whose buffers hold acknowledged writes.
+    pub(in crate::cache) volatile: Vec<u32>,
+    /// Copying moves in flight (MCML counts these), and those of them that empty the fast device.
+    pub(in crate::cache) copying: u32,
+    pub(in crate::cache) leaving: u32,
+    /// Move buffers that are not in use.
+    pub(in crate::cache) buffers: Vec<u32>,
+    pub(in crate::cache) buffer_count: u32,
+    /// Between LT and HT: extents are being taken off the fast device.
+    pub(in crate::cache) making_room: bool,
+    /// The host is idle, and what is dirty may leave the fast device to make room (partitioned).
+    pub(in crate::cache) tidying: bool,
+    /// A device failed: the next victim waits until then.
+    pub(in crate::cache) room_pauses_until: Nanos,
+    /// Places that the device is being told about before they are free.
+    pub(in crate::cache) discarding: u32,
+    /// Allocations that wait for a place to become free.
+    pub(in crate::cache) allocation_waiters: Vec<u32>,
+    pub(in crate::cache) writebacks: VecDeque<(u32, Nanos)>,
+    pub(in crate::cache) writing_back: u32,
+    pub(in crate::cache) through: Slab<ThroughWrite>,
+    pub(in crate::cache) through_in_flight: Vec<u32>,
+    pub(in crate::cache) journal: MapJournal,
+    /// Decides where writes go (partitioned).
+    pub(in crate::cache) controller: Option<Controller>,
+    /// Extents that reads want on the fast device (partitioned).
+    pub(in crate::cache) candidates: VecDeque<u32>,
+    /// Host flushes that wait for moves whose writes were acknowledged from RAM: with the sequence up to which they
+    /// wait.
+    pub(in crate::cache) flushes: Vec<(RequestIndex, u64)>,
+    /// Counts moves, so that a flush knows which came before it.
+    pub(in crate::cache) sequence: u64,
+    /// Moves settings while the drive runs, where the tuning asks for it.
+    pub(in crate::cache) tuner: Option<Box<Tuner>>,
+    /// What the configuration asked for.
+    pub(in crate::cache) placement: config::Placement,
+}
+
+impl CacheDrive {
+    pub(crate) fn new(placement: &config::Placement, layout: CacheLayout, tuning: &Tuning) -> CacheDrive {
+        let partitioned = matches!(placement, config::Placement::Partitioned(_));
+        let mode = if matches!(placement, config::Placement::Tiering(_)) { Mode::Tiering } else { Mode::Caching };
+        let router = match mode {
+            Mode::Tiering => Router::Tiering,
+            Mode::Caching if partitioned => Router::Partitioned,
+            Mode::Caching => Router::Caching,
+        };
+        // A cache has a home for each extent.
+        let slow_slots = if mode == Mode::Tiering { layout.slow_slots } else { 1 };
+        CacheDrive {
+            mode,
+            router,
+            gone: CacheFenced::default(),
+            layout,
+            map: ExtentMap::new(layout, slow_slots),
+            policy: new_policy(&layout, tuning),
+            gate: new_gate(&layout, tuning),
+            moves: Slab::new(),
+            waiter_lists: Vec::new(),
+            volatile: Vec::new(),
+            copying: 0,
+            leaving: 0,
+            buffers: Vec::new(),
+            buffer_count: 0,
+            making_room: false,
+            tidying: false,
+            room_pauses_until: Nanos::ZERO,
+            discarding: 0,
+            allocation_waiters: Vec::new(),
+            writebacks: VecDeque::new(),
+            writing_back: 0,
+            through: Slab::new(),
+            through_in_flight: Vec::new(),
+            journal: MapJournal::new(layout.metadata, [layout.fast, layout.slow], layout.extents),
+            controller: partitioned.then(|| Controller::new(&tuning.partition)),
+            candidates: VecDeque::new(),
+            flushes: Vec::new(),
+            sequence: 0,
+            tuner: Tuner::new(placement, tuning),
+            placement: placement.clone(),
+        }
+    }
+
+    /// To be called after the tuning in `io` has changed.
+    pub(in crate::cache) fn settings_changed(
+        &mut self,
+        io: &mut CacheIo,
+        before: &Tuning,
+        now: Nanos,
+        out: &mut Commands,
+    ) {
+        if io.tuning.replacement != before.replacement {
+            self.policy = new_policy(&self.layout, &io.tuning);
+            // The new policy learns the residents from the least to the most recently used.
+            let mut residents: Vec<(Nanos, u32)> = (0..self.layout.fast_slots)
+                .filter_map(|slot| {
+                    let extent = self.map.tenant(SlotIndex(slot))?;
+                    Some((self.map.entry(extent).last_access, slot))
+                })
+                .collect();
+            residents.sort_unstable();
+            for (_, slot) in residents {
+                let slot = SlotIndex(slot);
+                self.policy.inserted(slot, self.map.tenant(slot).expect("it was looked up above"));
+            }
+        }
+        if self.gate.differs(&io.tuning.admission) {
+            let gate = new_gate(&self.layout, &io.tuning);
+            let before = std::mem::replace(&mut self.gate, gate);
+            self.gate.resume(before);
+        }
+        if io.tuning.partition != before.partition {
+            self.retune_partition(io);
+        }
+        io.due(now);
+        self.make_room(io, now, out);
+        self.pump_writebacks(io, now, out);
+    }
+
+    pub(in crate::cache) fn take_buffer(&mut self) -> u32 {
+        self.buffers.pop().unwrap_or_else(|| {
+            self.buffer_count += 1;
+            self.buffer_count - 1
+        })
+    }
+
+    pub(in crate::cache) fn timers(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        if self.journal.block_is_full() || self.journal.commit_is_due(io) {
+            self.commit(io, now, true, out);
+        }
+        if self.making_room {
+            self.make_room(io, now, out);
+        }
+        self.pump_writebacks(io, now, out);
+        self.tick_partition(io, now, out);
+    }
+
+    pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {
+        let slot = self.policy.victim(&mut self.map.candidates(now, io.tuning.promotion_window, clean_only))?;
+        self.map.tenant(slot)
+    }
+
+    /// What admission weighs: the latencies of late, and what the devices can still be written.
+    pub(in crate::cache) fn admission_costs(&self, io: &CacheIo) -> Costs {
+        let ([fast_read, fast_write], [slow_read, slow_write]) =
+            (io.latency(self.layout.fast), io.latency(self.layout.slow));
+        let wear = |device: DeviceId| {
+            let written = io.stats.devices[device.index()].bytes_written.iter().sum();
+            self.gate.wear(device.index(), Bytes(written))
+        };
+        Costs {
+            latency: [fast_read, fast_write, slow_read, slow_write],
+            wear: [wear(self.layout.fast), wear(self.layout.slow)],
+            energy: [self.layout.fast, self.layout.slow]
+                .map(|device| io.tuning.admission.energy.get(device.index()).copied().flatten().unwrap_or_default()),
+        }
+    }
+
+    pub(in crate::cache) fn move_buffer(&self, index: u32) -> Buffer {
+        Buffer::Move { index: self.moves[index].buffer, offset: Bytes::ZERO }
+    }
+}

@@ -1,0 +1,351 @@
+//! The host's side: requests are cut at extent borders, routed, merged where neighbours stay neighbours, and answered.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_policy::ReplacementPolicy;
+use peryton_policy::{admission::Access, replacement::SlotIndex};
+use peryton_units::{Bytes, Nanos, Op, prefetch};
+
+use crate::{
+    api::command::{Buffer, Cause, Commands, DeviceId, IoId, Request, RequestId},
+    api::config::WritePolicy,
+    api::error::RequestError,
+    cache::access::{Fragment, Mode, Route, Router, Run},
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::step::{CacheCommand, CacheIo, CacheStep},
+    io::RequestIndex,
+};
+
+impl CacheDrive {
+    /// Takes a read, write or discard that lies within the volume and is not empty.
+    #[inline]
+    pub(in crate::cache) fn split(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        request: RequestIndex,
+        asked: Request,
+        out: &mut Commands,
+    ) {
+        if self.controller.is_some() {
+            self.partition_arrived(io, now, request, asked);
+        }
+        let (mut extent, mut within) = self.layout.split(asked.offset);
+        let mut offset = 0;
+        let mut run: Option<Run> = None;
+        while offset < asked.len.0 {
+            let len = (self.layout.extent_bytes - u64::from(within)).min(asked.len.0 - offset) as u32;
+            let fragment = Fragment {
+                request,
+                op: asked.op,
+                extent,
+                within,
+                len,
+                offset: Bytes(offset),
+                request_len: asked.len,
+                first: true,
+            };
+            io.add_part(request);
+            match self.route(io, now, fragment, out) {
+                Route::Direct(device, at) => run = self.extend(io, run, fragment, (device, at, false), out),
+                Route::Past(at) => run = self.extend(io, run, fragment, (self.layout.slow, at, true), out),
+                Route::Taken => {}
+            }
+            offset += u64::from(len);
+            extent += 1;
+            within = 0;
+        }
+        if let Some(run) = run {
+            self.issue(io, run, out);
+        }
+    }
+
+    /// The commonest request: a read or write within one extent that the fast device has and that nothing is under way
+    /// for. What is asked lies within the volume. Does what [`CacheDrive::submit`] would, without the table of what could be;
+    /// says whether it did.
+    #[inline]
+    pub(crate) fn try_hit_map(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        id: RequestId,
+        asked: Request,
+        out: &mut Commands,
+    ) -> bool {
+        let (extent, within) = self.layout.split(asked.offset);
+        let in_one = asked.len > Bytes::ZERO && u64::from(within) + asked.len.0 <= self.layout.extent_bytes;
+        let plain = match asked.op {
+            Op::Read => true,
+            // Where a write may be sent elsewhere, there is more to decide.
+            Op::Write => {
+                self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back && !self.gate.judges_write_hits()
+            }
+            Op::Discard | Op::Flush => false,
+        };
+        if !in_one || !plain || self.controller.is_some() {
+            return false;
+        }
+        let entry = self.map.entry_mut(extent);
+        let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) else { return false };
+        if entry.moving().is_some() || entry.is_lost() {
+            return false;
+        }
+        entry.access(now);
+        entry.in_flight += 1;
+        let to_note = asked.op == Op::Write && self.mode == Mode::Caching && !(entry.is_dirty() && entry.queued);
+        if self.mode == Mode::Caching && !self.gate.is_open() {
+            let miss = Access { extent, op: asked.op, request_len: asked.len };
+            self.show_to_admission(io, now, miss, asked.len);
+        }
+        if to_note {
+            self.became_dirty(io, now, extent);
+        }
+        io.stats.fast_hits += 1;
+        self.policy.accessed(slot);
+        let request = io.begin(id);
+        let (device, at) = self.layout.at(Place(slot.0));
+        let at = at + Bytes(u64::from(within));
+        let buffer = Buffer::Request { id, offset: Bytes::ZERO };
+        let purpose = CacheStep::Host { request, first: extent, count: 1 };
+        match asked.op {
+            Op::Write => io.write((device, at), asked.len, buffer, purpose, Cause::Host, out),
+            _ => io.read((device, at), asked.len, buffer, purpose, Cause::Host, out),
+        }
+        true
+    }
+
+    /// The end of an access to one extent that nothing waits for. Does what [`CacheDrive::host_done`] would; says whether it
+    /// did.
+    #[inline]
+    pub(crate) fn try_end_hit(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        id: IoId,
+        command: &CacheCommand,
+        (request, extent): (RequestIndex, u32),
+        out: &mut Commands,
+    ) -> bool {
+        let entry = self.map.entry_mut(extent);
+        if entry.is_lost() || entry.moving().is_some() || self.controller.is_some() {
+            return false;
+        }
+        assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
+        entry.in_flight -= 1;
+        io.finish(now, id, command, false);
+        io.part_done(request, Ok(()), out);
+        true
+    }
+
+    /// See [`Engine::prefetch`](crate::Engine::prefetch): first the map entry, then what the entry leads to.
+    #[inline]
+    pub(in crate::cache) fn prefetch_entry(&self, offset: Bytes, near: bool) {
+        let (extent, _) = self.layout.split(offset);
+        let Some(entry) = self.map.get(extent) else { return };
+        if !near {
+            prefetch(entry);
+        } else if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
+            self.policy.prefetch(slot);
+        }
+    }
+
+    /// Routes a fragment that has waited.
+    pub(in crate::cache) fn resume(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) {
+        let fragment = Fragment { first: false, ..fragment };
+        let (device, at, past) = match self.route(io, now, fragment, out) {
+            Route::Direct(device, at) => (device, at, false),
+            Route::Past(at) => (self.layout.slow, at, true),
+            Route::Taken => return,
+        };
+        let run = Run { fragment, device, at, len: Bytes(u64::from(fragment.len)), extents: 1, past };
+        self.issue(io, run, out);
+    }
+
+    #[inline]
+    fn route(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
+        let extent = self.map.entry(fragment.extent);
+        if let Some(index) = extent.moving() {
+            if self.blocked_by_move(io, now, index, fragment, out) {
+                return Route::Taken;
+            }
+        } else if extent.is_lost()
+            && let Some(route) = self.route_lost(io, now, fragment, out)
+        {
+            return route;
+        }
+        match self.router {
+            Router::Tiering => self.route_tiering(io, now, fragment, out),
+            Router::Caching => self.route_caching(io, now, fragment, out),
+            Router::Partitioned => self.route_partitioned(io, now, fragment, out),
+            Router::Degraded => self.route_degraded(io, now, fragment, out),
+        }
+    }
+
+    pub(in crate::cache) fn covers_extent(&self, fragment: Fragment) -> bool {
+        u64::from(fragment.len) == self.layout.extent_bytes
+    }
+
+    /// A plain access to where the extent is.
+    #[inline]
+    pub(in crate::cache) fn direct(&mut self, now: Nanos, fragment: Fragment, place: Place) -> Route {
+        let extent = self.map.entry_mut(fragment.extent);
+        extent.access(now);
+        extent.in_flight += 1;
+        let (device, at) = self.layout.at(place);
+        Route::Direct(device, at + Bytes(u64::from(fragment.within)))
+    }
+
+    /// The fast device serves an access. One that waited was counted when it came, and what waited for its own promotion
+    /// was the reason for that.
+    #[inline]
+    pub(in crate::cache) fn count_access(&mut self, io: &mut CacheIo, fragment: Fragment, slot: SlotIndex) {
+        if fragment.first {
+            io.stats.fast_hits += 1;
+            self.policy.accessed(slot);
+        }
+    }
+
+    /// Adds a fragment to the run if it continues it; otherwise issues the run and starts another.
+    #[inline]
+    fn extend(
+        &mut self,
+        io: &mut CacheIo,
+        run: Option<Run>,
+        fragment: Fragment,
+        (device, at, past): (DeviceId, Bytes, bool),
+        out: &mut Commands,
+    ) -> Option<Run> {
+        let len = Bytes(u64::from(fragment.len));
+        match run {
+            Some(mut run)
+                if run.device == device
+                    && run.past == past
+                    && run.at + run.len == at
+                    && run.fragment.extent + run.extents == fragment.extent =>
+            {
+                run.len += len;
+                run.extents += 1;
+                // One command answers both: the later fragment's part is no longer needed.
+                io.part_done(fragment.request, Ok(()), out);
+                Some(run)
+            }
+            before => {
+                if let Some(run) = before {
+                    self.issue(io, run, out);
+                }
+                Some(Run { fragment, device, at, len, extents: 1, past })
+            }
+        }
+    }
+
+    #[inline]
+    fn issue(&mut self, io: &mut CacheIo, run: Run, out: &mut Commands) {
+        let Run { fragment, device, at, len, extents, past } = run;
+        let (request, first, count) = (fragment.request, fragment.extent, extents);
+        let purpose = match past {
+            false => CacheStep::Host { request, first, count },
+            true => CacheStep::HostPast { request, first, count },
+        };
+        let buffer = Buffer::Request { id: io.id_of(request), offset: fragment.offset };
+        match fragment.op {
+            Op::Read => io.read((device, at), len, buffer, purpose, Cause::Host, out),
+            Op::Write => io.write((device, at), len, buffer, purpose, Cause::Host, out),
+            Op::Discard => io.discard((device, at), len, purpose, out),
+            Op::Flush => unreachable!("a flush has no range to cut"),
+        }
+    }
+
+    /// A plain access has completed.
+    #[inline]
+    pub(crate) fn host_done(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        command: &CacheCommand,
+        (request, first, count): (RequestIndex, u32, u32),
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        if failed && command.op == Op::Read && self.mode == Mode::Caching && command.device == self.layout.fast {
+            self.read_home_instead(io, now, command, request, first, count, out);
+            return;
+        }
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        io.part_done(request, result, out);
+        for extent in first..first + count {
+            if self.map.entry(extent).is_lost() && !failed {
+                self.found_again(io, now, extent, command);
+            }
+            self.access_ended(io, now, extent, out);
+        }
+    }
+
+    /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
+    /// there before the loss.
+    #[cold]
+    fn found_again(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) {
+        let entry = self.map.entry(extent);
+        let Some(place) = entry.place().or((self.mode == Mode::Caching).then(|| self.layout.slow_place(extent))) else {
+            return;
+        };
+        let (device, at) = self.layout.at(place);
+        let covered = command.at <= at && command.at + command.len >= at + Bytes(self.layout.extent_bytes);
+        // What is discarded while it is lost is zeroed.
+        if matches!(command.op, Op::Write | Op::Discard) && command.device == device && covered {
+            self.map.set_lost(extent, false);
+            self.note(io, now, extent, false);
+        }
+    }
+
+    /// An access to the extent is over; a move may have waited for the last one.
+    #[inline]
+    pub(in crate::cache) fn access_ended(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, out: &mut Commands) {
+        let entry = self.map.entry_mut(extent);
+        assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
+        entry.in_flight -= 1;
+        if entry.in_flight == 0
+            && let Some(index) = entry.moving()
+        {
+            self.drained(io, now, index, out);
+        }
+    }
+
+    /// The cache failed a read: clean extents are read from their homes, a dirty one is an error.
+    #[allow(clippy::too_many_arguments)]
+    fn read_home_instead(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        command: &CacheCommand,
+        request: RequestIndex,
+        first: u32,
+        count: u32,
+        out: &mut Commands,
+    ) {
+        let Buffer::Request { offset, .. } = command.buffer else {
+            unreachable!("a host read goes into the request's buffer")
+        };
+        let data_at = self.layout.metadata.data_at;
+        let (_, within) = self.layout.split(command.at - data_at);
+        let (mut within, mut done) = (u64::from(within), 0);
+        for extent in first..first + count {
+            let len = (self.layout.extent_bytes - within).min(command.len.0 - done);
+            let entry = self.map.entry(extent);
+            if (entry.is_dirty() || entry.is_lost()) && !mutation::is(Mutation::ReadOldHome) {
+                io.add_part(request);
+                io.part_done(request, Err(RequestError::Device), out);
+                self.access_ended(io, now, extent, out);
+            } else {
+                io.add_part(request);
+                let home = self.home(extent);
+                let (device, at) = self.layout.at(home);
+                let buffer = Buffer::Request { id: io.id_of(request), offset: offset + Bytes(done) };
+                let purpose = CacheStep::Host { request, first: extent, count: 1 };
+                io.read((device, at + Bytes(within)), Bytes(len), buffer, purpose, Cause::Host, out);
+            }
+            done += len;
+            within = 0;
+        }
+        io.part_done(request, Ok(()), out);
+    }
+}

@@ -1,0 +1,54 @@
+//! What must hold between any two calls; checked by the tests after every step.
+
+use std::collections::HashMap;
+
+use peryton_policy::replacement::SlotIndex;
+
+use crate::cache::{access::Mode, drive::CacheDrive, map::extent::Place};
+
+impl CacheDrive {
+    /// Panics with what is wrong. `quiet`: no command is in flight.
+    pub(in crate::cache) fn check_tables(&self, quiet: bool) {
+        let dirty = self.map.entries().filter(|(_, entry)| entry.is_dirty()).count();
+        assert_eq!(dirty, self.map.dirty() as usize, "the count of dirty extents is off");
+        let lost = self.map.entries().filter(|(_, entry)| entry.is_lost()).count();
+        assert_eq!(lost, self.map.lost() as usize, "the count of lost extents is off");
+        let mut owner: HashMap<u32, u32> = HashMap::new();
+        for (index, extent) in self.map.entries() {
+            assert!(!extent.is_dirty() || self.mode == Mode::Caching, "extent {index} is dirty without a home");
+            assert!(!extent.is_dirty() || extent.place().is_some(), "extent {index} is dirty but not cached");
+            if let Some(moving) = extent.moving() {
+                assert_eq!(self.moves[moving].extent, index, "extent {index} is moved by a stranger");
+            }
+            let Some(place) = extent.place() else { continue };
+            assert_eq!(owner.insert(place.0, index), None, "place {} has two tenants", place.0);
+            assert!(!self.map.is_free(place), "place {} is in use and free", place.0);
+            match self.layout.fast_slot(place) {
+                Some(slot) => assert_eq!(self.map.tenant(slot), Some(index), "slot {} points elsewhere", slot.0),
+                None => assert_eq!(self.mode, Mode::Tiering, "the cache maps extent {index} to its home"),
+            }
+        }
+        let mut resident = 0;
+        for slot in 0..self.layout.fast_slots {
+            let Some(tenant) = self.map.tenant(SlotIndex(slot)) else { continue };
+            resident += 1;
+            assert!(!self.map.is_free(Place(slot)), "slot {slot} is reserved and free");
+            let extent = self.map.entry(tenant);
+            let here = extent.place() == Some(Place(slot));
+            assert!(here || extent.moving().is_some(), "slot {slot} is reserved for nothing");
+        }
+        assert_eq!(resident, self.map.resident(), "the count of resident extents is off");
+        for freed in self.journal.pending_free() {
+            assert!(!owner.contains_key(&freed.place.0), "place {} is in use and pending free", freed.place.0);
+            let free = self.map.is_free(freed.place);
+            assert!(!free, "place {} is free before its commit", freed.place.0);
+        }
+        let free = self.map.free_slots();
+        let pending =
+            self.journal.pending_free().filter(|freed| self.layout.fast_slot(freed.place).is_some()).count() as u32;
+        // The rest is being discarded; with nothing in flight there is none.
+        let known = free + pending + resident;
+        assert!(known <= self.layout.fast_slots, "a slot of the fast device is counted twice");
+        assert!(!quiet || known == self.layout.fast_slots, "slots of the fast device have leaked");
+    }
+}

@@ -1,0 +1,76 @@
+//! Checkpoints of the map: when half of the ring is used, or when a device was fenced.
+
+use peryton_format::{
+    mutation::{self, Mutation},
+    notice::Notice,
+};
+
+use crate::{
+    api::command::{Commands, DeviceId},
+    cache::journal::map_journal::{Bar, MapJournal},
+    cache::step::{CacheIo, CacheStep},
+    journal::{Checkpoint, Progress},
+};
+
+impl MapJournal {
+    /// Starts writing the whole map out if half of the ring is used and no commit is under way.
+    pub(crate) fn checkpoint_if_needed(&mut self, io: &mut CacheIo, out: &mut Commands) {
+        let needed = match self.bar {
+            Bar::Open => self.ring.used() * 2 > self.ring.bytes() || self.ring_is_full(),
+            Bar::Draining => true,
+            Bar::Ready => false,
+        };
+        if self.checkpoint.is_some() || !self.group.is_idle() || !needed || self.group.is_paused(io.now) {
+            return;
+        }
+        if self.bar == Bar::Draining {
+            // A commit that failed may be left in the survivor's journal, and what it says of those after it is not so.
+            (self.next_commit, self.attempt) = (self.next_commit + 1, 0);
+            // So may a checkpoint on the fenced device, in the same place: its entries are not to be taken for these.
+            self.checkpoint_number += 2;
+        }
+        let header = self.next_header(io.tuning.mirror_journal);
+        let place = (self.layout.checkpoint_at(header.which()), self.layout.checkpoint_bytes);
+        let mut covers = self.ring.used();
+        if mutation::is(Mutation::FreeRingEarly) {
+            self.ring.release(covers);
+            covers = 0;
+        }
+        let to = self.target();
+        self.checkpoint = Some(Checkpoint::begin(header, place, covers, io, to, CacheStep::Checkpoint, out));
+    }
+
+    /// A command of the checkpoint has completed.
+    pub(crate) fn checkpoint_step(&mut self, io: &mut CacheIo, device: DeviceId, failed: bool, out: &mut Commands) {
+        let to = self.target();
+        let checkpoint = self.checkpoint.as_mut().expect("a chunk completes only while a checkpoint is under way");
+        match checkpoint.step(io, (device, failed), to, CacheStep::Checkpoint, out) {
+            Progress::UnderWay => {}
+            Progress::Failed => {
+                self.checkpoint = None;
+                self.pause(io);
+            }
+            Progress::Durable => {
+                let Checkpoint { header, covers, .. } = *checkpoint;
+                self.ring.release(covers);
+                // Commits may have told more since it began.
+                let Notice { alone, home } = header.notice;
+                self.notified = Notice { alone, home: home && self.notified.home };
+                if self.bar == Bar::Draining {
+                    self.bar = Bar::Ready;
+                }
+                io.is_durable();
+                self.checkpoint_number = header.number;
+                io.stats.checkpoints += 1;
+                self.checkpoint = None;
+            }
+        }
+    }
+
+    /// Something failed, and is tried again in a while.
+    #[cold]
+    pub(in crate::cache) fn pause(&mut self, io: &mut CacheIo) {
+        self.group.wanted = false;
+        self.group.pause(io);
+    }
+}

@@ -1,0 +1,196 @@
+//! Sizes and offsets of a tiering or caching drive: how many extents there are, and where each place is.
+
+use peryton_format::layout::MetadataLayout;
+use peryton_policy::replacement::SlotIndex;
+use peryton_units::Bytes;
+
+use crate::{
+    api::command::DeviceId,
+    api::config::{Hybrid, Tuning},
+    api::error::{ConfigError, TuningError},
+    cache::access::Mode,
+    cache::map::extent::Place,
+};
+
+/// Smallest and largest extent; all are multiples of the smallest (GreenDM, section 2.3).
+const SMALLEST_EXTENT: Bytes = Bytes::kib(4);
+const LARGEST_EXTENT: Bytes = Bytes::gib(1);
+/// The most extents that the map can number.
+const MOST_EXTENTS: u64 = 1 << 29;
+/// Spare extents, so that moves find room on a full drive and a freed extent need not be reused before the commit that
+/// freed it is durable (GreenDM, section 2.3: "a small number of extra reserved extents"). Tiering has as many as HT at
+/// least.
+const MOST_SPARE: u32 = 256;
+
+/// How many spare extents a device of `slots` has.
+fn spare_extents(slots: u32) -> u32 {
+    (slots / 8).clamp(1, MOST_SPARE)
+}
+
+/// Sizes and offsets, fixed by the format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CacheLayout {
+    pub(crate) fast: DeviceId,
+    pub(crate) slow: DeviceId,
+    pub(in crate::cache) extent_bytes: u64,
+    /// log2 of the extent size where it is a power of two: a shift is cheaper than a division on the hit path.
+    shift: Option<u32>,
+    /// Slots of the fast device, spare ones included, and how many the map may use at once.
+    pub(in crate::cache) fast_slots: u32,
+    pub(in crate::cache) fast_usable: u32,
+    pub(in crate::cache) slow_slots: u32,
+    /// Extents of the volume.
+    pub(crate) extents: u32,
+    pub(in crate::cache) spare: u32,
+    pub(crate) metadata: MetadataLayout,
+}
+
+impl CacheLayout {
+    pub(crate) fn spare(&self) -> u32 {
+        self.spare
+    }
+
+    pub(crate) fn extent_bytes(&self) -> u64 {
+        self.extent_bytes
+    }
+
+    pub(crate) fn has_place(&self, place: Place) -> bool {
+        place.0 < self.fast_slots + self.slow_slots
+    }
+
+    /// Whether the tuning asks for no more free extents than there can be.
+    pub(crate) fn check(&self, mode: Mode, tuning: &Tuning) -> Result<(), TuningError> {
+        if tuning.demotion_high >= self.fast_usable && tuning.demotion_high > 0 {
+            return Err(TuningError::Range {
+                key: "placement.demotion.high",
+                value: tuning.demotion_high.to_string(),
+                remedy: "it must be below the number of extents of the fast device: lower it, or use smaller extents",
+            });
+        }
+        if mode == Mode::Tiering && tuning.demotion_high > self.spare {
+            return Err(TuningError::Range {
+                key: "placement.demotion.high",
+                value: tuning.demotion_high.to_string(),
+                remedy: "the drive was formatted with fewer spare extents, so no more can be free: lower it",
+            });
+        }
+        Ok(())
+    }
+
+    /// `spare`: how many extents are spare, if the format has settled it.
+    pub(crate) fn new(
+        mode: Mode,
+        pair: Hybrid,
+        devices: &[Bytes],
+        tuning: &Tuning,
+        spare: Option<u32>,
+    ) -> Result<CacheLayout, ConfigError> {
+        let settled = spare;
+        let Hybrid { fast, slow, extent } = pair;
+        for device in [fast, slow] {
+            if device.index() >= devices.len() || fast == slow {
+                return Err(ConfigError::Device { device: device.index(), devices: devices.len() });
+            }
+        }
+        if !(SMALLEST_EXTENT..=LARGEST_EXTENT).contains(&extent) || !extent.is_multiple_of(SMALLEST_EXTENT) {
+            return Err(ConfigError::Extent { extent });
+        }
+        let slots = |device: DeviceId, need: u64| {
+            let size = devices[device.index()];
+            let slots = size.0 / extent.0;
+            if slots < need {
+                let need = extent * need;
+                return Err(ConfigError::TooSmall { device: device.index(), size, need });
+            }
+            if slots > MOST_EXTENTS {
+                return Err(ConfigError::TooManyExtents { extents: slots, most: MOST_EXTENTS });
+            }
+            Ok(slots as u32)
+        };
+        let (fast_slots, slow_slots) = (slots(fast, 1)?, slots(slow, 2)?);
+        let mut spare = spare_extents(fast_slots.min(slow_slots));
+        if mode == Mode::Tiering {
+            // On a full drive no more extents of the fast device can be free than are spare.
+            spare = spare.max(tuning.demotion_high).min(slow_slots - 1);
+        }
+        if let Some(settled) = settled {
+            spare = settled.min(slow_slots - 1);
+        }
+        let (fast_physical, extents) = match mode {
+            Mode::Tiering => {
+                let extents = u64::from(fast_slots) + u64::from(slow_slots - spare);
+                if extents > MOST_EXTENTS {
+                    return Err(ConfigError::TooManyExtents { extents, most: MOST_EXTENTS });
+                }
+                (fast_slots, extents as u32)
+            }
+            Mode::Caching => (fast_slots + spare, slow_slots),
+        };
+        Ok(CacheLayout {
+            fast,
+            slow,
+            extent_bytes: extent.0,
+            shift: extent.0.is_power_of_two().then(|| extent.0.trailing_zeros()),
+            fast_slots: fast_physical,
+            fast_usable: fast_slots,
+            slow_slots,
+            extents,
+            spare,
+            metadata: MetadataLayout::new(extents, extent * u64::from(fast_slots.min(slow_slots))),
+        })
+    }
+
+    pub(crate) fn volume_size(&self) -> Bytes {
+        Bytes(u64::from(self.extents) * self.extent_bytes)
+    }
+
+    pub(crate) fn device_bytes(&self, device: DeviceId) -> Bytes {
+        let slots = if device == self.fast { self.fast_slots } else { self.slow_slots };
+        self.metadata.device_bytes(Bytes(u64::from(slots) * self.extent_bytes))
+    }
+
+    #[inline]
+    pub(in crate::cache) fn split(&self, offset: Bytes) -> (u32, u32) {
+        match self.shift {
+            Some(shift) => ((offset.0 >> shift) as u32, (offset.0 & (self.extent_bytes - 1)) as u32),
+            None => ((offset.0 / self.extent_bytes) as u32, (offset.0 % self.extent_bytes) as u32),
+        }
+    }
+
+    /// The slot of the fast device that a place is, or the slow device's.
+    #[inline]
+    pub(in crate::cache) fn fast_slot(&self, place: Place) -> Option<SlotIndex> {
+        (place.0 < self.fast_slots).then_some(SlotIndex(place.0))
+    }
+
+    pub(in crate::cache) fn slow_slot(&self, place: Place) -> u32 {
+        place.0 - self.fast_slots
+    }
+
+    pub(in crate::cache) fn slow_place(&self, slot: u32) -> Place {
+        Place(self.fast_slots + slot)
+    }
+
+    /// Where a place begins.
+    #[inline]
+    pub(crate) fn at(&self, place: Place) -> (DeviceId, Bytes) {
+        let (device, slot) =
+            if place.0 < self.fast_slots { (self.fast, place.0) } else { (self.slow, place.0 - self.fast_slots) };
+        (device, self.metadata.data_at + Bytes(u64::from(slot) * self.extent_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_policy::replacement::Capacity;
+
+    use super::*;
+
+    /// A bare cache of the policies stands for a drive of the same size, spare slots included.
+    #[test]
+    fn a_bare_cache_has_as_many_slots_as_the_drive() {
+        for usable in [1, 7, 8, 9, 100, 2047, 2048, 2049, 1 << 20] {
+            assert_eq!(Capacity::of_cache(usable).slots, usable + spare_extents(usable), "{usable}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Two unlike devices and a map between them: tiering, caching and partitioned.
+//!
+//! `map/` owns what is where; `routes/` say where an access goes, and `host.rs` cuts requests into accesses and answers
+//! them; `movers/` carry extents from one device to the other; `reclaim.rs` chooses which extents leave, and `cleaning.rs`
+//! which are written home; `through.rs` writes to both devices at once; `commits.rs` and `journal/` make the map durable;
+//! `recovery.rs` and `restore.rs` make a running drive from the durable map; `tuner.rs` moves settings while the drive runs.
+
+mod access;
+mod cleaning;
+mod commits;
+mod drive;
+mod host;
+mod invariants;
+mod journal;
+mod layout;
+mod map;
+mod movers;
+mod placement;
+mod reclaim;
+mod recovery;
+mod restore;
+mod routes;
+mod step;
+mod through;
+mod tuner;
+
+pub(crate) use access::Mode;
+pub(crate) use drive::CacheDrive;
+pub(crate) use layout::CacheLayout;

@@ -1,0 +1,58 @@
+//! Fills: a write that covers its extent goes straight to a new place.
+
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffer, Cause, Commands},
+    api::error::RequestError,
+    cache::access::{Fragment, Mode, Release},
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::movers::table::{Kind, Phase},
+    cache::step::{CacheIo, CacheStep},
+};
+
+impl CacheDrive {
+    /// A write that covers its whole extent goes straight to the new place: nothing has to be read first.
+    pub(in crate::cache) fn start_fill(&mut self, io: &mut CacheIo, fragment: Fragment, to: Place, out: &mut Commands) {
+        let index = self.start(Kind::Fill, Phase::Writing, fragment.extent, Some(to), Some(fragment));
+        self.moves[index].pending = 1;
+        let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
+        let len = Bytes(u64::from(fragment.len));
+        io.write(self.layout.at(to), len, buffer, CacheStep::Move { index }, Cause::Host, out);
+    }
+
+    pub(in crate::cache) fn filled(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let row = &mut self.moves[index];
+        let (extent, to) = (row.extent, row.to.expect("a fill has a destination"));
+        let fragment = row.trigger.take().expect("a fill answers the write that began it");
+        if failed {
+            match self.layout.fast_slot(to) {
+                Some(slot) => self.release_slot(slot, Release::NeverUsed),
+                None => self.release_place(to, Release::NeverUsed),
+            }
+            // Where there is another place, the write goes there.
+            if self.mode == Mode::Caching || self.map.entry(extent).place().is_some() || self.gone.any() {
+                self.moves[index].waiters.insert(0, fragment);
+            } else {
+                io.part_done(fragment.request, Err(RequestError::Device), out);
+            }
+        } else {
+            self.map.set_lost(extent, false);
+            io.stats.moves.promotions += u64::from(self.layout.fast_slot(to).is_some());
+            self.settle(io, now, extent, to);
+            if self.mode == Mode::Caching {
+                self.became_dirty(io, now, extent);
+            }
+            io.part_done(fragment.request, Ok(()), out);
+        }
+        self.end(io, now, index, out);
+    }
+}

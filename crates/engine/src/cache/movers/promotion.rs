@@ -1,0 +1,149 @@
+//! Promotions: an extent that missed often enough is read into memory, serves those who wait from there, and is written
+//! to the fast device.
+
+use peryton_format::{
+    entry::MapEntry,
+    mutation::{self, Mutation},
+};
+use peryton_units::{Nanos, Op};
+
+use crate::{
+    api::command::{Cause, Commands},
+    api::config::WritePolicy,
+    cache::access::{Fragment, Mode, Release},
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::movers::table::{Kind, Phase},
+    cache::step::CacheIo,
+};
+
+/// GreenDM gives a promotion up while its extent is accessed (section 2.6). So do we, this many times in a row; then the
+/// promotion begins, and new accesses wait until those in flight have ended.
+const PATIENCE: u32 = 8;
+
+impl CacheDrive {
+    /// Promotes the extent of a fragment that missed; the fragment waits for it. Refused under GreenDM's conditions
+    /// (section 2.3), each counted.
+    pub(in crate::cache) fn try_promote(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        out: &mut Commands,
+    ) -> bool {
+        let extent = fragment.extent;
+        let cancelled = &mut io.stats.moves.cancelled;
+        if self.journal.is_checkpointing() {
+            cancelled.metadata_flush += 1;
+            return false;
+        }
+        let entry = self.map.entry(extent);
+        let in_use = entry.in_flight > 0;
+        let fills = !in_use
+            && fragment.op == Op::Write
+            && self.covers_extent(fragment)
+            && (self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back);
+        // What is lost may have something older at home: only what replaces all of it comes in.
+        if entry.is_lost() && !fills || self.gone.any() {
+            cancelled.device_error += 1;
+            return false;
+        }
+        if in_use {
+            cancelled.in_use += 1;
+            // With many requests in flight the hottest extents are never idle: they would never be promoted.
+            if entry.misses <= io.tuning.promotion_threshold.saturating_add(PATIENCE) {
+                return false;
+            }
+        }
+        if self.copying >= io.tuning.max_moves {
+            cancelled.move_limit += 1;
+            return false;
+        }
+        let Some(slot) = self.slot_for_promotion(io, now, extent, out) else {
+            io.stats.moves.cancelled.fast_full += 1;
+            return false;
+        };
+        let to = Place(slot.0);
+        self.map.entry_mut(extent).access(now);
+        if fills {
+            self.start_fill(io, fragment, to, out);
+        } else {
+            let phase = if in_use { Phase::Draining } else { Phase::Reading };
+            let index = self.start(Kind::Promotion, phase, extent, Some(to), None);
+            self.moves[index].waiters.push(fragment);
+            if !in_use {
+                self.move_read(io, index, self.current_place(extent), Cause::Promotion, out);
+            }
+        }
+        self.make_room(io, now, out);
+        true
+    }
+
+    /// Brings an extent in that nobody waits for.
+    pub(in crate::cache) fn start_idle_promotion(
+        &mut self,
+        io: &mut CacheIo,
+        extent: u32,
+        to: Place,
+        out: &mut Commands,
+    ) {
+        let index = self.start(Kind::Promotion, Phase::Reading, extent, Some(to), None);
+        self.move_read(io, index, self.current_place(extent), Cause::Promotion, out);
+    }
+
+    /// The accesses that a promotion waited for have ended.
+    pub(in crate::cache) fn promotion_drained(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        row.phase = Phase::Reading;
+        let extent = row.extent;
+        self.move_read(io, index, self.current_place(extent), Cause::Promotion, out);
+    }
+
+    /// The extent is in the buffer: those who waited are served from it, sparing the fast device an access each
+    /// (GreenDM, section 2.3, "Serving directly from RAM").
+    pub(in crate::cache) fn serve_from_ram(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+        // A write-through or write-around write has to reach the slow device as well: it waits for the end.
+        let writes_too = self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back;
+        let row = &mut self.moves[index];
+        row.phase = Phase::Writing;
+        let buffer = row.buffer;
+        let mut wrote = false;
+        row.waiters.retain(|fragment| {
+            let served = fragment.op == Op::Read || fragment.op == Op::Write && writes_too;
+            if served {
+                Self::copy_from_move(io, buffer, *fragment, out);
+                wrote |= fragment.op == Op::Write;
+            }
+            !served
+        });
+        let to = row.to.expect("a promotion has a destination");
+        if wrote {
+            row.ram_dirty = true;
+            self.volatile.push(index);
+        }
+        self.move_write(io, index, to, Cause::Promotion, out);
+        if mutation::is(Mutation::CommitBeforeData) {
+            let extent = self.moves[index].extent;
+            let entry = MapEntry::new(Some(to), false, false);
+            self.journal.update(io, io.now, extent, entry, false);
+        }
+    }
+
+    pub(in crate::cache) fn promoted(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &self.moves[index];
+        let (extent, to, dirty) = (row.extent, row.to.expect("a promotion has a destination"), row.ram_dirty);
+        io.stats.moves.promotions += 1;
+        self.settle(io, now, extent, to);
+        if dirty && self.mode == Mode::Caching {
+            self.became_dirty(io, now, extent);
+        }
+        self.end(io, now, index, out);
+    }
+
+    pub(in crate::cache) fn abort_promotion(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+        let to = self.moves[index].to.expect("a promotion has a destination");
+        let slot = self.layout.fast_slot(to).expect("a promotion goes to the fast device");
+        self.release_slot(slot, Release::NeverUsed);
+        self.end(io, now, index, out);
+    }
+}

@@ -1,0 +1,247 @@
+//! Moves: the small state machines that carry an extent from one place to another.
+//!
+//! ```text
+//! promotion   [Draining →] Reading → (waiters served from RAM) → Writing → done   a failed write: → WritingHome → done
+//! fill        Writing → done                                            the host's own data covers the extent
+//! demotion    Reading → Writing → done                                  an access cancels it
+//! eviction    Reading → Writing → done                                  dirty extents of the cache; an access cancels
+//! write-back  Reading → Writing → done                                  a write leaves the extent dirty
+//! zero        Writing → done                                            a reused place must not show its last tenant
+//! drain       Draining → (Writing | Committing) → done                  waits for accesses in flight, then detaches
+//! ```
+//! Map updates are gathered by the journal as moves end; what a move frees is free for reuse only after the commit.
+//! One file a kind; `waiters.rs` has what becomes of accesses meanwhile.
+
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Cause, Commands},
+    cache::access::{Fragment, Release},
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::movers::table::{Drained, Kind, Move, NO_BUFFER, Phase},
+    cache::step::{CacheIo, CacheStep},
+};
+
+/// Empty lists of waiters that are kept for moves to come.
+const MOST_WAITER_LISTS: usize = 1024;
+
+impl CacheDrive {
+    pub(in crate::cache) fn start(
+        &mut self,
+        kind: Kind,
+        phase: Phase,
+        extent: u32,
+        to: Option<Place>,
+        trigger: Option<Fragment>,
+    ) -> u32 {
+        let copies = matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
+        let needs_buffer = copies && kind != Kind::Fill;
+        self.copying += u32::from(copies);
+        self.leaving += u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
+        self.writing_back += u32::from(kind == Kind::WriteBack);
+        self.sequence += 1;
+        let buffer = if needs_buffer { self.take_buffer() } else { NO_BUFFER };
+        let index = self.moves.insert(Move {
+            kind,
+            phase,
+            extent,
+            to,
+            buffer,
+            pending: 0,
+            failed: false,
+            accessed: false,
+            rewritten: false,
+            ram_dirty: false,
+            sequence: self.sequence,
+            trigger,
+            waiters: self.waiter_lists.pop().unwrap_or_default(),
+            answers: Vec::new(),
+        });
+        let entry = self.map.entry_mut(extent);
+        assert!(entry.moving().is_none(), "extent {extent} is moved twice at once");
+        entry.set_moving(Some(index));
+        index
+    }
+
+    /// The move is over: its extent is free for others, and those who waited go on.
+    pub(in crate::cache) fn end(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        let (kind, extent, buffer, mut waiters) = (row.kind, row.extent, row.buffer, std::mem::take(&mut row.waiters));
+        let answers = std::mem::take(&mut row.answers);
+        debug_assert!(row.pending == 0 && row.trigger.is_none());
+        let was_volatile = std::mem::take(&mut row.ram_dirty);
+        self.moves.remove(index);
+        self.map.entry_mut(extent).set_moving(None);
+        if self.gone.any() {
+            self.mark_lost(io, extent);
+        }
+        if buffer != NO_BUFFER {
+            self.buffers.push(buffer);
+        }
+        let copied = matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
+        self.copying -= u32::from(copied);
+        self.leaving -= u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
+        self.writing_back -= u32::from(kind == Kind::WriteBack);
+        for request in answers {
+            io.part_done(request, Ok(()), out);
+        }
+        for fragment in waiters.drain(..) {
+            self.resume(io, now, fragment, out);
+        }
+        // The next move needs no memory of its own.
+        if waiters.capacity() > 0 && self.waiter_lists.len() < MOST_WAITER_LISTS {
+            self.waiter_lists.push(waiters);
+        }
+        if was_volatile {
+            self.volatile.retain(|volatile| *volatile != index);
+            self.flushes_may_go(io, now, out);
+        }
+        if copied && !self.allocation_waiters.is_empty() {
+            self.serve_allocation_waiters(io, now, out);
+        }
+        if self.making_room {
+            self.make_room(io, now, out);
+        }
+        if !self.writebacks.is_empty() {
+            self.pump_writebacks(io, now, out);
+        }
+        if self.journal.block_is_full() {
+            self.commit(io, now, true, out);
+        }
+    }
+
+    pub(in crate::cache) fn oldest_volatile_move(&self) -> Option<u64> {
+        self.volatile.iter().map(|index| self.moves[*index].sequence).min()
+    }
+
+    pub(in crate::cache) fn move_read(
+        &mut self,
+        io: &mut CacheIo,
+        index: u32,
+        place: Place,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
+        let buffer = self.move_buffer(index);
+        self.moves[index].pending += 1;
+        let len = Bytes(self.layout.extent_bytes);
+        io.read(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause, out);
+    }
+
+    pub(in crate::cache) fn move_write(
+        &mut self,
+        io: &mut CacheIo,
+        index: u32,
+        place: Place,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
+        let buffer = self.move_buffer(index);
+        self.moves[index].pending += 1;
+        let len = Bytes(self.layout.extent_bytes);
+        io.stats.moves.bytes += len;
+        io.write(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause, out);
+    }
+
+    /// Where an extent's data is: in its place, or in caching, when not cached, at home.
+    pub(in crate::cache) fn current_place(&self, extent: u32) -> Place {
+        match self.map.entry(extent).place() {
+            Some(place) => place,
+            None => self.home(extent),
+        }
+    }
+
+    /// A command of the move has completed.
+    pub(in crate::cache) fn move_step(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let row = &mut self.moves[index];
+        row.failed |= failed;
+        row.pending -= 1;
+        debug_assert_eq!(row.pending, 0, "every step of a move is one command");
+        if failed {
+            io.stats.moves.cancelled.device_error += 1;
+        }
+        match (row.kind, row.phase, row.failed) {
+            (Kind::Promotion, Phase::Reading, false) if self.gone.fast => self.abort_promotion(io, now, index, out),
+            (Kind::Promotion, Phase::Reading, false) => self.serve_from_ram(io, index, out),
+            (Kind::Promotion, Phase::Reading, true) => self.abort_promotion(io, now, index, out),
+            (Kind::Promotion, Phase::Writing, false) => self.promoted(io, now, index, out),
+            (Kind::Promotion, Phase::Writing, true) if row.ram_dirty => {
+                // The host was told that these writes are done: their home must have them.
+                row.phase = Phase::WritingHome;
+                row.failed = false;
+                let from = self.current_place(self.moves[index].extent);
+                self.move_write(io, index, from, Cause::Promotion, out);
+            }
+            (Kind::Promotion, Phase::Writing, true) => self.abort_promotion(io, now, index, out),
+            (Kind::Promotion, Phase::WritingHome, failed) => {
+                if failed {
+                    io.stats.lost_extents += 1;
+                    let extent = row.extent;
+                    self.map.set_lost(extent, true);
+                    self.note(io, now, extent, false);
+                }
+                self.abort_promotion(io, now, index, out);
+            }
+            (Kind::Fill, Phase::Writing, failed) => self.filled(io, now, index, failed, out),
+            (Kind::Demotion, Phase::Reading, false) if !row.accessed => {
+                row.phase = Phase::Writing;
+                let to = row.to.expect("a demotion has a destination");
+                self.move_write(io, index, to, Cause::Demotion, out);
+            }
+            (Kind::Demotion, Phase::Writing, false) if !row.accessed => self.demoted(io, now, index, out),
+            (Kind::Demotion, _, failed) => {
+                io.stats.moves.cancelled.accessed += u64::from(!failed);
+                let (extent, to) = (row.extent, row.to.expect("a demotion has a destination"));
+                if failed {
+                    self.cannot_leave(io, now, extent);
+                }
+                self.release_place(to, Release::NeverUsed);
+                self.end(io, now, index, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, Phase::Reading, false) if !row.rewritten => {
+                row.phase = Phase::Writing;
+                let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
+                self.move_write(io, index, to, cause, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, _, failed) => self.written_back(io, now, index, failed, out),
+            (Kind::Zero, Phase::Writing, failed) => self.zeroed(io, now, index, failed, out),
+            (Kind::Drain(Drained::Discard), Phase::Writing, failed) => self.discarded(io, now, index, failed, out),
+            (Kind::Drain(Drained::Supersede), Phase::Writing, failed) => {
+                self.superseded(io, now, index, failed, out);
+            }
+            (kind, phase, _) => unreachable!("a {kind:?} has no step in {phase:?}"),
+        }
+    }
+
+    /// The map points to the new place from now on; the old one is free after the next commit.
+    pub(in crate::cache) fn settle(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, to: Place) {
+        let before = self.map.entry(extent).place();
+        self.map.set_place(extent, Some(to));
+        self.map.entry_mut(extent).misses = 0;
+        self.note(io, now, extent, self.layout.fast_slot(to).is_none());
+        if let Some(place) = before {
+            match self.layout.fast_slot(place) {
+                Some(slot) => self.release_slot(slot, Release::Evicted),
+                None => self.release_place(place, Release::Detached),
+            }
+        }
+    }
+
+    /// The commit that the move waited for is durable.
+    pub(in crate::cache) fn move_committed(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        assert_eq!(row.phase, Phase::Committing, "a {:?} did not wait for a commit", row.kind);
+        if let Some(fragment) = row.trigger.take() {
+            row.waiters.insert(0, fragment);
+        }
+        self.end(io, now, index, out);
+    }
+}

@@ -1,0 +1,103 @@
+//! Accesses to an extent that is being moved: they wait, are served from the move's buffer, or pass and cancel it.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_policy::ReplacementPolicy;
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    api::command::{Buffer, Command, Commands},
+    api::config::WritePolicy,
+    cache::access::Fragment,
+    cache::drive::CacheDrive,
+    cache::movers::table::{Kind, Move, Phase},
+    cache::step::CacheIo,
+    io::RequestIndex,
+};
+
+impl CacheDrive {
+    pub(in crate::cache) fn wait_behind(&mut self, index: u32, fragment: Fragment) {
+        self.moves[index].waiters.push(fragment);
+    }
+
+    /// Whether a fragment has to wait for (or was served by) the move under way for its extent. Otherwise it passes,
+    /// and a move that it disturbs is cancelled.
+    pub(in crate::cache) fn blocked_by_move(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        fragment: Fragment,
+        out: &mut Commands,
+    ) -> bool {
+        let covers = self.covers_extent(fragment);
+        let degraded = self.gone.any();
+        let row = &mut self.moves[index];
+        let waits = match (row.kind, row.phase) {
+            (Kind::Promotion, Phase::Writing) if fragment.op == Op::Read => {
+                // The buffer holds the extent's latest data until the fast device does.
+                Self::copy_from_move(io, row.buffer, fragment, out);
+                self.count_hit(io, now, fragment);
+                return true;
+            }
+            (Kind::Promotion | Kind::Fill | Kind::Zero | Kind::Drain(_) | Kind::Allocation, _) => true,
+            (Kind::Demotion, _) => {
+                row.accessed = true;
+                fragment.op == Op::Discard && covers
+            }
+            (Kind::Eviction | Kind::WriteBack, phase) => {
+                row.accessed = true;
+                row.rewritten |= fragment.op == Op::Write;
+                // Two writes to the home must not race.
+                let through = fragment.op == Op::Write && io.tuning.write == WritePolicy::Through;
+                (through && phase == Phase::Writing) || (fragment.op == Op::Discard && covers)
+            }
+        };
+        // Where it leaves from, or goes to, may be gone: where the extent is then is known at the end.
+        let waits = waits || degraded;
+        if waits {
+            self.moves[index].waiters.push(fragment);
+            self.count_hit(io, now, fragment);
+        }
+        waits
+    }
+
+    pub(in crate::cache) fn count_hit(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) {
+        if fragment.first && fragment.op != Op::Discard {
+            io.stats.fast_hits += 1;
+        }
+        let entry = self.map.entry_mut(fragment.extent);
+        entry.access(now);
+        let moving = entry.moving().map(|index| &self.moves[index]);
+        if let Some(Move { kind: Kind::Promotion | Kind::Fill, to: Some(to), .. }) = moving
+            && let Some(slot) = self.layout.fast_slot(*to)
+        {
+            self.policy.accessed(slot);
+        }
+    }
+
+    pub(in crate::cache) fn copy_from_move(io: &mut CacheIo, buffer: u32, fragment: Fragment, out: &mut Commands) {
+        let ram = Buffer::Move { index: buffer, offset: Bytes(u64::from(fragment.within)) };
+        let host = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
+        let len = Bytes(u64::from(fragment.len));
+        match fragment.op {
+            Op::Read => out.push(Command::Copy { from: ram, to: host, len }),
+            Op::Write => out.push(Command::Copy { from: host, to: ram, len }),
+            Op::Discard | Op::Flush => unreachable!("only reads and writes are served from RAM"),
+        }
+        io.stats.served_from_ram += 1;
+        io.part_done(fragment.request, Ok(()), out);
+    }
+
+    pub(in crate::cache) fn answer_at_end(
+        &mut self,
+        io: &mut CacheIo,
+        index: u32,
+        request: RequestIndex,
+        out: &mut Commands,
+    ) {
+        if mutation::is(Mutation::AnswerPastEarly) {
+            return io.part_done(request, Ok(()), out);
+        }
+        self.moves[index].answers.push(request);
+    }
+}

@@ -1,0 +1,307 @@
+//! Tiering and caching as a placement.
+
+use peryton_format::{
+    mutation::{self, Mutation},
+    storage::Storage,
+    superblock::VolumeId,
+};
+use peryton_policy::{AdaptiveView, ClimbView, hill_climbing::Counted};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
+    api::config::Tuning,
+    api::error::{DeviceError, OpenError, RequestError, TuningError},
+    api::location::{Location, Losses},
+    api::opened::{Opened, Trust},
+    api::stats::Stats,
+    cache::access::Mode,
+    cache::drive::CacheDrive,
+    cache::layout::CacheLayout,
+    cache::step::{CacheCommand, CacheIo, CacheStep},
+    cache::tuner::Tuner,
+    io::RequestIndex,
+    placement::PlacementOps,
+};
+
+impl PlacementOps for CacheDrive {
+    type Step = CacheStep;
+
+    fn begin(&mut self, io: &mut CacheIo) {
+        if self.controller.is_some() {
+            io.report_answers();
+        }
+        self.begin_notices(&io.tuning);
+    }
+
+    #[inline]
+    fn try_hit(&mut self, io: &mut CacheIo, now: Nanos, id: RequestId, request: Request, out: &mut Commands) -> bool {
+        self.try_hit_map(io, now, id, request, out)
+    }
+
+    fn submit(&mut self, io: &mut CacheIo, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
+        self.split(io, now, request, asked, out);
+    }
+
+    fn flush(&mut self, io: &mut CacheIo, now: Nanos, request: RequestIndex, out: &mut Commands) {
+        io.add_part(request);
+        self.flush_host(io, now, request, out);
+    }
+
+    fn answered(&mut self, io: &mut CacheIo, now: Nanos) {
+        self.partition_answered(io, now);
+    }
+
+    #[inline]
+    fn prefetch(&self, offset: Bytes, near: bool) {
+        self.prefetch_entry(offset, near);
+    }
+
+    #[inline]
+    fn try_complete_hit(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        id: IoId,
+        command: &CacheCommand,
+        step: CacheStep,
+        out: &mut Commands,
+    ) -> bool {
+        let CacheStep::Host { request, first, count: 1 } = step else { return false };
+        self.try_end_hit(io, now, id, command, (request, first), out)
+    }
+
+    #[inline]
+    fn step(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        step: CacheStep,
+        command: &CacheCommand,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        self.partition_served(now, command);
+        match step {
+            CacheStep::Host { request, first, count } => {
+                self.host_done(io, now, command, (request, first, count), failed, out);
+            }
+            CacheStep::HostPast { request, first, count } => {
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                for extent in first..first + count {
+                    self.past_done(io, now, extent, request, failed, out);
+                }
+                io.part_done(request, result, out);
+            }
+            CacheStep::Through { write } => self.through_step(io, now, write, command.device, failed, out),
+            CacheStep::Move { index } => self.move_step(io, now, index, failed, out),
+            CacheStep::Commit => self.commit_step(io, now, failed, out),
+            CacheStep::Checkpoint => self.checkpoint_step(io, now, command.device, failed, out),
+            CacheStep::Discarded { place } => self.place_discarded(io, now, place, out),
+        }
+    }
+
+    fn encode(&self, _: &CacheIo, command: &CacheCommand, step: CacheStep, into: &mut [u8], _: Option<&dyn Buffers>) {
+        self.journal.encode(command, step, into);
+    }
+
+    fn tick(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        self.timers(io, now, out);
+    }
+
+    fn tune(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        let Some(tuner) = &mut self.tuner else { return };
+        if !tuner.is_due(io, now) {
+            return;
+        }
+        let counted = counted(&io.stats, self.layout.fast);
+        let before = io.tuning.clone();
+        if tuner.tick(io, now, counted) {
+            self.settings_changed(io, &before, now, out);
+        }
+    }
+
+    fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
+        self.layout.check(self.mode, tuning)
+    }
+
+    fn retuned(&mut self, io: &mut CacheIo, before: &Tuning, now: Nanos, out: &mut Commands) {
+        // The search begins again, from what the user wants now.
+        let tuner = Tuner::new(&self.placement, &io.tuning);
+        let earlier = std::mem::replace(&mut self.tuner, tuner);
+        if let (Some(tuner), Some(earlier)) = (&mut self.tuner, earlier) {
+            tuner.resume(&earlier);
+        }
+        self.settings_changed(io, before, now, out);
+    }
+
+    fn statistics_reset(&mut self, io: &mut CacheIo, before: &Stats) {
+        let counted = counted(before, self.layout.fast);
+        if let Some(tuner) = &mut self.tuner {
+            tuner.statistics_reset(io, counted);
+        }
+    }
+
+    fn move_buffers(&self, tuning: &Tuning) -> u32 {
+        // A promotion is under MCML when it asks for a slot, and the evictions that begin for it may reach MCML.
+        self.buffer_count.max(tuning.max_moves + 1)
+    }
+
+    fn write_all_back(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        self.write_back_all(io, now, out);
+    }
+
+    fn away(&self) -> u64 {
+        u64::from(self.map.dirty())
+    }
+
+    fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
+        let CacheLayout { fast, slow, .. } = self.layout;
+        if self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_programmed()) {
+            return Some(fast);
+        }
+        match &mut self.controller {
+            Some(controller) => controller.asks_what_was_programmed(now).then_some(fast),
+            None => self.gate.asks_what_was_programmed(now, [fast.index(), slow.index()]).map(|asked| [fast, slow][asked]),
+        }
+    }
+
+    fn programmed(&mut self, device: DeviceId, bytes: Bytes, written: Bytes) {
+        if device == self.layout.fast {
+            if let Some(controller) = &mut self.controller {
+                controller.programmed(bytes, written);
+            }
+            if let Some(tuner) = &mut self.tuner {
+                tuner.programmed(bytes);
+            }
+        }
+        self.gate.programmed(device.index(), bytes, written);
+    }
+
+    fn asks_what_was_drawn(&self) -> bool {
+        self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_drawn())
+    }
+
+    fn drew(&mut self, microjoules: u64) {
+        if let Some(tuner) = &mut self.tuner {
+            tuner.drew(microjoules);
+        }
+    }
+
+    fn location(&self, offset: Bytes, _: Bytes) -> Location {
+        let (extent, within) = self.layout.split(offset);
+        let entry = self.map.entry(extent);
+        let device = match (entry.place(), self.mode) {
+            (Some(place), _) => Some(self.layout.at(place).0),
+            (None, Mode::Caching) => Some(self.layout.slow),
+            (None, Mode::Tiering) => None,
+        };
+        let len = Bytes(self.layout.extent_bytes - u64::from(within));
+        Location { len, device, mapped: device.is_some(), dirty: entry.is_dirty(), lost: entry.is_lost() }
+    }
+
+    fn losses(&self, _: &CacheIo, most: usize) -> Losses {
+        self.lost_ranges(most)
+    }
+
+    fn lost_extents(&self) -> u32 {
+        self.map.lost()
+    }
+
+    fn dirty_extents(&self) -> u32 {
+        self.map.dirty()
+    }
+
+    fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
+        self.tuner.as_ref().map(|tuner| tuner.view(tuning))
+    }
+
+    fn adaptive_admission(&self) -> Option<AdaptiveView> {
+        self.gate.view()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.moves.len() == 0 && self.flushes.is_empty() && self.journal.is_idle() && self.through_in_flight.is_empty()
+    }
+
+    fn check_invariants(&self, quiet: bool) {
+        self.check_tables(quiet);
+    }
+
+    fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
+        self.device_died(io, now, device, out)
+    }
+
+    fn is_ready_to_fence(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
+        self.journal.is_ready_to_fence(io, out)
+    }
+
+    fn fence_is_durable(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        self.go_on_without(io, now, out);
+    }
+
+    fn data_at(&self, _: DeviceId) -> Bytes {
+        self.layout.metadata.data_at
+    }
+
+    fn spare(&self) -> u32 {
+        self.layout.spare()
+    }
+
+    fn fill(&mut self, tuning: &Tuning) {
+        self.fill_places(tuning);
+    }
+
+    fn without(&mut self, _: &CacheIo, device: DeviceId) -> bool {
+        self.mark_gone(device);
+        self.journal.without(device);
+        true
+    }
+
+    fn format(&self, io: &CacheIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceId> {
+        self.write_map(io, storage, volume, 0)
+    }
+
+    fn recover(
+        &mut self,
+        io: &mut CacheIo,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        found: (Option<[u32; 2]>, Trust),
+        opened: &mut Opened,
+    ) -> Result<(), OpenError> {
+        self.recover_map(io, storage, volume, found, opened)
+    }
+
+    fn close(&mut self, io: &CacheIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+        if mutation::is(Mutation::CloseWithoutMap) {
+            return Ok(());
+        }
+        self.write_map(io, storage, volume, 1).map_err(|_| DeviceError)
+    }
+
+    fn touched(&self) -> [u32; 2] {
+        self.touched_places()
+    }
+
+    fn fill_replacement(
+        &mut self,
+        io: &CacheIo,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        volume: VolumeId,
+        _: u64,
+    ) -> Result<VolumeId, DeviceId> {
+        self.fill_empty(io, storage, device, volume)?;
+        Ok(volume)
+    }
+}
+
+/// What hill climbing judges by.
+fn counted(stats: &Stats, fast: DeviceId) -> Counted {
+    Counted {
+        written: stats.devices[fast.index()].bytes_written.iter().sum(),
+        hits: stats.fast_hits,
+        misses: stats.fast_misses,
+    }
+}

@@ -1,0 +1,144 @@
+//! From the durable map to a running drive, and back.
+
+use peryton_format::{
+    checkpoint::CheckpointHeader,
+    entry::MapEntry,
+    mutation::{self, Mutation},
+    notice::Notice,
+    superblock::VolumeId,
+};
+use peryton_policy::ReplacementPolicy;
+use peryton_policy::replacement::SlotIndex;
+use peryton_units::Nanos;
+
+use crate::{
+    api::config::{Tuning, WritePolicy},
+    api::opened::Trust,
+    cache::access::Mode,
+    cache::drive::CacheDrive,
+    cache::journal::map_journal::Durable,
+    cache::map::extent::Place,
+    cache::step::CacheIo,
+};
+
+/// What a volume looked like when it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Restored {
+    /// Extents with a place (tiering) or a copy in the cache.
+    pub(crate) mapped: u64,
+    pub(crate) dirty: u64,
+    pub(crate) lost: u64,
+}
+
+impl CacheDrive {
+    /// Takes the map over. `touched`: after a clean close, the places from which on none was ever written; after a crash
+    /// any free place may hold something.
+    pub(crate) fn restore(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        image: &[MapEntry],
+        touched: Option<[u32; 2]>,
+        trust: Trust,
+    ) -> Result<Restored, &'static str> {
+        let mut restored = Restored::default();
+        if image.len() != self.map.len() {
+            return Err("it maps another number of extents");
+        }
+        let places = self.layout.fast_slots + if self.mode == Mode::Tiering { self.layout.slow_slots } else { 0 };
+        for (index, entry) in (0..).zip(image) {
+            let entry = self.without_gone(*entry);
+            let mut place = entry.place();
+            let mut dirty = entry.is_dirty();
+            if place.is_some_and(|place| place.0 >= places) {
+                return Err("an extent is in a place that is not there");
+            }
+            if dirty && (place.is_none() || self.mode == Mode::Tiering) {
+                return Err("an extent is dirty that has no copy");
+            }
+            if self.mode == Mode::Caching && touched.is_none() && place.is_some() && !self.gone.slow {
+                // Writes that no flush made durable may have reached the copy, the home, or both. One of them has to be
+                // the truth from now on: with write-back the copy, which newer writes go to; otherwise the home.
+                // In a partitioned drive it is the copy, whatever the policy says.
+                if io.tuning.write == WritePolicy::Back || self.controller.is_some() {
+                    dirty |= !mutation::is(Mutation::TrustCleanCopies);
+                } else if !dirty && !mutation::is(Mutation::KeepCleanCopies) {
+                    place = None;
+                }
+            }
+            if self.mode == Mode::Caching && trust == Trust::Slow {
+                (place, dirty) = (None, false);
+            }
+            self.map.set_lost(index, entry.is_lost());
+            self.map.set_dirty(index, dirty);
+            restored.lost += u64::from(entry.is_lost());
+            let Some(place) = place else { continue };
+            restored.mapped += 1;
+            restored.dirty += u64::from(dirty);
+            if !self.map.adopt(index, place) {
+                return Err("two extents are in one place");
+            }
+        }
+        for slot in 0..self.layout.fast_slots {
+            if let Some(extent) = self.map.tenant(SlotIndex(slot)) {
+                self.policy.inserted(SlotIndex(slot), extent);
+                if self.map.entry(extent).is_dirty() {
+                    self.queue_writeback(io, now, extent, false);
+                }
+            }
+        }
+        let all = if mutation::is(Mutation::ForgetStale) { [0, 0] } else { [u32::MAX, u32::MAX] };
+        self.restore_stale(touched.unwrap_or(all));
+        io.due(now);
+        Ok(restored)
+    }
+
+    /// Free places below these may hold an earlier tenant's data.
+    fn restore_stale(&mut self, touched: [u32; 2]) {
+        let fast = (0..self.layout.fast_slots.min(touched[0])).map(Place);
+        let slow_slots = if self.mode == Mode::Tiering { self.layout.slow_slots.min(touched[1]) } else { 0 };
+        let slow = (0..slow_slots).map(|slot| self.layout.slow_place(slot));
+        for place in fast.chain(slow) {
+            if self.map.is_free(place) {
+                self.map.set_stale(place, true);
+            }
+        }
+    }
+
+    /// The places from which on none was ever written.
+    pub(in crate::cache) fn touched_places(&self) -> [u32; 2] {
+        let used = |place: Place| !self.map.is_free(place) || self.map.is_stale(place);
+        let fast = (0..self.layout.fast_slots).rfind(|slot| used(Place(*slot)));
+        let slow = match self.mode {
+            Mode::Caching => None,
+            Mode::Tiering => (0..self.layout.slow_slots).rfind(|slot| used(self.layout.slow_place(*slot))),
+        };
+        [fast, slow].map(|last| last.map_or(0, |last| last + 1))
+    }
+
+    /// The map as it is now.
+    pub(in crate::cache) fn image(&self) -> Vec<MapEntry> {
+        self.map.image()
+    }
+
+    /// The header of a checkpoint that is written now.
+    pub(crate) fn next_header(&self, io: &CacheIo) -> CheckpointHeader {
+        self.journal.next_header(io.tuning.mirror_journal)
+    }
+
+    /// What a slow device that is alone from now on may conclude of the fast one.
+    pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
+        let home = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty() == 0;
+        Notice { alone: !tuning.mirror_journal && !self.gone.any(), home }
+    }
+
+    pub(crate) fn begin_notices(&mut self, tuning: &Tuning) {
+        let notice = self.notice_for(tuning);
+        self.journal.has_notified(notice);
+    }
+
+    /// From now on commits are encoded: they follow the checkpoint with this header.
+    pub(crate) fn begin_generation(&mut self, volume: VolumeId, image: Vec<MapEntry>, header: &CheckpointHeader) {
+        self.journal.resume(Durable { volume, image }, header);
+    }
+}

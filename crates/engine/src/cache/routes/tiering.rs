@@ -1,0 +1,144 @@
+//! Tiering (GreenDM, section 2.3): the fast device is primary storage; an extent is on one device or the other.
+
+use peryton_policy::ReplacementPolicy;
+use peryton_units::{Nanos, Op};
+
+use crate::{
+    api::command::Commands,
+    api::error::RequestError,
+    cache::access::{Fragment, Mode, Route},
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::movers::table::Drained,
+    cache::step::CacheIo,
+};
+
+impl CacheDrive {
+    #[inline]
+    pub(in crate::cache) fn route_tiering(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        out: &mut Commands,
+    ) -> Route {
+        let extent = self.map.entry(fragment.extent);
+        let Some(place) = extent.place() else {
+            if fragment.op == Op::Discard {
+                io.part_done(fragment.request, Ok(()), out);
+                return Route::Taken;
+            }
+            return self.allocate(io, now, fragment, out);
+        };
+        if fragment.op == Op::Discard {
+            if self.covers_extent(fragment) {
+                self.start_drain(io, now, fragment, Drained::Unmap, out);
+                return Route::Taken;
+            }
+            return self.direct(now, fragment, place);
+        }
+        if let Some(slot) = self.layout.fast_slot(place) {
+            self.count_access(io, fragment, slot);
+            return self.direct(now, fragment, place);
+        }
+        if self.misses_and_promotes(io, now, fragment, out) {
+            return Route::Taken;
+        }
+        self.direct(now, fragment, place)
+    }
+
+    /// Counts a miss; past the threshold the extent is promoted, and the fragment waits for that.
+    pub(in crate::cache) fn misses_and_promotes(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        out: &mut Commands,
+    ) -> bool {
+        if !fragment.first {
+            return false;
+        }
+        io.stats.fast_misses += 1;
+        let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+        misses > io.tuning.promotion_threshold && self.try_promote(io, now, fragment, out)
+    }
+
+    /// First access: the lowest free place, the fast device first.
+    fn allocate(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
+        let place = match self.reserve_slot(io, now, fragment.extent, out) {
+            Some(slot) => Some(Place(slot.0)),
+            None if self.gone.slow => None,
+            None => self.map.take_slow(),
+        };
+        let Some(place) = place else {
+            // Everything that is free still waits for the commit that freed it.
+            if self.journal.has_pending_free() {
+                self.wait_for_commit(io, now, fragment, out);
+            } else if self.copying > 0 || self.discarding > 0 {
+                // The last places are where extents are being moved to, and each such move gives one back when it ends;
+                // or a device is being told that they are empty.
+                self.wait_for_place(fragment);
+            } else {
+                io.part_done(fragment.request, Err(RequestError::NoSpace), out);
+            }
+            return Route::Taken;
+        };
+        io.stats.allocations += 1;
+        let on_fast = self.layout.fast_slot(place).is_some();
+        if fragment.first {
+            io.stats.fast_hits += u64::from(on_fast);
+            io.stats.fast_misses += u64::from(!on_fast);
+        }
+        let stale = self.map.is_stale(place);
+        let extent = self.map.entry_mut(fragment.extent);
+        if !on_fast {
+            extent.miss(now, io.tuning.promotion_window);
+        }
+        let route = if !stale {
+            self.map.set_place(fragment.extent, Some(place));
+            self.note(io, now, fragment.extent, false);
+            self.direct(now, fragment, place)
+        } else {
+            // An earlier tenant's data must not show: the map points here only once something else does.
+            extent.access(now);
+            if fragment.op == Op::Write && self.covers_extent(fragment) {
+                self.start_fill(io, fragment, place, out);
+            } else {
+                self.start_zero(io, fragment, place, out);
+            }
+            Route::Taken
+        };
+        self.make_room(io, now, out);
+        route
+    }
+}
+
+impl CacheDrive {
+    /// Maps every extent as a scan of the whole volume would have left it: the lowest addresses were placed on the
+    /// fast device until HT extents had to stay free, the rest on the slow one.
+    pub(in crate::cache) fn fill_places(&mut self, tuning: &crate::api::config::Tuning) {
+        if self.mode == Mode::Caching {
+            return;
+        }
+        let stay_free = tuning.demotion_high.min(self.layout.spare).min(self.layout.fast_usable - 1);
+        let on_fast = self.layout.fast_usable - stay_free;
+        for index in 0..self.layout.extents {
+            if self.map.entry(index).place().is_some() {
+                continue;
+            }
+            let slot = if self.map.resident() < on_fast { self.map.take_slot() } else { None };
+            let place = match slot {
+                Some(slot) => {
+                    self.map.occupy(slot, index);
+                    self.policy.inserted(slot, index);
+                    Place(slot.0)
+                }
+                None => match self.map.take_slow() {
+                    Some(place) => place,
+                    None => return,
+                },
+            };
+            self.map.set_place(index, Some(place));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Write-through (caching): a write to a cached extent goes to both devices before it is answered. Overlapping writes
+//! go one after the other, or copy and home could end up with different winners.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_policy::replacement::SlotIndex;
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffer, Cause, Commands, DeviceId},
+    api::error::RequestError,
+    cache::access::{Fragment, ThroughWrite},
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::movers::table::Drained,
+    cache::step::{CacheIo, CacheStep},
+};
+
+fn overlap(a: &Fragment, b: &Fragment) -> bool {
+    a.extent == b.extent && a.within < b.within + b.len && b.within < a.within + a.len
+}
+
+impl CacheDrive {
+    pub(in crate::cache) fn write_through(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        slot: SlotIndex,
+        out: &mut Commands,
+    ) {
+        // The list is as long as the host's queue is deep.
+        if self.map.entry(fragment.extent).in_flight > 0
+            && let Some(write) =
+                self.through_in_flight.iter().find(|write| overlap(&self.through[**write].fragment, &fragment))
+        {
+            self.through[*write].waiters.push(fragment);
+            return;
+        }
+        let entry = self.map.entry_mut(fragment.extent);
+        entry.access(now);
+        entry.in_flight += 1;
+        let row = ThroughWrite { fragment, pending: 2, fast_failed: false, slow_failed: false, waiters: Vec::new() };
+        let write = self.through.insert(row);
+        self.through_in_flight.push(write);
+        let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
+        let places = [Place(slot.0), self.home(fragment.extent)];
+        if mutation::is(Mutation::ThroughWithoutHome) {
+            self.through[write].pending = 1;
+        }
+        for place in &places[..self.through[write].pending as usize] {
+            let (device, at) = self.layout.at(*place);
+            let at = at + Bytes(u64::from(fragment.within));
+            let len = Bytes(u64::from(fragment.len));
+            io.write((device, at), len, buffer, CacheStep::Through { write }, Cause::Host, out);
+        }
+    }
+
+    pub(crate) fn through_step(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        write: u32,
+        device: DeviceId,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let row = &mut self.through[write];
+        row.pending -= 1;
+        if device == self.layout.fast {
+            row.fast_failed |= failed;
+        } else {
+            row.slow_failed |= failed;
+        }
+        if row.pending > 0 {
+            return;
+        }
+        let (fragment, fast_failed, slow_failed) = (row.fragment, row.fast_failed, row.slow_failed);
+        let waiters = std::mem::take(&mut row.waiters);
+        self.through.remove(write);
+        self.through_in_flight.retain(|other| *other != write);
+        self.through_ended(io, now, fragment, fast_failed, slow_failed, out);
+        for waiter in waiters {
+            self.resume(io, now, waiter, out);
+        }
+    }
+
+    fn through_ended(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        fast_failed: bool,
+        slow_failed: bool,
+        out: &mut Commands,
+    ) {
+        let result = if slow_failed { Err(RequestError::Device) } else { Ok(()) };
+        let entry = self.map.entry(fragment.extent);
+        if !fast_failed && !slow_failed || entry.place().is_none() {
+            // Where the copy is gone with its device, the home is all there is.
+            io.part_done(fragment.request, result, out);
+        } else if self.gone.slow {
+            // There is no home that the copy could differ from.
+            self.became_dirty(io, now, fragment.extent);
+            let result = if fast_failed { Err(RequestError::Device) } else { Ok(()) };
+            io.part_done(fragment.request, result, out);
+        } else if entry.is_dirty() {
+            // The copy is the only full one: it stays, and the write has failed.
+            io.part_done(fragment.request, Err(RequestError::Device), out);
+        } else if let Some(index) = entry.moving() {
+            // Something else is about to detach the copy; the write is tried again after that.
+            debug_assert!(entry.place().is_some());
+            self.wait_behind(index, fragment);
+        } else {
+            // Copy and home differ: the copy goes before anyone is told.
+            self.start_drain(io, now, fragment, Drained::Drop(result), out);
+        }
+        self.access_ended(io, now, fragment.extent, out);
+    }
+}

@@ -1,0 +1,371 @@
+//! What every placement needs: host requests in flight, commands in flight, the health and flush state of the devices,
+//! and the clock. It knows nothing of placements: what a command is for is a [`Step`] of the placement that asked.
+
+mod commands;
+mod devices;
+mod requests;
+pub(crate) mod slab;
+
+use peryton_policy::ResponseTimes;
+use peryton_units::{Bytes, Nanos, Op};
+
+pub(crate) use commands::{InFlight, Purpose, Step};
+pub(crate) use requests::RequestIndex;
+
+use crate::{
+    api::command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, RequestId},
+    api::config::Tuning,
+    api::error::RequestError,
+    api::stats::Stats,
+};
+use commands::Table;
+use devices::{Device, MOST_FAILURES, MOST_STRIKES, PATIENCE};
+use requests::Requests;
+
+#[derive(Debug)]
+pub(crate) struct Io<S> {
+    pub(crate) tuning: Tuning,
+    pub(crate) stats: Stats,
+    requests: Requests,
+    commands: Table<S>,
+    devices: Vec<Device>,
+    /// Devices that are fenced, a bit each: nothing is asked of them, and what they still answer counts as failed.
+    pub(crate) fenced: u32,
+    /// A device was fenced, and that is not yet durable.
+    pub(crate) fencing: bool,
+    /// Something that was answered may be lost with a fenced device: the next flush of the host says so.
+    pub(crate) owes_error: bool,
+    /// The time of the call that is being served: the latest that any call has named.
+    pub(crate) now: Nanos,
+    /// Never later than the next moment at which a timer is due.
+    deadline: Nanos,
+}
+
+impl<S: Step> Io<S> {
+    pub(crate) fn new(devices: usize, tuning: Tuning) -> Io<S> {
+        Io {
+            tuning,
+            stats: Stats::new(devices),
+            requests: Requests::new(),
+            commands: Table::new(),
+            devices: vec![Device::default(); devices],
+            fenced: 0,
+            fencing: false,
+            owes_error: false,
+            now: Nanos::ZERO,
+            deadline: Nanos::ZERO,
+        }
+    }
+
+    /// A call begins at this time. Time never goes back: an earlier one is taken for the latest so far.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    // Host requests.
+
+    /// Takes a request in with one part, which the caller gives up ([`Io::part_done`]) when it has split it.
+    #[inline]
+    pub(crate) fn begin(&mut self, id: RequestId) -> RequestIndex {
+        self.requests.begin(self.now, id)
+    }
+
+    #[inline]
+    pub(crate) fn add_part(&mut self, request: RequestIndex) {
+        self.requests.add_part(request);
+    }
+
+    #[inline]
+    pub(crate) fn id_of(&self, request: RequestIndex) -> RequestId {
+        self.requests.id_of(request)
+    }
+
+    /// A part of the request is answered; the last one sends the reply.
+    #[inline]
+    pub(crate) fn part_done(&mut self, request: RequestIndex, result: Result<(), RequestError>, out: &mut Commands) {
+        let failed = self.requests.part_done(self.now, request, result, out);
+        self.stats.failed_requests += u64::from(failed);
+    }
+
+    /// From now on [`Io::next_answered`] says which requests were answered.
+    pub(crate) fn report_answers(&mut self) {
+        self.requests.reports_answers = true;
+    }
+
+    #[inline]
+    pub(crate) fn reports_answers(&self) -> bool {
+        self.requests.reports_answers
+    }
+
+    pub(crate) fn next_answered(&mut self) -> Option<RequestIndex> {
+        self.requests.next_answered()
+    }
+
+    /// The response times since they were cleared; recorded from the first call on.
+    pub(crate) fn responses_mut(&mut self) -> &mut ResponseTimes {
+        self.requests.responses_mut()
+    }
+
+    /// Whether no host request is in flight.
+    pub(crate) fn is_idle_for_host(&self) -> bool {
+        self.requests.len() == 0
+    }
+
+    // Commands.
+
+    #[inline(always)]
+    fn start(
+        &mut self,
+        purpose: Purpose<S>,
+        op: Op,
+        (device, at): (DeviceId, Bytes),
+        len: Bytes,
+        buffer: Buffer,
+        leaving: bool,
+    ) -> IoId {
+        let state = &mut self.devices[device.index()];
+        state.in_flight += 1;
+        state.standby = false;
+        self.commands.insert(InFlight { purpose, device, op, at, len, buffer, began: self.now, leaving })
+    }
+
+    #[inline(always)]
+    pub(crate) fn read(
+        &mut self,
+        (device, at): (DeviceId, Bytes),
+        len: Bytes,
+        buffer: Buffer,
+        step: S,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
+        self.stats.read(device, len, cause);
+        let io = self.start(Purpose::Step(step), Op::Read, (device, at), len, buffer, false);
+        out.push(Command::Read { io, device, at, len, buffer, cause });
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(
+        &mut self,
+        place: (DeviceId, Bytes),
+        len: Bytes,
+        buffer: Buffer,
+        step: S,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
+        self.write_for(place, len, buffer, Purpose::Step(step), cause, out);
+    }
+
+    /// Writes part of a superblock that says which devices are fenced.
+    pub(crate) fn write_fence(&mut self, place: (DeviceId, Bytes), len: Bytes, out: &mut Commands) {
+        self.write_for(place, len, Buffer::Metadata, Purpose::Fence, Cause::Metadata, out);
+    }
+
+    #[inline(always)]
+    fn write_for(
+        &mut self,
+        (device, at): (DeviceId, Bytes),
+        len: Bytes,
+        buffer: Buffer,
+        purpose: Purpose<S>,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
+        self.stats.wrote(device, len, cause);
+        let leaving = matches!(cause, Cause::Demotion | Cause::WriteBack);
+        let io = self.start(purpose, Op::Write, (device, at), len, buffer, leaving);
+        out.push(Command::Write { io, device, at, len, buffer, cause });
+    }
+
+    pub(crate) fn discard(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
+        self.stats.devices[device.index()].discards += 1;
+        let io = self.start(Purpose::Step(step), Op::Discard, (device, at), len, Buffer::Metadata, false);
+        out.push(Command::Discard { io, device, at, len });
+    }
+
+    pub(crate) fn zero(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
+        self.stats.devices[device.index()].discards += 1;
+        let io = self.start(Purpose::Step(step), Op::Discard, (device, at), len, Buffer::Metadata, false);
+        out.push(Command::Zero { io, device, at, len });
+    }
+
+    /// Flushes the device if anything completed on it since its last flush began; says whether it did. What a flush in
+    /// flight covers is the caller's to wait for.
+    pub(crate) fn flush_if_needed(&mut self, device: DeviceId, step: S, out: &mut Commands) -> bool {
+        let state = &self.devices[device.index()];
+        let needed = state.unflushed || state.unflushed_moves;
+        if needed {
+            self.flush(device, step, out);
+        }
+        needed
+    }
+
+    /// Flushes the device, with everything that completed on it before.
+    pub(crate) fn flush(&mut self, device: DeviceId, step: S, out: &mut Commands) {
+        // What completes from now on is not covered by this flush.
+        let state = &mut self.devices[device.index()];
+        (state.unflushed, state.unflushed_moves) = (false, false);
+        self.flush_besides(device, step, out);
+    }
+
+    /// Flushes the device without counting on it for what else is unflushed.
+    pub(crate) fn flush_besides(&mut self, device: DeviceId, step: S, out: &mut Commands) {
+        self.flush_for(device, Purpose::Step(step), out);
+    }
+
+    /// The same for a superblock that says which devices are fenced.
+    pub(crate) fn flush_fence(&mut self, device: DeviceId, out: &mut Commands) {
+        self.flush_for(device, Purpose::Fence, out);
+    }
+
+    fn flush_for(&mut self, device: DeviceId, purpose: Purpose<S>, out: &mut Commands) {
+        self.stats.devices[device.index()].flushes += 1;
+        let none = Bytes::ZERO;
+        let io = self.start(purpose, Op::Flush, (device, none), none, Buffer::Metadata, false);
+        out.push(Command::Flush { io, device });
+    }
+
+    /// The command with this id, if it is in flight.
+    #[inline(always)]
+    pub(crate) fn in_flight(&self, id: IoId) -> Option<&InFlight<S>> {
+        self.commands.get(id)
+    }
+
+    /// The id of the command in flight with this index.
+    pub(crate) fn id_at(&self, index: usize) -> Option<IoId> {
+        self.commands.id_at(index)
+    }
+
+    /// Whether something other than demotions and write-backs completed on the device since its last flush began.
+    pub(crate) fn is_unflushed_by_host(&self, device: DeviceId) -> bool {
+        self.devices[device.index()].unflushed
+    }
+
+    /// Takes a completed command off the table. It is in flight: see [`Io::in_flight`].
+    #[inline(always)]
+    pub(crate) fn finish(&mut self, now: Nanos, id: IoId, command: &InFlight<S>, failed: bool) {
+        self.commands.remove(id);
+        let state = &mut self.devices[command.device.index()];
+        state.in_flight -= 1;
+        if let Op::Read | Op::Write = command.op {
+            state.measure(command.op as usize, command.took(now));
+        }
+        match command.op {
+            Op::Read => {}
+            // Commits and checkpoints flush what they write themselves.
+            Op::Write if command.purpose.flushes_itself() => {}
+            Op::Write | Op::Discard if command.leaving => state.unflushed_moves = true,
+            Op::Write | Op::Discard => state.unflushed = true,
+            // A failed flush covers nothing.
+            Op::Flush => {
+                state.unflushed |= failed;
+                state.unflushed_moves |= failed;
+            }
+        }
+        if failed {
+            self.stats.devices[command.device.index()].errors += 1;
+            state.count_failure(now, command.purpose.is_metadata());
+        } else if state.failures > 0 {
+            state.failures = 0;
+        }
+        if state.in_flight == 0 {
+            state.idle_since = now;
+            if let Some(Some(after)) = self.tuning.spin_down_after.get(command.device.index()) {
+                let due = now.saturating_add(*after);
+                self.due(due);
+            }
+        }
+    }
+
+    /// Mean time that reads and writes of a device take of late.
+    pub(crate) fn latency(&self, device: DeviceId) -> [Nanos; 2] {
+        self.devices[device.index()].latency
+    }
+
+    // Devices that fail.
+
+    #[inline]
+    pub(crate) fn is_fenced(&self, device: DeviceId) -> bool {
+        self.fenced >> device.index() & 1 == 1
+    }
+
+    /// Nothing is asked of the device from now on.
+    pub(crate) fn fence(&mut self, device: DeviceId) {
+        self.fenced |= 1 << device.index();
+    }
+
+    /// Something has become durable on all devices that it was meant for.
+    pub(crate) fn is_durable(&mut self) {
+        self.devices.iter_mut().for_each(|state| state.strikes = 0);
+    }
+
+    /// Whether the device, which has just failed a command, has to be given up. A device that fails everything is
+    /// probed first: what cannot be read may be a bad sector.
+    #[cold]
+    pub(crate) fn is_lost_cause(&mut self, now: Nanos, command: &InFlight<S>, out: &mut Commands) -> bool {
+        let device = command.device;
+        if self.is_fenced(device) {
+            return false;
+        }
+        let state = &mut self.devices[device.index()];
+        if command.purpose == Purpose::Probe || state.strikes >= MOST_STRIKES {
+            state.probed = false;
+            return true;
+        }
+        let long = now.saturating_sub(state.failing_since) >= PATIENCE;
+        if state.failures >= MOST_FAILURES && long && !state.probed {
+            state.probed = true;
+            self.flush_for(device, Purpose::Probe, out);
+        }
+        false
+    }
+
+    /// The device has answered a probe.
+    #[cold]
+    pub(crate) fn answered_probe(&mut self, device: DeviceId) {
+        self.devices[device.index()].probed = false;
+    }
+
+    // Timers.
+
+    /// Something is due at `time`.
+    #[inline]
+    pub(crate) fn due(&mut self, time: Nanos) {
+        self.deadline = self.deadline.min(time);
+    }
+
+    pub(crate) fn deadline(&self) -> Nanos {
+        self.deadline
+    }
+
+    /// Forgets the deadline; the caller's timers declare theirs again.
+    pub(crate) fn clear_deadline(&mut self) {
+        self.deadline = Nanos::MAX;
+    }
+
+    /// Spins idle devices down (GreenDM, section 2.4).
+    pub(crate) fn tick_power(&mut self, now: Nanos, out: &mut Commands) {
+        for index in 0..self.devices.len() {
+            let Some(Some(after)) = self.tuning.spin_down_after.get(index).copied() else { continue };
+            let state = &mut self.devices[index];
+            if state.standby || state.in_flight > 0 {
+                continue;
+            }
+            let due = state.idle_since.saturating_add(after);
+            if due <= now {
+                state.standby = true;
+                self.stats.devices[index].spin_downs += 1;
+                out.push(Command::Power { device: DeviceId(index as u8), state: Power::Standby });
+            } else {
+                self.due(due);
+            }
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.requests.len() == 0 && self.commands.len() == 0
+    }
+}

@@ -1,0 +1,77 @@
+//! A drive of any placement: the one place that knows which there are.
+
+use peryton_units::Bytes;
+
+/// A drive of one of the placements.
+#[derive(Debug)]
+pub(crate) enum AnyDrive {
+    Linear(Box<Drive<Linear>>),
+    Cache(Box<Drive<CacheDrive>>),
+    Log(Box<Drive<LogDrive>>),
+}
+
+/// Does the same with a drive whatever its placement is, with static dispatch.
+macro_rules! with_drive {
+    ($any:expr, $drive:ident => $body:expr) => {
+        match $any {
+            $crate::lifecycle::AnyDrive::Linear($drive) => $body,
+            $crate::lifecycle::AnyDrive::Cache($drive) => $body,
+            $crate::lifecycle::AnyDrive::Log($drive) => $body,
+        }
+    };
+}
+pub(crate) use with_drive;
+
+use crate::{
+    api::config::{Config, Placement},
+    api::error::ConfigError,
+    cache::CacheDrive,
+    io::Io,
+    lifecycle::drive::Drive,
+    lifecycle::fencing::Fencing,
+    lifecycle::sizes::{Laid, Sizes, lay_out},
+    linear::Linear,
+    log::{BUFFER, LogDrive},
+    placement::PlacementOps,
+};
+
+impl AnyDrive {
+    /// An empty drive, with the number of spare extents that the format has settled.
+    pub(crate) fn new(config: Config, spare: Option<u32>) -> Result<AnyDrive, ConfigError> {
+        let (laid, sizes) = lay_out(&config, spare)?;
+        let Config { devices, placement, mut tuning } = config;
+        tuning.spin_down_after.resize(devices.len(), None);
+        let config = Config { devices, placement, tuning };
+        Ok(match laid {
+            Laid::Linear(linear) => AnyDrive::Linear(drive(linear, config, sizes)),
+            Laid::Cache(layout) => {
+                let cache = CacheDrive::new(&config.placement, layout, &config.tuning);
+                AnyDrive::Cache(drive(cache, config, sizes))
+            }
+            Laid::Log(layout) => AnyDrive::Log(drive(LogDrive::new(layout), config, sizes)),
+        })
+    }
+}
+
+fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<P>> {
+    let Config { devices, placement, tuning } = config;
+    let move_buffer_bytes = match &placement {
+        Placement::Single { .. } | Placement::Linear { .. } => Bytes::ZERO,
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
+        Placement::Logging(_) => Bytes(BUFFER),
+    };
+    let mut drive = Box::new(Drive {
+        io: Io::new(devices.len(), tuning),
+        placed,
+        placement,
+        data_bytes: devices,
+        volume_size: sizes.volume,
+        device_bytes: sizes.devices,
+        move_buffer_bytes,
+        identity: None,
+        fencing: Fencing::default(),
+    });
+    drive.placed.begin(&mut drive.io);
+    drive.reset_statistics();
+    drive
+}

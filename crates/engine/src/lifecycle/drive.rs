@@ -1,0 +1,197 @@
+//! A drive: a placement, and what it needs of the devices. The order of things in each call is here, once for all
+//! placements.
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
+    api::config,
+    api::error::{DeviceError, DriverError, RequestError, TuningError},
+    api::location::Location,
+    api::stats::Stats,
+    io::{Io, Purpose, Step as _},
+    lifecycle::fencing::Fencing,
+    lifecycle::identity::Identity,
+    placement::PlacementOps,
+};
+
+/// A running drive of one placement.
+#[derive(Debug)]
+pub(crate) struct Drive<P: PlacementOps> {
+    pub(crate) io: Io<P::Step>,
+    pub(crate) placed: P,
+    /// What the configuration asked for.
+    pub(crate) placement: config::Placement,
+    pub(crate) data_bytes: Vec<Bytes>,
+    pub(crate) volume_size: Bytes,
+    pub(crate) device_bytes: Vec<Bytes>,
+    pub(crate) move_buffer_bytes: Bytes,
+    /// What the devices know of the volume; a simulated one has nothing.
+    pub(crate) identity: Option<Identity>,
+    pub(crate) fencing: Fencing,
+}
+
+impl<P: PlacementOps> Drive<P> {
+    /// A request from the host. Pushes what has to be done onto `out`.
+    #[inline]
+    pub(crate) fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
+        let now = self.io.advance(now);
+        self.io.stats.requests[request.op as usize] += 1;
+        let in_range = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume_size.0);
+        if in_range && self.placed.try_hit(&mut self.io, now, id, request, out) {
+            return;
+        }
+        self.submit_any(now, id, request, in_range, out);
+    }
+
+    /// Whatever is not an access to one extent where it lies.
+    #[inline(never)]
+    fn submit_any(&mut self, now: Nanos, id: RequestId, request: Request, in_range: bool, out: &mut Commands) {
+        let Drive { io, placed, .. } = self;
+        let index = io.begin(id);
+        let mut result = Ok(());
+        if request.op == Op::Flush {
+            if io.owes_error && !io.fencing {
+                io.owes_error = false;
+                result = Err(RequestError::Device);
+            }
+            placed.flush(io, now, index, out);
+        } else if !in_range {
+            result = Err(RequestError::OutOfRange);
+        } else if request.len > Bytes::ZERO {
+            placed.submit(io, now, index, request, out);
+        }
+        io.part_done(index, result, out);
+        self.report_answers(now);
+    }
+
+    /// Lets the placement know what was answered, where it wants to.
+    #[inline]
+    fn report_answers(&mut self, now: Nanos) {
+        if self.io.reports_answers() {
+            self.placed.answered(&mut self.io, now);
+        }
+    }
+
+    /// A command that the driver has carried out, or failed to.
+    #[inline]
+    pub(crate) fn complete(
+        &mut self,
+        now: Nanos,
+        id: IoId,
+        result: Result<(), DeviceError>,
+        out: &mut Commands,
+    ) -> Result<(), DriverError> {
+        let Some(command) = self.io.in_flight(id).copied() else { return Err(DriverError::NotInFlight { io: id }) };
+        let now = self.io.advance(now);
+        let failed = result.is_err() || self.io.fenced != 0 && self.io.is_fenced(command.device);
+        if !failed
+            && let Purpose::Step(step) = command.purpose
+            && self.placed.try_complete_hit(&mut self.io, now, id, &command, step, out)
+        {
+            return Ok(());
+        }
+        self.complete_any(now, id, failed, out);
+        Ok(())
+    }
+
+    /// Whatever is not the end of an access that nothing waits for.
+    #[inline(never)]
+    fn complete_any(&mut self, now: Nanos, id: IoId, failed: bool, out: &mut Commands) {
+        let command = *self.io.in_flight(id).expect("it was looked up a moment ago");
+        self.io.finish(now, id, &command, failed);
+        match command.purpose {
+            Purpose::Step(step) => self.placed.step(&mut self.io, now, step, &command, failed, out),
+            Purpose::Probe => self.io.answered_probe(command.device),
+            Purpose::Fence => self.fence_step(failed, out),
+        }
+        if failed || self.io.fencing {
+            self.after_failure(now, &command, failed, out);
+        }
+        self.report_answers(now);
+    }
+
+    /// Timers. Cheap when nothing is due. Returns the next deadline.
+    pub(crate) fn tick(&mut self, now: Nanos, out: &mut Commands) -> Option<Nanos> {
+        let now = self.io.advance(now);
+        if now < self.io.deadline() {
+            return self.deadline();
+        }
+        self.io.clear_deadline();
+        self.placed.tick(&mut self.io, now, out);
+        if self.io.fencing {
+            self.go_on_fencing(now, out);
+        }
+        self.io.tick_power(now, out);
+        self.placed.tune(&mut self.io, now, out);
+        self.deadline()
+    }
+
+    /// The next deadline: never later than the true one.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        let deadline = self.io.deadline();
+        (deadline != Nanos::MAX).then_some(deadline)
+    }
+
+    /// Everything but what the format fixed. Errors leave the drive as it was.
+    pub(crate) fn retune(
+        &mut self,
+        now: Nanos,
+        mut tuning: config::Tuning,
+        out: &mut Commands,
+    ) -> Result<(), TuningError> {
+        tuning.spin_down_after.resize(self.device_bytes.len(), None);
+        tuning.check()?;
+        self.placed.check(&tuning)?;
+        let before = std::mem::replace(&mut self.io.tuning, tuning);
+        let now = self.io.advance(now);
+        self.io.due(now);
+        self.placed.retuned(&mut self.io, &before, now, out);
+        Ok(())
+    }
+
+    /// Counts from zero.
+    pub(crate) fn reset_statistics(&mut self) {
+        let before = std::mem::replace(&mut self.io.stats, Stats::new(self.device_bytes.len()));
+        self.placed.statistics_reset(&mut self.io, &before);
+        if self.io.reports_answers() {
+            self.io.stats.partition = Some(Default::default());
+        }
+    }
+
+    /// Writes everything that only the fast device has home, without delay.
+    pub(crate) fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
+        let now = self.io.advance(now);
+        self.placed.write_all_back(&mut self.io, now, out);
+    }
+
+    /// Where the volume's byte at `offset` is.
+    pub(crate) fn location(&self, offset: Bytes) -> Option<Location> {
+        (offset < self.volume_size).then(|| self.placed.location(offset, self.volume_size - offset))
+    }
+
+    /// Whether nothing is in flight and nothing waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.io.is_idle() && !self.io.fencing && self.placed.is_idle()
+    }
+
+    /// The devices that are not fenced.
+    pub(super) fn left(&self) -> impl Iterator<Item = DeviceId> + use<P> {
+        let fenced = self.io.fenced;
+        (0..self.device_bytes.len() as u8).map(DeviceId).filter(move |device| fenced >> device.index() & 1 == 0)
+    }
+
+    /// Encodes what a command in flight writes.
+    pub(crate) fn encode(&self, id: IoId, into: &mut [u8], buffers: Option<&dyn Buffers>) -> Result<(), DriverError> {
+        let command = self.io.in_flight(id).ok_or(DriverError::NotInFlight { io: id })?;
+        match command.purpose {
+            Purpose::Fence => self.encode_fence(command, into),
+            Purpose::Step(step) if command.op == Op::Write && step.is_encoded() => {
+                self.placed.encode(&self.io, command, step, into, buffers);
+            }
+            Purpose::Step(_) | Purpose::Probe => return Err(DriverError::NotMetadata { io: id }),
+        }
+        Ok(())
+    }
+}

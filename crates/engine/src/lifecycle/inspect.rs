@@ -1,0 +1,414 @@
+//! A look at a volume that is not open: what is on its devices, what is wrong, and what would be done about it. Nothing
+//! is written.
+
+use std::collections::HashMap;
+
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    checkpoint::{self, CheckpointHeader},
+    entry::MapEntry,
+    journal::JournalRing,
+    layout::MetadataLayout,
+    storage::Storage,
+    superblock::{Superblock, Unreadable, VolumeId, VolumeState},
+};
+use peryton_units::Bytes;
+use serde::Serialize;
+
+use crate::{
+    api::command::DeviceId,
+    api::config::Config,
+    api::error::{ConfigError, DeviceError, OpenError},
+    api::location::{Losses, MapRow},
+    api::opened::{Opened, Trust},
+    cache::CacheLayout,
+    lifecycle::any::with_drive,
+    lifecycle::sizes::{Laid, lay_out},
+    lifecycle::volume::open,
+    log::{LogDrive, LogReport},
+    placement::PlacementOps,
+};
+
+/// A copy of the devices to write to: what is read is what was written, or else what is there.
+pub struct Overlay<'a> {
+    beneath: &'a mut dyn Storage,
+    blocks: HashMap<(DeviceId, u64), Box<[u8; BLOCK_LEN]>>,
+}
+
+impl<'a> Overlay<'a> {
+    /// Over these devices, which stay as they are.
+    pub fn new(beneath: &'a mut dyn Storage) -> Overlay<'a> {
+        Overlay { beneath, blocks: HashMap::new() }
+    }
+}
+
+impl Storage for Overlay<'_> {
+    fn size(&self, device: DeviceId) -> Option<Bytes> {
+        self.beneath.size(device)
+    }
+
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        let first = at.0 / BLOCK;
+        let covered =
+            (first..).zip(into.chunks(BLOCK_LEN)).all(|(block, _)| self.blocks.contains_key(&(device, block)));
+        if !covered {
+            self.beneath.read(device, at, into)?;
+        }
+        for (block, into) in (first..).zip(into.chunks_mut(BLOCK_LEN)) {
+            if let Some(ours) = self.blocks.get(&(device, block)) {
+                into.copy_from_slice(&ours[..into.len()]);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        for (block, from) in (at.0 / BLOCK..).zip(from.chunks_exact(BLOCK_LEN)) {
+            let mut ours = Box::new([0; BLOCK_LEN]);
+            ours.copy_from_slice(from);
+            self.blocks.insert((device, block), ours);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Closed in good order, and every copy is whole.
+    Clean,
+    /// Opening the volume, or `repair`, puts it right, with nothing lost that a flush made durable.
+    Repairable,
+    /// It cannot be opened as it is.
+    Damaged,
+}
+
+/// One of the two superblocks of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum SuperblockReport {
+    /// Whole.
+    Whole {
+        /// The volume's name, in hexadecimal.
+        volume: String,
+        /// Which device of the volume.
+        device: usize,
+        /// How often the volume had been opened.
+        generation: u64,
+        /// How it was left: opening, open, clean or detached.
+        state: &'static str,
+    },
+    /// Ours, but not whole, or it cannot be read.
+    Damaged,
+    /// Written by a later version.
+    Version {
+        /// Which.
+        version: u32,
+    },
+    /// Nothing of ours.
+    Absent,
+}
+
+/// A checkpoint on a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckpointReport {
+    /// Its number; the highest counts.
+    pub number: u64,
+    /// The first commit that is not in it.
+    pub first_commit: u64,
+    /// Extents in its map.
+    pub extents: u32,
+    /// Blocks that are not whole on this device.
+    pub damaged_blocks: u64,
+}
+
+/// A device of the volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceReport {
+    /// Its index in the design.
+    pub device: usize,
+    /// Its size; absent where it is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// How much of it the volume uses.
+    pub used: u64,
+    /// Where data begins: the offset to mount a detached device at.
+    pub data_at: u64,
+    /// At its start and at its end.
+    pub superblocks: Vec<SuperblockReport>,
+    /// A and B, where the placement has a map.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<Option<CheckpointReport>>,
+    /// The highest number of a commit in its journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest_commit: Option<u64>,
+    /// Blocks of its journal that are not whole; the last commit before a crash may leave some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged_journal_blocks: Option<u64>,
+}
+
+/// A commit that follows the newest checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CommitReport {
+    /// Its number.
+    pub number: u64,
+    /// What it changed.
+    pub updates: Vec<MapRow>,
+}
+
+/// At most so many ranges of what is lost are listed.
+const MOST_LOST: usize = 4096;
+
+/// What is lost until it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// How much.
+    pub bytes: u64,
+    /// Where: offsets and lengths, in order.
+    pub ranges: Vec<(u64, u64)>,
+    /// There are more ranges.
+    pub more: bool,
+}
+
+impl Lost {
+    fn of(losses: &Losses) -> Lost {
+        let ranges = losses.ranges.iter().map(|range| (range.start.0, (range.end - range.start).0)).collect();
+        Lost { bytes: losses.bytes.0, ranges, more: losses.more }
+    }
+}
+
+/// What is on the devices of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Inspection {
+    /// Device by device.
+    pub devices: Vec<DeviceReport>,
+    /// What would be found on opening, or why it cannot be opened.
+    #[serde(skip)]
+    pub opened: Result<Opened, OpenError>,
+    /// What cannot be read, because a device that had it failed, or would be left out.
+    pub lost: Lost,
+    /// What is wrong, a line each.
+    pub findings: Vec<String>,
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// Commits after the newest checkpoint, if asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<CommitReport>,
+    /// Of a log: what it holds, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogReport>,
+    /// Every extent that the map says something of, after all commits, if asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub map: Vec<MapRow>,
+}
+
+fn superblock_at(storage: &mut dyn Storage, device: DeviceId, at: Bytes) -> (SuperblockReport, Option<Superblock>) {
+    let mut block = [0; BLOCK_LEN];
+    if storage.read(device, at, &mut block).is_err() {
+        return (SuperblockReport::Damaged, None);
+    }
+    match Superblock::decode(&block) {
+        Ok(found) => {
+            let report = SuperblockReport::Whole {
+                volume: format!("{:032x}", found.volume.0),
+                device: found.device.index(),
+                generation: found.generation,
+                state: found.state.name(),
+            };
+            (report, Some(found))
+        }
+        Err(Unreadable::Absent) => (SuperblockReport::Absent, None),
+        Err(Unreadable::Damaged) => (SuperblockReport::Damaged, None),
+        Err(Unreadable::Version(version)) => (SuperblockReport::Version { version }, None),
+    }
+}
+
+/// Looks at everything that the volume keeps on its devices. `whole`: also lists the journal and the map.
+/// `without`: as the volume would be without these devices.
+pub(crate) fn inspect(
+    config: Config,
+    storage: &mut dyn Storage,
+    whole: bool,
+    without: &[DeviceId],
+) -> Result<Inspection, ConfigError> {
+    let planned = config.sizes()?;
+    let mut newest: Option<Superblock> = None;
+    let mut devices = Vec::new();
+    for (index, used) in planned.devices.iter().enumerate() {
+        let device = DeviceId(index as u8);
+        let size = storage.size(device);
+        let mut superblocks = Vec::new();
+        for at in [Bytes::ZERO, *used - Bytes(BLOCK)] {
+            if size.is_some_and(|size| at + Bytes(BLOCK) <= size) {
+                let (report, found) = superblock_at(storage, device, at);
+                superblocks.push(report);
+                newest = [newest, found].into_iter().flatten().max_by_key(Superblock::age);
+            }
+        }
+        devices.push(DeviceReport {
+            device: index,
+            size: size.map(|size| size.0),
+            used: used.0,
+            data_at: planned.data_at[index].0,
+            superblocks,
+            checkpoints: Vec::new(),
+            newest_commit: None,
+            damaged_journal_blocks: None,
+        });
+    }
+    let mut commits = Vec::new();
+    let mut map = Vec::new();
+    let mut log = None;
+    // A number of spare extents that cannot be is among what opening complains about.
+    if let Some(newest) = &newest {
+        match lay_out(&config, Some(newest.geometry.spare)) {
+            Ok((Laid::Cache(layout), _)) => {
+                let lists = whole.then_some((&mut commits, &mut map));
+                inspect_map(&layout, storage, newest.volume, &mut devices, lists);
+            }
+            // What opening complains about is not listed.
+            Ok((Laid::Log(layout), _)) if whole => {
+                let clean = matches!(newest.state, VolumeState::Clean | VolumeState::Detached);
+                let mut logging = LogDrive::new(layout);
+                if !without.contains(&logging.log_device)
+                    && let Ok((report, newest)) = logging.report(storage, newest.volume, clean)
+                {
+                    (log, map) = (Some(report), newest);
+                }
+            }
+            _ => {}
+        }
+    }
+    let opened = open(config, &mut Overlay::new(storage), Trust::Nobody, without);
+    let lost = match &opened {
+        Ok((drive, _)) => with_drive!(drive, drive => drive.placed.losses(&drive.io, MOST_LOST)),
+        Err(_) => Losses::default(),
+    };
+    let opened = opened.map(|(_, opened)| opened);
+    let (findings, verdict) = judge(&devices, &opened, &lost);
+    let lost = Lost::of(&lost);
+    Ok(Inspection { devices, opened, lost, findings, verdict, commits, log, map })
+}
+
+/// Checkpoints and journals, and what they say.
+fn inspect_map(
+    map_of: &CacheLayout,
+    storage: &mut dyn Storage,
+    volume: VolumeId,
+    devices: &mut [DeviceReport],
+    lists: Option<(&mut Vec<CommitReport>, &mut Vec<MapRow>)>,
+) {
+    let pair = [map_of.fast, map_of.slow];
+    let layout: &MetadataLayout = &map_of.metadata;
+    let mut newest: Option<CheckpointHeader> = None;
+    let mut rings = Vec::new();
+    for device in pair {
+        let report = &mut devices[device.index()];
+        if report.size.is_none_or(|size| size < report.used) {
+            rings.push(None);
+            continue;
+        }
+        for header in checkpoint::headers(storage, device, layout, volume) {
+            report.checkpoints.push(header.map(|header| CheckpointReport {
+                number: header.number,
+                first_commit: header.first_commit,
+                extents: header.entries,
+                damaged_blocks: checkpoint::damaged_blocks(storage, device, layout, &header, volume),
+            }));
+            newest = [newest, header].into_iter().flatten().max_by_key(|header| header.number);
+        }
+        let ring = JournalRing::read(storage, device, layout, volume).ok();
+        report.newest_commit = ring.as_ref().map(JournalRing::newest);
+        report.damaged_journal_blocks = ring.as_ref().map(|ring| ring.damaged_blocks());
+        rings.push(ring);
+    }
+    let (Some((commits, map)), Some(header)) = (lists, newest) else { return };
+    let Some(mut image) = checkpoint::load(storage, &pair, layout, &header, volume) else { return };
+    let row = |extent: u32, entry: MapEntry| {
+        let place = entry.place().filter(|place| map_of.has_place(*place)).map(|place| map_of.at(place));
+        MapRow {
+            offset: u64::from(extent) * map_of.extent_bytes(),
+            len: map_of.extent_bytes(),
+            device: place.map(|(device, _)| device.index()),
+            at: place.map(|(_, at)| at.0),
+            dirty: entry.is_dirty(),
+            lost: entry.is_lost(),
+        }
+    };
+    let (mut number, mut at) = (header.first_commit, header.journal_at);
+    while let Some(found) = rings.iter().flatten().find_map(|ring: &JournalRing| ring.find(number, at)) {
+        for (extent, entry) in &found.records {
+            if let Some(ours) = image.get_mut(*extent as usize) {
+                *ours = *entry;
+            }
+        }
+        let updates = found.records.iter().map(|(extent, entry)| row(*extent, *entry)).collect();
+        commits.push(CommitReport { number, updates });
+        (number, at) = (number + 1, found.next);
+    }
+    let said = (0..).zip(&image).filter(|(_, entry)| !entry.is_empty());
+    map.extend(said.map(|(extent, entry)| row(extent, *entry)));
+}
+
+fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Losses) -> (Vec<String>, Verdict) {
+    let mut findings = Vec::new();
+    let mut verdict = Verdict::Clean;
+    let mut find = |text: String, how_bad: Verdict| {
+        findings.push(text);
+        verdict = verdict.max(how_bad);
+    };
+    match opened {
+        Err(error) => find(error.to_string(), Verdict::Damaged),
+        Ok(opened) if !opened.clean => {
+            let Opened { commits, .. } = opened;
+            let s = if *commits == 1 { "" } else { "s" };
+            find(
+                format!("not closed in good order: opening it replays {commits} commit{s} from the journal"),
+                Verdict::Repairable,
+            );
+        }
+        Ok(_) => {}
+    }
+    // Of an older checkpoint a newer one may have been about to take the place.
+    let newest = devices.iter().flat_map(|report| report.checkpoints.iter().flatten()).map(|found| found.number).max();
+    for report in devices {
+        let device = report.device;
+        for (superblock, which) in report.superblocks.iter().zip(["first", "last"]) {
+            if !matches!(superblock, SuperblockReport::Whole { .. }) {
+                find(format!("device {device}: its {which} superblock is not whole"), Verdict::Repairable);
+            }
+        }
+        for checkpoint in report.checkpoints.iter().flatten().filter(|found| found.damaged_blocks > 0) {
+            if Some(checkpoint.number) != newest {
+                continue;
+            }
+            let CheckpointReport { number, damaged_blocks, .. } = checkpoint;
+            find(
+                format!("device {device}: {damaged_blocks} blocks of checkpoint {number} are not whole"),
+                Verdict::Repairable,
+            );
+        }
+        if let Some(newest) = newest
+            && !report.checkpoints.is_empty()
+            && !report.checkpoints.iter().flatten().any(|found| found.number == newest)
+        {
+            find(format!("device {device}: it has no copy of checkpoint {newest}"), Verdict::Repairable);
+        }
+    }
+    if lost.bytes > Bytes::ZERO {
+        let first: Vec<String> =
+            lost.ranges.iter().take(4).map(|range| format!("{} to {}", range.start.0, range.end.0)).collect();
+        let more = if lost.ranges.len() > 4 { ", ..." } else { "" };
+        let (bytes, first) = (lost.bytes, first.join(", "));
+        find(
+            format!("{bytes} lost with a device, until they are overwritten or discarded: bytes {first}{more}"),
+            Verdict::Clean,
+        );
+    }
+    (findings, verdict)
+}

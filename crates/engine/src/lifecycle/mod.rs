@@ -1,0 +1,22 @@
+//! What happens to a volume before and after it runs, and when one of its devices dies: format, open, recover, close,
+//! inspect, repair, replace, detach; and the drive that the engine is while it runs.
+
+mod any;
+mod drive;
+mod fencing;
+mod identity;
+mod inspect;
+mod offline;
+mod replace;
+mod sizes;
+mod volume;
+
+pub(crate) use any::{AnyDrive, with_drive};
+pub(crate) use inspect::inspect;
+pub(crate) use offline::{detach, repair};
+pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
+pub(crate) use volume::{format, open};
+
+pub use inspect::{CheckpointReport, CommitReport, DeviceReport, Inspection, Lost, Overlay, SuperblockReport, Verdict};
+pub use offline::Detached;
+pub use sizes::Sizes;

@@ -1,0 +1,191 @@
+//! What is done to a volume that nobody uses: putting it right, and taking it apart.
+
+use std::collections::HashMap;
+
+use peryton_format::{storage::Storage, superblock::VolumeState};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffer, Buffers, Command, Commands, DeviceId, IoId},
+    api::config::Config,
+    api::error::{DetachError, DeviceError, OpenError},
+    api::opened::{Opened, Trust},
+    lifecycle::any::with_drive,
+    lifecycle::drive::Drive,
+    lifecycle::volume::open,
+    placement::PlacementOps,
+};
+
+/// Zeros are written in pieces of this size.
+const ZEROS: u64 = 1 << 20;
+/// A round writes something home, unless devices fail, or it looks through a long log of which nothing is left.
+const MOST_IN_VAIN: u32 = 1000;
+/// Write-backs under way at once: each has a buffer of an extent.
+const AT_ONCE: u32 = 2;
+
+/// Where a detached volume's data is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detached {
+    /// The device that stands alone.
+    pub device: DeviceId,
+    /// Where on it the volume begins.
+    pub at: Bytes,
+    /// How long it is.
+    pub len: Bytes,
+    /// Extents (of a log: blocks) that were written home for it.
+    pub written_back: u64,
+}
+
+/// Opens a volume and closes it again, which makes good what a crash or a damaged copy left behind. `trust` settles
+/// which device is right where another program has written to one.
+pub(crate) fn repair(
+    config: Config,
+    storage: &mut dyn Storage,
+    trust: Trust,
+    without: &[DeviceId],
+) -> Result<Opened, OpenError> {
+    let (mut drive, opened) = open(config, storage, trust, without)?;
+    let closed = with_drive!(&mut drive, drive => {
+        Hand::new(drive).settle(drive, storage);
+        drive.close(VolumeState::Clean, storage)
+    });
+    closed.map_err(|DeviceError| OpenError::Device { device: 0 })?;
+    Ok(opened)
+}
+
+/// Takes a volume apart, so that one device has everything and can be used without Peryton.
+pub(crate) fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
+    let device = config.placement.stands_alone().ok_or(DetachError::Divided)?;
+    config.tuning.max_moves = AT_ONCE;
+    config.tuning.spin_down_after = Vec::new();
+    let (mut drive, opened) = open(config, storage, Trust::Nobody, &[])?;
+    if opened.lost > 0 {
+        return Err(DetachError::Lost { extents: opened.lost });
+    }
+    with_drive!(&mut drive, drive => drive.detach(storage, device))
+}
+
+impl<P: PlacementOps> Drive<P> {
+    fn detach(&mut self, storage: &mut dyn Storage, device: DeviceId) -> Result<Detached, DetachError> {
+        let away = self.placed.away();
+        let mut hand = Hand::new(self);
+        let (mut least, mut in_vain) = (away, 0);
+        while self.placed.away() > 0 && in_vain < MOST_IN_VAIN {
+            let mut out = Commands::new();
+            hand.now += Nanos::from_ms(10);
+            self.write_all_back(hand.now, &mut out);
+            hand.carry_out(self, storage, out);
+            in_vain = if self.placed.away() < least { 0 } else { in_vain + 1 };
+            least = least.min(self.placed.away());
+        }
+        hand.settle(self, storage);
+        if self.placed.away() > 0 {
+            return Err(DetachError::Dirty { extents: self.placed.away() });
+        }
+        self.close(VolumeState::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
+        Ok(Detached { device, at: self.placed.data_at(device), len: self.volume_size, written_back: away })
+    }
+}
+
+/// Carries commands out one after the other, for engines without a host.
+struct Hand {
+    now: Nanos,
+    moves: Moves,
+}
+
+/// The buffers of moves, made when they are first used.
+struct Moves {
+    bytes: HashMap<u32, Vec<u8>>,
+    each: usize,
+}
+
+impl Moves {
+    fn bytes_mut(&mut self, buffer: Buffer, len: Bytes) -> &mut [u8] {
+        let Buffer::Move { index, offset } = buffer else { unreachable!("there is no host") };
+        let bytes = self.bytes.entry(index).or_insert_with(|| vec![0; self.each]);
+        &mut bytes[offset.0 as usize..(offset.0 + len.0) as usize]
+    }
+}
+
+impl Buffers for Moves {
+    fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8] {
+        let Buffer::Move { index, offset } = buffer else { unreachable!("there is no host") };
+        &self.bytes[&index][offset.0 as usize..(offset.0 + len.0) as usize]
+    }
+}
+
+impl Hand {
+    fn new<P: PlacementOps>(drive: &Drive<P>) -> Hand {
+        let each = drive.move_buffer_bytes.0 as usize;
+        Hand { now: Nanos::ZERO, moves: Moves { bytes: HashMap::new(), each } }
+    }
+
+    /// Lets time pass until nothing is in flight.
+    fn settle<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) {
+        for _ in 0..3 {
+            self.now += Nanos::from_s(60);
+            let mut out = Commands::new();
+            drive.tick(self.now, &mut out);
+            self.carry_out(drive, storage, out);
+        }
+        assert!(drive.is_idle(), "commands that are carried out at once leave nothing in flight");
+    }
+
+    fn carry_out<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage, mut out: Commands) {
+        let mut next = 0;
+        while let Some(command) = out.get(next).copied() {
+            next += 1;
+            if let Some((io, result)) = self.one(drive, storage, command) {
+                drive.complete(self.now, io, result, &mut out).expect("each command is completed once");
+            }
+        }
+    }
+
+    fn one<P: PlacementOps>(
+        &mut self,
+        drive: &Drive<P>,
+        storage: &mut dyn Storage,
+        command: Command,
+    ) -> Option<(IoId, Result<(), DeviceError>)> {
+        Some(match command {
+            Command::Read { io, device, at, len, buffer, .. } => {
+                (io, storage.read(device, at, self.moves.bytes_mut(buffer, len)))
+            }
+            Command::Write { io, device, at, len, buffer: Buffer::Metadata, .. } => {
+                let mut bytes = vec![0; len.0 as usize];
+                drive.encode(io, &mut bytes, Some(&self.moves)).expect("the command is in flight");
+                (io, storage.write(device, at, &bytes))
+            }
+            Command::Write { io, device, at, len, buffer, .. } => {
+                (io, storage.write(device, at, self.moves.bytes_mut(buffer, len)))
+            }
+            Command::Zero { io, device, at, len } => {
+                let zeros = vec![0; ZEROS.min(len.0) as usize];
+                let write = |from: u64| {
+                    let piece = &zeros[..ZEROS.min(len.0 - from) as usize];
+                    storage.write(device, at + Bytes(from), piece)
+                };
+                (io, (0..len.0).step_by(ZEROS as usize).try_for_each(write))
+            }
+            Command::Flush { io, device } => (io, storage.flush(device)),
+            Command::Discard { io, .. } => (io, Ok(())),
+            Command::Copy { from, to, len } => {
+                let bytes = self.moves.bytes_mut(from, len).to_vec();
+                self.moves.bytes_mut(to, len).copy_from_slice(&bytes);
+                return None;
+            }
+            Command::Clear { buffer, len } => {
+                self.moves.bytes_mut(buffer, len).fill(0);
+                return None;
+            }
+            Command::Encode { io, into, len } => {
+                let mut bytes = vec![0; len.0 as usize];
+                drive.encode(io, &mut bytes, Some(&self.moves)).expect("the command is in flight");
+                self.moves.bytes_mut(into, len).copy_from_slice(&bytes);
+                return None;
+            }
+            Command::Power { .. } => return None,
+            Command::Reply { .. } => unreachable!("there is no host"),
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! An empty device in the place of one that is gone, so that the volume has all its devices again. What is on the others
+//! is as it was. What only the lost one had:
+//!
+//! * a placement with a map knows what that is: it stays lost until it is written;
+//! * without a map (`linear`, the primary of a log) it reads as zeros from then on;
+//! * without the log of a primary the primary's older image is the volume, and nobody knows where it is older.
+//!
+//! The last two are done only for somebody who accepts that.
+
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    copies,
+    storage::Storage,
+    superblock::{Superblock, VolumeState},
+};
+use peryton_units::Bytes;
+
+use crate::{
+    api::command::DeviceId,
+    api::config::{Config, Placement},
+    api::error::{OpenError, ReplaceError},
+    api::opened::{Opened, Trust},
+    lifecycle::any::with_drive,
+    lifecycle::drive::Drive,
+    lifecycle::inspect::Overlay,
+    lifecycle::volume::open,
+    placement::PlacementOps,
+};
+
+/// Whether the device could be replaced: the others can be opened without it, and if something is lost that nothing
+/// could tell from what is not, that is accepted. Nothing is written.
+pub(crate) fn can_replace(
+    config: &Config,
+    storage: &mut dyn Storage,
+    device: DeviceId,
+    accept_loss: bool,
+) -> Result<(), ReplaceError> {
+    let (drive, _) = open(config.clone(), &mut Overlay::new(storage), Trust::Nobody, &[device])?;
+    if accept_loss {
+        return Ok(());
+    }
+    match &config.placement {
+        Placement::Logging(pair) if pair.log == device => Err(ReplaceError::Older { device: device.index() }),
+        Placement::Logging(_) | Placement::Linear { .. } | Placement::Single { .. } => {
+            let bytes = with_drive!(&drive, drive => drive.placed.losses(&drive.io, 0)).bytes;
+            let nothing = bytes == Bytes::ZERO;
+            if nothing { Ok(()) } else { Err(ReplaceError::Zeros { device: device.index(), bytes }) }
+        }
+        Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) => Ok(()),
+    }
+}
+
+/// Whether a device that replaces this one has to read as zeros where data goes: there is no map that says what of it
+/// was written.
+pub(crate) fn replaces_with_zeros(config: &Config, device: DeviceId) -> bool {
+    match &config.placement {
+        Placement::Logging(pair) => pair.primary == device,
+        Placement::Linear { .. } | Placement::Single { .. } => true,
+        Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) => false,
+    }
+}
+
+/// Makes an empty device part of the volume, in the place of one that is gone, or is given up with this.
+pub(crate) fn replace(
+    config: Config,
+    storage: &mut dyn Storage,
+    device: DeviceId,
+    accept_loss: bool,
+) -> Result<Opened, ReplaceError> {
+    can_replace(&config, storage, device, accept_loss)?;
+    let (mut drive, opened) = open(config, storage, Trust::Nobody, &[device])?;
+    with_drive!(&mut drive, drive => drive.take_in(storage, device, opened))
+}
+
+impl<P: PlacementOps> Drive<P> {
+    fn take_in(
+        &mut self,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        mut opened: Opened,
+    ) -> Result<Opened, ReplaceError> {
+        let failed = |device: DeviceId| ReplaceError::Device { device: device.index() };
+        let need = self.device_bytes[device.index()];
+        let size = storage.size(device).ok_or(OpenError::Missing { device: device.index() })?;
+        if size < need {
+            return Err(ReplaceError::TooSmall { device: device.index(), size, need });
+        }
+        for at in [Bytes::ZERO, need - Bytes(BLOCK)] {
+            storage.write(device, at, &[0; BLOCK_LEN]).map_err(|_| failed(device))?;
+        }
+        storage.flush(device).map_err(|_| failed(device))?;
+        let identity = self.identity.clone().expect("it has just been opened");
+        let volume = self
+            .placed
+            .fill_replacement(&self.io, storage, device, identity.volume, opened.generation)
+            .map_err(failed)?;
+        opened.volume = volume;
+        let parts = (0..self.device_bytes.len() as u8).map(DeviceId);
+        // The survivors come last: until they say otherwise the new device is not part of the volume.
+        for part in std::iter::once(device).chain(parts.filter(|part| *part != device)) {
+            let whole = identity.superblock_of_all(part, VolumeState::Clean);
+            // Nothing is known of what an empty device holds.
+            let mut block = Superblock { volume, touched: [u32::MAX, u32::MAX], ..whole };
+            block.fingerprint = self.fingerprint(storage, part, volume);
+            copies::write(storage, &block, self.device_bytes[part.index()]).map_err(|_| failed(part))?;
+        }
+        Ok(opened)
+    }
+}

@@ -1,0 +1,96 @@
+//! What a configuration makes of its devices, known before any table is made.
+
+use peryton_format::{layout::MetadataLayout, log::layout::LogLayout};
+use peryton_units::Bytes;
+
+use crate::{
+    api::command::DeviceId,
+    api::config::{Config, Placement},
+    api::error::ConfigError,
+    cache::{CacheLayout, Mode},
+    linear::Linear,
+    log,
+};
+
+/// A placement before its tables are made, which take memory in proportion to the volume.
+pub(crate) enum Laid {
+    Linear(Linear),
+    Cache(CacheLayout),
+    Log(LogLayout),
+}
+
+/// What a configuration makes of its devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The volume that the host sees.
+    pub volume: Bytes,
+    /// How much of each device it occupies: data, spare extents and metadata.
+    pub devices: Vec<Bytes>,
+    /// Where data begins on each device.
+    pub data_at: Vec<Bytes>,
+}
+
+impl Config {
+    /// The sizes of the drive that [`Engine::new`] would make, without making it: as quick for a large one.
+    ///
+    /// # Errors
+    /// Those of [`Engine::new`].
+    pub fn sizes(&self) -> Result<Sizes, ConfigError> {
+        self.sizes_with(None)
+    }
+
+    /// The same, with the number of spare extents that the format has settled.
+    pub(crate) fn sizes_with(&self, spare: Option<u32>) -> Result<Sizes, ConfigError> {
+        lay_out(self, spare).map(|(_, sizes)| sizes)
+    }
+}
+
+/// No device is larger (512 PiB); the sizes of as many as there can be add up.
+const LARGEST_DEVICE: Bytes = Bytes(1 << 59);
+
+pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigError> {
+    let Config { devices, placement, tuning } = config;
+    tuning.check()?;
+    if let Some((device, size)) = devices.iter().copied().enumerate().find(|(_, size)| *size > LARGEST_DEVICE) {
+        return Err(ConfigError::TooLarge { device, size, most: LARGEST_DEVICE });
+    }
+    let data_at = vec![MetadataLayout::bare().data_at; devices.len()];
+    let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), data_at };
+    let mut hybrid = |mode: Mode, pair| -> Result<Laid, ConfigError> {
+        let layout = CacheLayout::new(mode, pair, devices, tuning, spare)?;
+        layout.check(mode, tuning)?;
+        sizes.volume = layout.volume_size();
+        for device in [layout.fast, layout.slow] {
+            sizes.devices[device.index()] = layout.device_bytes(device);
+            sizes.data_at[device.index()] = layout.metadata.data_at;
+        }
+        Ok(Laid::Cache(layout))
+    };
+    let laid = match placement {
+        Placement::Tiering(pair) => hybrid(Mode::Tiering, *pair)?,
+        Placement::Caching(pair) | Placement::Partitioned(pair) => hybrid(Mode::Caching, *pair)?,
+        Placement::Single { device } => lay_in_a_row(std::slice::from_ref(device), devices, &mut sizes)?,
+        Placement::Linear { devices: order } => lay_in_a_row(order, devices, &mut sizes)?,
+        Placement::Logging(place) => {
+            let layout = log::lay_out(*place, devices)?;
+            sizes.volume = layout.volume_size();
+            let (primary, log) = layout.device_bytes();
+            sizes.devices[place.primary.index()] = primary;
+            sizes.devices[place.log.index()] = log;
+            for device in [place.primary, place.log] {
+                sizes.data_at[device.index()] = layout.data_at(device);
+            }
+            Laid::Log(layout)
+        }
+    };
+    Ok((laid, sizes))
+}
+
+fn lay_in_a_row(order: &[DeviceId], devices: &[Bytes], sizes: &mut Sizes) -> Result<Laid, ConfigError> {
+    let linear = Linear::new(order, devices)?;
+    sizes.volume = linear.size();
+    for device in order {
+        sizes.devices[device.index()] = Linear::device_bytes(devices[device.index()]);
+    }
+    Ok(Laid::Linear(linear))
+}

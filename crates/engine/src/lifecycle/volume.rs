@@ -1,0 +1,292 @@
+//! A volume on real devices: formatting, opening after whatever happened, closing.
+//!
+//! A generation begins when a volume is opened: first each device is told that one is about to begin, then that it has
+//! begun, and only then is a request served. So a device that was left out of a generation, or is a copy from before
+//! it, is told from one that a crash left a step behind.
+
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    copies::{self, FoundSuperblock, NoSuperblock},
+    geometry::{Arrangement, Geometry, MOST_DEVICES},
+    mutation::{self, Mutation},
+    storage::Storage,
+    superblock::{MOST_NOTES, Superblock, Unreadable, VolumeId, VolumeState},
+};
+use peryton_units::Bytes;
+
+use crate::{
+    api::command::DeviceId,
+    api::config::{Config, Placement},
+    api::error::{ConfigError, DeviceError, FormatError, OpenError},
+    api::opened::{Formatting, Opened, Trust},
+    lifecycle::any::AnyDrive,
+    lifecycle::any::with_drive,
+    lifecycle::drive::Drive,
+    lifecycle::identity::Identity,
+    placement::PlacementOps,
+};
+
+fn devices(count: usize) -> impl Iterator<Item = DeviceId> {
+    (0..count as u8).map(DeviceId)
+}
+
+fn read_superblock(storage: &mut dyn Storage, device: DeviceId, used: Bytes) -> Result<FoundSuperblock, OpenError> {
+    let index = device.index();
+    copies::read(storage, device, used, used_by).map_err(|error| match error {
+        NoSuperblock::Missing => OpenError::Missing { device: index },
+        NoSuperblock::Unreadable(Unreadable::Absent) => OpenError::NotFormatted { device: index },
+        NoSuperblock::Unreadable(Unreadable::Version(version)) => OpenError::Version { device: index, version },
+        NoSuperblock::Unreadable(Unreadable::Damaged) => {
+            OpenError::Damaged { device: index, what: "neither superblock can be read" }
+        }
+    })
+}
+
+/// How much of its device the volume uses, if the sizes in the superblock are possible.
+fn used_by(superblock: &Superblock) -> Option<Bytes> {
+    let config = Config {
+        devices: superblock.geometry.devices.clone(),
+        placement: Placement::from(&superblock.geometry.arrangement),
+        tuning: Default::default(),
+    };
+    config.sizes_with(Some(superblock.geometry.spare)).ok()?.devices.get(superblock.device.index()).copied()
+}
+
+/// Makes a new, empty volume on devices whose content is given up.
+pub(crate) fn format(config: &Config, new: Formatting, storage: &mut dyn Storage) -> Result<(), FormatError> {
+    if new.notes.len() > MOST_NOTES {
+        return Err(FormatError::Notes { most: MOST_NOTES });
+    }
+    if config.devices.len() > MOST_DEVICES {
+        return Err(FormatError::TooManyDevices { most: MOST_DEVICES });
+    }
+    let drive = AnyDrive::new(config.clone(), None)?;
+    with_drive!(&drive, drive => drive.format(new, storage))
+}
+
+/// Opens a volume as it was left, without some of its devices, and begins a new generation. `trust` settles which device
+/// is right where another program has written to one.
+pub(crate) fn open(
+    config: Config,
+    storage: &mut dyn Storage,
+    trust: Trust,
+    without: &[DeviceId],
+) -> Result<(AnyDrive, Opened), OpenError> {
+    let count = config.devices.len();
+    let planned = config.sizes()?;
+    let mut blocks = Vec::new();
+    let mut repaired = 0;
+    let left: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
+    for device in left.iter().copied() {
+        let found = read_superblock(storage, device, planned.devices[device.index()])?;
+        repaired += u64::from(found.copies < 2);
+        blocks.push(found.superblock);
+    }
+    if blocks.is_empty() {
+        return Err(OpenError::NothingLeft { device: 0 });
+    }
+    let newest = agree(&left, &blocks, &config)?;
+    let mut drive = AnyDrive::new(config, Some(newest.geometry.spare))?;
+    let mut opened = with_drive!(&mut drive, drive => drive.take_over(storage, (trust, without), &blocks, newest))?;
+    opened.repaired += repaired;
+    Ok((drive, opened))
+}
+
+/// Whether the devices are all there is of one volume, and all of the same age. Returns the newest superblock.
+fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result<Superblock, OpenError> {
+    let named = || devices.iter().map(|device| device.index()).zip(blocks);
+    let newest = blocks
+        .iter()
+        .max_by_key(|block| block.age())
+        .ok_or(OpenError::Config(ConfigError::Device { device: 0, devices: 0 }))?;
+    for (index, block) in named() {
+        if block.volume != newest.volume {
+            return Err(OpenError::Foreign { device: index, volume: block.volume, expected: newest.volume });
+        }
+        if block.device.index() != index {
+            return Err(OpenError::Swapped { device: index, is: block.device.index() });
+        }
+    }
+    // The number of spare extents follows from a setting that may change; the format has the last word.
+    let design = Geometry {
+        devices: config.devices.clone(),
+        arrangement: Arrangement::from(&config.placement),
+        spare: newest.geometry.spare,
+    };
+    let differences = design.differences(&newest.geometry);
+    if !differences.is_empty() {
+        return Err(OpenError::Mismatch { differences: differences.join("; ") });
+    }
+    for (index, block) in named() {
+        if newest.gone >> index & 1 == 1 {
+            return Err(OpenError::LeftOut { device: index, generation: newest.generation });
+        }
+        let behind = block.generation < newest.generation
+            && !(newest.state == VolumeState::Opening && block.generation + 1 == newest.generation);
+        let behind = behind && !mutation::is(Mutation::AcceptStale);
+        if behind {
+            return Err(OpenError::Stale { device: index, generation: block.generation, newest: newest.generation });
+        }
+        if block.state == VolumeState::Detached {
+            let alone = config.placement.stands_alone().map_or(index, DeviceId::index);
+            return Err(OpenError::Detached { device: alone });
+        }
+    }
+    Ok(newest.clone())
+}
+
+impl<P: PlacementOps> Drive<P> {
+    fn format(&self, new: Formatting, storage: &mut dyn Storage) -> Result<(), FormatError> {
+        let all = || devices(self.device_bytes.len());
+        for device in all() {
+            let need = self.device_bytes[device.index()];
+            let size = storage.size(device).ok_or(FormatError::Device { device: device.index() })?;
+            if size < need {
+                return Err(FormatError::TooSmall { device: device.index(), size, need });
+            }
+        }
+        let failed = |device: DeviceId| FormatError::Device { device: device.index() };
+        // What was there must not come to light again if this is interrupted.
+        let blank = [0; BLOCK_LEN];
+        for device in all() {
+            let used = self.device_bytes[device.index()];
+            for at in [Bytes::ZERO, used - Bytes(BLOCK)] {
+                storage.write(device, at, &blank).map_err(|_| failed(device))?;
+            }
+            storage.flush(device).map_err(|_| failed(device))?;
+        }
+        let volume = new.volume;
+        let identity = Identity {
+            volume,
+            generation: 0,
+            formatted_unix_s: new.unix_s,
+            gone: 0,
+            geometry: self.geometry(),
+            notes: new.notes,
+        };
+        self.placed.format(&self.io, storage, volume).map_err(failed)?;
+        for device in all() {
+            let touched = if new.zeroed { [0, 0] } else { [u32::MAX, u32::MAX] };
+            let mut block = Superblock { touched, ..identity.superblock(device, VolumeState::Clean) };
+            block.fingerprint = self.fingerprint(storage, device, volume);
+            copies::write(storage, &block, self.device_bytes[device.index()]).map_err(|_| failed(device))?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what the devices hold that say so in these superblocks, the newest of which is `newest`.
+    fn take_over(
+        &mut self,
+        storage: &mut dyn Storage,
+        (trust, without): (Trust, &[DeviceId]),
+        blocks: &[Superblock],
+        newest: Superblock,
+    ) -> Result<Opened, OpenError> {
+        let clean =
+            blocks.iter().all(|block| block.state == VolumeState::Clean && block.generation == newest.generation);
+        for block in blocks {
+            let device = block.device;
+            let (size, need) = (storage.size(device).unwrap_or_default(), self.device_bytes[device.index()]);
+            if size < need {
+                return Err(OpenError::TooSmall { device: device.index(), size, need });
+            }
+        }
+        if clean {
+            for block in blocks {
+                let changed = self.fingerprint(storage, block.device, block.volume) != block.fingerprint;
+                if changed && trust == Trust::Nobody && !mutation::is(Mutation::AcceptChanged) {
+                    return Err(OpenError::Changed { device: block.device.index() });
+                }
+            }
+        }
+        let volume = newest.volume;
+        // A generation that came no further than to be announced is announced again: if every attempt took a number of
+        // its own, a device that was not reached by two of them would look as if it had been left out.
+        let generation = newest.generation + u64::from(newest.state != VolumeState::Opening);
+        // What another program wrote may be anywhere.
+        let touched = (clean && trust == Trust::Nobody).then_some(newest.touched);
+        let mut opened = Opened { volume, generation, clean, notes: newest.notes.clone(), ..Opened::default() };
+        for device in devices(self.device_bytes.len()).filter(|device| without.contains(device)) {
+            opened.gone |= 1 << device.index();
+            self.io.fence(device);
+            if !self.placed.without(&self.io, device) {
+                return Err(OpenError::NothingLeft { device: device.index() });
+            }
+        }
+        self.placed.recover(&mut self.io, storage, volume, (touched, trust), &mut opened)?;
+        let identity = Identity {
+            volume,
+            generation,
+            formatted_unix_s: newest.formatted_unix_s,
+            gone: opened.gone,
+            geometry: newest.geometry,
+            notes: newest.notes,
+        };
+        for state in [VolumeState::Opening, VolumeState::Open] {
+            if state == VolumeState::Opening && mutation::is(Mutation::SkipAnnouncement) {
+                continue;
+            }
+            for block in blocks {
+                let device = block.device;
+                let used = self.device_bytes[device.index()];
+                copies::write(storage, &identity.superblock(device, state), used)
+                    .map_err(|_| OpenError::Device { device: device.index() })?;
+            }
+        }
+        self.identity = Some(identity);
+        Ok(opened)
+    }
+
+    /// Closes a volume on which nothing is in flight.
+    ///
+    /// # Panics
+    ///
+    /// If the drive is not idle, or was not opened from devices.
+    pub(crate) fn close(&mut self, state: VolumeState, storage: &mut dyn Storage) -> Result<(), DeviceError> {
+        assert!(self.is_idle(), "a drive is closed only when nothing is in flight");
+        let identity = self.identity.clone().expect("only a volume that was opened is closed");
+        let left: Vec<DeviceId> = self.left().collect();
+        if left.is_empty() {
+            return Err(DeviceError);
+        }
+        for device in left.iter().copied() {
+            storage.flush(device)?;
+        }
+        self.placed.close(&self.io, storage, identity.volume)?;
+        let touched = self.placed.touched();
+        for device in left {
+            let mut block = Superblock { touched, ..identity.superblock(device, state) };
+            block.fingerprint = self.fingerprint(storage, device, identity.volume);
+            copies::write(storage, &block, self.device_bytes[device.index()])?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a text for the driver in the superblocks.
+    pub(crate) fn store_notes(&mut self, notes: &str, storage: &mut dyn Storage) -> Result<(), FormatError> {
+        if notes.len() > MOST_NOTES {
+            return Err(FormatError::Notes { most: MOST_NOTES });
+        }
+        let left: Vec<DeviceId> = self.left().collect();
+        let identity = self.identity.as_mut().expect("only a volume that was opened keeps notes");
+        identity.notes = notes.to_string();
+        for device in left {
+            copies::write(storage, &identity.superblock(device, VolumeState::Open), self.device_bytes[device.index()])
+                .map_err(|_| FormatError::Device { device: device.index() })?;
+        }
+        Ok(())
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            devices: self.data_bytes.clone(),
+            arrangement: Arrangement::from(&self.placement),
+            spare: self.placed.spare(),
+        }
+    }
+
+    pub(super) fn fingerprint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> u64 {
+        let data = (self.placed.data_at(device), self.device_bytes[device.index()] - Bytes(BLOCK));
+        copies::fingerprint(storage, device, data, volume)
+    }
+}

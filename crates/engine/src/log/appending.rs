@@ -1,0 +1,310 @@
+//! Appends: small writes are gathered into a buffer and appended with one header; large ones are appended from the
+//! host's own buffer.
+//!
+//! A group goes `gathering → flying → retired`. Groups retire in the order in which they lie in the log, whatever order
+//! they complete in: only then do their records enter the map and are their requests answered. So whatever a host flush
+//! covers comes before the first append that a crash has lost, and a replay of the log stops there.
+//!
+//! The first 4 KiB of a gathered group are its header, which the engine encodes like any other metadata; they and the
+//! padding count as part of the append.
+
+use peryton_format::{
+    log::header::{self, AppendBody, AppendHeader, AppendMember, IndexSpan, MOST_MEMBERS},
+    log::ring::CommitRecord,
+    log::{HEADER, SECTOR},
+    superblock::VolumeId,
+};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffer, Buffers, Cause, Command, Commands},
+    log::append::{Group, Member},
+    log::direct::{Piece, Way},
+    log::drive::LogDrive,
+    log::index::Pending,
+    log::segments::Space,
+    log::step::{LogIo, LogStep},
+};
+
+/// Without a delay, writes are gathered while so many appends are under way: one that the disk is writing, and one that
+/// it has at hand to go on with, so that it does not lose a revolution between the two.
+const AT_ONCE: usize = 2;
+
+/// A log device that fails so many appends in a row is left alone for a while.
+const MOST_FAILURES: u32 = 3;
+
+const PAUSE: Nanos = Nanos::from_s(1);
+
+impl LogDrive {
+    /// Whether the log takes writes at all.
+    #[inline]
+    pub(in crate::log) fn log_takes_writes(&self, now: Nanos) -> bool {
+        !self.log.is_full()
+            && !self.commit.is_full()
+            && (self.appends.failures < MOST_FAILURES || now >= self.appends.paused_until)
+    }
+
+    /// Appends a piece, or says that there is no buffer for it.
+    #[inline]
+    pub(in crate::log) fn append(&mut self, io: &mut LogIo, now: Nanos, piece: Piece, out: &mut Commands) -> bool {
+        let padding = piece.offset % SECTOR;
+        let limit = (HEADER + io.tuning.logging.gather_bytes.0 + SECTOR).min(self.log.segment_bytes());
+        if HEADER + padding + piece.len > limit {
+            self.append_alone(io, now, piece, out);
+            return true;
+        }
+        let fits = |group: &Group| {
+            let within = group.len.next_multiple_of(SECTOR) + padding;
+            within + piece.len <= limit && group.members.len() < MOST_MEMBERS
+        };
+        if let Some(index) = self.appends.gathering
+            && !fits(&self.appends.groups[index as usize])
+        {
+            self.launch(io, now, out);
+        }
+        let index = match self.appends.gathering {
+            Some(index) => index,
+            None => {
+                let Some(buffer) = self.appends.buffers.pop() else { return false };
+                let index = self.appends.take(now);
+                self.appends.groups[index as usize].buffer = Some(buffer);
+                self.appends.gathering = Some(index);
+                index
+            }
+        };
+        let group = &mut self.appends.groups[index as usize];
+        let within = group.len.next_multiple_of(SECTOR) + padding;
+        group.len = within + piece.len;
+        group.members.push(Member { piece, within: within as u32 });
+        let buffer = group.buffer.expect("a gathered group has a buffer");
+        out.push(Command::Copy {
+            from: Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) },
+            to: Buffer::Move { index: buffer, offset: Bytes(within) },
+            len: Bytes(piece.len),
+        });
+        let delay = io.tuning.logging.gather_delay;
+        if delay == Nanos::ZERO {
+            if self.appends.flying.len() < AT_ONCE {
+                self.launch(io, now, out);
+            }
+        } else if group.members.len() == 1 {
+            io.due(now.saturating_add(delay));
+        }
+        true
+    }
+
+    /// A large piece goes from the host's buffer; only its header is made here.
+    fn append_alone(&mut self, io: &mut LogIo, now: Nanos, piece: Piece, out: &mut Commands) {
+        let within = HEADER + piece.offset % SECTOR;
+        let len = (within + piece.len).next_multiple_of(HEADER);
+        let Some(Space { at, sequence }) = self.log.allocate(len) else {
+            return self.place(io, now, piece, Way::Direct, out);
+        };
+        let index = self.appends.take(now);
+        let group = &mut self.appends.groups[index as usize];
+        group.members.push(Member { piece, within: within as u32 });
+        (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 2);
+        self.appends.flying.push_back(index);
+        let purpose = LogStep::Append { group: index };
+        io.write(self.log_place(at), Bytes(HEADER), Buffer::Metadata, purpose, Cause::Metadata, out);
+        let buffer = Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) };
+        io.write(self.log_place(at + within), Bytes(piece.len), buffer, purpose, Cause::Host, out);
+        let stats = io.stats.logging_mut();
+        stats.appends += 1;
+        stats.overhead_bytes += HEADER;
+    }
+
+    /// Sends the gathered group off.
+    #[inline]
+    fn launch(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        let Some(index) = self.appends.gathering.take() else { return };
+        let len = self.appends.groups[index as usize].len.next_multiple_of(HEADER);
+        let Some(Space { at, sequence }) = self.log.allocate(len) else {
+            self.write_members_directly(io, now, index, out);
+            // What waited for them to be appended may be what they wait for now.
+            return self.retry_deferred(io, now, out);
+        };
+        let group = &mut self.appends.groups[index as usize];
+        (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
+        let data: u64 = group.members.iter().map(|member| member.piece.len).sum();
+        let buffer = Buffer::Move { index: group.buffer.expect("gathered in a buffer"), offset: Bytes::ZERO };
+        self.appends.flying.push_back(index);
+        let purpose = LogStep::Append { group: index };
+        io.write(self.log_place(at), Bytes(len), buffer, purpose, Cause::Host, out);
+        // The header is encoded first.
+        if let Some(write @ Command::Write { io, .. }) = out.pop() {
+            out.push(Command::Encode { io, into: buffer, len: Bytes(HEADER) });
+            out.push(write);
+        }
+        let stats = io.stats.logging_mut();
+        stats.appends += 1;
+        stats.overhead_bytes += len - data;
+    }
+
+    /// The log could not take the group: it goes to the primary.
+    fn write_members_directly(&mut self, io: &mut LogIo, now: Nanos, index: u32, out: &mut Commands) {
+        let members = std::mem::take(&mut self.appends.groups[index as usize].members);
+        for member in &members {
+            self.place(io, now, member.piece, Way::Direct, out);
+        }
+        self.appends.give_back(index, members);
+    }
+
+    #[inline]
+    pub(in crate::log) fn append_step(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        index: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let group = &mut self.appends.groups[index as usize];
+        assert!(group.pending > 0, "an append completed twice");
+        group.pending -= 1;
+        group.failed |= failed;
+        if self.appends.flying.front() != Some(&index) || group.pending > 0 {
+            return;
+        }
+        while let Some(front) = self.appends.flying.front().copied()
+            && self.appends.groups[front as usize].pending == 0
+        {
+            self.appends.flying.pop_front();
+            self.retire(io, now, front, out);
+        }
+        if io.tuning.logging.gather_delay == Nanos::ZERO && self.appends.flying.len() < AT_ONCE {
+            self.launch(io, now, out);
+        }
+        self.index_if_long(io, now, out);
+        self.retry_deferred(io, now, out);
+        self.migrate_if_due(io, now, out);
+        self.pump_migration(io, now, out);
+    }
+
+    #[inline]
+    fn retire(&mut self, io: &mut LogIo, now: Nanos, index: u32, out: &mut Commands) {
+        let group = &mut self.appends.groups[index as usize];
+        let (at, sequence, len, failed) = (group.at, group.sequence, group.len, group.failed);
+        let of_index = group.index.take();
+        let segment = self.log.segment_of(at);
+        self.log.segments[segment as usize].appends -= 1;
+        if failed {
+            self.appends.failures += 1;
+            self.appends.paused_until = now.saturating_add(PAUSE);
+            io.stats.logging_mut().failed_appends += 1;
+            let absent = CommitRecord::Absent { from: sequence, to: sequence + 1, next_at: at + len };
+            self.commit.record(io, now, absent);
+        } else {
+            self.appends.failures = 0;
+        }
+        if let Some((covered, entries)) = of_index {
+            self.appends.give_back(index, Vec::new());
+            return self.index_retired(io, at, (covered, entries), failed, out);
+        }
+        if failed {
+            return self.write_members_directly(io, now, index, out);
+        }
+        let members = std::mem::take(&mut self.appends.groups[index as usize].members);
+        if self.log.live == 0 {
+            self.first_logged(io, now);
+        }
+        if self.index.is_empty() {
+            self.index.due = now.saturating_add(io.tuning.logging.checkpoint_interval);
+            io.due(self.index.due);
+        }
+        let stats = io.stats.logging_mut();
+        stats.records += members.len() as u64;
+        for Member { piece, within } in &members {
+            let append_at = at;
+            let at = at + u64::from(*within);
+            self.index.add(Pending { offset: piece.offset, at, len: piece.len as u32, sequence, append_at });
+            io.stats.logging_mut().bytes_appended += piece.len;
+            let LogDrive { map, log, .. } = self;
+            log.add(piece.offset, at, piece.len as u32);
+            map.install(piece.offset, piece.offset + piece.len, at, |at, len| log.superseded(at, len));
+            io.part_done(piece.request, Ok(()), out);
+        }
+        self.appends.give_back(index, members);
+    }
+
+    pub(in crate::log) fn tick_appends(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if let Some(index) = self.appends.gathering {
+            let due = self.appends.groups[index as usize].since.saturating_add(io.tuning.logging.gather_delay);
+            if due <= now {
+                self.launch(io, now, out);
+            } else {
+                io.due(due);
+            }
+        }
+        self.tick_index(io, now, out);
+    }
+
+    /// Sends an index off.
+    pub(in crate::log) fn append_index(
+        &mut self,
+        io: &mut LogIo,
+        Space { at, sequence }: Space,
+        (covered, entries): (IndexSpan, Vec<Pending>),
+        out: &mut Commands,
+    ) {
+        let len = header::index_bytes(entries.len());
+        let index = self.appends.take(Nanos::ZERO);
+        let group = &mut self.appends.groups[index as usize];
+        (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
+        group.index = Some((covered, entries));
+        self.appends.flying.push_back(index);
+        let purpose = LogStep::Append { group: index };
+        io.write(self.log_place(at), Bytes(len), Buffer::Metadata, purpose, Cause::Metadata, out);
+    }
+
+    /// The oldest append that is not retired, and where it is or would go.
+    pub(in crate::log) fn unretired(&self) -> (u64, u64) {
+        match self.appends.flying.front() {
+            Some(front) => {
+                let group = &self.appends.groups[*front as usize];
+                (group.sequence, group.at)
+            }
+            None => (self.log.next_sequence(), self.log.head_place()),
+        }
+    }
+
+    /// Encodes the header of an append that is being written, and of an index its entries.
+    pub(in crate::log) fn encode_append(
+        &self,
+        io: &LogIo,
+        group: u32,
+        volume: VolumeId,
+        into: &mut [u8],
+        buffers: Option<&dyn Buffers>,
+    ) {
+        let group = &self.appends.groups[group as usize];
+        let member = |member: &Member| {
+            let Member { piece, within } = *member;
+            let buffers = buffers.expect("the header of data is encoded with the data at hand: use encode_with");
+            let buffer = match group.buffer {
+                Some(index) => Buffer::Move { index, offset: Bytes(u64::from(within)) },
+                None => Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) },
+            };
+            let checksum = header::data_checksum(buffers.bytes(buffer, Bytes(piece.len)));
+            AppendMember { offset: piece.offset, within, len: piece.len as u32, checksum }
+        };
+        let body = match &group.index {
+            Some((covered, _)) => AppendBody::Index(*covered),
+            None => AppendBody::Data(group.members.iter().map(member).collect()),
+        };
+        let header = AppendHeader {
+            sequence: group.sequence,
+            opened: self.log.segments[self.log.segment_of(group.at) as usize].opened,
+            at: group.at,
+            len: group.len,
+            flushed: self.index.flushed,
+            index: self.index.newest,
+            body,
+        };
+        let (first, rest) = into.split_at_mut(HEADER as usize);
+        header.encode(volume, first);
+        if let Some((_, entries)) = &group.index {
+            header::encode_entries(entries.iter().map(Pending::entry), group.sequence, volume, rest);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Commits of a log: when they begin, what is flushed for them, and what follows from them. The order is that of every
+//! group commit (`crate::journal`). Commits go to a ring on the log device. A host flush with nothing to record flushes
+//! both devices at once.
+
+use peryton_format::{
+    block::BLOCK,
+    log::NOWHERE,
+    log::ring::{self, CommitHead, CommitRecord, SegmentUse},
+    superblock::VolumeId,
+};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffer, Cause, Commands},
+    api::error::{DeviceError, RequestError},
+    journal::{Commits, Group, Outcome, Setback, Written},
+    log::drive::LogDrive,
+    log::journal::LogBatch,
+    log::segments::State,
+    log::step::{LogCommand, LogIo, LogStep},
+};
+
+impl LogDrive {
+    /// Starts a commit if one is wanted and none is under way.
+    pub(in crate::log) fn pump_commit(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        let group = &mut self.commit.group;
+        let wanted = group.wanted || !group.gathering.flushes.is_empty() || group.gathering.index;
+        if !group.is_idle() || !wanted || io.fencing || group.is_paused(now) {
+            return;
+        }
+        if group.alive == [false; 2] {
+            return self.give_up(io, out);
+        }
+        self.commit.asked = std::mem::take(&mut group.wanted);
+        if let Some(outcome) = self.start(io, out) {
+            self.committed(io, now, outcome, out);
+        }
+    }
+
+    /// A command of the commit under way has completed.
+    pub(in crate::log) fn step_commit(&mut self, io: &mut LogIo, now: Nanos, failed: bool, out: &mut Commands) {
+        if let Some(outcome) = self.commit_step(io, failed, out) {
+            self.committed(io, now, outcome, out);
+        }
+    }
+
+    /// Flushes the log device and notes what that covers.
+    fn flush_log(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
+        self.commit.covers = self.unretired();
+        io.flush_if_needed(self.log_device, LogStep::Commit, out)
+    }
+
+    /// The log device is flushed, as far as the flush covered.
+    fn log_flushed(&mut self) {
+        let (sequence, at) = self.commit.covers;
+        // What is missing is not explained yet.
+        let Group { gathering, committing, .. } = &self.commit.group;
+        let absent = gathering.absent().min(committing.absent());
+        if sequence > self.index.flushed && absent >= sequence {
+            (self.index.flushed, self.index.flushed_at) = (sequence, at);
+        }
+    }
+
+    /// What the segments are once the commit under way is durable.
+    pub(in crate::log) fn held(&self) -> impl Iterator<Item = SegmentUse> {
+        let before = self.log.next_sequence();
+        let freed = &self.commit.group.committing.freed;
+        self.log.segments.iter().zip(0..).map(move |(segment, index)| match segment.state {
+            State::Free | State::Draining { committed: true } => SegmentUse::Free { before },
+            State::Draining { committed: false } if freed.contains(&index) => SegmentUse::Free { before },
+            _ => SegmentUse::InUse { opened: segment.opened },
+        })
+    }
+
+    /// Encodes what a write of the commit under way writes.
+    pub(in crate::log) fn encode_commit(&self, command: &LogCommand, volume: VolumeId, into: &mut [u8]) {
+        let commit = &self.commit;
+        let within = command.at.0 - commit.at.0;
+        let ring = commit.ring.bytes();
+        let first = (within + ring - commit.ring.next()) % ring / BLOCK;
+        // Without any segment in use none is encoded, and unless it repeats those needed, only the new ones.
+        let old = commit
+            .needed
+            .iter()
+            .filter(|_| commit.repeats)
+            .skip(commit.obsolete_records(commit.group.committing.obsolete));
+        let records = old.chain(&commit.group.committing.records).filter(|_| !commit.empties).copied();
+        ring::encode(&commit.head, commit.table.iter().copied(), records, first, volume, into);
+    }
+
+    /// The commit that closes a volume with nothing in flight: it repeats what is needed, and gives up what waited for
+    /// it. Also where it goes.
+    pub(in crate::log) fn closing_commit(&mut self) -> Result<(CommitHead, Vec<CommitRecord>, u64), DeviceError> {
+        let Group { committing, gathering, .. } = &mut self.commit.group;
+        committing.freed.append(&mut gathering.freed);
+        let commit = &self.commit;
+        let records: Vec<CommitRecord> = match self.log.is_empty() {
+            true => Vec::new(),
+            false => commit.needed.iter().chain(&commit.group.gathering.records).copied().collect(),
+        };
+        let head = CommitHead {
+            first_needed: commit.head.number,
+            next_sequence: self.log.next_sequence(),
+            flushed: self.log.next_sequence(),
+            index: self.index.newest,
+            records: records.len() as u32,
+            ..commit.head
+        };
+        if commit.ring.used() + head.bytes() > commit.ring.bytes() {
+            return Err(DeviceError);
+        }
+        Ok((head, records, commit.ring.next()))
+    }
+
+    /// A commit is over. The next one begins if something waits for it.
+    fn committed(&mut self, io: &mut LogIo, now: Nanos, outcome: Outcome<LogBatch>, out: &mut Commands) {
+        if let Outcome::Durable(batch) = outcome {
+            for segment in batch.freed {
+                self.log.drained(segment);
+            }
+            if batch.index {
+                self.write_index(io, out);
+            }
+            for flush in batch.flushes {
+                io.part_done(flush, Ok(()), out);
+            }
+        }
+        self.retry_deferred(io, now, out);
+        self.pump_commit(io, now, out);
+    }
+
+    /// Both devices are fenced.
+    #[cold]
+    fn give_up(&mut self, io: &mut LogIo, out: &mut Commands) {
+        let batch = std::mem::take(&mut self.commit.group.gathering);
+        self.commit.group.wanted = false;
+        for flush in batch.flushes {
+            io.part_done(flush, Err(RequestError::Device), out);
+        }
+    }
+
+    pub(in crate::log) fn tick_commit(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        match self.commit.group.retry_is_due(io) {
+            Some(false) => return,
+            Some(true) => {
+                let group = &mut self.commit.group;
+                group.wanted |= !group.gathering.records_nothing();
+                self.pump_commit(io, now, out);
+            }
+            None => {}
+        }
+        if let Some(since) = self.commit.group.gathering.since
+            && Group::<LogBatch>::is_due(io, since)
+        {
+            self.commit.group.wanted = true;
+            self.pump_commit(io, now, out);
+        }
+    }
+}
+
+impl Commits for LogDrive {
+    type Step = LogStep;
+    type Batch = LogBatch;
+
+    fn group(&mut self) -> &mut Group<LogBatch> {
+        &mut self.commit.group
+    }
+
+    /// A record may only say what the primary holds; and where segments are given up, what superseded their content in
+    /// the log must be durable, too.
+    fn flush_before(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
+        let commit = &mut self.commit;
+        let Group { committing, gathering, alive, .. } = &mut commit.group;
+        let asked = commit.asked;
+        let records = !committing.records_nothing() || asked && committing.obsolete > 0;
+        if !records {
+            gathering.obsolete = committing.obsolete;
+        }
+        commit.records_something = records;
+        let alive = *alive;
+        let (primary, settles) = (records || asked || !committing.flushes.is_empty(), committing.settles);
+        let mut left = u32::from(primary && alive[0] && io.flush_if_needed(self.primary, LogStep::Commit, out));
+        if (!records || settles) && alive[1] {
+            left += u32::from(self.flush_log(io, out));
+        } else {
+            self.commit.covers = (0, NOWHERE);
+        }
+        left
+    }
+
+    fn is_flushed_before(&mut self) {
+        self.log_flushed();
+    }
+
+    fn write_record(&mut self, io: &mut LogIo, out: &mut Commands) -> Written {
+        if !self.commit.records_something {
+            return Written::Nothing;
+        }
+        let table: Vec<SegmentUse> = self.held().collect();
+        let empties = table.iter().all(|held| matches!(held, SegmentUse::Free { .. }));
+        let (sequence, flushed, index) = (self.log.next_sequence(), self.index.flushed, self.index.newest);
+        let commit = &mut self.commit;
+        let obsolete = commit.group.committing.obsolete;
+        let new = commit.group.committing.records.len();
+        let more = ring::commit_bytes(commit.segments, new);
+        (commit.empties, commit.table) = (empties, table);
+        commit.repeats = empties || commit.ring.used() + more + commit.reserve() > commit.ring.bytes();
+        let records = match (empties, commit.repeats) {
+            (true, _) => 0,
+            (_, true) => commit.needed.len() - commit.obsolete_records(obsolete) + new,
+            _ => new,
+        };
+        let bytes = ring::commit_bytes(commit.segments, records);
+        if commit.ring.used() + bytes > commit.ring.bytes() {
+            debug_assert!(false, "{records} records are more than the ring has room for");
+            return Written::NoRoom;
+        }
+        let number = commit.head.number;
+        let first_needed = if commit.repeats {
+            number
+        } else {
+            commit.written.iter().find(|written| written.upto > obsolete).map_or(number, |written| written.number)
+        };
+        commit.head = CommitHead {
+            first_needed,
+            next_sequence: sequence,
+            flushed,
+            index,
+            records: records as u32,
+            ..commit.head
+        };
+        let mut left = 0;
+        for (at, len) in commit.ring.pieces(bytes) {
+            let place = (self.log_device, commit.at + Bytes(at));
+            io.write(place, Bytes(len), Buffer::Metadata, LogStep::Commit, Cause::Metadata, out);
+            left += 1;
+        }
+        Written::InFlight(left)
+    }
+
+    fn flush_after(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
+        u32::from(self.flush_log(io, out))
+    }
+
+    fn is_durable(&mut self, io: &mut LogIo, batch: &LogBatch) {
+        if self.commit.records_something {
+            self.commit.done(batch);
+            self.log_flushed();
+            io.stats.commits += 1;
+            io.stats.map_updates += (batch.records.len() + batch.freed.len()) as u64;
+        }
+    }
+
+    fn is_taken_back(&mut self, io: &mut LogIo, _: Setback) {
+        self.commit.joins = false;
+        self.commit.head.attempt += 1;
+        self.commit.group.pause(io);
+    }
+}

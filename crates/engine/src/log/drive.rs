@@ -1,0 +1,255 @@
+//! A drive of a log before a primary: its parts, and how a request is cut into pieces.
+
+use peryton_format::{
+    layout::MetadataLayout,
+    log::layout::LogLayout,
+    log::{HEADER, LONGEST_APPEND, SECTOR},
+    superblock::VolumeId,
+};
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    api::command::{Buffer, Cause, Commands, DeviceId, Request},
+    api::error::RequestError,
+    api::logging::{LogCaching, Logging},
+    io::RequestIndex,
+    log::append::Appends,
+    log::block_map::BlockMap,
+    log::deferred::DeferredPieces,
+    log::direct::{Directs, Piece, Way},
+    log::index::Indexes,
+    log::journal::Commit,
+    log::migration::Migration,
+    log::mode::{LogFenced, Since},
+    log::segments::Segments,
+    log::selective::Overwrites,
+    log::step::{LogIo, LogStep},
+};
+
+/// The length of a buffer: the longest append, and the longest read or write of a migration.
+pub(crate) const BUFFER: u64 = LONGEST_APPEND;
+
+#[derive(Debug)]
+pub(crate) struct LogDrive {
+    pub(in crate::log) primary: DeviceId,
+    pub(crate) log_device: DeviceId,
+    pub(in crate::log) size: u64,
+    pub(in crate::log) block: u64,
+    /// Where the first segment begins on the log device.
+    pub(in crate::log) log_at: u64,
+    /// What the devices know it by; a simulated drive has no name.
+    pub(in crate::log) volume: Option<VolumeId>,
+    /// The longest piece of a write that one append takes.
+    pub(in crate::log) most_record: u64,
+    pub(in crate::log) map: BlockMap,
+    pub(in crate::log) log: Segments,
+    pub(in crate::log) appends: Appends,
+    pub(in crate::log) index: Indexes,
+    pub(in crate::log) directs: Directs,
+    pub(in crate::log) deferred: DeferredPieces,
+    pub(in crate::log) migration: Migration,
+    pub(in crate::log) since: Since,
+    pub(in crate::log) commit: Commit,
+    pub(in crate::log) overwrites: Overwrites,
+    pub(in crate::log) gone: LogFenced,
+    pub(in crate::log) layout: LogLayout,
+}
+
+impl LogDrive {
+    pub(crate) fn new(layout: LogLayout) -> LogDrive {
+        let Logging { primary, log, block } = layout.pair().into();
+        let (size, segment, count) = (layout.volume_size().0, layout.segment_bytes(), layout.segments());
+        let most = segment.min(BUFFER) - HEADER - SECTOR;
+        LogDrive {
+            primary,
+            log_device: log,
+            size,
+            block: block.0,
+            log_at: layout.log_at().0,
+            volume: None,
+            most_record: most & !(block.0 - 1),
+            map: BlockMap::new(size, block.0.trailing_zeros()),
+            log: Segments::new(segment, count),
+            appends: Appends::new(),
+            index: Indexes::new(),
+            directs: Directs::new(),
+            deferred: DeferredPieces::default(),
+            migration: Migration::new(),
+            since: Since::default(),
+            commit: Commit::new(layout.ring_at(), layout.ring_bytes(), count as usize),
+            overwrites: Overwrites::new(),
+            gone: LogFenced::default(),
+            layout,
+        }
+    }
+
+    /// Byte 0 of the volume is not byte 0 of the primary: alone, it must not look like a file system while the log holds
+    /// newer data.
+    pub(in crate::log) fn primary_place(&self, offset: u64) -> (DeviceId, Bytes) {
+        (self.primary, MetadataLayout::bare().data_at + Bytes(offset))
+    }
+
+    pub(in crate::log) fn log_place(&self, at: u64) -> (DeviceId, Bytes) {
+        (self.log_device, Bytes(self.log_at + at))
+    }
+
+    /// Takes a read, write or discard that lies within the volume and is not empty.
+    #[inline]
+    pub(in crate::log) fn take(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        request: RequestIndex,
+        asked: Request,
+        out: &mut Commands,
+    ) {
+        match asked.op {
+            Op::Read => self.read(io, now, request, asked, out),
+            Op::Write => self.write(io, now, request, asked, out),
+            Op::Discard => self.discard(io, now, request, asked, out),
+            Op::Flush => unreachable!("a flush has no range"),
+        }
+    }
+
+    /// Reads the newest copies, wherever they are: neighbours on a device with one command.
+    #[inline]
+    pub(in crate::log) fn read(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        request: RequestIndex,
+        asked: Request,
+        out: &mut Commands,
+    ) {
+        let (from, to) = (asked.offset.0, asked.offset.0 + asked.len.0);
+        let (log_device, log_at, (primary, data_at)) = (self.log_device, self.log_at, self.primary_place(0));
+        let gone = self.gone;
+        let LogDrive { map, log, .. } = self;
+        let border = log.segment_bytes() - 1;
+        let mut from_log = 0;
+        let mut issue = |from: u64, to: u64, place: Option<u64>, io: &mut LogIo| {
+            io.add_part(request);
+            let buffer = Buffer::Request { id: io.id_of(request), offset: Bytes(from) - asked.offset };
+            let len = Bytes(to - from);
+            match place {
+                _ if gone.has(place) => io.part_done(request, Err(RequestError::Lost), out),
+                None => {
+                    let purpose = LogStep::Host { request };
+                    io.read((primary, data_at + Bytes(from)), len, buffer, purpose, Cause::Host, out);
+                }
+                Some(at) => {
+                    let segment = log.segment_of(at);
+                    log.segments[segment as usize].readers += 1;
+                    from_log += len.0;
+                    let purpose = LogStep::Read { request, segment };
+                    io.read((log_device, Bytes(log_at + at)), len, buffer, purpose, Cause::Host, out);
+                }
+            }
+        };
+        let mut run: Option<(u64, u64, Option<u64>)> = None;
+        map.walk(from, to, |low, high, place| match &mut run {
+            Some((start, end, before)) if continues(*before, *end - *start, place, border) => *end = high,
+            _ => {
+                if let Some((start, end, place)) = run.replace((low, high, place)) {
+                    issue(start, end, place, io);
+                }
+            }
+        });
+        if let Some((start, end, place)) = run {
+            issue(start, end, place, io);
+        }
+        let stats = io.stats.logging_mut();
+        stats.reads += 1;
+        stats.bytes_read += asked.len.0;
+        stats.reads_from_log += u64::from(from_log > 0);
+        stats.bytes_read_from_log += from_log;
+        self.since.reads += 1;
+        self.since.reads_from_log += u64::from(from_log > 0);
+        if io.tuning.logging.caching.is_selective() {
+            for block in from / self.block..to.div_ceil(self.block) {
+                self.overwrites.read(block);
+            }
+        }
+        if from_log > 0 {
+            self.migrate_if_due(io, now, out);
+        }
+    }
+
+    /// Cuts a write into pieces that an append can hold, and where selective caching treats neighbours differently.
+    #[inline]
+    pub(in crate::log) fn write(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        request: RequestIndex,
+        asked: Request,
+        out: &mut Commands,
+    ) {
+        io.stats.logging_mut().bytes_written_by_host += asked.len.0;
+        let (start, end) = (asked.offset.0, asked.offset.0 + asked.len.0);
+        let threshold = match io.tuning.logging.caching {
+            // A threshold of zero is full caching (Griffin, section 5.1).
+            LogCaching::Full | LogCaching::Selective { overwrite_ratio_ppm: 0 } => None,
+            // The log is all there is.
+            _ if self.gone.primary => None,
+            LogCaching::Selective { overwrite_ratio_ppm } => Some(overwrite_ratio_ppm),
+        };
+        let mut next = start;
+        while next < end {
+            let first = next / self.block;
+            let (way, run_end) = match threshold {
+                None => (Way::Log, end),
+                Some(threshold) => {
+                    let logged = self.overwrites.written(first, threshold);
+                    (if logged { Way::Log } else { Way::Direct }, self.block * (first + 1))
+                }
+            };
+            let mut to = run_end.min(end);
+            if let Some(threshold) = threshold {
+                while to < end && to - next < self.most_record {
+                    let logged = self.overwrites.peek(to / self.block, threshold);
+                    if logged != (way == Way::Log) {
+                        break;
+                    }
+                    self.overwrites.written(to / self.block, threshold);
+                    to = (to + self.block).min(end);
+                }
+            }
+            if way == Way::Log && to - next > self.most_record {
+                to = (next & !(self.block - 1)) + self.most_record;
+            }
+            let piece = Piece { request, offset: next, len: to - next, buffer: next - start };
+            io.add_part(request);
+            self.place(io, now, piece, way, out);
+            next = to;
+        }
+    }
+
+    /// Discards the blocks that are fully covered; for the rest it is a hint not worth taking.
+    pub(in crate::log) fn discard(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        request: RequestIndex,
+        asked: Request,
+        out: &mut Commands,
+    ) {
+        let from = asked.offset.0.next_multiple_of(self.block);
+        let to = (asked.offset.0 + asked.len.0) & !(self.block - 1);
+        if from < to {
+            io.add_part(request);
+            let piece = Piece { request, offset: from, len: to - from, buffer: 0 };
+            self.place(io, now, piece, Way::Discard, out);
+        }
+    }
+}
+
+/// Whether a part lies right behind what is being read: on the primary, or in the same segment of the log.
+#[inline]
+fn continues(run: Option<u64>, len: u64, next: Option<u64>, border: u64) -> bool {
+    match (run, next) {
+        (None, None) => true,
+        (Some(run), Some(next)) => run + len == next && next & border != 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,88 @@
+//! With one device left.
+//!
+//! * Without the log: what only the log had is lost until it is written or discarded; the primary has an older image of
+//!   it. Writes go to the primary, and there is nothing to commit.
+//! * Without the primary: what the log has stays readable, and it takes writes until it is full. The rest is lost.
+
+use peryton_units::Nanos;
+
+use crate::journal::Batch as _;
+use crate::{
+    api::command::{Commands, DeviceId},
+    api::error::RequestError,
+    api::location::Losses,
+    log::drive::LogDrive,
+    log::segments::{Segment, State},
+    log::step::LogIo,
+};
+
+impl LogDrive {
+    /// A device is dead. Says whether anything that was answered may be lost.
+    #[cold]
+    pub(in crate::log) fn device_died(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        device: DeviceId,
+        out: &mut Commands,
+    ) -> bool {
+        self.mark_gone(device);
+        self.migration.stop();
+        self.commit.fence(device == self.log_device);
+        if self.gone.log {
+            // Segments that waited for a commit hold nothing.
+            let waiting = |segment: &&mut Segment| segment.state == State::Draining { committed: false };
+            for segment in self.log.segments.iter_mut().filter(waiting) {
+                segment.state = State::Draining { committed: true };
+            }
+            for segment in 0..self.log.segments.len() as u32 {
+                self.log.free_if_unread(segment);
+            }
+            self.index.clear();
+        }
+        self.pump_migration(io, now, out);
+        self.retry_deferred(io, now, out);
+        self.gone.primary || self.log.live > 0 || !self.appends.is_idle()
+    }
+
+    /// From now on, or from the start, there is one device.
+    pub(in crate::log) fn mark_gone(&mut self, device: DeviceId) {
+        self.gone.log |= device == self.log_device;
+        self.gone.primary |= device == self.primary;
+        self.log.gone |= self.gone.log;
+        self.commit.group.alive = [!self.gone.primary, !self.gone.log];
+    }
+
+    pub(in crate::log) fn is_gone(&self, device: DeviceId) -> bool {
+        device == self.log_device && self.gone.log || device == self.primary && self.gone.primary
+    }
+
+    /// It is durable that a device is gone: commits go on.
+    #[cold]
+    pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        let failed = if io.owes_error { self.commit.group.gathering.take_flushes() } else { Vec::new() };
+        io.owes_error &= failed.is_empty();
+        for flush in failed {
+            io.part_done(flush, Err(RequestError::Device), out);
+        }
+        self.pump_commit(io, now, out);
+        self.retry_deferred(io, now, out);
+    }
+
+    pub(in crate::log) fn lost_ranges(&self, most: usize) -> Losses {
+        let mut losses = Losses::default();
+        if self.gone.any() {
+            self.map.walk_all(self.size, |from, to, place| {
+                if self.gone.has(place) {
+                    losses.add(from, to, most);
+                }
+            });
+        }
+        losses
+    }
+
+    /// How long ago the oldest write was logged of which the primary has nothing newer.
+    pub(in crate::log) fn age(&self, now: Nanos) -> Option<Nanos> {
+        (self.log.live > 0).then(|| now.saturating_sub(self.since.first_logged))
+    }
+}

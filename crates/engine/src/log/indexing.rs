@@ -1,0 +1,127 @@
+//! Indexes: what was appended lately, written to the log every 30 s (Griffin, sections 5.4 and 6.4: the recent contents of
+//! the map are flushed), so that a restart reads them rather than the headers. The disk does not leave its track for it.
+//!
+//! An index lists only what a flush of the log has made durable, and that flush comes right before it: so whatever is in
+//! an index that can be read can be trusted, and little is not in one. Each names the one before.
+
+use peryton_format::{
+    block::BLOCK,
+    log::HEADER,
+    log::header::{self, ENTRIES_PER_BLOCK, IndexSpan},
+};
+use peryton_units::Nanos;
+
+use crate::{
+    api::command::Commands, log::drive::LogDrive, log::index::Pending, log::segments::State, log::step::LogIo,
+};
+
+impl LogDrive {
+    /// Wants an index if enough has come together. A flush goes before it.
+    #[inline]
+    pub(in crate::log) fn index_if_long(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if self.index.is_long() && !self.index.asked {
+            self.index.asked = true;
+            self.want_index(io, now, out);
+        }
+    }
+
+    fn want_index(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        self.commit.flush_for_index();
+        self.pump_commit(io, now, out);
+    }
+
+    pub(in crate::log) fn tick_index(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if self.index.pending.is_empty() {
+            return;
+        }
+        if self.index.due <= now {
+            self.index.due = now.saturating_add(io.tuning.logging.checkpoint_interval);
+            self.index.asked = true;
+            self.want_index(io, now, out);
+        }
+        if !self.index.pending.is_empty() {
+            io.due(self.index.due);
+        }
+    }
+
+    /// What the next index says, if there is something to say; `room` blocks of entries.
+    pub(in crate::log) fn next_index(&mut self, room: usize) -> Option<(IndexSpan, Vec<Pending>)> {
+        let LogDrive { index, log, .. } = self;
+        let mut entries: Vec<Pending> = Vec::new();
+        index.more = false;
+        let (mut upto, mut upto_at) = (index.flushed, index.flushed_at);
+        while let Some(front) = index.pending.front().copied().filter(|front| front.sequence < index.flushed) {
+            // All of an append is in one index: there is room for the members of one.
+            let together = index.pending.iter().take_while(|pending| pending.sequence == front.sequence).count();
+            if entries.len() + together > room * ENTRIES_PER_BLOCK {
+                (upto, upto_at) = (front.sequence, front.append_at);
+                index.more = true;
+                break;
+            }
+            let segment = &log.segments[log.segment_of(front.at) as usize];
+            // A migration may have been faster. Until its commit is durable a crash brings the segment back.
+            let free = matches!(segment.state, State::Free | State::Draining { committed: true });
+            let counts = !free && segment.opened <= front.sequence;
+            for pending in index.pending.drain(..together) {
+                index.bytes -= u64::from(pending.len);
+                entries.extend(counts.then_some(pending));
+            }
+        }
+        let (first, previous) = (index.upto, index.newest);
+        let covered = IndexSpan { first, upto, upto_at, previous, entries: entries.len() as u32 };
+        (!entries.is_empty()).then_some((covered, entries))
+    }
+
+    /// How many blocks of entries fit an index.
+    pub(in crate::log) fn index_room(&self) -> usize {
+        (self.log.segment_bytes().min(super::BUFFER) / BLOCK - HEADER / BLOCK) as usize
+    }
+
+    /// Writes an index of what is durable. A full log has no room, and nothing new either.
+    pub(in crate::log) fn write_index(&mut self, io: &mut LogIo, out: &mut Commands) {
+        if self.index.in_flight {
+            return;
+        }
+        let Some((covered, entries)) = self.next_index(self.index_room()) else { return };
+        let Some(space) = self.log.allocate(header::index_bytes(entries.len())) else {
+            return self.put_back(entries);
+        };
+        self.index.in_flight = true;
+        self.append_index(io, space, (covered, entries), out);
+    }
+
+    fn put_back(&mut self, entries: Vec<Pending>) {
+        for pending in entries.into_iter().rev() {
+            self.index.bytes += u64::from(pending.len);
+            self.index.pending.push_front(pending);
+        }
+    }
+
+    pub(in crate::log) fn index_retired(
+        &mut self,
+        io: &mut LogIo,
+        at: u64,
+        (covered, entries): (IndexSpan, Vec<Pending>),
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        self.index.in_flight = false;
+        if failed {
+            if !self.gone.log {
+                self.put_back(entries);
+            }
+            return;
+        }
+        io.stats.logging_mut().checkpoints += 1;
+        io.stats.checkpoints += 1;
+        self.index_is_written(at, covered);
+        self.index.asked = false;
+        if self.index.more {
+            self.write_index(io, out);
+        }
+    }
+
+    pub(in crate::log) fn index_is_written(&mut self, at: u64, covered: IndexSpan) {
+        (self.index.newest, self.index.upto) = (at, covered.upto);
+    }
+}

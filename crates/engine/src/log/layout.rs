@@ -1,0 +1,36 @@
+//! How the two devices of a logging drive are divided, or why they cannot be.
+
+use peryton_format::log::layout::{LARGEST_BLOCK, LogLayout, SMALLEST_BLOCK};
+use peryton_units::Bytes;
+
+use crate::{
+    api::error::{ConfigError, TuningError},
+    api::logging::Logging,
+};
+
+/// Divides the devices. No table is made yet.
+///
+/// # Errors
+///
+/// A device is not there or is too small, or the size of a block is not possible.
+pub(crate) fn lay_out(placement: Logging, devices: &[Bytes]) -> Result<LogLayout, ConfigError> {
+    let Logging { primary, log, block } = placement;
+    for device in [primary, log] {
+        if device.index() >= devices.len() || primary == log {
+            return Err(ConfigError::Device { device: device.index(), devices: devices.len() });
+        }
+    }
+    if !block.0.is_power_of_two() || !(SMALLEST_BLOCK..=LARGEST_BLOCK).contains(&block) {
+        let remedy = "use a power of two from 512 to 64KiB";
+        return Err(TuningError::Range { key: "placement.block", value: block.to_string(), remedy }.into());
+    }
+    let (primary_size, log_size) = (devices[primary.index()], devices[log.index()]);
+    if primary_size < block {
+        return Err(ConfigError::TooSmall { device: primary.index(), size: primary_size, need: block });
+    }
+    LogLayout::new(placement.into(), primary_size, log_size).ok_or(ConfigError::TooSmall {
+        device: log.index(),
+        size: log_size,
+        need: LogLayout::least(block),
+    })
+}

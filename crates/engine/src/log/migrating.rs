@@ -1,0 +1,370 @@
+//! Emptying the log (Griffin, sections 5.2 and 5.4): what is still the newest copy is read in the order of the log,
+//! sorted by address, and written to the primary in runs as long as a buffer. The host goes on meanwhile: its writes go
+//! to other segments, and what it overwrites is skipped.
+//!
+//! A migration goes window by window: `Planning → Reading → Writing → Planning`, until its source is at its end. A
+//! window is as much as `migration_memory` holds; `window.rs` fills it.
+
+use peryton_format::log::ring::CommitRecord;
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffer, Cause, Command, Commands},
+    log::append::BUFFERS,
+    log::drive::{BUFFER, LogDrive},
+    log::migration::{Chunk, Migration, Part, Phase, Run, WRITES, window_of},
+    log::mode::Trigger,
+    log::segments::Record,
+    log::step::{LogIo, LogStep},
+    log::triggers::RETRY,
+};
+
+/// Reads in flight: one that the disk is at, and the next.
+const READS: u32 = 2;
+
+/// How many records, or blocks of a hinted range, are looked at in one call.
+const LOOK_AT: u64 = 1 << 16;
+
+impl LogDrive {
+    pub(in crate::log) fn start_migration(&mut self, io: &mut LogIo, now: Nanos, trigger: Trigger, out: &mut Commands) {
+        debug_assert!(self.migration.is_idle());
+        self.log.close();
+        self.commit.migration_starts();
+        let migration = &mut self.migration;
+        migration.segments.extend(&self.log.order);
+        migration.record = 0;
+        migration.whole = true;
+        self.begin(io, now, trigger);
+        self.pump_migration(io, now, out);
+    }
+
+    /// Migrates what only the log has, whatever the triggers say.
+    pub(crate) fn write_all_home(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if self.migration.is_idle() && self.log.live > 0 && !self.gone.any() {
+            self.start_migration(io, now, Trigger::Hint, out);
+        } else {
+            self.pump_migration(io, now, out);
+        }
+    }
+
+    /// Blocks' worth of what only the log has.
+    pub(crate) fn blocks_away(&self) -> u64 {
+        self.log.live.div_ceil(self.block)
+    }
+
+    fn begin(&mut self, io: &mut LogIo, now: Nanos, trigger: Trigger) {
+        self.migration.phase = Phase::Planning;
+        self.migration.began = now;
+        (self.migration.left_over, self.migration.stuck) = (false, false);
+        let by = &mut io.stats.logging_mut().migrations;
+        *match trigger {
+            Trigger::Timeout => &mut by.timeout,
+            Trigger::ReadShare => &mut by.read_share,
+            Trigger::Size => &mut by.size,
+            Trigger::LogUsed => &mut by.log_used,
+            Trigger::Hint => &mut by.hint,
+        } += 1;
+        if trigger != Trigger::Hint {
+            self.since.started = now;
+            self.since.reads = 0;
+            self.since.reads_from_log = 0;
+        }
+    }
+
+    /// Goes on as far as nothing has to be waited for.
+    #[inline]
+    pub(in crate::log) fn pump_migration(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if self.migration.is_idle() {
+            return;
+        }
+        loop {
+            let goes_on = match self.migration.phase {
+                Phase::Idle => self.begin_hint(io, now),
+                Phase::Planning => self.plan(io, now, out),
+                Phase::Reading => self.read_window(io, out),
+                Phase::Writing => self.write_window(io, now, out),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn begin_hint(&mut self, io: &mut LogIo, now: Nanos) -> bool {
+        let Some(range) = self.migration.hints.pop_front() else { return false };
+        self.migration.range = range;
+        self.migration.whole = false;
+        self.begin(io, now, Trigger::Hint);
+        true
+    }
+
+    /// Fills a window. Says whether there is something to go on with now.
+    fn plan(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
+        self.migration.window = window_of(&io.tuning);
+        let mut looks = LOOK_AT;
+        if self.migration.whole {
+            self.plan_segments(io, &mut looks);
+        } else {
+            self.plan_range(&mut looks);
+        }
+        let migration = &mut self.migration;
+        if !migration.chunks.is_empty() {
+            migration.phase = Phase::Reading;
+            return true;
+        }
+        if looks == 0 {
+            io.due(now);
+            return false;
+        }
+        self.pass_segments(io, now, out);
+        if self.migration.segments.is_empty() && self.migration.range.0 >= self.migration.range.1 {
+            self.settle_held_back(io, now, out);
+            let migration = &mut self.migration;
+            migration.phase = Phase::Idle;
+            migration.window = 0;
+            if migration.left_over {
+                self.since.not_before = now.saturating_add(RETRY);
+                io.due(self.since.not_before);
+            }
+            if migration.whole && !migration.left_over {
+                self.since.first_logged = self.since.first_logged.max(migration.began);
+            }
+            if migration.whole && !migration.stuck {
+                self.commit.migration_ended();
+            }
+            self.migrate_if_due(io, now, out);
+            return !self.migration.is_idle();
+        }
+        // The next segment still has appends in flight; the last of them goes on here.
+        false
+    }
+
+    fn read_window(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
+        let (log_device, log_at) = (self.log_device, self.log_at);
+        let migration = &mut self.migration;
+        while migration.in_flight < READS && migration.next_chunk < migration.chunks.len() {
+            let index = migration.next_chunk as u32;
+            let Chunk { at, len, .. } = migration.chunks[migration.next_chunk];
+            migration.next_chunk += 1;
+            migration.in_flight += 1;
+            let buffer = Buffer::Move { index: window_buffer(index), offset: Bytes::ZERO };
+            let purpose = LogStep::MigrationRead { chunk: index };
+            io.read((log_device, Bytes(log_at + at)), Bytes(len), buffer, purpose, Cause::WriteBack, out);
+        }
+        if migration.in_flight > 0 {
+            return false;
+        }
+        let Migration { chunks, parts, .. } = migration;
+        parts.retain(|part| !chunks[part.chunk as usize].failed);
+        parts.sort_unstable_by_key(|part| part.offset);
+        migration.next_part = 0;
+        migration.phase = Phase::Writing;
+        true
+    }
+
+    pub(in crate::log) fn migration_read(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        chunk: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        self.migration.in_flight -= 1;
+        self.migration.chunks[chunk as usize].failed = failed;
+        self.migration.left_over |= failed;
+        self.pump_migration(io, now, out);
+    }
+
+    fn write_window(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
+        while (self.migration.writing.len() as u32) < WRITES
+            && let Some(run) = self.next_run(io)
+        {
+            self.write_run(io, run, out);
+        }
+        if !self.migration.writing.is_empty() {
+            return false;
+        }
+        let migration = &mut self.migration;
+        debug_assert_eq!(migration.next_part, migration.parts.len());
+        migration.chunks.clear();
+        migration.parts.clear();
+        migration.next_chunk = 0;
+        migration.next_part = 0;
+        migration.phase = Phase::Planning;
+        self.pass_segments(io, now, out);
+        true
+    }
+
+    /// The next neighbouring parts that are still the newest copies.
+    fn next_run(&mut self, io: &mut LogIo) -> Option<Run> {
+        let LogDrive { migration, map, directs, .. } = self;
+        let mut run = Run { offset: 0, len: 0, parts: Vec::new(), assembly: None };
+        while let Some(part) = migration.parts.get(migration.next_part).copied() {
+            let mut found: Option<Part> = None;
+            let mut closed = false;
+            map.live(part.offset, part.offset + part.len, part.at, |low, high, at| match &mut found {
+                _ if closed => {}
+                None => found = Some(Part { offset: low, len: high - low, at, chunk: part.chunk }),
+                Some(last) if last.offset + last.len == low => last.len += high - low,
+                Some(_) => closed = true,
+            });
+            let reached = found.map_or(part.offset + part.len, |found| found.offset);
+            io.stats.logging_mut().bytes_superseded += reached - part.offset;
+            let rest = &mut migration.parts[migration.next_part];
+            (rest.offset, rest.at) = (reached, part.at + (reached - part.offset));
+            rest.len -= reached - part.offset;
+            let Some(found) = found else {
+                migration.next_part += 1;
+                continue;
+            };
+            let end = found.offset + found.len;
+            // A write to the primary is under way there, and will make this obsolete.
+            let taken = directs.overlaps(found.offset, end);
+            if !taken {
+                let follows = run.len == 0 || run.offset + run.len == found.offset;
+                if !follows || run.len + found.len > BUFFER {
+                    return Some(run);
+                }
+                if run.len == 0 {
+                    run.offset = found.offset;
+                }
+                run.len += found.len;
+                run.parts.push(found);
+            }
+            migration.left_over |= taken;
+            (rest.offset, rest.at) = (end, found.at + found.len);
+            rest.len -= found.len;
+            if rest.len == 0 {
+                migration.next_part += 1;
+            }
+        }
+        (run.len > 0).then_some(run)
+    }
+
+    fn write_run(&mut self, io: &mut LogIo, mut run: Run, out: &mut Commands) {
+        let migration = &mut self.migration;
+        let place = |part: &Part| {
+            let offset = Bytes(part.at - migration.chunks[part.chunk as usize].at);
+            Buffer::Move { index: window_buffer(part.chunk), offset }
+        };
+        let first = run.parts[0];
+        let together =
+            run.parts.windows(2).all(|pair| pair[0].chunk == pair[1].chunk && pair[0].at + pair[0].len == pair[1].at);
+        let buffer = if together {
+            place(&first)
+        } else {
+            let assembly = migration.assemblies.pop().expect("as many as writes in flight");
+            let index = BUFFERS + assembly;
+            for part in &run.parts {
+                let to = Buffer::Move { index, offset: Bytes(part.offset - run.offset) };
+                out.push(Command::Copy { from: place(part), to, len: Bytes(part.len) });
+            }
+            run.assembly = Some(assembly);
+            Buffer::Move { index, offset: Bytes::ZERO }
+        };
+        let (at, len) = (self.primary_place(run.offset), Bytes(run.len));
+        let index = self.migration.runs.insert(run);
+        self.migration.writing.push(index);
+        io.write(at, len, buffer, LogStep::MigrationWrite { run: index }, Cause::WriteBack, out);
+        io.stats.logging_mut().bytes_migrated += len.0;
+    }
+
+    pub(in crate::log) fn migration_wrote(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        index: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let LogDrive { migration, map, log, .. } = self;
+        let run = &mut migration.runs[index];
+        let parts = std::mem::take(&mut run.parts);
+        migration.assemblies.extend(run.assembly.take());
+        migration.runs.remove(index);
+        migration.writing.retain(|other| *other != index);
+        migration.left_over |= failed;
+        if !failed {
+            let mut live: Vec<(u64, u64)> = Vec::new();
+            for part in &parts {
+                map.live(part.offset, part.offset + part.len, part.at, |low, high, _| live.push((low, high)));
+            }
+            for (low, high) in live {
+                map.remove(low, high, |at, len| log.superseded(at, len));
+            }
+        }
+        self.retry_deferred(io, now, out);
+        self.pump_migration(io, now, out);
+    }
+
+    /// Segments of which all has been migrated are free after the next commit, unless an older one is not.
+    fn pass_segments(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if self.migration.passed.is_empty() {
+            return;
+        }
+        for index in std::mem::take(&mut self.migration.passed) {
+            let live = self.log.segments[index as usize].live;
+            self.migration.left_over |= live > 0;
+            if live == 0 && self.migration.held_back.is_empty() {
+                self.log.drain(index);
+                self.commit.free(index);
+            } else {
+                self.migration.held_back.push(index);
+            }
+        }
+        self.pump_commit(io, now, out);
+    }
+
+    /// A failed device has left something behind in the log. It is listed, so that what is younger can be given up, all
+    /// at one moment: otherwise a list would bring back what something that was given up meanwhile has superseded.
+    /// If the list would be too long nothing is given up.
+    fn settle_held_back(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        let all = std::mem::take(&mut self.migration.held_back);
+        let (empty, left): (Vec<u32>, Vec<u32>) =
+            all.into_iter().partition(|index| self.log.segments[*index as usize].live == 0);
+        let lists: Vec<(u32, Vec<Record>)> = left.into_iter().map(|index| (index, self.left_in(index))).collect();
+        let records: usize = lists.iter().map(|(_, left)| 1 + left.len()).sum();
+        self.migration.stuck = records > self.commit.most_listed();
+        // The next time each record is read by itself, so that a bad sector takes no more than its own with it.
+        lists.iter().for_each(|(index, _)| self.log.segments[*index as usize].left_over = true);
+        if self.migration.stuck {
+            return;
+        }
+        let as_of = self.unretired().0;
+        for (index, left) in lists {
+            let start = self.log.start_of(index);
+            let segment = &mut self.log.segments[index as usize];
+            let (opened, count) = (segment.opened, left.len() as u32);
+            let head = CommitRecord::Listed { segment: index, count, opened, as_of };
+            let each = left.iter().map(|Record { offset, within, len }| {
+                let (at, len) = (start + u64::from(*within), u64::from(*len));
+                CommitRecord::Left { offset: *offset, at, len }
+            });
+            self.commit.list(io, now, std::iter::once(head).chain(each));
+            segment.records = left;
+        }
+        for index in empty {
+            self.log.drain(index);
+            self.commit.free(index);
+        }
+        self.pump_commit(io, now, out);
+    }
+
+    /// What is still the newest copy of what the segment holds.
+    fn left_in(&self, index: u32) -> Vec<Record> {
+        let start = self.log.start_of(index);
+        let mut left: Vec<Record> = Vec::new();
+        for Record { offset, within, len } in &self.log.segments[index as usize].records {
+            let to = offset + u64::from(*len);
+            self.map.live(*offset, to, start + u64::from(*within), |low, high, at| {
+                left.push(Record { offset: low, within: (at - start) as u32, len: (high - low) as u32 });
+            });
+        }
+        left
+    }
+}
+
+fn window_buffer(chunk: u32) -> u32 {
+    BUFFERS + WRITES + chunk
+}

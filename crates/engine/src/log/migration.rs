@@ -1,0 +1,173 @@
+//! A migration under way: its window, and what of it is being read and written.
+
+use std::collections::VecDeque;
+
+use peryton_units::Nanos;
+
+use crate::{api::config::Tuning, io::slab::Slab, log::drive::BUFFER};
+
+/// Writes in flight, and buffers to put runs together in. Few, for the host's reads go to the same device.
+pub(in crate::log) const WRITES: u32 = 4;
+
+/// Ranges of host hints that wait; more are forgotten, as hints may be.
+pub(in crate::log) const MOST_HINTS: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::log) enum Phase {
+    Idle,
+    Planning,
+    Reading,
+    Writing,
+}
+
+/// One read of the log.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::log) struct Chunk {
+    pub(in crate::log) at: u64,
+    pub(in crate::log) len: u64,
+    /// Nothing else is read with it, for an earlier read failed.
+    pub(in crate::log) alone: bool,
+    pub(in crate::log) failed: bool,
+}
+
+/// Something to migrate, and where in the window it is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::log) struct Part {
+    pub(in crate::log) offset: u64,
+    pub(in crate::log) len: u64,
+    pub(in crate::log) at: u64,
+    pub(in crate::log) chunk: u32,
+}
+
+/// One write to the primary.
+#[derive(Debug)]
+pub(in crate::log) struct Run {
+    pub(in crate::log) offset: u64,
+    pub(in crate::log) len: u64,
+    pub(in crate::log) parts: Vec<Part>,
+    pub(in crate::log) assembly: Option<u32>,
+}
+
+#[derive(Debug)]
+pub(in crate::log) struct Migration {
+    pub(in crate::log) phase: Phase,
+    /// Segments still to be looked at, and how many records of the first have been.
+    pub(in crate::log) segments: VecDeque<u32>,
+    pub(in crate::log) record: usize,
+    /// Segments looked at to their end in this window.
+    pub(in crate::log) passed: Vec<u32>,
+    /// A hinted range, as far as it has not been looked at.
+    pub(in crate::log) range: (u64, u64),
+    pub(in crate::log) hints: VecDeque<(u64, u64)>,
+    pub(in crate::log) whole: bool,
+    pub(in crate::log) began: Nanos,
+    pub(in crate::log) chunks: Vec<Chunk>,
+    pub(in crate::log) parts: Vec<Part>,
+    pub(in crate::log) next_chunk: usize,
+    pub(in crate::log) next_part: usize,
+    pub(in crate::log) in_flight: u32,
+    pub(in crate::log) runs: Slab<Run>,
+    pub(in crate::log) writing: Vec<u32>,
+    pub(in crate::log) assemblies: Vec<u32>,
+    /// As many as the window began with, whatever the tuning says since.
+    pub(in crate::log) window: u32,
+    pub(in crate::log) left_over: bool,
+    /// Segments that a failed device kept from being emptied, and those younger than them.
+    pub(in crate::log) held_back: Vec<u32>,
+    /// The list of what is left in them is too long.
+    pub(in crate::log) stuck: bool,
+}
+
+pub(in crate::log) fn window_of(tuning: &Tuning) -> u32 {
+    (tuning.logging.migration_memory.0 / BUFFER).max(1) as u32
+}
+
+impl Migration {
+    pub(in crate::log) fn new() -> Migration {
+        Migration {
+            phase: Phase::Idle,
+            segments: VecDeque::new(),
+            record: 0,
+            passed: Vec::new(),
+            range: (0, 0),
+            hints: VecDeque::new(),
+            whole: false,
+            began: Nanos::ZERO,
+            chunks: Vec::new(),
+            parts: Vec::new(),
+            next_chunk: 0,
+            next_part: 0,
+            in_flight: 0,
+            runs: Slab::new(),
+            writing: Vec::new(),
+            assemblies: (0..WRITES).collect(),
+            window: 0,
+            left_over: false,
+            held_back: Vec::new(),
+            stuck: false,
+        }
+    }
+
+    /// Buffers for a window and for putting runs together.
+    pub(in crate::log) fn buffers(&self, tuning: &Tuning) -> u32 {
+        WRITES + self.window.max(window_of(tuning))
+    }
+
+    pub(in crate::log) fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle && self.hints.is_empty()
+    }
+
+    pub(in crate::log) fn hint(&mut self, from: u64, to: u64) {
+        if from < to && self.hints.len() < MOST_HINTS {
+            self.hints.push_back((from, to));
+        }
+    }
+
+    /// A device is dead: what is not under way is left, so that what was recorded before is still needed.
+    pub(in crate::log) fn stop(&mut self) {
+        self.whole = false;
+        self.segments.clear();
+        self.passed.clear();
+        self.hints.clear();
+        self.held_back.clear();
+        (self.record, self.range, self.next_chunk) = (0, (0, 0), self.chunks.len());
+        self.parts.truncate(self.next_part);
+    }
+
+    /// Whether the range is on its way to the primary.
+    pub(in crate::log) fn writes(&self, from: u64, to: u64) -> bool {
+        self.writing.iter().map(|run| &self.runs[*run]).any(|run| run.offset < to && from < run.offset + run.len)
+    }
+
+    pub(in crate::log) fn reading_or_writing(&self) -> bool {
+        matches!(self.phase, Phase::Reading | Phase::Writing)
+    }
+}
+
+/// Reading through a gap of this size costs a disk less than a revolution.
+pub(in crate::log) const READ_THROUGH: u64 = 64 << 10;
+
+impl Migration {
+    /// Makes room in the window for something at `at` in the log; `None` if there is none.
+    pub(in crate::log) fn fit(
+        &mut self,
+        at: u64,
+        len: u64,
+        alone: bool,
+        same_segment: impl Fn(u64) -> bool,
+    ) -> Option<u32> {
+        if let Some(last) = self.chunks.last_mut() {
+            let end = last.at + last.len;
+            let near = at >= end && at - end <= READ_THROUGH && at + len - last.at <= BUFFER;
+            if near && !alone && !last.alone && same_segment(last.at) {
+                last.len = at + len - last.at;
+                return Some(self.chunks.len() as u32 - 1);
+            }
+        }
+        if self.chunks.len() >= self.window as usize {
+            return None;
+        }
+        self.chunks.push(Chunk { at, len, alone, failed: false });
+        Some(self.chunks.len() as u32 - 1)
+    }
+}

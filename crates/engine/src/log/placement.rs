@@ -1,0 +1,183 @@
+//! A log before a primary as a placement.
+
+use std::ops::Range;
+
+use peryton_format::{storage::Storage, superblock::VolumeId};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffers, Commands, DeviceId, Request},
+    api::config::Tuning,
+    api::error::{DeviceError, OpenError, RequestError},
+    api::location::{Location, Losses},
+    api::opened::{Opened, Trust},
+    api::stats::Stats,
+    io::RequestIndex,
+    log::append::BUFFERS,
+    log::drive::LogDrive,
+    log::step::{LogCommand, LogIo, LogStep},
+    placement::PlacementOps,
+};
+
+impl PlacementOps for LogDrive {
+    type Step = LogStep;
+
+    #[inline]
+    fn submit(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
+        self.take(io, now, request, asked, out);
+    }
+
+    fn flush(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, out: &mut Commands) {
+        io.add_part(request);
+        self.commit.wait(request);
+        self.pump_commit(io, now, out);
+    }
+
+    fn evict(&mut self, io: &mut LogIo, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
+        // Whole blocks: a block in two places costs more than it saves.
+        let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
+        self.migration.hint(from, to);
+        self.pump_migration(io, now, out);
+    }
+
+    #[inline]
+    fn step(&mut self, io: &mut LogIo, now: Nanos, step: LogStep, _: &LogCommand, failed: bool, out: &mut Commands) {
+        match step {
+            LogStep::Append { group } => self.append_step(io, now, group, failed, out),
+            LogStep::Host { request } => {
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                io.part_done(request, result, out);
+            }
+            LogStep::Read { request, segment } => {
+                self.log.read_ended(segment);
+                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                io.part_done(request, result, out);
+            }
+            LogStep::Direct { op } => self.direct_step(io, now, op, failed, out),
+            LogStep::MigrationRead { chunk } => self.migration_read(io, now, chunk, failed, out),
+            LogStep::MigrationWrite { run } => self.migration_wrote(io, now, run, failed, out),
+            LogStep::Commit => self.step_commit(io, now, failed, out),
+        }
+    }
+
+    fn encode(&self, io: &LogIo, command: &LogCommand, step: LogStep, into: &mut [u8], buffers: Option<&dyn Buffers>) {
+        let volume = self.volume.expect("only a volume that was opened from its devices is encoded");
+        match step {
+            LogStep::Append { group } => self.encode_append(io, group, volume, into, buffers),
+            LogStep::Commit => self.encode_commit(command, volume, into),
+            step => unreachable!("{step:?} writes no metadata"),
+        }
+    }
+
+    fn tick(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        self.tick_appends(io, now, out);
+        self.tick_commit(io, now, out);
+        self.migrate_if_due(io, now, out);
+        self.declare_timeout(io, now);
+        self.pump_migration(io, now, out);
+    }
+
+    fn statistics_reset(&mut self, io: &mut LogIo, _: &Stats) {
+        io.stats.logging = Some(Default::default());
+    }
+
+    fn move_buffers(&self, tuning: &Tuning) -> u32 {
+        BUFFERS + self.migration.buffers(tuning)
+    }
+
+    fn write_all_back(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        self.write_all_home(io, now, out);
+    }
+
+    fn away(&self) -> u64 {
+        self.blocks_away()
+    }
+
+    fn location(&self, _: Bytes, rest: Bytes) -> Location {
+        Location { len: rest, device: None, mapped: true, dirty: false, lost: false }
+    }
+
+    fn losses(&self, _: &LogIo, most: usize) -> Losses {
+        self.lost_ranges(most)
+    }
+
+    fn log_age(&self, now: Nanos) -> Option<Nanos> {
+        self.age(now)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.deferred.is_empty()
+            && self.appends.is_idle()
+            && self.directs.is_idle()
+            && self.migration.is_idle()
+            && self.commit.is_idle()
+    }
+
+    fn check_invariants(&self, quiet: bool) {
+        self.check_tables(quiet);
+    }
+
+    fn fence(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
+        self.device_died(io, now, device, out)
+    }
+
+    fn is_ready_to_fence(&mut self, _: &mut LogIo, _: &mut Commands) -> bool {
+        self.commit.group.is_idle()
+    }
+
+    fn fence_is_durable(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        self.go_on_without(io, now, out);
+    }
+
+    fn data_at(&self, device: DeviceId) -> Bytes {
+        self.layout.data_at(device)
+    }
+
+    fn without(&mut self, _: &LogIo, device: DeviceId) -> bool {
+        self.mark_gone(device);
+        true
+    }
+
+    fn format(&self, _: &LogIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceId> {
+        self.format_log(storage, volume).map_err(|DeviceError| self.log_device)
+    }
+
+    fn recover(
+        &mut self,
+        io: &mut LogIo,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        _: (Option<[u32; 2]>, Trust),
+        opened: &mut Opened,
+    ) -> Result<(), OpenError> {
+        self.recover_log(io, storage, volume, opened)
+    }
+
+    fn close(&mut self, _: &LogIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+        self.close_log(storage, volume)
+    }
+
+    fn fill_replacement(
+        &mut self,
+        _: &LogIo,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        volume: VolumeId,
+        generation: u64,
+    ) -> Result<VolumeId, DeviceId> {
+        if device != self.log_device {
+            self.close_log(storage, volume).map_err(|DeviceError| self.log_device)?;
+            return Ok(volume);
+        }
+        // What an earlier log left there has the old name, and so is never taken for what the new one holds.
+        let volume = renamed(volume, generation);
+        self.format_log(storage, volume).map_err(|DeviceError| device)?;
+        Ok(volume)
+    }
+}
+
+/// Another name for a volume, which it has had in no generation before.
+fn renamed(volume: VolumeId, generation: u64) -> VolumeId {
+    const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    VolumeId(volume.0.wrapping_mul(ODD) ^ u128::from(generation).wrapping_mul(ODD << 1 | 1))
+}

@@ -1,0 +1,511 @@
+//! From the log on its device to a running drive, and back.
+//!
+//! The ring of commits says which segments are in use and what the headers do not say. The newest index that can be found
+//! leads to the indexes before it; what they list needs no second look, for it was durable when they were written. From
+//! there the headers are followed, append by append, to the first that is not there with all of its data. That is where
+//! a crash cut the log: nothing behind it was ever covered by a flush, or an append that is there would say so, which
+//! is damage and no crash. What is behind the cut is never looked at again.
+
+use std::collections::BTreeMap;
+
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    log::MOST_SEQUENCE,
+    log::header::{self, AppendBody, AppendHeader, IndexEntry},
+    log::ring::{self, CommitHead, CommitRecord, LogRing, SegmentUse},
+    log::scan::{FoundIndex, LogScan, SegmentsInUse},
+    log::{FIRST_SEQUENCE, HEADER, NOWHERE, SECTOR},
+    storage::Storage,
+    superblock::VolumeId,
+};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::error::{DeviceError, OpenError},
+    api::opened::Opened,
+    log::drive::LogDrive,
+    log::found::{Contents, Event, Listed, Recorded, Replay, Void},
+    log::index::Pending,
+    log::step::LogIo,
+};
+
+const UNREADABLE: &str = "the device cannot read part of the log, which may have been flushed";
+
+const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
+
+impl LogDrive {
+    /// Whether no place in the log holds two ranges of the volume.
+    pub(in crate::log) fn has_one_tenant_a_place(&self) -> bool {
+        let mut places: Vec<(u64, u64)> = Vec::new();
+        self.map.walk_all(self.size, |from, to, place| {
+            if let Some(at) = place {
+                places.push((at, at + (to - from)));
+            }
+        });
+        places.sort_unstable();
+        places.windows(2).all(|pair| pair[0].1 <= pair[1].0)
+    }
+
+    fn damaged(&self, what: &'static str) -> OpenError {
+        OpenError::Damaged { device: self.log_device.index(), what }
+    }
+
+    fn scan<'a>(&self, storage: &'a mut dyn Storage, volume: VolumeId) -> LogScan<'a> {
+        LogScan::new(storage, self.layout, volume)
+    }
+
+    /// Takes over what is on the devices, and says so in a commit. A crash meanwhile changes nothing.
+    pub(in crate::log) fn recover_log(
+        &mut self,
+        io: &mut LogIo,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        opened: &mut Opened,
+    ) -> Result<(), OpenError> {
+        if self.gone.log {
+            // The primary has an image of its own, as old as the last migration.
+            return Ok(());
+        }
+        // What can be read may be in a cache only; what follows takes it for granted.
+        for device in [self.primary, self.log_device].into_iter().filter(|device| !self.is_gone(*device)) {
+            storage.flush(device).map_err(|_| OpenError::Device { device: device.index() })?;
+        }
+        let recorded = self.read_ring(storage, volume)?;
+        let contents = self.find(storage, (&recorded, volume), opened.clean, &mut |_| {})?;
+        let Contents { lives, chain, start, cut, mut tail } = contents;
+        let mut scan = self.scan(storage, volume);
+
+        // An index behind the cut was right, but is not to be counted on to stay.
+        let (kept, beyond): (Vec<_>, Vec<_>) = chain.into_iter().partition(|index| index.sequence < cut);
+        let mut pending = Vec::new();
+        for index in &beyond {
+            let entries = scan.header(index.at).and_then(|header| scan.entries(&header)).unwrap_or_default();
+            for entry in entries {
+                if self.counts(&lives, &recorded, start, &entry) {
+                    let IndexEntry { offset, at, len, sequence } = entry;
+                    let append_at = scan.append_of(at, sequence);
+                    pending.push(Pending { offset, at, len: len as u32, sequence, append_at });
+                }
+            }
+        }
+        pending.append(&mut tail);
+        let (index, upto) = kept.last().map_or((NOWHERE, start), |index| (index.at, index.covered.upto));
+
+        let blocks = self.log.segments.len() as u64 * self.log.segment_bytes() / BLOCK;
+        let clean = opened.clean && cut == recorded.newest.head.next_sequence;
+        // Whatever is behind the cut has a lower number: it lies in places of its own.
+        let highest = lives.iter().map(|(_, opened)| opened).fold(cut, u64::max);
+        let next_sequence = if clean { cut } else { highest.max(recorded.newest.head.next_sequence) + blocks + 1 };
+        let mut in_use: Vec<(u32, u64)> = lives.iter().filter(|(_, opened)| *opened < cut).collect();
+        // The primary has what was in the oldest.
+        let needed = in_use.iter().position(|(segment, _)| self.log.segments[*segment as usize].live > 0);
+        for (segment, _) in in_use.drain(..needed.unwrap_or(in_use.len())) {
+            self.log.segments[segment as usize].records = Vec::new();
+        }
+        self.log.restore(&in_use, next_sequence);
+        self.index.resume(next_sequence, index, upto, pending);
+
+        let records = self.still_needed(&recorded, &in_use, cut, next_sequence);
+        let used = recorded.used;
+        let head = CommitHead {
+            number: recorded.next_number,
+            attempt: 0,
+            previous: recorded.newest.head.number,
+            first_needed: recorded.next_number,
+            next_sequence,
+            flushed: next_sequence,
+            index,
+            segments: self.log.segments.len() as u32,
+            records: records.len() as u32,
+        };
+        if used + head.bytes() > self.commit.ring.bytes() {
+            return Err(self.damaged("its ring of commits has no room for what it records"));
+        }
+        let next = (recorded.newest.at + recorded.newest.head.bytes()) % self.commit.ring.bytes();
+        self.store_commit(storage, volume, &head, &records, next)
+            .map_err(|_| OpenError::Device { device: self.log_device.index() })?;
+        self.commit.resume(head, (next + head.bytes()) % self.commit.ring.bytes(), records);
+        self.volume = Some(volume);
+        opened.commits = recorded.commits;
+        opened.repaired += recorded.damaged;
+        opened.mapped = self.log.live.div_ceil(self.block);
+        opened.dirty = opened.mapped;
+        for (segment, _) in &in_use {
+            let listed = recorded.listed.contains_key(segment);
+            self.log.segments[*segment as usize].left_over = listed;
+        }
+        io.due(Nanos::ZERO);
+        Ok(())
+    }
+
+    pub(in crate::log) fn read_ring(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<Recorded, OpenError> {
+        let part = "part of its commits cannot be read";
+        let mut ring = LogRing::scan(storage, self.log_device, (self.commit.at, self.commit.ring.bytes()), volume);
+        let newest = ring.newest_whole().and_then(|number| ring.find(number));
+        let newest = newest.ok_or_else(|| self.damaged("none of its commits can be read"))?;
+        // The commit after the last may be torn; one after that means that a link is gone.
+        if ring.newest_previous() > newest.head.number {
+            return Err(self.damaged(part));
+        }
+        let sound = newest.segments.len() == self.log.segments.len()
+            && (FIRST_SEQUENCE..MOST_SEQUENCE).contains(&newest.head.next_sequence)
+            && newest.head.first_needed <= newest.head.number;
+        if !sound {
+            return Err(self.damaged("its newest commit says what cannot be"));
+        }
+        let mut chain = vec![newest.records.clone()];
+        let (mut last, mut used) = (newest.head, newest.head.bytes());
+        while last.number > newest.head.first_needed {
+            let found = ring.find(last.previous).filter(|found| found.head.number < last.number);
+            let found = found.ok_or_else(|| self.damaged(part))?;
+            if found.head.number < newest.head.first_needed {
+                break;
+            }
+            (last, used) = (found.head, used + found.head.bytes());
+            chain.push(found.records);
+        }
+        let records: Vec<CommitRecord> = chain.iter().rev().flatten().copied().collect();
+        let mut recorded = Recorded {
+            commits: chain.len() as u64,
+            used,
+            next_number: ring.newest().saturating_add(1),
+            voids: Vec::new(),
+            absents: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            damaged: ring.damaged_blocks(),
+            newest,
+            records: Vec::new(),
+        };
+        recorded.sort(&records);
+        recorded.records = records;
+        Ok(recorded)
+    }
+
+    /// Puts what a log holds into the map; nothing is written. Tells of each append that no index covers.
+    pub(in crate::log) fn find(
+        &mut self,
+        storage: &mut dyn Storage,
+        (recorded, volume): (&Recorded, VolumeId),
+        clean: bool,
+        seen: &mut dyn FnMut(&AppendHeader),
+    ) -> Result<Contents, OpenError> {
+        let mut scan = self.scan(storage, volume);
+        let (lives, mut flushed) = find_lives(&mut scan, recorded, clean);
+        let in_use = lives.iter().filter(|(segment, _)| !recorded.listed.contains_key(segment));
+        let held = |segment: u32| recorded.newest.segments[segment as usize];
+        let start = in_use
+            .filter(|(segment, _)| matches!(held(*segment), SegmentUse::InUse { .. }))
+            .map(|(_, opened)| opened)
+            .min()
+            .unwrap_or(recorded.newest.head.next_sequence);
+        let mut replay = Replay::new(recorded);
+        let chain = find_indexes(&mut scan, recorded, &lives, start, &mut flushed);
+        let (cut, tail) = self.replay(&mut scan, recorded, (&lives, &chain), (start, flushed), (&mut replay, seen))?;
+        self.install(&mut replay, None);
+        if !self.has_one_tenant_a_place() {
+            return Err(self.damaged("two ranges of the volume are in one place of the log"));
+        }
+        Ok(Contents { lives, chain, start, cut, tail })
+    }
+
+    /// Puts what the indexes list and what lies behind them into the map. Returns where the log is cut, and the records
+    /// that the last index does not list.
+    fn replay(
+        &mut self,
+        scan: &mut LogScan<'_>,
+        recorded: &Recorded,
+        (lives, chain): (&SegmentsInUse, &[FoundIndex]),
+        (start, mut flushed): (u64, u64),
+        (replay, seen): (&mut Replay, &mut dyn FnMut(&AppendHeader)),
+    ) -> Result<(u64, Vec<Pending>), OpenError> {
+        let (mut next, mut at) = (start, NOWHERE);
+        for index in chain {
+            let entries = scan.header(index.at).and_then(|header| scan.entries(&header));
+            // It was whole a moment ago.
+            let entries = entries.ok_or(OpenError::Device { device: scan.device().index() })?;
+            for entry in entries.iter().filter(|entry| entry.sequence >= start) {
+                // What it lists from there on is in segments that are in use.
+                if !self.counts(lives, recorded, start, entry) {
+                    return Err(self.damaged(FLUSHED_PART));
+                }
+                self.install(replay, Some(entry));
+            }
+            (next, at) = (index.covered.upto.max(start), index.covered.upto_at);
+            flushed = flushed.max(index.covered.upto);
+        }
+        let mut tail = Vec::new();
+        loop {
+            if let Some((to, next_at)) = recorded.absent(next) {
+                (next, at) = (to, next_at);
+                continue;
+            }
+            if let Some(segment) = lives.opened_by(next).filter(|segment| !recorded.listed.contains_key(segment)) {
+                at = scan.start_of(segment);
+            } else if at % scan.segment_bytes() == 0 {
+                // Behind the end of a full segment, perhaps of the last one: the next append opens another.
+                at = NOWHERE;
+            }
+            let life = lives.opened(scan.segment_of(at));
+            let here = |header: &AppendHeader| header.sequence == next && Some(header.opened) == life;
+            let header = scan.header(at).filter(here);
+            // A crash leaves old data or torn data, but none that the device cannot read: that may have been durable.
+            let end = at.saturating_add(header.as_ref().map_or(HEADER, |header| header.len));
+            if at != NOWHERE && next >= flushed && !scan.is_readable(at, end) {
+                return Err(self.damaged(UNREADABLE));
+            }
+            let Some(header) = header else { break };
+            if next >= flushed && !scan.is_whole(&header) {
+                flushed = flushed.max(scan.flushed_behind(at + HEADER, header.opened));
+                // Its data is there, though something happened to it since; only what was never durable may be gone.
+                if next >= flushed {
+                    break;
+                }
+            }
+            seen(&header);
+            flushed = flushed.max(header.flushed);
+            if let AppendBody::Data(members) = &header.body {
+                for member in members {
+                    let place = at + u64::from(member.within);
+                    let (offset, len) = (member.offset, u64::from(member.len));
+                    let entry = IndexEntry { offset, at: place, len, sequence: next };
+                    if self.counts(lives, recorded, start, &entry) {
+                        self.install(replay, Some(&entry));
+                        tail.push(Pending { offset, at: place, len: member.len, sequence: next, append_at: at });
+                    }
+                }
+            }
+            (next, at) = (next + 1, at + header.len);
+        }
+        if at != NOWHERE
+            && let Some(opened) = lives.opened(scan.segment_of(at))
+        {
+            flushed = flushed.max(scan.flushed_behind(at, opened));
+        }
+        if flushed > next {
+            return Err(self.damaged(FLUSHED_PART));
+        }
+        Ok((next, tail))
+    }
+
+    /// Whether an entry is of a segment as it is now, and can be what it says.
+    fn counts(&self, lives: &SegmentsInUse, recorded: &Recorded, start: u64, entry: &IndexEntry) -> bool {
+        let IndexEntry { offset, at, len, sequence } = *entry;
+        let segment = self.log.segment_of(at);
+        let in_volume = offset.checked_add(len).is_some_and(|end| end <= self.size);
+        sequence >= start
+            && lives.opened(segment).is_some_and(|opened| opened <= sequence)
+            && !recorded.listed.contains_key(&segment)
+            && in_volume
+            && self.is_place(offset, at, len)
+    }
+
+    /// Whether data from `offset` on the volume can be in this place.
+    fn is_place(&self, offset: u64, at: u64, len: u64) -> bool {
+        let segment = self.log.segment_bytes();
+        at % SECTOR == offset % SECTOR && len > 0 && at % segment >= HEADER && at % segment + len <= segment
+    }
+
+    /// An entry takes effect, after everything recorded that came before it; without one, all that is left.
+    fn install(&mut self, replay: &mut Replay, entry: Option<&IndexEntry>) {
+        let until = entry.map_or(u64::MAX, |entry| entry.sequence);
+        while let Some((_, event)) = replay.events.pop_if(|(key, _)| *key <= until) {
+            match event {
+                Event::Void { offset, len } => {
+                    let (from, to) = (offset.min(self.size), offset.saturating_add(len).min(self.size));
+                    let LogDrive { map, log, .. } = self;
+                    map.remove(from, to, |at, len| log.superseded(at, len));
+                }
+                Event::Left(left) => left.iter().for_each(|(offset, at, len)| self.add(*offset, *at, *len)),
+            }
+        }
+        if let Some(entry) = entry {
+            self.add(entry.offset, entry.at, entry.len);
+        }
+    }
+
+    fn add(&mut self, offset: u64, at: u64, len: u64) {
+        let LogDrive { map, log, .. } = self;
+        log.add(offset, at, len as u32);
+        map.install(offset, offset + len, at, |at, len| log.superseded(at, len));
+    }
+
+    /// What of the records concerns the segments that are still in use, with what is behind the cut.
+    fn still_needed(
+        &self,
+        recorded: &Recorded,
+        in_use: &[(u32, u64)],
+        cut: u64,
+        next_sequence: u64,
+    ) -> Vec<CommitRecord> {
+        let Some((_, oldest)) = in_use.first().copied() else { return Vec::new() };
+        let mut records: Vec<CommitRecord> = Vec::new();
+        for (segment, Listed { opened, as_of, left }) in &recorded.listed {
+            if in_use.iter().any(|(other, _)| other == segment) {
+                let (segment, opened, as_of, count) = (*segment, *opened, *as_of, left.len() as u32);
+                records.push(CommitRecord::Listed { segment, count, opened, as_of });
+                records.extend(left.iter().map(|(offset, at, len)| CommitRecord::Left {
+                    offset: *offset,
+                    at: *at,
+                    len: *len,
+                }));
+            }
+        }
+        for Void { before, offset, len } in &recorded.voids {
+            if *before > oldest {
+                records.push(CommitRecord::Void { offset: *offset, len: *len, before: *before });
+            }
+        }
+        let behind = (cut < next_sequence).then_some((cut, (next_sequence, NOWHERE)));
+        for (from, (to, next_at)) in recorded.absents.iter().map(|(from, to)| (*from, *to)).chain(behind) {
+            match records.last_mut() {
+                Some(CommitRecord::Absent { to: last, next_at: at, .. }) if *last == from => {
+                    (*last, *at) = (to, next_at)
+                }
+                _ if to > oldest => records.push(CommitRecord::Absent { from, to, next_at }),
+                _ => {}
+            }
+        }
+        records
+    }
+
+    /// Writes a commit with the devices at rest.
+    fn store_commit(
+        &self,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        head: &CommitHead,
+        records: &[CommitRecord],
+        next: u64,
+    ) -> Result<(), DeviceError> {
+        let mut bytes = vec![0; head.bytes() as usize];
+        ring::encode(head, self.held(), records.iter().copied(), 0, volume, &mut bytes);
+        let (first, rest) = bytes.split_at((self.commit.ring.bytes() - next).min(head.bytes()) as usize);
+        for (part, at) in [(first, next), (rest, 0)] {
+            if !part.is_empty() {
+                storage.write(self.log_device, self.commit.at + Bytes(at), part)?;
+            }
+        }
+        storage.flush(self.log_device)
+    }
+
+    /// Makes an empty log, where there may be another.
+    pub(in crate::log) fn format_log(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+        let blank = vec![0; 1 << 20];
+        for at in (0..self.commit.ring.bytes()).step_by(blank.len()) {
+            let len = (self.commit.ring.bytes() - at).min(blank.len() as u64) as usize;
+            storage.write(self.log_device, self.commit.at + Bytes(at), &blank[..len])?;
+        }
+        storage.flush(self.log_device)?;
+        let head = CommitHead {
+            number: 1,
+            first_needed: 1,
+            next_sequence: FIRST_SEQUENCE,
+            flushed: FIRST_SEQUENCE,
+            index: NOWHERE,
+            segments: self.log.segments.len() as u32,
+            ..CommitHead::default()
+        };
+        self.store_commit(storage, volume, &head, &[], 0)
+    }
+
+    /// Writes what makes opening quick; the devices are flushed, and nothing is in flight.
+    pub(in crate::log) fn close_log(&mut self, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+        if self.gone.log {
+            return Ok(());
+        }
+        loop {
+            (self.index.flushed, self.index.flushed_at) = self.unretired();
+            let Some((covered, entries)) = self.next_index(self.index_room()) else { break };
+            let len = header::index_bytes(entries.len());
+            // Without room the headers have to do.
+            let Some(space) = self.log.allocate(len) else { break };
+            let segment = self.log.segment_of(space.at);
+            let row = &mut self.log.segments[segment as usize];
+            row.appends -= 1;
+            let header = AppendHeader {
+                sequence: space.sequence,
+                opened: row.opened,
+                at: space.at,
+                len,
+                flushed: self.index.flushed,
+                index: self.index.newest,
+                body: AppendBody::Index(covered),
+            };
+            let mut bytes = vec![0; len as usize];
+            let (first, rest) = bytes.split_at_mut(BLOCK_LEN);
+            header.encode(volume, first);
+            let entries = entries.iter().map(Pending::entry);
+            header::encode_entries(entries, space.sequence, volume, rest);
+            let (device, at) = self.log_place(space.at);
+            storage.write(device, at, &bytes)?;
+            storage.flush(device)?;
+            self.index_is_written(space.at, covered);
+        }
+        let (head, records, next) = self.closing_commit()?;
+        self.store_commit(storage, volume, &head, &records, next)
+    }
+}
+
+/// Which segments are in use, and the highest sequence below which all was durable, as far as is seen on the way.
+fn find_lives(scan: &mut LogScan<'_>, recorded: &Recorded, clean: bool) -> (SegmentsInUse, u64) {
+    let mut flushed = recorded.newest.head.flushed;
+    let lives = (0..).zip(&recorded.newest.segments).map(|(segment, held)| {
+        let first = scan.first_header(segment).filter(|header| header.sequence == header.opened);
+        match *held {
+            SegmentUse::InUse { opened } => {
+                if let Some(first) = first.filter(|first| first.opened == opened) {
+                    flushed = flushed.max(first.flushed);
+                }
+                Some(opened)
+            }
+            SegmentUse::Free { before } => {
+                let first = first.filter(|first| (before..MOST_SEQUENCE).contains(&first.opened));
+                // Without it, what follows tells whether it was lost in a crash.
+                let any = first.or_else(|| if clean { None } else { scan.any_header(segment, before) })?;
+                flushed = flushed.max(any.flushed);
+                Some(any.opened)
+            }
+        }
+    });
+    (SegmentsInUse::new(lives.collect()), flushed)
+}
+
+/// The indexes from `start` on, oldest first; none if the chain is broken, for then the headers have to do.
+fn find_indexes(
+    scan: &mut LogScan<'_>,
+    recorded: &Recorded,
+    lives: &SegmentsInUse,
+    start: u64,
+    flushed: &mut u64,
+) -> Vec<FoundIndex> {
+    let mut places = vec![recorded.newest.head.index];
+    let mut newest_segment = None;
+    for (segment, opened) in lives.iter() {
+        places.extend(scan.first_header(segment).map(|header| header.index));
+        newest_segment = Some((segment, opened));
+    }
+    if let Some((segment, opened)) = newest_segment
+        && let Some(last) = scan.last_header(segment, opened)
+    {
+        *flushed = (*flushed).max(last.flushed);
+        places.push(last.index);
+        if let AppendBody::Index(_) = last.body {
+            places.push(last.at);
+        }
+    }
+    places.sort_unstable();
+    places.dedup();
+    let newest = places.iter().filter_map(|at| scan.index(*at, lives)).max_by_key(|index| index.sequence);
+    let mut chain: Vec<FoundIndex> = newest.into_iter().filter(|index| index.covered.upto > start).collect();
+    while let Some(last) = chain.last()
+        && last.covered.first > start
+    {
+        let before = scan.index(last.covered.previous, lives);
+        match before.filter(|before| before.covered.upto == last.covered.first && before.sequence < last.sequence) {
+            Some(before) => chain.push(before),
+            None => return Vec::new(),
+        }
+    }
+    chain.reverse();
+    chain
+}

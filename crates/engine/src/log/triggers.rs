@@ -1,0 +1,86 @@
+//! When the log migrates (Griffin, section 5.2).
+
+use peryton_units::Nanos;
+
+use crate::{
+    api::command::Commands,
+    api::logging::{LogCaching, READ_SAMPLE},
+    log::drive::LogDrive,
+    log::mode::{Since, Trigger},
+    log::step::LogIo,
+};
+
+/// After a migration that a failed device held up, the next one waits this long.
+pub(in crate::log) const RETRY: Nanos = Nanos::from_s(1);
+
+impl LogDrive {
+    #[inline]
+    fn fired(&mut self, io: &LogIo, now: Nanos) -> Option<Trigger> {
+        if !self.migration.is_idle() || self.log.is_empty() || now < self.since.not_before || self.gone.any() {
+            return None;
+        }
+        let triggers = &io.tuning.logging.triggers;
+        let live = self.log.live;
+        if live > 0 {
+            if triggers.timeout.is_some_and(|timeout| now >= self.since.started.saturating_add(timeout)) {
+                return Some(Trigger::Timeout);
+            }
+            let Since { reads, reads_from_log, .. } = self.since;
+            if triggers.read_share_ppm.is_some_and(|share| {
+                reads >= READ_SAMPLE && reads_from_log * 1_000_000 > reads.saturating_mul(u64::from(share))
+            }) {
+                return Some(Trigger::ReadShare);
+            }
+            if triggers.size.is_some_and(|size| live >= size.0) {
+                return Some(Trigger::Size);
+            }
+        }
+        let (used, total) = self.log.used();
+        // Used is at most 2^40.
+        let nearly_full = used * 1_000_000 >= total.saturating_mul(u64::from(triggers.log_used_ppm));
+        (nearly_full || self.log.is_full() || self.commit.ring_fills()).then_some(Trigger::LogUsed)
+    }
+
+    #[inline]
+    pub(in crate::log) fn migrate_if_due(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if let Some(trigger) = self.fired(io, now) {
+            self.start_migration(io, now, trigger, out);
+        }
+    }
+
+    /// Says when the timeout or the pause after a failure is over. A timeout with nothing to migrate starts anew.
+    pub(in crate::log) fn declare_timeout(&mut self, io: &mut LogIo, now: Nanos) {
+        if let Some(timeout) = io.tuning.logging.triggers.timeout {
+            let due = self.since.started.saturating_add(timeout);
+            if due <= now && self.log.live == 0 {
+                self.since.started = now;
+            }
+            if self.log.live > 0 && self.migration.is_idle() {
+                io.due(due.max(self.since.not_before).max(Nanos(now.0 + 1)));
+            }
+        }
+        if !self.log.is_empty() && now < self.since.not_before {
+            io.due(self.since.not_before);
+        }
+    }
+
+    /// Something was logged where nothing was: the timeout runs from the last migration, and not before now if that was
+    /// longer ago than the timeout.
+    #[inline]
+    pub(in crate::log) fn first_logged(&mut self, io: &mut LogIo, now: Nanos) {
+        self.since.first_logged = now;
+        if let Some(timeout) = io.tuning.logging.triggers.timeout {
+            if self.since.started.saturating_add(timeout) <= now {
+                self.since.started = now;
+            }
+            io.due(self.since.started.saturating_add(timeout));
+        }
+    }
+}
+
+impl LogCaching {
+    /// Whether reads are counted per block.
+    pub(in crate::log) fn is_selective(self) -> bool {
+        self != LogCaching::Full
+    }
+}

@@ -1,0 +1,104 @@
+//! What a migration takes next: as much of its source as fits into the window, in reads of the log.
+
+use crate::{
+    log::drive::{BUFFER, LogDrive},
+    log::migration::Part,
+    log::segments::Record,
+    log::step::LogIo,
+};
+
+impl LogDrive {
+    pub(in crate::log) fn plan_segments(&mut self, io: &mut LogIo, looks: &mut u64) {
+        let LogDrive { migration, log, map, .. } = self;
+        let stats = io.stats.logging_mut();
+        while let Some(index) = migration.segments.front().copied() {
+            let segment = &log.segments[index as usize];
+            if segment.appends > 0 {
+                return;
+            }
+            let start = log.start_of(index);
+            while let Some(Record { offset, within, len }) = segment.records.get(migration.record).copied() {
+                if *looks == 0 {
+                    return;
+                }
+                *looks -= 1;
+                let (at, len) = (start + u64::from(within), u64::from(len));
+                let first = migration.parts.len();
+                let mut live = 0;
+                if segment.live > 0 {
+                    map.live(offset, offset + len, at, |low, high, at| {
+                        live += high - low;
+                        match migration.parts[first..].last_mut() {
+                            Some(last) if last.offset + last.len == low => last.len += high - low,
+                            _ => migration.parts.push(Part { offset: low, len: high - low, at, chunk: 0 }),
+                        }
+                    });
+                }
+                if live > 0 {
+                    let from = migration.parts[first].at;
+                    let last = migration.parts[migration.parts.len() - 1];
+                    let Some(chunk) = migration.fit(from, last.at + last.len - from, segment.left_over, |chunk| {
+                        log.segment_of(chunk) == index
+                    }) else {
+                        migration.parts.truncate(first);
+                        return;
+                    };
+                    migration.parts[first..].iter_mut().for_each(|part| part.chunk = chunk);
+                }
+                if !segment.left_over {
+                    stats.bytes_superseded += len - live;
+                }
+                migration.record += 1;
+            }
+            migration.segments.pop_front();
+            migration.record = 0;
+            migration.passed.push(index);
+        }
+    }
+
+    /// The hinted range, block by block, in the order of addresses; what it finds is read in the order of the log.
+    pub(in crate::log) fn plan_range(&mut self, looks: &mut u64) {
+        let LogDrive { migration, log, map, block, .. } = self;
+        let (mut next, end) = migration.range;
+        let mut found: Vec<Part> = Vec::new();
+        'blocks: while next < end {
+            if *looks == 0 {
+                break;
+            }
+            *looks -= 1;
+            let to = ((next / *block + 1) * *block).min(end);
+            let mut reached = to;
+            map.walk(next, to, |from, to, place| {
+                let Some(at) = place.filter(|_| reached > from) else { return };
+                let full = found.len() >= migration.window as usize;
+                match found.last_mut() {
+                    Some(last)
+                        if last.at + last.len == at
+                            && last.offset + last.len == from
+                            && log.segment_of(last.at) == log.segment_of(at)
+                            && last.len + (to - from) <= BUFFER =>
+                    {
+                        last.len += to - from;
+                    }
+                    // Each might need a read of its own.
+                    _ if full => reached = from,
+                    _ => found.push(Part { offset: from, len: to - from, at, chunk: 0 }),
+                }
+            });
+            next = reached;
+            if reached < to {
+                break 'blocks;
+            }
+        }
+        migration.range.0 = next;
+        found.sort_unstable_by_key(|part| part.at);
+        for mut part in found {
+            let segment = log.segment_of(part.at);
+            let alone = log.segments[segment as usize].left_over;
+            part.chunk = migration
+                .fit(part.at, part.len, alone, |chunk| log.segment_of(chunk) == segment)
+                .expect("no more parts than chunks");
+            migration.parts.push(part);
+        }
+    }
+}

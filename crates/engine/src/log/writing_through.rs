@@ -1,0 +1,221 @@
+//! What goes to the primary past the log: writes that selective caching does not want there, that a full or failed log
+//! cannot take, and discards.
+//!
+//! Two commands for one range on one device have no order. So a write to the primary waits for a migration of the same
+//! range, and no migration of it starts before the write is done; and because the log's copy is given up when the write
+//! is done, appends of the range keep out of its way, too.
+
+use peryton_format::log::ring::CommitRecord;
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffer, Cause, Commands},
+    api::error::RequestError,
+    log::deferred::DeferredPiece,
+    log::direct::{Direct, Piece, Way},
+    log::drive::LogDrive,
+    log::step::LogIo,
+};
+
+/// The most records that one failed write makes, so that a large one does not fill the ring.
+const MOST_VOIDS: usize = 64;
+
+/// What became of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placed {
+    OnItsWay,
+    Waits,
+    /// So does whatever needs a buffer.
+    WaitsForBuffer,
+}
+
+impl LogDrive {
+    /// Sends a piece on its way, or lets it wait.
+    #[inline]
+    pub(in crate::log) fn place(&mut self, io: &mut LogIo, now: Nanos, piece: Piece, way: Way, out: &mut Commands) {
+        if self.try_place(io, now, (piece, way), u64::MAX, out) != Placed::OnItsWay {
+            self.deferred.defer(DeferredPiece { piece, way });
+        }
+    }
+
+    /// Sends a piece on its way, unless it has to wait: for others that wait with a number below `before`, too.
+    #[inline]
+    fn try_place(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        (piece, way): (Piece, Way),
+        before: u64,
+        out: &mut Commands,
+    ) -> Placed {
+        let actual = if way == Way::Log && !self.log_takes_writes(now) { Way::Direct } else { way };
+        if self.must_wait(piece, actual, before) {
+            return Placed::Waits;
+        }
+        if actual != Way::Log && self.is_crowded(io, now, out) {
+            if self.migration.is_idle() && self.commit.is_idle() {
+                // Nothing will make room before a failed device is back.
+                io.part_done(piece.request, Err(RequestError::Device), out);
+                return Placed::OnItsWay;
+            }
+            return Placed::Waits;
+        }
+        match actual {
+            Way::Log => {
+                if !self.append(io, now, piece, out) {
+                    return Placed::WaitsForBuffer;
+                }
+            }
+            Way::Direct => {
+                let purpose = self.directs.start(piece, 1);
+                let buffer = Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) };
+                let place = self.primary_place(piece.offset);
+                io.write(place, Bytes(piece.len), buffer, purpose, Cause::Host, out);
+                io.stats.logging_mut().direct_writes += 1;
+                io.stats.logging_mut().bytes_direct += piece.len;
+                if way == Way::Log {
+                    // The log is full: high time.
+                    self.migrate_if_due(io, now, out);
+                }
+            }
+            Way::Discard => self.discard_now(io, piece, out),
+        }
+        Placed::OnItsWay
+    }
+
+    #[inline]
+    fn must_wait(&self, piece: Piece, way: Way, before: u64) -> bool {
+        let (from, to) = (piece.offset, piece.offset + piece.len);
+        self.deferred.overlaps(from, to, before)
+            || match way {
+                Way::Log => self.directs.overlaps(from, to),
+                Way::Direct | Way::Discard => self.appends.overlaps(from, to) || self.migration.writes(from, to),
+            }
+    }
+
+    /// Whether the ring has no room for the record that a write to the primary may make. If so, makes room as far as
+    /// possible.
+    #[inline]
+    fn is_crowded(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
+        if self.log.is_empty() || !self.commit.is_crowded(self.directs.in_flight.len()) {
+            return false;
+        }
+        self.commit.make_room();
+        self.pump_commit(io, now, out);
+        self.migrate_if_due(io, now, out);
+        true
+    }
+
+    /// What is not in the log the primary may forget. Where the log has the newest copy, the primary has an older one,
+    /// which must not come to light: it is zeroed.
+    fn discard_now(&mut self, io: &mut LogIo, whole: Piece, out: &mut Commands) {
+        let mut runs: Vec<(u64, u64, bool)> = Vec::new();
+        self.map.walk(whole.offset, whole.offset + whole.len, |from, to, place| match runs.last_mut() {
+            Some((_, end, logged)) if *logged == place.is_some() => *end = to,
+            _ => runs.push((from, to, place.is_some())),
+        });
+        let purpose = self.directs.start(whole, runs.len());
+        for (from, to, logged) in runs {
+            let place = self.primary_place(from);
+            if logged {
+                io.zero(place, Bytes(to - from), purpose, out);
+            } else {
+                io.discard(place, Bytes(to - from), purpose, out);
+            }
+        }
+    }
+
+    pub(in crate::log) fn direct_step(
+        &mut self,
+        io: &mut LogIo,
+        now: Nanos,
+        op: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let row = &mut self.directs.rows[op];
+        row.left -= 1;
+        row.failed |= failed;
+        if row.left > 0 {
+            return;
+        }
+        let Direct { piece, failed, .. } = *row;
+        self.directs.rows.remove(op);
+        self.directs.in_flight.retain(|other| *other != op);
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        let (from, to) = (piece.offset, piece.offset + piece.len);
+        if failed {
+            self.failed_on_primary(io, now, from, to);
+        } else {
+            let LogDrive { map, log, .. } = self;
+            map.remove(from, to, |at, len| log.superseded(at, len));
+            self.record_void(io, now, from, to);
+        }
+        io.part_done(piece.request, result, out);
+        self.retry_deferred(io, now, out);
+    }
+
+    /// Even where the map knows of no copy in the log, the log may hold old ones that a replay would find.
+    fn record_void(&mut self, io: &mut LogIo, now: Nanos, from: u64, to: u64) {
+        if !self.log.is_empty() {
+            let void = CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() };
+            self.commit.record(io, now, void);
+        }
+    }
+
+    /// Some of it may have reached the primary. Where the primary is what is read, it has to be after a crash, too: what
+    /// a migration left in the log is not to come back.
+    fn failed_on_primary(&mut self, io: &mut LogIo, now: Nanos, from: u64, to: u64) {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        self.map.walk(from, to, |low, high, place| match runs.last_mut() {
+            _ if place.is_some() => {}
+            Some((_, end)) if *end == low => *end = high,
+            _ => runs.push((low, high)),
+        });
+        for (low, high) in runs.into_iter().take(MOST_VOIDS) {
+            if !self.commit.is_full() {
+                self.record_void(io, now, low, high);
+            }
+        }
+    }
+
+    /// Something is done that a piece may have waited for. They keep their order where they overlap.
+    #[inline]
+    pub(in crate::log) fn retry_deferred(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        if std::mem::replace(&mut self.deferred.busy, true) {
+            // One that was just sent on its way has made something possible.
+            self.deferred.again = true;
+            return;
+        }
+        let mut in_vain = 0;
+        while in_vain < 2 {
+            in_vain = if self.look_at_deferred(io, now, out) { 0 } else { in_vain + 1 };
+            if !std::mem::take(&mut self.deferred.again) {
+                break;
+            }
+        }
+        self.deferred.busy = false;
+    }
+
+    /// Says whether one went on its way.
+    fn look_at_deferred(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
+        let (mut moved, mut next) = (false, 0);
+        while let Some((number, deferred)) = self.deferred.take_from(next) {
+            let placed = self.try_place(io, now, (deferred.piece, deferred.way), number, out);
+            moved |= placed == Placed::OnItsWay;
+            if placed != Placed::OnItsWay {
+                self.deferred.put_back(number, deferred);
+            }
+            if placed == Placed::WaitsForBuffer {
+                // They are all under way: when the first comes back it goes on from here. To try all others would take
+                // time in proportion to how many there are, again and again.
+                break;
+            }
+            next = number + 1;
+        }
+        moved
+    }
+}

@@ -1,0 +1,214 @@
+//! What the engine does about a driver that breaks its contract: it says so where it can, and its tables stay whole.
+
+use std::collections::HashSet;
+
+use peryton_engine::{
+    Command, Commands, Config, DeviceError, DeviceId, DriverError, Engine, Hybrid, IoId, Logging, Placement, Request,
+    RequestId, Tuning,
+};
+use peryton_units::{Bytes, Nanos, Op};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const EXTENT: Bytes = Bytes::kib(4);
+
+/// Every placement, small.
+fn engines() -> Vec<(&'static str, Engine)> {
+    let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: EXTENT };
+    let logging = Logging { primary: DeviceId(0), log: DeviceId(1), block: EXTENT };
+    let tuning = Tuning {
+        promotion_threshold: 0,
+        demotion_low: 1,
+        demotion_high: 2,
+        writeback_delay: Nanos(0),
+        ..Tuning::default()
+    };
+    let placements = [
+        ("linear", Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] }),
+        ("tiering", Placement::Tiering(pair)),
+        ("caching", Placement::Caching(pair)),
+        ("partitioned", Placement::Partitioned(pair)),
+        ("logging", Placement::Logging(logging)),
+    ];
+    let devices =
+        |name| if name == "logging" { vec![EXTENT * 512, Bytes::mib(4)] } else { vec![EXTENT * 32, EXTENT * 128] };
+    let engine = |(name, placement)| {
+        let config = Config { devices: devices(name), placement, tuning: tuning.clone() };
+        (name, Engine::new(config).expect("the configuration is sound"))
+    };
+    placements.into_iter().map(engine).collect()
+}
+
+fn id_of(command: &Command) -> Option<IoId> {
+    match command {
+        Command::Read { io, .. }
+        | Command::Write { io, .. }
+        | Command::Flush { io, .. }
+        | Command::Discard { io, .. }
+        | Command::Zero { io, .. } => Some(*io),
+        _ => None,
+    }
+}
+
+/// Random requests and completions; `between` is called between any two calls with an id that was completed and one that
+/// is in flight.
+fn run(
+    engine: &mut Engine,
+    seed: u64,
+    mut between: impl FnMut(&mut Engine, Nanos, Option<IoId>, &[IoId]),
+) -> Vec<Command> {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let (mut flying, mut done, mut all) = (Vec::new(), None, Vec::new());
+    let mut now = Nanos::from_s(1);
+    for number in 0..2_000 {
+        let mut out = Commands::new();
+        now += Nanos(rng.random_range(0..2_000_000));
+        if flying.is_empty() || rng.random_bool(0.4) {
+            let op = [Op::Read, Op::Write, Op::Write, Op::Discard, Op::Flush][rng.random_range(0..5)];
+            let len = EXTENT * rng.random_range(1..4);
+            let offset = EXTENT * rng.random_range(0..(engine.volume_size().0 - len.0) / EXTENT.0);
+            engine.submit(now, RequestId(number), Request { op, offset, len }, &mut out);
+        } else if rng.random_bool(0.1) {
+            engine.tick(now, &mut out);
+        } else {
+            let io = flying.swap_remove(rng.random_range(0..flying.len()));
+            let result = if rng.random_bool(0.02) { Err(DeviceError) } else { Ok(()) };
+            engine.complete(now, io, result, &mut out).expect("it is in flight");
+            done = Some(io);
+        }
+        flying.extend(out.iter().filter_map(id_of));
+        all.append(&mut out);
+        between(engine, now, done, &flying);
+    }
+    all
+}
+
+/// In release builds as well: nothing here is a debug assertion.
+#[test]
+fn a_completion_that_comes_twice_or_was_never_asked_for_is_refused_and_changes_nothing() {
+    for ((name, mut careful), (_, mut careless)) in engines().into_iter().zip(engines()) {
+        let expected = run(&mut careful, 1, |_, _, _, _| {});
+        let mut refused = 0;
+        let found = run(&mut careless, 1, |engine, now, done, flying| {
+            let out = &mut Commands::new();
+            let never = [IoId::new(0, 1 << 20), IoId::new(u32::MAX >> 1, 0), IoId::new(flying.len() as u32 + 500, 7)];
+            for io in never.into_iter().chain(done) {
+                for result in [Ok(()), Err(DeviceError)] {
+                    let later = now + Nanos::from_s(3600);
+                    let answer = engine.complete(later, io, result, out);
+                    assert_eq!(answer, Err(DriverError::NotInFlight { io }), "{name}");
+                    assert_eq!(engine.encode_metadata(io, &mut [0; 4096]), answer, "{name}");
+                    refused += 1;
+                }
+            }
+            assert!(out.is_empty(), "{name}: nothing follows from a completion that is refused");
+            engine.check_invariants();
+        });
+        assert!(refused > 10_000, "{name}: {refused}");
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn an_id_names_one_command_only_and_its_index_leads_back_to_it() {
+    for (name, mut engine) in engines() {
+        let mut given = HashSet::new();
+        let commands = run(&mut engine, 2, |engine, _, done, flying| {
+            for io in flying {
+                assert_eq!(engine.id_at(io.index()), Some(*io), "{name}");
+                assert!(io.index() < 600, "{name}: an index is small, for the tables of drivers");
+            }
+            assert!(done.is_none_or(|io| engine.id_at(io.index()) != Some(io)), "{name}");
+        });
+        for io in commands.iter().filter_map(id_of) {
+            assert!(given.insert(io), "{name}: {io:?} was given twice");
+        }
+        assert!(given.len() > 500, "{name}: {}", given.len());
+    }
+}
+
+#[test]
+fn only_what_is_metadata_is_encoded() {
+    for (name, mut engine) in engines() {
+        let mut out = Commands::new();
+        engine.submit(Nanos(0), RequestId(0), Request { op: Op::Read, offset: Bytes(0), len: EXTENT }, &mut out);
+        for io in out.iter().filter_map(id_of) {
+            let answer = engine.encode_metadata(io, &mut [0; 4096]);
+            assert_eq!(answer, Err(DriverError::NotMetadata { io }), "{name}");
+        }
+    }
+}
+
+/// A clock that is set back must not make what was measured or what is due go wrong: time stands still until it is
+/// where it was.
+#[test]
+fn time_that_goes_back_is_taken_for_the_latest_so_far() {
+    for ((name, mut steady), (_, mut set_back)) in engines().into_iter().zip(engines()) {
+        let request = |number: u64| Request {
+            op: if number % 3 == 0 { Op::Read } else { Op::Write },
+            offset: EXTENT * (number * 7 % 32),
+            len: EXTENT,
+        };
+        let drive = |engine: &mut Engine, time: &dyn Fn(u64) -> Nanos| {
+            let mut commands = Vec::new();
+            for number in 0..3_000 {
+                let mut out = Commands::new();
+                let now = time(number);
+                engine.submit(now, RequestId(number), request(number), &mut out);
+                engine.tick(now, &mut out);
+                let mut next = 0;
+                while let Some(command) = out.get(next).copied() {
+                    next += 1;
+                    if let Some(io) = id_of(&command) {
+                        engine.complete(now, io, Ok(()), &mut out).expect("it is in flight");
+                    }
+                }
+                engine.check_invariants();
+                commands.append(&mut out);
+            }
+            commands
+        };
+        // Every so often the clock is an hour behind for a while.
+        let latest = |number: u64| Nanos::from_ms(10_000_000 + number * 10);
+        let behind = |number: u64| number % 100 >= 60;
+        let held = |number: u64| latest(if behind(number) { number / 100 * 100 + 59 } else { number });
+        let expected = drive(&mut steady, &held);
+        let jumps = |number: u64| {
+            if behind(number) { latest(number).saturating_sub(Nanos::from_s(3600)) } else { latest(number) }
+        };
+        assert_eq!(drive(&mut set_back, &jumps), expected, "{name}");
+    }
+}
+
+/// The engine never looks inside a request's id: the driver cannot tell the replies apart, but each request is answered.
+#[test]
+fn a_request_id_used_twice_at_a_time_is_answered_twice() {
+    for (name, mut engine) in engines() {
+        let mut out = Commands::new();
+        for block in 0..8 {
+            let request = Request { op: Op::Write, offset: EXTENT * block, len: EXTENT };
+            engine.submit(Nanos(block), RequestId(7), request, &mut out);
+        }
+        engine.tick(Nanos::from_s(1), &mut out);
+        let mut next = 0;
+        while let Some(command) = out.get(next).copied() {
+            next += 1;
+            if let Some(io) = id_of(&command) {
+                engine.complete(Nanos::from_s(1), io, Ok(()), &mut out).expect("it is in flight");
+            }
+            engine.check_invariants();
+        }
+        let replies = out.iter().filter(|command| matches!(command, Command::Reply { id: RequestId(7), .. })).count();
+        assert_eq!(replies, 8, "{name}");
+    }
+}
+
+/// The same for failures that a driver reports of devices that are not there.
+#[test]
+fn a_failure_of_a_device_that_is_not_there_changes_nothing() {
+    for (name, mut engine) in engines() {
+        let mut out = Commands::new();
+        engine.device_failed(Nanos(0), DeviceId(200), &mut out);
+        assert!(out.is_empty() && engine.gone() == 0 && engine.is_idle(), "{name}");
+    }
+}

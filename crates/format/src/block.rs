@@ -1,0 +1,133 @@
+//! Blocks of metadata, each with its own checksum, so that a torn, flipped or misdirected one is never believed.
+
+use crate::{
+    mutation::{self, Mutation},
+    superblock::VolumeId,
+};
+
+/// One block of metadata: a device sector or flash page, written as a whole.
+pub const BLOCK: u64 = 4096;
+/// The same, for slices.
+pub const BLOCK_LEN: usize = BLOCK as usize;
+/// Generations, checkpoints and commits have numbers below this one. No volume reaches it; a block with a higher number is
+/// not believed, because sums with it could overflow.
+pub const MOST_NUMBERS: u64 = 1 << 62;
+
+/// What a block holds. It is the second word of the block: four letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A superblock.
+    Superblock,
+    /// A block of a commit in the journal of a map.
+    Journal,
+    /// The header of a checkpoint.
+    CheckpointHeader,
+    /// Entries of a checkpoint.
+    CheckpointEntries,
+    /// The header of an append to a log.
+    LogAppend,
+    /// Entries of an index in a log.
+    LogIndex,
+    /// A block of a commit in the ring of a log.
+    LogCommit,
+}
+
+impl Kind {
+    /// The four letters that stand for the kind.
+    pub fn letters(self) -> [u8; 4] {
+        *match self {
+            Kind::Superblock => b"PYsb",
+            Kind::Journal => b"PYjl",
+            Kind::CheckpointHeader => b"PYch",
+            Kind::CheckpointEntries => b"PYce",
+            Kind::LogAppend => b"PYla",
+            Kind::LogIndex => b"PYli",
+            Kind::LogCommit => b"PYlc",
+        }
+    }
+}
+
+fn checksum(block: &[u8], volume: VolumeId) -> u32 {
+    // The volume's name goes in first: a block of another volume that used the device before is not one of ours.
+    crc32c::crc32c_append(crc32c::crc32c(&volume.0.to_le_bytes()), &block[4..])
+}
+
+/// Fills in the kind and the checksum of a block of which all else is written.
+///
+/// # Panics
+///
+/// If `block` is shorter than a block.
+pub fn seal(block: &mut [u8], kind: Kind, volume: VolumeId) {
+    debug_assert_eq!(block.len(), BLOCK_LEN);
+    block[4..8].copy_from_slice(&kind.letters());
+    seal_as_it_is(block, volume);
+}
+
+/// Makes the checksum of a block right, whatever the block says. Tests use this to forge metadata.
+///
+/// # Panics
+///
+/// If `block` is shorter than a block.
+pub fn seal_as_it_is(block: &mut [u8], volume: VolumeId) {
+    let sum = checksum(block, volume);
+    block[..4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Whether the block is whole, of this kind, and of this volume.
+pub fn is_sealed(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
+    has_kind(block, kind) && (get_u32(block, 0) == checksum(block, volume) || mutation::is(Mutation::TrustChecksums))
+}
+
+/// Whether the block says that it is of this kind, whole or not.
+pub fn has_kind(block: &[u8], kind: Kind) -> bool {
+    block.len() == BLOCK_LEN && block[4..8] == kind.letters()
+}
+
+/// Whether the block would be whole if it said that it is of this kind: then only its kind is damaged.
+pub fn is_mislabelled(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
+    if block.iter().all(|byte| *byte == 0) {
+        return false;
+    }
+    let mut block = block.to_vec();
+    block[4..8].copy_from_slice(&kind.letters());
+    is_sealed(&block, kind, volume)
+}
+
+// Little-endian fields. Each panics if the block ends before the field, which the callers rule out.
+
+pub(crate) fn put_u32(block: &mut [u8], at: usize, value: u32) {
+    block[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn put_u64(block: &mut [u8], at: usize, value: u64) {
+    block[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(crate) fn get_u32(block: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub(crate) fn get_u64(block: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_or_another_volume_breaks_the_seal() {
+        let volume = VolumeId(7);
+        let mut block = vec![3u8; BLOCK_LEN];
+        seal(&mut block, Kind::Journal, volume);
+        assert!(is_sealed(&block, Kind::Journal, volume));
+        assert!(!is_sealed(&block, Kind::Journal, VolumeId(8)));
+        assert!(!is_sealed(&block, Kind::CheckpointHeader, volume));
+        for bit in [0, 33, 64, 5000, BLOCK_LEN * 8 - 1] {
+            let mut broken = block.clone();
+            broken[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_sealed(&broken, Kind::Journal, volume), "bit {bit}");
+        }
+        assert!(!is_sealed(&block[..100], Kind::Journal, volume));
+    }
+}

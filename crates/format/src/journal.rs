@@ -1,0 +1,398 @@
+//! Commits in the journal's ring. Each commit is a run of blocks with the same number, and counts only if all are whole.
+//!
+//! Commits are numbered without gaps, and one is written only when the one before is durable. So the valid commits
+//! after a checkpoint are an unbroken chain, and only its last link may be torn.
+
+use crate::{
+    block::{
+        BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_mislabelled, is_sealed, put_u32, put_u64,
+        seal,
+    },
+    entry::MapEntry,
+    layout::MetadataLayout,
+    mutation::{self, Mutation},
+    notice::Notice,
+    storage::{DeviceError, DeviceId, Storage},
+    superblock::VolumeId,
+};
+
+const HEADER: usize = 32;
+const RECORD: usize = 8;
+/// How many records a block of a commit holds.
+pub const RECORDS_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / RECORD) as u64;
+/// Set in the count of a commit that goes to both devices.
+const MIRRORED: u32 = 1 << 31;
+/// The commit's [`Notice`].
+const ALONE: u32 = 1 << 30;
+const HOME: u32 = 1 << 29;
+const FLAGS: u32 = MIRRORED | ALONE | HOME;
+/// The ring is read in pieces of this size.
+const PIECE: u64 = 1 << 20;
+
+/// A record of a commit: an extent, and its entry in the map from then on.
+pub type MapRecord = (u32, MapEntry);
+
+/// How many bytes of the ring a commit of so many records takes.
+pub fn commit_bytes(records: u64) -> u64 {
+    records.div_ceil(RECORDS_PER_BLOCK) * BLOCK
+}
+
+/// What each block of a commit says about the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitLabel {
+    /// Commits are numbered without gaps.
+    pub number: u64,
+    /// A commit that failed is tried again with the same number; this counts the attempts, from 0.
+    pub attempt: u32,
+    /// The commit is written to both devices.
+    pub mirrored: bool,
+    /// What the slow device's copy says about the commits after this one.
+    pub notice: Notice,
+}
+
+/// Encodes a whole commit; `into` is [`commit_bytes`] long.
+pub fn encode(
+    records: impl ExactSizeIterator<Item = MapRecord>,
+    label: &CommitLabel,
+    volume: VolumeId,
+    into: &mut [u8],
+) {
+    let CommitLabel { number, attempt, mirrored, notice } = *label;
+    let count = records.len();
+    let blocks = into.len() / BLOCK_LEN;
+    debug_assert_eq!(into.len() as u64, commit_bytes(count as u64));
+    let mut records = records;
+    for (index, block) in into.chunks_exact_mut(BLOCK_LEN).enumerate() {
+        block.fill(0);
+        let here = RECORDS_PER_BLOCK.min((count - index * RECORDS_PER_BLOCK as usize) as u64);
+        put_u64(block, 8, number);
+        put_u32(block, 16, index as u32);
+        put_u32(block, 20, blocks as u32);
+        let flags = [(mirrored, MIRRORED), (notice.alone, ALONE), (notice.home, HOME)];
+        let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
+        put_u32(block, 24, here as u32 | flags);
+        put_u32(block, 28, attempt);
+        for (slot, (extent, entry)) in records.by_ref().take(here as usize).enumerate() {
+            let at = HEADER + slot * RECORD;
+            put_u32(block, at, extent);
+            put_u32(block, at + 4, entry.word());
+        }
+        seal(block, Kind::Journal, volume);
+    }
+}
+
+/// The header of a valid block of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BlockHeader {
+    label: CommitLabel,
+    /// Which block of the commit this is, and how many there are.
+    index: u32,
+    blocks: u32,
+    /// How many records the block holds.
+    count: u32,
+}
+
+fn block_header(block: &[u8], volume: VolumeId) -> Option<BlockHeader> {
+    if !is_sealed(block, Kind::Journal, volume) {
+        return None;
+    }
+    let has = |flag: u32| get_u32(block, 24) & flag != 0;
+    let label = CommitLabel {
+        number: get_u64(block, 8),
+        attempt: get_u32(block, 28),
+        mirrored: has(MIRRORED),
+        notice: Notice { alone: has(ALONE), home: has(HOME) },
+    };
+    let header = BlockHeader {
+        label,
+        index: get_u32(block, 16),
+        blocks: get_u32(block, 20),
+        count: get_u32(block, 24) & !FLAGS,
+    };
+    let possible = u64::from(header.count) <= RECORDS_PER_BLOCK
+        && header.index < header.blocks
+        && header.label.number < MOST_NUMBERS;
+    possible.then_some(header)
+}
+
+/// A device's copy of the ring, read into memory.
+pub struct JournalRing {
+    bytes: Vec<u8>,
+    volume: VolumeId,
+    /// The header of each block that is valid.
+    headers: Vec<Option<BlockHeader>>,
+    damaged_blocks: u64,
+}
+
+/// A commit found in the ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCommit {
+    /// What the commit changed.
+    pub records: Vec<MapRecord>,
+    attempt: u32,
+    /// Where the next commit begins, unless the ring wraps.
+    pub next: u64,
+}
+
+impl JournalRing {
+    /// Reads the whole ring. A block that the device cannot read counts as damaged.
+    ///
+    /// # Errors
+    ///
+    /// The device could not read any block of it.
+    pub fn read(
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        layout: &MetadataLayout,
+        volume: VolumeId,
+    ) -> Result<JournalRing, DeviceError> {
+        let mut bytes = vec![0; layout.journal_bytes as usize];
+        let (mut readable, mut unreadable) = (false, 0);
+        for (piece, at) in bytes.chunks_mut(PIECE as usize).zip((0..).step_by(PIECE as usize)) {
+            let ok = storage.read(device, layout.journal_at(at), piece).is_ok();
+            readable |= ok;
+            if !ok {
+                // One bad sector must not hide its neighbours.
+                for (block, within) in piece.chunks_mut(BLOCK_LEN).zip((0..).step_by(BLOCK_LEN)) {
+                    if storage.read(device, layout.journal_at(at + within), block).is_err() {
+                        block.fill(0);
+                        unreadable += 1;
+                    } else {
+                        readable = true;
+                    }
+                }
+            }
+        }
+        if !readable && !bytes.is_empty() {
+            return Err(DeviceError);
+        }
+        let headers: Vec<_> = bytes.chunks_exact(BLOCK_LEN).map(|block| block_header(block, volume)).collect();
+        let blocks = bytes.chunks_exact(BLOCK_LEN).zip(&headers);
+        let damaged = |block: &[u8]| has_kind(block, Kind::Journal) || is_mislabelled(block, Kind::Journal, volume);
+        let damaged = blocks.filter(|(block, header)| header.is_none() && damaged(block)).count() as u64;
+        let damaged_blocks = damaged + unreadable;
+        Ok(JournalRing { bytes, volume, headers, damaged_blocks })
+    }
+
+    /// How many blocks cannot be read, or hold something of the journal's that is not what was written.
+    pub fn damaged_blocks(&self) -> u64 {
+        self.damaged_blocks
+    }
+
+    /// The last attempt of commit `number`, which begins at `at`, or at the start of the ring if it did not fit; `None` if
+    /// no attempt is whole.
+    pub fn find(&self, number: u64, at: u64) -> Option<FoundCommit> {
+        let here = self.commit_at(number, at);
+        let wrapped = if at == 0 { None } else { self.commit_at(number, 0) };
+        match (here, wrapped) {
+            (Some(here), Some(wrapped)) => Some(if wrapped.attempt > here.attempt { wrapped } else { here }),
+            (here, wrapped) => here.or(wrapped),
+        }
+    }
+
+    fn commit_at(&self, number: u64, at: u64) -> Option<FoundCommit> {
+        let first = usize::try_from(at / BLOCK).ok()?;
+        let head = (*self.headers.get(first)?)?;
+        let headers = self.headers.get(first..first.checked_add(head.blocks as usize)?)?;
+        let mut records = Vec::new();
+        for (index, header) in headers.iter().enumerate() {
+            let header = (*header)?;
+            let same = BlockHeader { index: index as u32, count: header.count, ..head };
+            if header != same || header.label.number != number {
+                return None;
+            }
+            let block = &self.bytes[(first + index) * BLOCK_LEN..][..BLOCK_LEN];
+            debug_assert!(is_sealed(block, Kind::Journal, self.volume));
+            for slot in 0..header.count as usize {
+                let at = HEADER + slot * RECORD;
+                records.push((get_u32(block, at), MapEntry::from_word(get_u32(block, at + 4))));
+            }
+        }
+        Some(FoundCommit { records, attempt: head.label.attempt, next: at + headers.len() as u64 * BLOCK })
+    }
+
+    /// Whether the commit was written to both devices, if it is here at all.
+    pub fn was_mirrored(&self, number: u64) -> bool {
+        self.headers.iter().flatten().any(|header| header.label.number == number && header.label.mirrored)
+    }
+
+    /// The notice of the newest commit in this ring, of those numbered `first` and above.
+    pub fn notice_since(&self, first: u64) -> Option<Notice> {
+        let since = self.headers.iter().flatten().filter(|header| header.label.number >= first);
+        since.max_by_key(|header| (header.label.number, header.label.attempt)).map(|header| header.label.notice)
+    }
+
+    /// The highest number of any block that is whole.
+    pub fn newest(&self) -> u64 {
+        self.headers.iter().flatten().map(|header| header.label.number).max().unwrap_or(0)
+    }
+}
+
+/// What the journals say after a checkpoint.
+#[derive(Debug, Default)]
+pub struct Replayed {
+    /// Records in the order in which they have to be applied.
+    pub records: Vec<MapRecord>,
+    /// The number of the commit after the last.
+    pub next_commit: u64,
+    /// Where in the ring that commit would begin.
+    pub next: u64,
+    /// For each ring the number of the last commit that it has of the chain.
+    pub last: Vec<u64>,
+    /// A later commit exists, but no ring has the one before it.
+    pub broken: bool,
+}
+
+/// Follows the chain of commits from commit `first`, which begins at `at`. Each commit is taken from the ring that has its
+/// last attempt.
+pub fn replay(rings: &[Option<JournalRing>], first: u64, at: u64) -> Replayed {
+    let mut replayed = Replayed {
+        next_commit: first,
+        next: at,
+        last: vec![first.saturating_sub(1); rings.len()],
+        ..Replayed::default()
+    };
+    let mut last_len = 0;
+    loop {
+        let mut best: Option<FoundCommit> = None;
+        for (ring, last) in rings.iter().zip(&mut replayed.last) {
+            let Some(found) = ring.as_ref().and_then(|ring| ring.find(replayed.next_commit, replayed.next)) else {
+                continue;
+            };
+            *last = replayed.next_commit;
+            if best.as_ref().is_none_or(|best| found.attempt > best.attempt) {
+                best = Some(found);
+            }
+        }
+        let Some(found) = best else { break };
+        last_len = found.records.len();
+        replayed.records.extend(found.records);
+        replayed.next = found.next;
+        replayed.next_commit += 1;
+    }
+    if mutation::is(Mutation::ReplayOneLess) {
+        replayed.records.truncate(replayed.records.len() - last_len);
+    }
+    if mutation::is(Mutation::ReplayBackwards) {
+        replayed.records.reverse();
+    }
+    if mutation::is(Mutation::IgnoreJournal) {
+        replayed.records.clear();
+    }
+    // The commit after the last may be torn; one after that means that a link is gone.
+    replayed.broken = rings.iter().flatten().any(|ring| ring.newest() > replayed.next_commit);
+    replayed
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_units::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entry::Place;
+
+    const VOLUME: VolumeId = VolumeId(5);
+    const RING: u64 = 64 << 10;
+
+    /// A device that is an array.
+    struct Memory(Vec<u8>);
+
+    impl Storage for Memory {
+        fn size(&self, _: DeviceId) -> Option<Bytes> {
+            Some(Bytes(self.0.len() as u64))
+        }
+        fn read(&mut self, _: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+            into.copy_from_slice(&self.0[at.0 as usize..][..into.len()]);
+            Ok(())
+        }
+        fn write(&mut self, _: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+            self.0[at.0 as usize..][..from.len()].copy_from_slice(from);
+            Ok(())
+        }
+        fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    fn layout() -> MetadataLayout {
+        MetadataLayout { journal_bytes: RING, ..MetadataLayout::bare() }
+    }
+
+    fn put(memory: &mut Memory, at: u64, number: u64, attempt: u32, records: &[MapRecord]) {
+        let mut bytes = vec![0; commit_bytes(records.len() as u64) as usize];
+        let notice = Notice { alone: true, home: false };
+        let label = CommitLabel { number, attempt, mirrored: true, notice };
+        encode(records.iter().copied(), &label, VOLUME, &mut bytes);
+        memory.write(DeviceId(0), layout().journal_at(at), &bytes).unwrap();
+    }
+
+    fn ring(memory: &mut Memory) -> JournalRing {
+        JournalRing::read(memory, DeviceId(0), &layout(), VOLUME).unwrap()
+    }
+
+    fn records(count: u32) -> Vec<MapRecord> {
+        (0..count).map(|extent| (extent, MapEntry::new(Some(Place(extent)), extent % 2 == 0, false))).collect()
+    }
+
+    fn memory() -> Memory {
+        Memory(vec![0; (BLOCK + RING) as usize])
+    }
+
+    #[test]
+    fn commits_come_back_in_order_and_a_torn_one_ends_the_chain() {
+        let mut memory = memory();
+        let (first, second) = (records(3), records(1200));
+        put(&mut memory, 0, 7, 0, &first);
+        put(&mut memory, BLOCK, 8, 0, &second);
+        let read = ring(&mut memory);
+        assert_eq!((read.newest(), read.was_mirrored(8), read.damaged_blocks()), (8, true, 0));
+        assert_eq!(read.notice_since(8), Some(Notice { alone: true, home: false }));
+        let all = replay(&[Some(read)], 7, 0);
+        assert_eq!((all.next_commit, all.next, all.broken), (9, 4 * BLOCK, false));
+        assert_eq!(all.records, [first.clone(), second].concat());
+        // The second of its three blocks is torn.
+        memory.0[(BLOCK + 2 * BLOCK) as usize + 50] ^= 1;
+        let torn = ring(&mut memory);
+        assert_eq!(torn.damaged_blocks(), 1);
+        let rest = replay(&[Some(torn)], 7, 0);
+        assert_eq!((rest.next_commit, rest.next, rest.broken, rest.records), (8, BLOCK, false, first));
+    }
+
+    #[test]
+    fn the_last_attempt_counts_wherever_it_is() {
+        let mut memory = memory();
+        put(&mut memory, 3 * BLOCK, 7, 0, &records(1));
+        put(&mut memory, 0, 7, 1, &records(2));
+        assert_eq!(ring(&mut memory).find(7, 3 * BLOCK).map(|found| found.records), Some(records(2)));
+    }
+
+    #[test]
+    fn a_forged_number_without_a_next_is_damage() {
+        let mut memory = memory();
+        put(&mut memory, 0, 7, 0, &records(1));
+        put(&mut memory, BLOCK, u64::MAX, 0, &records(1));
+        let ring = ring(&mut memory);
+        assert_eq!((ring.newest(), ring.damaged_blocks()), (7, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn no_ring_whatever_it_holds_breaks_the_reader(
+            seed in proptest::collection::vec((0..16u64, 0..80usize, any::<u64>()), 1..40), at in 0..RING
+        ) {
+            let mut memory = memory();
+            for (block, field, value) in seed {
+                let bytes = &mut memory.0[(BLOCK + block * BLOCK) as usize..][..BLOCK_LEN];
+                put_u64(bytes, 8 + field / 8 * 8, value >> (value % 64));
+                seal(bytes, Kind::Journal, VOLUME);
+            }
+            let ring = ring(&mut memory);
+            let numbers: Vec<u64> = ring.headers.iter().flatten().map(|header| header.label.number).collect();
+            let ring = [Some(ring)];
+            for number in numbers {
+                let _ = replay(&ring, number, at);
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Where the metadata lies on each device.
+
+use peryton_units::Bytes;
+
+use crate::{block::BLOCK, checkpoint::ENTRIES_PER_BLOCK};
+
+/// The ring's size is that of a checkpoint within these bounds: writing the map costs about as much as the updates
+/// that led to it.
+const SMALLEST_JOURNAL: u64 = 8 << 20;
+const LARGEST_JOURNAL: u64 = 64 << 20;
+/// A small volume is not mostly journal: at most this share of a device's data, but never less than a few commits.
+const SHARE_OF_DATA: u64 = 64;
+const LEAST_JOURNAL: u64 = 4 * BLOCK;
+/// Data begins at a multiple of this, so that extents are aligned with flash blocks and stripes.
+const DATA_ALIGNMENT: u64 = 1 << 20;
+
+/// The order on a device is: superblock, journal, checkpoint A, checkpoint B, data, a copy of the superblock. The sizes are
+/// the same on each device of a volume with a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataLayout {
+    /// How long the journal's ring is; 0 without a map.
+    pub journal_bytes: u64,
+    /// How long a checkpoint is, its header included; 0 without a map.
+    pub checkpoint_bytes: u64,
+    /// Where data begins.
+    pub data_at: Bytes,
+}
+
+impl MetadataLayout {
+    /// The layout for a map of `entries` entries on devices with at least `data` bytes of data each.
+    pub fn new(entries: u32, data: Bytes) -> MetadataLayout {
+        // A header and the entries.
+        let checkpoint_bytes = BLOCK + u64::from(entries).div_ceil(ENTRIES_PER_BLOCK) * BLOCK;
+        let small = (data.0 / SHARE_OF_DATA).next_multiple_of(BLOCK).max(LEAST_JOURNAL);
+        let journal_bytes = checkpoint_bytes.clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL).min(small);
+        let end = BLOCK + journal_bytes + 2 * checkpoint_bytes;
+        MetadataLayout { journal_bytes, checkpoint_bytes, data_at: Bytes(end.next_multiple_of(DATA_ALIGNMENT)) }
+    }
+
+    /// The layout without a map: there are only the superblocks.
+    pub fn bare() -> MetadataLayout {
+        MetadataLayout { journal_bytes: 0, checkpoint_bytes: 0, data_at: Bytes(DATA_ALIGNMENT) }
+    }
+
+    /// How large a device has to be for `data` bytes of data.
+    pub fn device_bytes(&self, data: Bytes) -> Bytes {
+        self.data_at + data + Bytes(BLOCK)
+    }
+
+    /// Where on the device the byte of the journal's ring is that is `used` bytes from its start.
+    pub fn journal_at(&self, used: u64) -> Bytes {
+        Bytes(BLOCK + used)
+    }
+
+    /// Where checkpoint A (0) or B (1) begins.
+    pub fn checkpoint_at(&self, which: u64) -> Bytes {
+        Bytes(BLOCK + self.journal_bytes + which * self.checkpoint_bytes)
+    }
+}

@@ -1,0 +1,111 @@
+//! The durable map of a volume: the newest checkpoint that can be read, and the journal after it, from the devices that
+//! have them.
+
+use thiserror::Error;
+
+use crate::{
+    checkpoint::{self, CheckpointHeader},
+    entry::MapEntry,
+    journal::{self, JournalRing},
+    layout::MetadataLayout,
+    notice::Notice,
+    storage::{DeviceId, Storage},
+    superblock::VolumeId,
+};
+
+/// The map as the devices have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurableMap {
+    /// An entry for each extent.
+    pub entries: Vec<MapEntry>,
+    /// How many commits of the journal came after the checkpoint, and are in the entries.
+    pub replayed: u64,
+    /// Checkpoints with a higher number are newer than all that is there. The next one is written to the place that does
+    /// not hold the checkpoint that was read.
+    pub number: u64,
+    /// The last commit that is known to be in every journal that it was written to.
+    pub last_commit: u64,
+    /// The number of the commit after the last. A torn commit may have it.
+    pub next_commit: u64,
+    /// Where in the ring that commit would begin.
+    pub next: u64,
+    /// The newest notice that was found.
+    pub notice: Notice,
+}
+
+/// Why the map cannot be read.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum NoMap {
+    /// What is there does not make a map.
+    #[error("{0}")]
+    Damaged(&'static str),
+    /// A device has an older journal than the other one, and no damage: it is a copy from earlier.
+    #[error("device {} is a copy from earlier", .0.0)]
+    Stale(DeviceId),
+}
+
+/// Reads the map. `devices` are those of the volume's two that are there, and `fast` is the fast one of the two, there or not.
+///
+/// # Errors
+///
+/// No checkpoint can be read with the journal after it, or a device is a copy from earlier.
+pub fn read(
+    storage: &mut dyn Storage,
+    (devices, fast): (&[DeviceId], DeviceId),
+    layout: &MetadataLayout,
+    volume: VolumeId,
+) -> Result<DurableMap, NoMap> {
+    let headers: Vec<_> = devices.iter().map(|device| checkpoint::headers(storage, *device, layout, volume)).collect();
+    let rings: Vec<_> = devices.iter().map(|device| JournalRing::read(storage, *device, layout, volume).ok()).collect();
+    let without_fast = !devices.contains(&fast);
+    let mut candidates: Vec<CheckpointHeader> = headers.iter().flatten().flatten().copied().collect();
+    candidates.sort_by_key(|header| std::cmp::Reverse(header.number));
+    candidates.dedup();
+    let newest = candidates.first().map_or(0, |header| header.number);
+    // The next one is newer than all, and in the other place than the one that can be read: an attempt that failed may
+    // have left its header in the place of that.
+    let before_next = |header: &CheckpointHeader| newest + u64::from((newest + 1) % 2 == header.number % 2);
+    let mut problem = "no checkpoint can be read";
+    for header in candidates {
+        let Some(mut entries) = checkpoint::load(storage, devices, layout, &header, volume) else {
+            problem = "part of the map can be read from neither device";
+            continue;
+        };
+        let number = before_next(&header);
+        let notice = rings.iter().flatten().filter_map(|ring| ring.notice_since(header.first_commit)).next_back();
+        let notice = notice.unwrap_or(header.notice);
+        if without_fast && notice.alone {
+            // Of the commits that follow some are on the fast device alone, so the others do not make a map.
+            let newest_commit = rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0);
+            let next_commit = (newest_commit.max(header.last_commit) + 1).max(header.first_commit);
+            let (last_commit, next) = (header.last_commit, header.journal_at);
+            return Ok(DurableMap { entries, replayed: 0, number, last_commit, next_commit, next, notice });
+        }
+        let found = journal::replay(&rings, header.first_commit, header.journal_at);
+        if found.broken {
+            problem = "part of the journal can be read from neither device";
+            continue;
+        }
+        for (extent, entry) in &found.records {
+            let named = NoMap::Damaged("the journal names an extent that is not there");
+            *entries.get_mut(*extent as usize).ok_or(named)? = *entry;
+        }
+        let replayed = found.next_commit - header.first_commit;
+        // Each device has all commits but the one that was in flight. Without damage, a device that has not is a copy from
+        // earlier. (A commit that was not mirrored is on the fast device only.)
+        let last_commit = if replayed >= 2 { found.next_commit - 2 } else { header.last_commit };
+        let mirrored = rings.iter().flatten().any(|ring| ring.was_mirrored(last_commit));
+        for (device, ring) in devices.iter().zip(&rings) {
+            if let Some(ring) = ring
+                && (mirrored || *device == fast)
+                && ring.damaged_blocks() == 0
+                && ring.newest() < last_commit
+            {
+                return Err(NoMap::Stale(*device));
+            }
+        }
+        let (next_commit, next) = (found.next_commit, found.next);
+        return Ok(DurableMap { entries, replayed, number, last_commit, next_commit, next, notice });
+    }
+    Err(NoMap::Damaged(problem))
+}

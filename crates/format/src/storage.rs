@@ -1,0 +1,51 @@
+//! The devices of a volume, one call at a time: for what happens before and after a drive runs, such as formatting,
+//! opening, checking and closing a volume.
+
+use peryton_units::Bytes;
+use thiserror::Error;
+
+/// A device of a volume, counted from 0 in the order of the design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceId(pub u8);
+
+impl DeviceId {
+    /// The number as an index, for tables with a row per device.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A device did not do what it was asked.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the device reported a failure")]
+pub struct DeviceError;
+
+/// The unit in which metadata is read and written: offsets and lengths are multiples of it.
+pub const METADATA_BLOCK: Bytes = Bytes::kib(4);
+
+/// Access to the devices of a volume, in whole metadata blocks ([`METADATA_BLOCK`]).
+pub trait Storage {
+    /// The size of the device; `None` if the device is not there.
+    fn size(&self, device: DeviceId) -> Option<Bytes>;
+
+    /// Fills `into` from the device.
+    ///
+    /// # Errors
+    ///
+    /// The device could not read all of the range; what `into` holds is then undefined.
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Writes `from` to the device. The data is durable after the next flush.
+    ///
+    /// # Errors
+    ///
+    /// The device could not write all of the range, which may then hold old data, new data, or some of both.
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError>;
+
+    /// Makes everything that was written before durable.
+    ///
+    /// # Errors
+    ///
+    /// The device could not do so: what was written since the flush before may be lost in a power failure.
+    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError>;
+}

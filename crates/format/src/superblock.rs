@@ -1,0 +1,324 @@
+//! Superblocks: one at each end of each device, saying what volume the device is part of and in what state it was left.
+
+use std::fmt;
+
+use peryton_units::Bytes;
+use thiserror::Error;
+
+use crate::{
+    block::{BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
+    geometry::{Arrangement, Geometry, LogPair, MOST_DEVICES, MapPair},
+    storage::DeviceId,
+};
+
+/// The name of a volume: a random number, so that no two volumes have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VolumeId(pub u128);
+
+/// The version of the format that is written.
+pub const VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"PERYTON\n";
+const SIZES_AT: usize = 160;
+const NOTES_AT: usize = 512;
+/// The length in bytes of the longest text that a superblock keeps for the driver.
+pub const MOST_NOTES: usize = BLOCK_LEN - NOTES_AT;
+
+/// How a device was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum VolumeState {
+    /// A generation is about to begin; no request has been served in it.
+    Opening = 1,
+    /// Requests are served.
+    Open = 2,
+    /// Closed in good order.
+    Clean = 3,
+    /// The slow device has everything, and the fast one nothing that counts.
+    Detached = 4,
+}
+
+impl VolumeState {
+    /// The state in a word: `opening`, `open`, `clean` or `detached`.
+    pub fn name(self) -> &'static str {
+        match self {
+            VolumeState::Opening => "opening",
+            VolumeState::Open => "open",
+            VolumeState::Clean => "clean",
+            VolumeState::Detached => "detached",
+        }
+    }
+}
+
+/// What a superblock says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// The name of the volume.
+    pub volume: VolumeId,
+    /// Which device of the volume this is.
+    pub device: DeviceId,
+    /// Counts how often the volume was opened.
+    pub generation: u64,
+    /// How the device was left.
+    pub state: VolumeState,
+    /// When the volume was formatted, in seconds since 1970.
+    pub formatted_unix_s: u64,
+    /// The places on the fast and on the slow device from which on nothing was ever written; valid when clean.
+    pub touched: [u32; 2],
+    /// The devices that failed and are no longer part of the volume, a bit each.
+    pub gone: u32,
+    /// A digest of samples of the data that this device held when it was closed.
+    pub fingerprint: u64,
+    /// What formatting fixed for good.
+    pub geometry: Geometry,
+    /// A text that is kept for the driver: its settings.
+    pub notes: String,
+}
+
+/// Why a block is not a superblock that can be used.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The block does not look like a superblock at all.
+    #[error("the block is no superblock")]
+    Absent,
+    /// The block is a superblock, but damaged.
+    #[error("the superblock is damaged")]
+    Damaged,
+    /// The superblock is whole, but of a version that this program does not know.
+    #[error("the superblock is of version {0} of the format, and only version {VERSION} is known here")]
+    Version(u32),
+}
+
+fn put_arrangement(block: &mut [u8], arrangement: &Arrangement) {
+    let pair = |block: &mut [u8], kind: u32, (a, b): (DeviceId, DeviceId), unit: Bytes| {
+        put_u32(block, 96, kind);
+        block[100] = a.0;
+        block[101] = b.0;
+        put_u64(block, 104, unit.0);
+    };
+    match arrangement {
+        Arrangement::Single { device } => pair(block, 1, (*device, *device), Bytes::ZERO),
+        Arrangement::Linear { devices } => {
+            pair(block, 2, (DeviceId(0), DeviceId(0)), Bytes::ZERO);
+            block[112] = devices.len() as u8;
+            for (at, device) in devices.iter().enumerate() {
+                block[113 + at] = device.0;
+            }
+        }
+        Arrangement::Tiering(MapPair { fast, slow, extent }) => pair(block, 3, (*fast, *slow), *extent),
+        Arrangement::Caching(MapPair { fast, slow, extent }) => pair(block, 4, (*fast, *slow), *extent),
+        Arrangement::Partitioned(MapPair { fast, slow, extent }) => pair(block, 6, (*fast, *slow), *extent),
+        Arrangement::Logging(LogPair { primary, log, block: unit }) => pair(block, 5, (*primary, *log), *unit),
+    }
+}
+
+fn get_arrangement(block: &[u8]) -> Option<Arrangement> {
+    let (a, b, unit) = (DeviceId(block[100]), DeviceId(block[101]), Bytes(get_u64(block, 104)));
+    Some(match get_u32(block, 96) {
+        1 => Arrangement::Single { device: a },
+        2 => {
+            let count = usize::from(block[112]);
+            (count <= MOST_DEVICES).then_some(())?;
+            Arrangement::Linear { devices: block[113..113 + count].iter().map(|device| DeviceId(*device)).collect() }
+        }
+        3 => Arrangement::Tiering(MapPair { fast: a, slow: b, extent: unit }),
+        4 => Arrangement::Caching(MapPair { fast: a, slow: b, extent: unit }),
+        6 => Arrangement::Partitioned(MapPair { fast: a, slow: b, extent: unit }),
+        5 => Arrangement::Logging(LogPair { primary: a, log: b, block: unit }),
+        _ => return None,
+    })
+}
+
+impl Superblock {
+    /// Orders superblocks of one volume by their age: of two in one generation, the newer one knows of more devices that are
+    /// gone, or of a later state.
+    pub fn age(&self) -> (u64, u32, VolumeState) {
+        (self.generation, self.gone.count_ones(), self.state)
+    }
+
+    /// Encodes the superblock into a block.
+    ///
+    /// # Panics
+    ///
+    /// If the notes are longer than [`MOST_NOTES`], or there are more than [`MOST_DEVICES`] devices.
+    pub fn encode(&self) -> Vec<u8> {
+        assert!(self.notes.len() <= MOST_NOTES, "notes of {} bytes do not fit a superblock", self.notes.len());
+        assert!(
+            self.geometry.devices.len() <= MOST_DEVICES,
+            "{} devices do not fit a superblock",
+            self.geometry.devices.len()
+        );
+        let mut block = vec![0; BLOCK_LEN];
+        block[8..16].copy_from_slice(MAGIC);
+        put_u32(&mut block, 16, VERSION);
+        put_u32(&mut block, 20, self.state as u32);
+        block[24..40].copy_from_slice(&self.volume.0.to_le_bytes());
+        put_u64(&mut block, 40, self.generation);
+        put_u64(&mut block, 48, self.formatted_unix_s);
+        put_u32(&mut block, 56, u32::from(self.device.0));
+        put_u32(&mut block, 60, self.geometry.devices.len() as u32);
+        put_u32(&mut block, 64, self.touched[0]);
+        put_u32(&mut block, 68, self.touched[1]);
+        put_u64(&mut block, 72, self.fingerprint);
+        put_u32(&mut block, 80, self.gone);
+        put_u32(&mut block, 84, self.geometry.spare);
+        put_u32(&mut block, 88, self.notes.len() as u32);
+        put_arrangement(&mut block, &self.geometry.arrangement);
+        for (index, size) in self.geometry.devices.iter().enumerate() {
+            put_u64(&mut block, SIZES_AT + index * 8, size.0);
+        }
+        block[NOTES_AT..NOTES_AT + self.notes.len()].copy_from_slice(self.notes.as_bytes());
+        seal(&mut block, Kind::Superblock, self.volume);
+        block
+    }
+
+    /// Decodes a superblock.
+    ///
+    /// # Errors
+    ///
+    /// The block is not a superblock, is a damaged one, or is of a later version of the format.
+    pub fn decode(block: &[u8]) -> Result<Superblock, Unreadable> {
+        let looks_like_one = has_kind(block, Kind::Superblock) || block.get(8..16) == Some(&MAGIC[..]);
+        if !looks_like_one || block.len() != BLOCK_LEN {
+            return Err(Unreadable::Absent);
+        }
+        let volume = VolumeId(u128::from_le_bytes(block[24..40].try_into().expect("sixteen bytes")));
+        if !is_sealed(block, Kind::Superblock, volume) || block[8..16] != MAGIC[..] {
+            return Err(Unreadable::Damaged);
+        }
+        let version = get_u32(block, 16);
+        if version != VERSION {
+            return Err(Unreadable::Version(version));
+        }
+        Self::fields(block, volume).ok_or(Unreadable::Damaged)
+    }
+
+    fn fields(block: &[u8], volume: VolumeId) -> Option<Superblock> {
+        let state = match get_u32(block, 20) {
+            1 => VolumeState::Opening,
+            2 => VolumeState::Open,
+            3 => VolumeState::Clean,
+            4 => VolumeState::Detached,
+            _ => return None,
+        };
+        let count = get_u32(block, 60) as usize;
+        let device = u8::try_from(get_u32(block, 56)).ok()?;
+        let notes = get_u32(block, 88) as usize;
+        let generation = get_u64(block, 40);
+        let possible = count <= MOST_DEVICES && usize::from(device) < count && notes <= MOST_NOTES;
+        (possible && generation < MOST_NUMBERS).then_some(())?;
+        Some(Superblock {
+            volume,
+            device: DeviceId(device),
+            generation,
+            state,
+            formatted_unix_s: get_u64(block, 48),
+            touched: [get_u32(block, 64), get_u32(block, 68)],
+            gone: get_u32(block, 80),
+            fingerprint: get_u64(block, 72),
+            geometry: Geometry {
+                devices: (0..count).map(|index| Bytes(get_u64(block, SIZES_AT + index * 8))).collect(),
+                arrangement: get_arrangement(block)?,
+                spare: get_u32(block, 84),
+            },
+            notes: String::from_utf8(block[NOTES_AT..NOTES_AT + notes].to_vec()).ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Superblock {
+    /// A line for each field, as `name: value`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "volume: {:032x}", self.volume.0)?;
+        writeln!(f, "device: {} of {}", self.device.0, self.geometry.devices.len())?;
+        writeln!(f, "generation: {}", self.generation)?;
+        writeln!(f, "state: {}", self.state.name())?;
+        writeln!(f, "formatted: {} s after the start of 1970", self.formatted_unix_s)?;
+        for (name, value) in self.geometry.arrangement.fields() {
+            writeln!(f, "{name}: {value}")?;
+        }
+        for (index, size) in self.geometry.devices.iter().enumerate() {
+            writeln!(f, "data of device {index}: {size}")?;
+        }
+        writeln!(f, "spare extents: {}", self.geometry.spare)?;
+        let gone = (0..32).filter(|device| self.gone >> device & 1 == 1).map(|device: u32| device.to_string());
+        let gone: Vec<String> = gone.collect();
+        if !gone.is_empty() {
+            writeln!(f, "devices that are gone: {}", gone.join(", "))?;
+        }
+        write!(f, "notes: {}", if self.notes.is_empty() { "none" } else { &self.notes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sample(arrangement: Arrangement, notes: &str) -> Superblock {
+        Superblock {
+            volume: VolumeId(0x1234_5678_9abc_def0_1122),
+            device: DeviceId(1),
+            generation: 9,
+            state: VolumeState::Open,
+            formatted_unix_s: 1_700_000_000,
+            touched: [3, 4],
+            gone: 0,
+            fingerprint: 77,
+            geometry: Geometry { devices: vec![Bytes::mib(8), Bytes::gib(3)], arrangement, spare: 5 },
+            notes: notes.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_generation_that_nobody_lives_to_see_is_damage() {
+        let forged = Superblock { generation: u64::MAX, ..sample(Arrangement::Single { device: DeviceId(1) }, "") };
+        assert_eq!(Superblock::decode(&forged.encode()).map(|_| ()), Err(Unreadable::Damaged));
+    }
+
+    #[test]
+    fn every_arrangement_comes_back_as_it_was() {
+        let pair = MapPair { fast: DeviceId(1), slow: DeviceId(0), extent: Bytes::kib(64) };
+        for arrangement in [
+            Arrangement::Single { device: DeviceId(1) },
+            Arrangement::Linear { devices: vec![DeviceId(1), DeviceId(0)] },
+            Arrangement::Tiering(pair),
+            Arrangement::Caching(pair),
+            Arrangement::Partitioned(pair),
+            Arrangement::Logging(LogPair { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) }),
+        ] {
+            let before = sample(arrangement, "placement.max_moves=3\n");
+            assert_eq!(Superblock::decode(&before.encode()), Ok(before));
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_named_and_not_guessed_at() {
+        let before = sample(Arrangement::Single { device: DeviceId(0) }, "");
+        let mut block = before.encode();
+        put_u32(&mut block, 16, 2);
+        seal(&mut block, Kind::Superblock, before.volume);
+        assert_eq!(Superblock::decode(&block), Err(Unreadable::Version(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_block_whatever_it_holds_breaks_the_reader(bytes in proptest::collection::vec(any::<u8>(), BLOCK_LEN), sealed: bool) {
+            let mut block = bytes;
+            if sealed {
+                block[8..16].copy_from_slice(MAGIC);
+                put_u32(&mut block, 16, VERSION);
+                let volume = VolumeId(u128::from_le_bytes(block[24..40].try_into().unwrap()));
+                seal(&mut block, Kind::Superblock, volume);
+            }
+            let _ = Superblock::decode(&block);
+        }
+
+        #[test]
+        fn a_flipped_bit_is_noticed(bit in 0..BLOCK_LEN * 8) {
+            let mut block = sample(Arrangement::Single { device: DeviceId(0) }, "x").encode();
+            block[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Superblock::decode(&block).is_err());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `--out`: designs as files, and the commands that give the plan's figures again.
+
+use std::{fs, io, path::Path};
+
+use peryton_plan::capacity::{Catalogue, Found, Plan};
+use peryton_units::Bytes;
+
+use super::Args;
+use crate::{failure::Failure, output, page};
+
+/// The script with all commands, and the whole plan.
+const SCRIPT: &str = "reproduce.sh";
+const PLAN: &str = "plan.json";
+/// Behind the name of a design that is simulated smaller than it is bought.
+const SCALED: &str = ".simulated";
+
+/// Writes the best design and the runners-up, each with the command that gives its figures.
+pub(super) fn write(folder: &Path, args: &Args, plan: &Plan, catalogue: &Catalogue) -> Result<(), Failure> {
+    let failed = |path: &Path, error: &io::Error| Failure::writing(&path.display().to_string(), error);
+    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    let replay = replay(args)?;
+    let mut script =
+        "#!/bin/sh\n# Gives the figures of plan.json again, to the digit.\nset -e\ncd \"$(dirname \"$0\")\"\n"
+            .to_owned();
+    let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let capacity = Bytes(plan.capacity_bytes);
+    for (rank, found) in plan.best.iter().chain(&plan.runners_up).enumerate() {
+        let place = if rank == 0 { "the best".to_owned() } else { format!("number {}", rank + 1) };
+        let about = format!(
+            "# {}: {place} of {} designs for {} (requests {}; {}; least {}).\n# Made by Peryton {} with\n#   {}\n",
+            found.label,
+            plan.candidates,
+            plan.trace,
+            plan.trace_hash,
+            if budgets.is_empty() { "no budgets" } else { &budgets },
+            plan.objective,
+            plan.peryton_version,
+            plan.command.as_deref().unwrap_or("the library"),
+        );
+        let same = plan.simulated_share >= 1.0 && plan.simulated_volume_bytes == plan.capacity_bytes;
+        let simulated = format!("{}{}.toml", found.design, if same { "" } else { SCALED });
+        let command = format!("peryton sim {} {replay}", page::quoted(&simulated));
+        script += &format!("{command} --json -\n");
+        let figures = format!("# {}. These are the figures of\n#   {command}\n# in this folder.\n", figures(found));
+        let serve = "# For peryton serve, give each device a path.\n";
+        let mut files = Vec::new();
+        if same {
+            files.push((simulated, format!("{about}{figures}{serve}\n{}", found.design_toml)));
+        } else {
+            let smaller = format!(
+                "# The trace stands for more data than it reaches over: this is the design as it was simulated, with a volume of {}.\n",
+                Bytes(plan.simulated_volume_bytes)
+            );
+            files.push((simulated, format!("{about}{smaller}{figures}\n{}", found.design_toml)));
+            let whole = found.candidate.text(catalogue, capacity, plan.workload.request_kib);
+            let bought = format!("# As it is bought, for {capacity}. {}", &figures[2..]);
+            files.push((format!("{}.toml", found.design), format!("{about}{bought}{serve}\n{whole}")));
+        }
+        for (name, text) in files {
+            let path = folder.join(name);
+            fs::write(&path, text).map_err(|error| failed(&path, &error))?;
+        }
+    }
+    if plan.best.is_some() {
+        let path = folder.join(SCRIPT);
+        fs::write(&path, script).map_err(|error| failed(&path, &error))?;
+        output::write_json(&folder.join(PLAN), plan)?;
+    }
+    Ok(())
+}
+
+fn figures(found: &Found) -> String {
+    let metrics = &found.metrics;
+    let lifetime = metrics.lifetime_years.map_or_else(String::new, |years| format!(", lifetime {years} years"));
+    format!("Mean response time {} ms, p99 {} ms{lifetime}", metrics.mean_ms, metrics.p99_ms)
+}
+
+/// The trace and how it is replayed, as options.
+fn replay(args: &Args) -> Result<String, Failure> {
+    let mut words = Vec::new();
+    for path in &args.trace {
+        let whole =
+            fs::canonicalize(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
+        words.extend(["--trace".to_owned(), whole.display().to_string()]);
+    }
+    words.extend(args.trace_args.words());
+    words.extend(args.arrival_args.words());
+    Ok(words.iter().map(|word| page::quoted(word)).collect::<Vec<_>>().join(" "))
+}

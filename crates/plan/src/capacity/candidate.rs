@@ -1,0 +1,364 @@
+//! What could be bought, and how it could be used.
+
+use std::fmt::Write;
+
+use peryton_device::{Class, Model, flash::Precondition};
+use peryton_sim::{Design, DesignError};
+use peryton_units::{Bytes, Nanos};
+use serde::Serialize;
+
+use super::{Catalogue, Kind, sample::Scale};
+
+/// How the devices of a candidate make one drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Devices of one kind, striped where there are several.
+    Single,
+    /// The fast devices cache the slow ones and take their writes.
+    CachingBack,
+    /// The fast devices cache the slow ones, which have every write as well.
+    CachingThrough,
+    /// Data lives on either.
+    Tiering,
+    /// MixedStore's own: each write goes where it is answered sooner.
+    Partitioned,
+    /// Griffin: writes go to a log on the slow device before the fast ones.
+    Logging,
+}
+
+impl Mode {
+    const HYBRID: [Mode; 5] =
+        [Mode::CachingBack, Mode::CachingThrough, Mode::Tiering, Mode::Partitioned, Mode::Logging];
+
+    fn word(self) -> &'static str {
+        match self {
+            Mode::Single => "single",
+            Mode::CachingBack => "caching-back",
+            Mode::CachingThrough => "caching-through",
+            Mode::Tiering => "tiering",
+            Mode::Partitioned => "partitioned",
+            Mode::Logging => "logging",
+        }
+    }
+}
+
+/// Devices of one kind in a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// Which, by index in the catalogue.
+    pub kind: usize,
+    /// How many.
+    pub count: u32,
+}
+
+/// A set of devices and a way to use them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Candidate {
+    /// How.
+    pub mode: Mode,
+    /// The fast devices (of a log: its primary), or all there are.
+    pub fast: Member,
+    /// The slow ones (or the log), in a hybrid.
+    pub slow: Option<Member>,
+    /// Disks are spun down when they are idle.
+    pub spin_down: bool,
+}
+
+/// What candidates are made for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Enumerate {
+    /// What is to be stored.
+    pub capacity: Bytes,
+    /// The most devices of a kind.
+    pub most: u32,
+    /// Try disks that spin down as well.
+    pub spin_down: bool,
+}
+
+/// More than this nobody waits for; the cheapest are kept.
+const MOST_CANDIDATES: usize = 2_000;
+/// Idle time after which disks spin down, where they do: past the break-even time of most (GreenDM takes 5 s).
+const SPIN_DOWN: &str = "30s";
+/// Larger slices of flash start empty: 8 bytes a mapping unit would take too much memory for several at a time.
+const LARGEST_USED: Bytes = Bytes::gib(128);
+/// The least that a part of a scaled-down design has.
+const LEAST_PART: Bytes = Bytes::mib(16);
+
+impl Candidate {
+    /// Every candidate that has room, the cheapest first, without those that another one beats whatever the trace: a
+    /// cache or tier that costs as much as its fast devices alone would with room for everything.
+    pub fn all(catalogue: &Catalogue, ask: &Enumerate) -> Vec<Candidate> {
+        let kinds = &catalogue.kinds;
+        let least =
+            |kind: &Kind| u32::try_from(ask.capacity.0.div_ceil(kind.usable().0.max(1))).unwrap_or(u32::MAX).max(1);
+        let mut found = Vec::new();
+        for (index, kind) in kinds.iter().enumerate() {
+            let counts = std::iter::successors(Some(least(kind)), |count| count.checked_mul(2));
+            for count in counts.take_while(|count| *count <= ask.most) {
+                let disk = kind.profile.class == Class::Hdd;
+                for spin_down in [false, true].into_iter().take(1 + usize::from(ask.spin_down && disk)) {
+                    found.push(Candidate {
+                        mode: Mode::Single,
+                        fast: Member { kind: index, count },
+                        slow: None,
+                        spin_down,
+                    });
+                }
+            }
+        }
+        for (fast, fast_kind) in kinds.iter().enumerate() {
+            for (slow, slow_kind) in kinds.iter().enumerate() {
+                if Nanos(fast_kind.read_time().0.saturating_mul(2)) > slow_kind.read_time() {
+                    continue;
+                }
+                for mode in Mode::HYBRID {
+                    hybrids(catalogue, ask, mode, (fast, least(fast_kind)), (slow, least(slow_kind)), &mut found);
+                }
+            }
+        }
+        let price = |candidate: &Candidate| candidate.dollars(catalogue);
+        found.sort_by(|a, b| price(a).total_cmp(&price(b)).then_with(|| a.cmp(b)));
+        found.dedup();
+        found.truncate(MOST_CANDIDATES);
+        found
+    }
+
+    /// To buy all its devices.
+    pub fn dollars(&self, catalogue: &Catalogue) -> f64 {
+        self.members().map(|(_, member)| catalogue.kinds[member.kind].price_usd * f64::from(member.count)).sum()
+    }
+
+    /// Its devices, and what they are called in its design.
+    pub fn members(&self) -> impl Iterator<Item = (&'static str, Member)> + use<> {
+        let names = match self.mode {
+            Mode::Single => ["data", ""],
+            Mode::Logging => ["primary", "log"],
+            _ => ["fast", "slow"],
+        };
+        [(names[0], Some(self.fast)), (names[1], self.slow)]
+            .into_iter()
+            .filter_map(|(name, member)| Some((name, member?)))
+    }
+
+    /// Whether its data live on flash, so that how full it is matters more than how far requests are apart.
+    pub(super) fn lives_on_flash(&self, catalogue: &Catalogue) -> bool {
+        let home = match self.mode {
+            Mode::Single | Mode::Logging => self.fast,
+            _ => self.slow.unwrap_or(self.fast),
+        };
+        catalogue.kinds[home.kind].wears()
+    }
+
+    /// A name that files may have.
+    pub fn name(&self, catalogue: &Catalogue) -> String {
+        let mut name = self.mode.word().to_owned();
+        for (_, member) in self.members() {
+            let _ = write!(name, "_{}", catalogue.kinds[member.kind].profile.name);
+            if member.count > 1 {
+                let _ = write!(name, "x{}", member.count);
+            }
+        }
+        if self.spin_down {
+            name += "_spin-down";
+        }
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
+    }
+
+    /// For people.
+    pub fn label(&self, catalogue: &Catalogue) -> String {
+        let of = |member: Member| {
+            let name = &catalogue.kinds[member.kind].profile.name;
+            if member.count > 1 { format!("{} × {name}", member.count) } else { name.clone() }
+        };
+        let mut label = match self.slow {
+            None => of(self.fast),
+            Some(slow) => {
+                let (fast, slow) = (of(self.fast), of(slow));
+                match self.mode {
+                    Mode::CachingBack => format!("{fast} caching {slow} (write-back)"),
+                    Mode::CachingThrough => format!("{fast} caching {slow} (write-through)"),
+                    Mode::Tiering => format!("{fast} tiered with {slow}"),
+                    Mode::Partitioned => format!("{fast} partitioned with {slow}"),
+                    Mode::Single | Mode::Logging => format!("{fast} behind a log on {slow}"),
+                }
+            }
+        };
+        if self.spin_down {
+            label += ", disks spun down";
+        }
+        label
+    }
+
+    /// The design file that holds `volume`, with requests of `request_kib` on average.
+    pub fn text(&self, catalogue: &Catalogue, volume: Bytes, request_kib: f64) -> String {
+        self.scaled(catalogue, Scale::whole(volume), request_kib)
+    }
+
+    pub(super) fn design(&self, catalogue: &Catalogue, scale: Scale, request_kib: f64) -> Result<Design, DesignError> {
+        Design::parse(&self.scaled(catalogue, scale, request_kib), &self.name(catalogue), &[])
+    }
+
+    /// The design file that is simulated where a trace stands for more data than it touches.
+    pub fn scaled(&self, catalogue: &Catalogue, Scale { space, volume, most }: Scale, request_kib: f64) -> String {
+        let mut text = String::new();
+        let time = |seconds: f64| format!("{}us", (seconds * space * 1e6).round().max(1000.0) as u64);
+        if !matches!(self.mode, Mode::Tiering) {
+            let _ = write!(text, "[volume]\nsize = \"{}\"\n\n", people(volume));
+        }
+        for (role, member) in self.members() {
+            let kind = &catalogue.kinds[member.kind];
+            let _ = writeln!(text, "[devices.{role}]\nprofile = {}", toml::Value::from(kind.reference.as_str()));
+            let _ = writeln!(text, "price_usd = {:?}", kind.price_usd);
+            if member.count > 1 {
+                let _ = writeln!(text, "count = {}", member.count);
+            }
+            let has = kind.usable() * u64::from(member.count);
+            let part = match role {
+                "fast" | "log" => {
+                    let scaled = |bytes: Bytes| Bytes((bytes.0 as f64 * space) as u64);
+                    Some(round(scaled(has).min(most).max(LEAST_PART)))
+                }
+                "slow" if self.mode == Mode::Tiering => Some(volume),
+                _ => None,
+            };
+            // All that a device has beside the drive's metadata, which grows with the volume: nobody knows better than the
+            // design itself.
+            if let Some(part) = part.filter(|part| space < 1.0 || *part < has) {
+                let _ = writeln!(text, "size = \"{}\"", people(part));
+            }
+            let each = Bytes(part.unwrap_or(volume).0 / u64::from(member.count));
+            if let Model::Flash(flash) = &kind.profile.model
+                && flash.precondition == Precondition::Fresh
+                && each <= LARGEST_USED
+            {
+                // As after years of use, and as full as it will be.
+                let _ = writeln!(text, "model = {{ precondition = \"random\" }}");
+            }
+            text.push('\n');
+        }
+        // Tables of the engine grow with the number of extents.
+        let at_least = |extent: u64| extent.max((volume.0 >> 22).next_power_of_two());
+        let coarse = at_least(((request_kib * 4.0) as u64).next_power_of_two().clamp(16, 128) << 10) >> 10;
+        let fine = at_least(4096) >> 10;
+        let _ = match self.mode {
+            Mode::Single => writeln!(text, "[placement]\nmode = \"single\""),
+            Mode::CachingBack | Mode::CachingThrough => {
+                let write = if self.mode == Mode::CachingBack { "back" } else { "through" };
+                let delay = if self.mode == Mode::CachingBack {
+                    format!("writeback = {{ queue = 4096, delay = \"{}\" }}\n", time(5.0))
+                } else {
+                    String::new()
+                };
+                write!(
+                    text,
+                    "[placement]\nmode = \"caching\"\nfast = \"fast\"\nslow = \"slow\"\nextent = \"{coarse}KiB\"\n\
+                     promotion = {{ threshold = 0, window = \"{}\" }}\nwrite = \"{write}\"\n{delay}replacement = \"lru\"\n",
+                    time(60.0)
+                )
+            }
+            Mode::Tiering => write!(
+                text,
+                "[placement]\nmode = \"tiering\"\nfast = \"fast\"\nslow = \"slow\"\nextent = \"{coarse}KiB\"\n\
+                 promotion = {{ threshold = 1, window = \"{}\" }}\n",
+                time(60.0)
+            ),
+            Mode::Partitioned => write!(
+                text,
+                "[placement]\nmode = \"partitioned\"\nfast = \"fast\"\nslow = \"slow\"\nextent = \"{fine}KiB\"\n\
+                 replacement = \"lru\"\n\n[partition]\nbust_after = \"{}\"\n",
+                time(60.0)
+            ),
+            Mode::Logging => write!(
+                text,
+                "[placement]\nmode = \"logging\"\nprimary = \"primary\"\nlog = \"log\"\nblock = \"{}KiB\"\n\n\
+                 [triggers]\ntimeout = \"{}\"\nread_share = 0.05\n",
+                fine.min(64),
+                time(900.0)
+            ),
+        };
+        if self.spin_down {
+            for (role, member) in self.members() {
+                if catalogue.kinds[member.kind].profile.class == Class::Hdd {
+                    let _ = write!(text, "\n[power.{role}]\nspin_down_after = \"{SPIN_DOWN}\"\n");
+                }
+            }
+        }
+        text
+    }
+}
+
+/// What a size is rounded down to, so that people can read it.
+fn round(size: Bytes) -> Bytes {
+    let grain = if size >= Bytes::gib(64) { Bytes::gib(1) } else { Bytes::mib(1) };
+    Bytes(size.0 - size.0 % grain.0)
+}
+
+/// A size to the byte, as people write it: `8GiB`, `40TB`.
+fn people(size: Bytes) -> String {
+    let units: [(u64, &str); 7] = [
+        (1 << 40, "TiB"),
+        (1_000_000_000_000, "TB"),
+        (1 << 30, "GiB"),
+        (1_000_000_000, "GB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+        (1, "B"),
+    ];
+    let exact = units.iter().filter(|(unit, _)| size.0.is_multiple_of(*unit)).map(|(unit, name)| (size.0 / unit, name));
+    let (count, name) = exact.min_by_key(|(count, _)| *count).expect("everything is a multiple of one");
+    format!("{count}{name}")
+}
+
+/// The hybrids of two kinds: the least that has room, and twice as much of either.
+fn hybrids(
+    catalogue: &Catalogue,
+    ask: &Enumerate,
+    mode: Mode,
+    (fast, fast_least): (usize, u32),
+    (slow, slow_least): (usize, u32),
+    found: &mut Vec<Candidate>,
+) {
+    let price = |kind: usize, count: u32| catalogue.kinds[kind].price_usd * f64::from(count);
+    // The primary of a log has everything, and one log will do.
+    let counts = match mode {
+        Mode::Logging => vec![(fast_least, 1)],
+        _ => vec![(1, slow_least), (2, slow_least), (1, slow_least.saturating_mul(2))],
+    };
+    let alone = price(fast, fast_least);
+    for (fast_count, slow_count) in counts {
+        if fast_count > ask.most || slow_count > ask.most {
+            continue;
+        }
+        let together = price(fast, fast_count) + price(slow, slow_count);
+        // Writes that a disk takes spare the flash: partitioned drives and logs may outlive the flash alone.
+        if matches!(mode, Mode::CachingBack | Mode::CachingThrough | Mode::Tiering) && alone <= together {
+            continue;
+        }
+        let disks = [fast, slow].iter().any(|kind| catalogue.kinds[*kind].profile.class == Class::Hdd);
+        for spin_down in [false, true].into_iter().take(1 + usize::from(ask.spin_down && disks)) {
+            found.push(Candidate {
+                mode,
+                fast: Member { kind: fast, count: fast_count },
+                slow: Some(Member { kind: slow, count: slow_count }),
+                spin_down,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_people_do_and_to_the_byte() {
+        for text in ["8GiB", "40TB", "272MiB", "1536MiB", "3TiB", "64KiB", "513B", "500GB"] {
+            let size: Bytes = text.parse().unwrap_or(Bytes::ZERO);
+            assert_eq!(people(size), text);
+        }
+        assert_eq!(people(Bytes(38_146_973 << 20)).parse(), Ok(Bytes(38_146_973 << 20)));
+        assert_eq!(round(Bytes::mib(100 * 1024 + 7)), Bytes::gib(100));
+        assert_eq!(round(Bytes::mib(7)), Bytes::mib(7));
+    }
+}

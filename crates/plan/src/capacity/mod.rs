@@ -1,0 +1,34 @@
+//! MixCP, MixedStore's capacity planner (section 4): the cheapest set of devices, and the way to use them, that meets
+//! budgets of response time, lifetime and more under a workload.
+//!
+//! A [`Catalogue`] of devices makes [`Candidate`]s for a [`Workload`]; [`plan`] searches them by simulation, on samples of
+//! the trace first and on the whole of it at the end, and sets beside the result what the paper's regressions
+//! ([`Models`]) say.
+
+mod candidate;
+mod catalogue;
+mod error;
+mod models;
+mod plan;
+mod predict;
+mod sample;
+mod search;
+mod training;
+mod workload;
+
+pub use candidate::{Candidate, Enumerate, Member, Mode};
+pub use catalogue::{Catalogue, Kind};
+pub use error::PlanError;
+pub use models::{DeviceModels, Fitted, Form, MODEL_VERSION, Models, Predictors, Trained};
+pub use plan::{
+    Active, Ask, Bought, Budget, Error as PredictionError, Found, Infeasible, ModelQuality, Plan, Regression, Variant,
+    plan, qualities,
+};
+pub use predict::Prediction;
+pub use sample::Scale;
+pub use search::Rung;
+pub use training::{TRAINING_TRACES, Training};
+pub use workload::{Like, MOST_HELD, Workload};
+
+/// Is told how far a plan is: what is being done, how much of it is done, and of how much.
+pub type Progress<'a> = dyn Fn(&str, u64, u64) + Sync + 'a;

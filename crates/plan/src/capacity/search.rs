@@ -1,0 +1,458 @@
+//! The search: successive halving on samples, the whole trace at the end.
+//!
+//! A *problem* is a set of budgets. Beside the one that was asked there are its variants, in which one budget is left
+//! out, loosened or tightened: their answers say what the budget costs. Every problem keeps its own best candidates from
+//! one sample to the next, larger one. A candidate that a sample finds near a budget is kept in spite of it, the nearer the
+//! smaller the sample is: samples err, and the whole trace decides.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use peryton_device::flash::Images;
+use peryton_sim::Options;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{
+    Candidate, Catalogue, Mode, PlanError, Progress, Workload,
+    sample::{Sample, Scale},
+};
+use crate::{
+    constraint::{Constraint, Metric, strain},
+    evaluate::{Account, Metrics, evaluate},
+};
+
+/// A set of budgets; how many candidates that meet them are wanted.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) constraints: Vec<Constraint>,
+    pub(super) wanted: usize,
+    /// A sample's verdict will do where it has room to spare: the price that is asked for is known without simulation.
+    pub(super) by_sample: bool,
+}
+
+/// The best candidate of a problem.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    /// Its index among those known.
+    pub(super) index: usize,
+    /// It has not seen the whole trace.
+    pub(super) by_sample: bool,
+}
+
+/// What a search found: what is known of each candidate, the best of each problem, and the rounds that it took.
+pub(super) type Searched = (Vec<Known>, Vec<Option<Answer>>, Vec<Rung>);
+
+/// A round of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rung {
+    /// Requests of the sample, or of the trace.
+    pub requests: u64,
+    /// Share of the space that was sampled.
+    pub share: f64,
+    /// How many candidates were simulated.
+    pub candidates: usize,
+}
+
+/// What is known of a candidate.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) candidate: Candidate,
+    /// The last sample's verdict, and how many requests it had.
+    pub(super) sampled: Option<(Metrics, u64)>,
+    /// The whole trace's.
+    pub(super) exact: Option<Metrics>,
+    /// Why it cannot be simulated.
+    pub(super) failed: Option<String>,
+    alive: bool,
+    /// The whole trace has been tried.
+    tried: bool,
+}
+
+/// Everything that a search needs.
+pub(super) struct Search<'a> {
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) workload: &'a Workload<'a>,
+    pub(super) objective: Metric,
+    /// What designs are simulated as, with the whole trace.
+    pub(super) whole: Scale,
+    /// The first is what was asked.
+    pub(super) problems: Vec<Problem>,
+    pub(super) account: Account,
+    pub(super) options: Options,
+    /// Candidates have many devices in common.
+    pub(super) images: Arc<Images>,
+    pub(super) progress: &'a Progress<'a>,
+}
+
+/// Requests of the smallest sample. Each further one has so many times as many, for as much smaller a part of the
+/// candidates, so that every sample costs about the same (Jamieson and Talwalkar 2016).
+const FIRST_SAMPLE: u64 = 10_000;
+const GROWTH: u64 = 4;
+/// So far past a budget a sample may find a candidate that is kept nevertheless, on the first, second, … sample.
+const SLACK: [f64; 3] = [4.0, 2.5, 1.6];
+/// The same once it is known how the samples of such designs err, from so many of them.
+const CORRECTED_SLACK: f64 = 1.25;
+const ENOUGH: usize = 3;
+/// The most candidates that see the whole trace, and how many at a time. The latter is not the number of cores, since
+/// that would make the result depend on them.
+const MOST_EXACT: usize = 20;
+/// Of a short trace, as many as make this many requests in all, and no more than so many.
+const AFFORDABLE: u64 = 10_000_000;
+const MOST_SMALL: usize = 120;
+const AT_A_TIME: usize = 4;
+/// So many that do not meet a budget are looked at for the nearest.
+const NEAREST: usize = 3;
+/// Of those that meet the budgets with something to spare, so many at least are kept.
+const SURE: usize = 3;
+/// With so few there are no further samples.
+const FINALISTS: usize = 10;
+
+impl Search<'_> {
+    /// Finds the best candidates of every problem; those among `also` see the whole trace in any case.
+    pub(super) fn run(&self, candidates: Vec<Candidate>, also: &[Candidate]) -> Result<Searched, PlanError> {
+        let new = |candidate| Known { candidate, sampled: None, exact: None, failed: None, alive: true, tried: false };
+        let mut known: Vec<Known> = candidates.into_iter().map(new).collect();
+        let mut rungs = Vec::new();
+        let whole = self.options.limit.unwrap_or(u64::MAX).min(self.workload.like.requests);
+        let (mut requests, mut round) = (FIRST_SAMPLE, 0);
+        while requests < whole && known.iter().filter(|one| one.alive).count() > FINALISTS {
+            let Some(sample) = Sample::draw(self.workload, requests).map_err(PlanError::Trace)? else { break };
+            rungs.push(self.rung(&mut known, &sample, round)?);
+            let before = known.iter().filter(|one| one.alive).count();
+            self.thin(&mut known, SLACK[round.min(SLACK.len() - 1)], also);
+            requests = requests.saturating_mul(GROWTH);
+            round += 1;
+            // What is left are the best of one problem or another: a larger sample would not tell more of them apart.
+            if round > 1 && known.iter().filter(|one| one.alive).count() * 4 > before * 3 {
+                break;
+            }
+        }
+        let slack = SLACK[round.min(SLACK.len() - 1)];
+        let run = self.finals(&mut known, slack, round == 0, also)?;
+        rungs.push(Rung { requests: whole, share: 1.0, candidates: run });
+        let corrections = self.corrections(&known);
+        let answer = |problem: &Problem| {
+            let order = self.order(&known, problem, slack, &corrections);
+            let meets = |index: &usize| matches!(verdict(&known[*index], problem, slack, &corrections), Verdict::Meets);
+            order.into_iter().find(meets).map(|index| Answer { index, by_sample: known[index].exact.is_none() })
+        };
+        let answers = self.problems.iter().map(answer).collect();
+        Ok((known, answers, rungs))
+    }
+
+    /// Every candidate that is left, on one sample.
+    fn rung(&self, known: &mut [Known], sample: &Sample, round: usize) -> Result<Rung, PlanError> {
+        let alive: Vec<usize> = (0..known.len()).filter(|index| known[*index].alive).collect();
+        let done = std::sync::atomic::AtomicU64::new(0);
+        let what = format!("sample {} of {} requests", round + 1, sample.requests());
+        let options = Options {
+            warm_up_requests: (self.options.warm_up_requests as f64 * sample.requests() as f64
+                / self.workload.like.requests as f64) as u64,
+            limit: None,
+            ..self.options.clone()
+        };
+        let one = |index: &usize| {
+            let candidate = &known[*index].candidate;
+            let flash = candidate.lives_on_flash(self.catalogue);
+            let result =
+                self.simulate(candidate, sample.scale(flash, self.whole), &|| Ok(sample.source(flash)), &options);
+            let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            (self.progress)(&what, done, alive.len() as u64);
+            result
+        };
+        let results: Vec<Result<Metrics, PlanError>> = alive.par_iter().map(one).collect();
+        for (index, result) in alive.iter().zip(results) {
+            match result {
+                Ok(metrics) => known[*index].sampled = Some((metrics, sample.requests())),
+                // What is too small for a design in a sample may do in the whole.
+                Err(error) => known[*index].failed = Some(error.to_string()),
+            }
+        }
+        Ok(Rung { requests: sample.requests(), share: sample.share, candidates: alive.len() })
+    }
+
+    fn simulate(
+        &self,
+        candidate: &Candidate,
+        scale: Scale,
+        trace: &peryton_sim::TraceFactory<'_>,
+        options: &Options,
+    ) -> Result<Metrics, PlanError> {
+        let design = candidate.design(self.catalogue, scale, self.workload.like.request_kib);
+        let mut design = design.map_err(peryton_sim::SimError::from)?;
+        design.images = Some(Arc::clone(&self.images));
+        Ok(evaluate(&design, trace, options, &self.account)?)
+    }
+
+    /// Keeps a part of the candidates: of those that may meet the budgets the better ones, then those that are nearest to
+    /// them; and of those that do meet them, even if the sample errs, the best few, lest they be crowded out by what only may.
+    fn thin(&self, known: &mut [Known], slack: f64, also: &[Candidate]) {
+        let alive = known.iter().filter(|one| one.alive).count();
+        let mut kept = vec![false; known.len()];
+        for (number, problem) in self.problems.iter().enumerate() {
+            let order = self.order(known, problem, slack, &Corrections::default());
+            // Variants are for one figure each.
+            let keep = if number == 0 {
+                alive.div_ceil(GROWTH as usize).max(FINALISTS)
+            } else {
+                (alive / 8).clamp(FINALISTS / 2, FINALISTS)
+            };
+            order.iter().take(keep).for_each(|index| kept[*index] = true);
+            for bound in [1.0, 1.0 / slack] {
+                let order = self.order(known, problem, bound, &Corrections::default());
+                order.iter().take(problem.wanted.max(SURE)).for_each(|index| kept[*index] = true);
+            }
+        }
+        for (one, kept) in known.iter_mut().zip(kept) {
+            one.alive &= kept || also.contains(&one.candidate);
+        }
+    }
+
+    /// The living candidates, the most promising first: those within `slack` of all budgets by the objective, the others by
+    /// how far they are from them.
+    fn order(&self, known: &[Known], problem: &Problem, slack: f64, corrections: &Corrections) -> Vec<usize> {
+        let key = |index: &usize| {
+            let one = &known[*index];
+            let Some(metrics) = one.exact.as_ref().or(one.sampled.as_ref().map(|(metrics, _)| metrics)) else {
+                // Nothing is known but the price.
+                let price = one.candidate.dollars(self.catalogue);
+                let sought = if self.objective == Metric::Dollars { price } else { 0.0 };
+                return (u8::from(one.failed.is_some()), sought, 0.0);
+            };
+            let (strain, slack) = corrections.strain(one, problem, slack);
+            if strain <= slack {
+                (0, self.objective.cost(metrics), metrics.mean_ms)
+            } else {
+                (1, strain, metrics.mean_ms)
+            }
+        };
+        let mut order: Vec<usize> = (0..known.len()).filter(|index| known[*index].alive).collect();
+        order.sort_by(|a, b| {
+            let (a_key, b_key) = (key(a), key(b));
+            a_key.0.cmp(&b_key.0).then(a_key.1.total_cmp(&b_key.1)).then(a_key.2.total_cmp(&b_key.2)).then(a.cmp(b))
+        });
+        order
+    }
+
+    /// The whole trace, for each problem's candidates in their order, until it has as many as it wants.
+    fn finals(&self, known: &mut [Known], slack: f64, all: bool, also: &[Candidate]) -> Result<usize, PlanError> {
+        let mut run = 0;
+        let mut next: Vec<usize> = (0..known.len()).filter(|index| also.contains(&known[*index].candidate)).collect();
+        if all {
+            // There was no sample: nothing is known of any of them.
+            next = (0..known.len()).collect();
+        }
+        let affordable = usize::try_from(AFFORDABLE / self.workload.like.requests.max(1)).unwrap_or(usize::MAX);
+        let most = if all { known.len() } else { affordable.clamp(MOST_EXACT, MOST_SMALL) };
+        loop {
+            let corrections = self.corrections(known);
+            for problem in &self.problems {
+                if next.len() >= AT_A_TIME {
+                    break;
+                }
+                let order = self.order(known, problem, slack, &corrections);
+                let open = open(known, problem, &order, slack, &corrections);
+                next.extend(open.into_iter().filter(|index| !next.contains(index)).collect::<Vec<_>>());
+                next.truncate(AT_A_TIME);
+            }
+            next.truncate(most - run);
+            if next.is_empty() {
+                return Ok(run);
+            }
+            let done = std::sync::atomic::AtomicU64::new(run as u64);
+            let one = |index: &usize| {
+                let candidate = &known[*index].candidate;
+                let result = self.simulate(candidate, self.whole, &|| self.workload.source(), &self.options);
+                let done = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                (self.progress)("whole trace", done, (run + next.len()) as u64);
+                result
+            };
+            let results: Vec<Result<Metrics, PlanError>> = next.par_iter().map(one).collect();
+            for (index, result) in next.iter().zip(results) {
+                let one = &mut known[*index];
+                one.tried = true;
+                match result {
+                    Ok(metrics) => (one.exact, one.failed) = (Some(metrics), None),
+                    Err(PlanError::Sim(peryton_sim::SimError::Trace(error))) => return Err(PlanError::Trace(error)),
+                    Err(error) => one.failed = Some(error.to_string()),
+                }
+            }
+            run += next.len();
+            next.clear();
+        }
+    }
+
+    /// By how much samples have erred so far, where the whole trace is known as well.
+    fn corrections(&self, known: &[Known]) -> Corrections {
+        let mut ratios: BTreeMap<(Mode, Metric), Vec<f64>> = BTreeMap::new();
+        let metrics: BTreeSet<Metric> =
+            self.problems.iter().flat_map(|problem| problem.constraints.iter().map(|one| one.metric)).collect();
+        for one in known {
+            let (Some(exact), Some((sampled, _))) = (&one.exact, &one.sampled) else { continue };
+            for metric in &metrics {
+                let by = Constraint { metric: *metric, limit: 1.0 };
+                let ratio = by.strain(exact) / by.strain(sampled);
+                if ratio.is_finite() && ratio > 0.0 {
+                    ratios.entry((one.candidate.mode, *metric)).or_default().push(ratio);
+                }
+            }
+        }
+        ratios.retain(|_, of| of.len() >= ENOUGH);
+        let median = |mut of: Vec<f64>| {
+            of.sort_by(f64::total_cmp);
+            of[of.len() / 2]
+        };
+        Corrections(ratios.into_iter().map(|(key, of)| (key, median(of))).collect())
+    }
+}
+
+/// The median of exact over sampled strain, by mode and metric: designs of one mode err alike.
+#[derive(Default)]
+struct Corrections(BTreeMap<(Mode, Metric), f64>);
+
+impl Corrections {
+    /// How far a candidate is from the budget that it is furthest from, as well as is known; and how far it may be.
+    fn strain(&self, one: &Known, problem: &Problem, slack: f64) -> (f64, f64) {
+        if let Some(metrics) = &one.exact {
+            return (strain(&problem.constraints, metrics), slack);
+        }
+        let Some((metrics, _)) = &one.sampled else { return (0.0, slack) };
+        let mut corrected = true;
+        let mut of = |constraint: &Constraint| {
+            let factor = self.0.get(&(one.candidate.mode, constraint.metric));
+            corrected &= factor.is_some();
+            constraint.strain(metrics) * factor.unwrap_or(&1.0)
+        };
+        let strain = problem.constraints.iter().map(&mut of).fold(0.0, f64::max);
+        (strain, if corrected { slack.min(CORRECTED_SLACK) } else { slack })
+    }
+}
+
+/// Whether a candidate meets the budgets of a problem.
+enum Verdict {
+    Meets,
+    Fails,
+    /// The whole trace has to say; a sample thinks that it is near enough to be asked, or not.
+    Open {
+        near: bool,
+    },
+}
+
+fn verdict(one: &Known, problem: &Problem, slack: f64, corrections: &Corrections) -> Verdict {
+    if let Some(metrics) = &one.exact {
+        return if strain(&problem.constraints, metrics) <= 1.0 { Verdict::Meets } else { Verdict::Fails };
+    }
+    if one.tried {
+        return Verdict::Fails;
+    }
+    let (strain, slack) = corrections.strain(one, problem, slack);
+    if problem.by_sample && one.sampled.is_some() && strain * slack <= 1.0 {
+        return Verdict::Meets;
+    }
+    Verdict::Open { near: strain <= slack }
+}
+
+/// Which candidates a problem needs to see next: none when it has what it wants.
+fn open(known: &[Known], problem: &Problem, order: &[usize], slack: f64, corrections: &Corrections) -> Vec<usize> {
+    let (mut met, mut failed, mut wanted) = (0, 0, Vec::new());
+    for index in order {
+        match verdict(&known[*index], problem, slack, corrections) {
+            Verdict::Meets => met += 1,
+            Verdict::Fails => failed += 1,
+            // Where those that were nearest did not meet the budgets, those further off need not be asked.
+            Verdict::Open { near: false } if failed + wanted.len() >= NEAREST => break,
+            Verdict::Open { .. } => wanted.push(*index),
+        }
+        if met + wanted.len() >= problem.wanted {
+            break;
+        }
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use peryton_trace::{SynthSource, SynthSpec};
+
+    use super::{super::Member, *};
+
+    fn sampled(mean_ms: f64, dollars: f64) -> Metrics {
+        Metrics {
+            requests: 10_000,
+            simulated_s: 10.0,
+            mean_ms,
+            read_mean_ms: None,
+            write_mean_ms: None,
+            flush_mean_ms: None,
+            write_then_flush_mean_ms: None,
+            p50_ms: mean_ms,
+            p99_ms: mean_ms,
+            p999_ms: mean_ms,
+            iops: None,
+            lifetime_years: None,
+            lifetime_rated_years: None,
+            lifetime_physical_years: None,
+            power_w: None,
+            energy_j: None,
+            energy_kwh_per_year: None,
+            dollars: Some(dollars),
+            ownership_usd: None,
+            fast_hit_ratio: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_surely_meets_the_budget_is_not_crowded_out_by_what_is_cheap_and_only_may() {
+        let spec = SynthSpec::parse(
+            "requests = 100\nfootprint = '64MiB'\nread_share = 0.5\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n",
+            "spec",
+        );
+        let spec = spec.unwrap();
+        let trace = || Ok(Box::new(SynthSource::new(&spec, "spec").unwrap()) as Box<dyn peryton_trace::Source>);
+        let workload = Workload::measure("made up", &trace).unwrap();
+        let search = Search {
+            catalogue: &Catalogue { kinds: Vec::new() },
+            workload: &workload,
+            objective: Metric::Dollars,
+            whole: Scale::whole(workload.reach),
+            problems: vec![Problem {
+                constraints: Constraint::list("latency<=1ms").unwrap(),
+                wanted: 1,
+                by_sample: false,
+            }],
+            account: Account::default(),
+            options: Options::default(),
+            images: Arc::new(Images::new(peryton_units::Bytes::ZERO)),
+            progress: &|_, _, _| {},
+        };
+        // A hundred cheap ones past the budget, but not so far that a sample would be believed; dear ones that meet it, one
+        // only just, one with more to spare than samples err.
+        let costs = (1..=100).map(|cheap| (2.0, f64::from(cheap))).chain([(0.9, 500.0), (0.1, 900.0), (0.1, 901.0)]);
+        let mut known: Vec<Known> = costs
+            .zip(1..)
+            .map(|((mean_ms, dollars), count)| Known {
+                candidate: Candidate {
+                    mode: Mode::Single,
+                    fast: Member { kind: 0, count },
+                    slow: None,
+                    spin_down: false,
+                },
+                sampled: Some((sampled(mean_ms, dollars), 10_000)),
+                exact: None,
+                failed: None,
+                alive: true,
+                tried: false,
+            })
+            .collect();
+        search.thin(&mut known, SLACK[0], &[]);
+        let alive = |index: usize| known[index].alive;
+        assert!(alive(0) && !alive(99), "the cheaper of those that may are kept, the dearer are not");
+        assert!(alive(100) && alive(101), "what meets the budget is lost");
+        assert!(known.iter().filter(|one| one.alive).count() <= 40);
+    }
+}

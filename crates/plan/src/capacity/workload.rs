@@ -1,0 +1,141 @@
+//! A trace, as the planner needs it: opened again and again, and known for what it is like.
+
+use std::sync::Arc;
+
+use peryton_sim::TraceFactory;
+use peryton_trace::{BATCH, Characteristics, Hashed, Request, RequestHash, Source, TraceError};
+use peryton_units::Bytes;
+use serde::Serialize;
+
+use super::PlanError;
+
+/// A trace of up to so many requests is kept in memory (40 bytes each); a longer one is read anew for every simulation.
+pub const MOST_HELD: usize = 6_000_000;
+
+/// A trace to plan for.
+pub struct Workload<'a> {
+    /// What it is called.
+    pub name: String,
+    /// What it is like.
+    pub like: Like,
+    /// The space that it reaches over, in whole MiB.
+    pub reach: Bytes,
+    /// Of its requests.
+    pub hash: RequestHash,
+    trace: &'a TraceFactory<'a>,
+    held: Option<Arc<Vec<Request>>>,
+}
+
+/// The characteristics that MixedStore's models go by (section 4.2), and what else a plan needs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Like {
+    /// All requests.
+    pub requests: u64,
+    /// From the first arrival to the last.
+    pub span_s: f64,
+    /// Share of reads among reads and writes.
+    pub read_share: f64,
+    /// Share of reads and writes that begin where the one before ended.
+    pub sequential_share: f64,
+    /// Mean time between requests.
+    pub inter_arrival_ms: f64,
+    /// Mean size of reads and writes.
+    pub request_kib: f64,
+    /// Unique data that is touched.
+    pub footprint_bytes: u64,
+    /// The space that the trace reaches over.
+    pub reach_bytes: u64,
+}
+
+impl<'a> Workload<'a> {
+    /// Reads the trace to its end.
+    ///
+    /// # Errors
+    /// A trace that cannot be read, has several volumes, or no rate.
+    pub fn measure(name: &str, trace: &'a TraceFactory<'a>) -> Result<Workload<'a>, PlanError> {
+        let mut tee = Tee { source: Hashed::new(trace()?), held: Some(Vec::new()) };
+        let found = Characteristics::of(&mut tee)?;
+        if found.volumes.len() > 1 {
+            return Err(PlanError::SeveralVolumes { volumes: found.volumes.len() });
+        }
+        let both = found.reads + found.writes;
+        let mean_bytes = found.request_bytes.all.as_ref().map(|sizes| sizes.distribution.mean);
+        let (Some(read_share), Some(mean_bytes), true) = (found.read_share, mean_bytes, both > 1 && found.span_s > 0.0)
+        else {
+            return Err(PlanError::NoRate { requests: both, span_s: found.span_s });
+        };
+        let end: u64 = found.volumes.iter().map(|volume| volume.end_bytes).max().unwrap_or(0);
+        let reach = Bytes(end.checked_next_multiple_of(1 << 20).unwrap_or(end).max(LEAST_REACH.0));
+        let like = Like {
+            requests: found.requests,
+            span_s: found.span_s,
+            read_share,
+            sequential_share: found.sequential_share.all.unwrap_or(0.0),
+            inter_arrival_ms: found.span_s * 1e3 / (found.requests - 1) as f64,
+            request_kib: mean_bytes / 1024.0,
+            footprint_bytes: found.footprint.bytes,
+            reach_bytes: reach.0,
+        };
+        Ok(Workload {
+            name: name.to_owned(),
+            like,
+            reach,
+            hash: tee.source.hash(),
+            trace,
+            held: tee.held.map(Arc::new),
+        })
+    }
+
+    /// The whole trace, from its start.
+    ///
+    /// # Errors
+    /// A trace that cannot be opened again.
+    pub fn source(&self) -> Result<Box<dyn Source>, TraceError> {
+        match &self.held {
+            Some(held) => Ok(Box::new(Held::new(held))),
+            None => (self.trace)(),
+        }
+    }
+}
+
+/// Designs need some room for metadata and moves, however little the trace touches.
+const LEAST_REACH: Bytes = Bytes::mib(64);
+
+/// Passes a trace on, and keeps it while it is short.
+struct Tee {
+    source: Hashed<Box<dyn Source>>,
+    held: Option<Vec<Request>>,
+}
+
+impl Source for Tee {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        self.source.next_batch(batch)?;
+        match &mut self.held {
+            Some(held) if held.len() + batch.len() <= MOST_HELD => held.extend_from_slice(batch),
+            held => *held = None,
+        }
+        Ok(())
+    }
+}
+
+/// Requests in memory.
+pub(super) struct Held {
+    requests: Arc<Vec<Request>>,
+    at: usize,
+}
+
+impl Held {
+    pub(super) fn new(requests: &Arc<Vec<Request>>) -> Held {
+        Held { requests: requests.clone(), at: 0 }
+    }
+}
+
+impl Source for Held {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        let end = (self.at + BATCH).min(self.requests.len());
+        batch.clear();
+        batch.extend_from_slice(&self.requests[self.at..end]);
+        self.at = end;
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! What a device does under a pattern of access: from published measurements, or from our model of it.
+
+use peryton_device::{AtWork, Class, ClosedLoop, DataSheet, Model, Profile, ProfileError, at_work};
+use peryton_units::Bytes;
+use serde::Serialize;
+use thiserror::Error;
+
+use super::Pattern;
+
+/// Table I: `D_c`, `D_b`, `P_b`, `P_i` and `P_s` of a device under a pattern, and its price.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// The profile's name.
+    pub device: String,
+    /// The kind.
+    pub class: Class,
+    /// `D_c`, MB.
+    pub capacity_mb: f64,
+    /// `D_b`, MB/s.
+    pub bandwidth_mb_per_s: f64,
+    /// `P_b`, at that bandwidth.
+    pub busy_w: f64,
+    /// `P_i`.
+    pub idle_w: f64,
+    /// `P_s`; absent if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby_w: Option<f64>,
+    /// Energy to stop and start; absent if it is not known, or nothing stops.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_cycle_j: Option<f64>,
+    /// To buy one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_usd: Option<f64>,
+    /// Where bandwidth and busy power come from.
+    pub source: Source,
+}
+
+/// Where figures come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Published measurements, in the profile's `[data_sheet]`.
+    Published,
+    /// Our model of the device, run for this.
+    Model,
+}
+
+/// Why a device has no figures.
+#[derive(Debug, Error)]
+pub enum FiguresError {
+    /// Neither data sheet nor model knows its power.
+    #[error("profile '{device}' says nothing of power: give active_w and idle_w in its model, or leave the device out")]
+    NoPower {
+        /// The profile.
+        device: String,
+    },
+    /// The pattern does not fit the device.
+    #[error("profile '{device}' has {capacity}: requests of {request} do not fit")]
+    Request {
+        /// The profile.
+        device: String,
+        /// Its capacity.
+        capacity: Bytes,
+        /// The size of a request.
+        request: Bytes,
+    },
+    /// The model refuses its parameters.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+}
+
+/// Requests of a measurement: enough that what begins and ends it does not matter.
+const REQUESTS: u64 = 1_000;
+/// Small requests are over sooner.
+const SMALL_REQUESTS: u64 = 8_000;
+
+impl Figures {
+    /// Of a device under a pattern: as published where that was measured under it, else from the model.
+    ///
+    /// # Errors
+    /// A device whose power is not known, or whose model cannot be built.
+    pub fn of(profile: &Profile, pattern: &Pattern) -> Result<Figures, FiguresError> {
+        let sheet = &profile.data_sheet;
+        match published(sheet, pattern).zip(sheet.idle_w) {
+            Some((busy, idle_w)) => Ok(Figures::new(profile, busy, idle_w, sheet.standby_w, Source::Published)),
+            None => Figures::modelled(profile, pattern),
+        }
+    }
+
+    /// Of a device under a pattern, from the model.
+    ///
+    /// # Errors
+    /// A device whose power is not known, or whose model cannot be built.
+    pub fn modelled(profile: &Profile, pattern: &Pattern) -> Result<Figures, FiguresError> {
+        if let Model::Fixed(fixed) = &profile.model
+            && fixed.active_w + fixed.idle_w <= 0.0
+        {
+            return Err(FiguresError::NoPower { device: profile.name.clone() });
+        }
+        if Bytes(profile.capacity.0 / 4) < pattern.request {
+            let (device, capacity) = (profile.name.clone(), profile.capacity);
+            return Err(FiguresError::Request { device, capacity, request: pattern.request });
+        }
+        let workload = ClosedLoop {
+            read_share: pattern.read_share,
+            size: pattern.request,
+            random: pattern.random,
+            from: Bytes::ZERO,
+            span: Bytes::ZERO,
+            queue_depth: pattern.queue_depth,
+            requests: if pattern.request >= Bytes::kib(256) { REQUESTS } else { SMALL_REQUESTS },
+        };
+        let AtWork { busy, idle_w, standby_w } = at_work(profile, workload)?;
+        let sheet = &profile.data_sheet;
+        // Only a disk stops; for flash standby is what its maker says it is, if he does.
+        let standby_w = if profile.class == Class::Hdd { Some(standby_w) } else { sheet.standby_w };
+        let idle_w = sheet.idle_w.unwrap_or(idle_w);
+        Ok(Figures::new(profile, (busy.mb_per_s, busy.mean_w), idle_w, standby_w, Source::Model))
+    }
+
+    fn new(
+        profile: &Profile,
+        (bandwidth_mb_per_s, busy_w): (f64, f64),
+        idle_w: f64,
+        standby_w: Option<f64>,
+        source: Source,
+    ) -> Figures {
+        Figures {
+            device: profile.name.clone(),
+            class: profile.class,
+            capacity_mb: profile.capacity.0 as f64 / 1e6,
+            bandwidth_mb_per_s,
+            busy_w,
+            idle_w,
+            standby_w,
+            power_cycle_j: power_cycle_j(profile),
+            price_usd: profile.price_usd,
+            source,
+        }
+    }
+}
+
+/// Bandwidth and power as published for large requests, where a data sheet has both.
+fn published(sheet: &DataSheet, pattern: &Pattern) -> Option<(f64, f64)> {
+    if *pattern != Pattern::large(pattern.random, pattern.read_share) {
+        return None;
+    }
+    let (bandwidth, power) = match (pattern.random, pattern.read_share) {
+        (false, 1.0) => (sheet.seq_read_mb_per_s, sheet.seq_read_w),
+        (false, 0.0) => (sheet.seq_write_mb_per_s, sheet.seq_write_w),
+        (true, 1.0) => (sheet.rand_read_mb_per_s, sheet.rand_read_w),
+        (true, 0.5) => (sheet.rand_mixed_mb_per_s, sheet.rand_mixed_w),
+        _ => (None, None),
+    };
+    bandwidth.zip(power)
+}
+
+fn power_cycle_j(profile: &Profile) -> Option<f64> {
+    let Model::Disk(disk) = &profile.model else { return None };
+    Some(disk.power.spin_up_j + disk.power.spin_down_j).filter(|joules| *joules > 0.0)
+}

@@ -1,0 +1,265 @@
+//! The planner on a small made-up catalogue, where every design can be tried.
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::Path};
+
+use peryton_plan::{
+    capacity::{Ask, Candidate, Catalogue, Enumerate, Models, Plan, PlanError, Training, Workload, plan},
+    constraint::{Constraint, Metric, strain},
+    evaluate::{Account, Metrics, evaluate},
+};
+use peryton_sim::{Design, Options};
+use peryton_trace::{Source, SynthSource, SynthSpec};
+use peryton_units::Bytes;
+
+/// A slow device, a fast one that wears, and one in between.
+const DEVICES: &[(&str, f64, &str)] = &[
+    ("rust", 20.0, "read = '4ms'\nwrite = '4ms'\ncapacity = '400MiB'\nactive_w = 6\nidle_w = 4"),
+    ("glass", 90.0, "read = '100us'\nwrite = '200us'\ncapacity = '200MiB'\ncycles = 3000\nactive_w = 2\nidle_w = 0.5"),
+    ("tin", 60.0, "read = '600us'\nwrite = '900us'\ncapacity = '400MiB'\ncycles = 900\nactive_w = 3\nidle_w = 1"),
+];
+
+fn catalogue(folder: &Path) -> Catalogue {
+    for (name, price, model) in DEVICES {
+        let text = format!(
+            "name = '{name}'\ndescription = '{name}'\nclass = 'fixed'\nprice_usd = {price}\n\n[fixed]\n{model}\n"
+        );
+        fs::write(folder.join(format!("{name}.toml")), text).unwrap();
+    }
+    Catalogue::named(&[folder.display().to_string()], &[]).unwrap()
+}
+
+fn spec(requests: u64, interval: &str) -> SynthSpec {
+    let text = format!(
+        "requests = {requests}\nfootprint = '160MiB'\nread_share = 0.6\nsequential_share = 0.1\nseed = 3\n\
+         arrival = {{ kind = 'poisson', mean = '{interval}' }}\nsize = '8KiB'\n\
+         address = {{ kind = 'zipf', exponent = 0.9, extent = '64KiB' }}\n"
+    );
+    SynthSpec::parse(&text, "spec").unwrap()
+}
+
+fn source(spec: &SynthSpec) -> Box<dyn Source> {
+    Box::new(SynthSource::new(spec, "spec").unwrap())
+}
+
+fn ask(budgets: &str) -> Ask {
+    Ask {
+        constraints: if budgets.is_empty() { Vec::new() } else { Constraint::list(budgets).unwrap() },
+        objective: Metric::Dollars,
+        capacity: None,
+        active: None,
+        most: 4,
+        runners_up: 2,
+        account: Account::default(),
+        options: Options::default(),
+    }
+}
+
+fn planned(ask: &Ask, catalogue: &Catalogue, spec: &SynthSpec) -> Result<Plan, PlanError> {
+    let trace = || Ok(source(spec));
+    let workload = Workload::measure("made up", &trace)?;
+    plan(ask, catalogue, &workload, None, &|_, _, _| {})
+}
+
+/// Every candidate with the whole trace.
+fn brute_force(catalogue: &Catalogue, spec: &SynthSpec) -> Vec<(Candidate, Metrics)> {
+    let trace = || Ok(source(spec));
+    let workload = Workload::measure("made up", &trace).unwrap();
+    let all = Candidate::all(catalogue, &Enumerate { capacity: workload.reach, most: 4, spin_down: false });
+    let one = |candidate: Candidate| {
+        let text = candidate.text(catalogue, workload.reach, workload.like.request_kib);
+        let design = Design::parse(&text, "candidate", &[]).ok()?;
+        let metrics = evaluate(&design, &trace, &Options::default(), &Account::default()).ok()?;
+        Some((candidate, metrics))
+    };
+    all.into_iter().filter_map(one).collect()
+}
+
+#[test]
+fn the_planner_finds_what_trying_everything_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(folder.path());
+    let spec = spec(30_000, "3ms");
+    let all = brute_force(&catalogue, &spec);
+    assert!(all.len() > 15, "{}", all.len());
+    let mut answers = Vec::new();
+    for budgets in [
+        "",
+        "latency<=2ms",
+        "latency<=1ms",
+        "latency<=300us",
+        "latency<=1ms,lifetime>=1y",
+        "latency<=2ms,lifetime>=4y",
+        "p99<=6ms,lifetime>=2y",
+        "power<=2W",
+    ] {
+        let ask = ask(budgets);
+        let meets = all.iter().filter(|(_, metrics)| strain(&ask.constraints, metrics) <= 1.0);
+        let least = meets.map(|(_, metrics)| metrics.dollars.unwrap()).min_by(f64::total_cmp);
+        let plan = planned(&ask, &catalogue, &spec).unwrap();
+        let found = plan.best.as_ref().map(|best| best.metrics.dollars.unwrap());
+        assert_eq!(found, least, "{budgets}: {:?}", plan.best);
+        answers.push(found.map(|usd| usd as i64));
+        for found in plan.best.iter().chain(&plan.runners_up) {
+            assert!(found.meets && strain(&ask.constraints, &found.metrics) <= 1.0);
+            let (_, metrics) = all.iter().find(|(candidate, _)| *candidate == found.candidate).unwrap();
+            assert_eq!(*metrics, found.metrics, "what is shown is of the whole trace");
+        }
+    }
+    answers.sort();
+    answers.dedup();
+    assert!(answers.len() >= 4, "budgets that all have one answer show nothing: {answers:?}");
+}
+
+#[test]
+fn other_objectives_are_found_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(folder.path());
+    let spec = spec(20_000, "3ms");
+    let all = brute_force(&catalogue, &spec);
+    for objective in [Metric::Latency, Metric::Lifetime] {
+        let ask = Ask { objective, ..ask("dollars<=200") };
+        let meets = all.iter().filter(|(_, metrics)| strain(&ask.constraints, metrics) <= 1.0);
+        let best = meets.map(|(_, metrics)| objective.cost(metrics)).min_by(f64::total_cmp).unwrap();
+        let plan = planned(&ask, &catalogue, &spec).unwrap();
+        let found = objective.cost(&plan.best.unwrap().metrics);
+        // A sample errs: what is hardly worse may be found in place of the best.
+        assert!(found <= best + 0.05 * best.abs() || found == best, "{objective}: {found} against {best}");
+    }
+}
+
+#[test]
+fn a_sample_keeps_the_order_of_designs() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(folder.path());
+    // Budgets that many meet, so that many see the whole trace.
+    let ask = Ask { runners_up: 7, ..ask("latency<=5ms") };
+    let plan = planned(&ask, &catalogue, &spec(40_000, "3ms")).unwrap();
+    let pairs: Vec<(f64, f64)> =
+        plan.simulated.iter().filter_map(|found| Some((found.sampled_mean_ms?, found.metrics.mean_ms))).collect();
+    assert!(pairs.len() >= 5, "{}", pairs.len());
+    let (mut same, mut other) = (0, 0);
+    for (index, a) in pairs.iter().enumerate() {
+        for b in &pairs[..index] {
+            // Designs within a tenth of each other may change places.
+            if (a.1 / b.1).ln().abs() > 0.1 {
+                *(if (a.0 - b.0) * (a.1 - b.1) > 0.0 { &mut same } else { &mut other }) += 1;
+            }
+        }
+    }
+    assert!(same > 0 && other * 10 <= same, "{same} pairs in the same order, {other} in the other: {pairs:?}");
+}
+
+#[test]
+fn what_no_design_meets_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(folder.path());
+    let spec = spec(8_000, "3ms");
+    let plan = planned(&ask("latency<=1us,lifetime>=1y"), &catalogue, &spec).unwrap();
+    let why = plan.infeasible.unwrap();
+    assert!(plan.best.is_none() && plan.runners_up.is_empty());
+    assert_eq!(why.binding.metric, Metric::Latency);
+    assert_eq!(why.impossible_alone.iter().map(|one| one.metric).collect::<Vec<_>>(), [Metric::Latency]);
+    let all = brute_force(&catalogue, &spec);
+    let constraints = Constraint::list("latency<=1us,lifetime>=1y").unwrap();
+    let least = all.iter().map(|(_, metrics)| strain(&constraints, metrics)).min_by(f64::total_cmp).unwrap();
+    assert_eq!(why.nearest.strain, least);
+    // Without the impossible budget there is an answer, and the page of budgets says so.
+    let latency = plan.budgets.iter().find(|budget| budget.constraint.metric == Metric::Latency).unwrap();
+    assert!(latency.without.objective.is_some() && latency.tightened.objective.is_none());
+}
+
+#[test]
+fn a_plan_is_the_same_on_any_number_of_cores() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(folder.path());
+    let spec = spec(15_000, "2ms");
+    let on = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let training = Training { traces: 60, seed: 9 };
+        pool.install(|| {
+            let (trained, anew) = Models::new().train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
+            assert!(anew);
+            let trace = || Ok(source(&spec));
+            let workload = Workload::measure("made up", &trace).unwrap();
+            let ask = ask("latency<=1ms,lifetime>=6mo".replace("6mo", "4380h").as_str());
+            let plan = plan(&ask, &catalogue, &workload, Some(&trained), &|_, _, _| {}).unwrap();
+            serde_json::to_string(&plan).unwrap()
+        })
+    };
+    let one = on(1);
+    assert_eq!(one, on(3));
+    let json: serde_json::Value = serde_json::from_str(&one).unwrap();
+    let regression = &json["regression"];
+    assert!(regression["models"].as_array().is_some_and(|models| models.len() >= 3), "{regression}");
+    assert!(json["simulated"][0]["predicted"]["mean_ms"].is_number());
+    assert!(json["simulated"][0]["prediction_error"]["mean_ms"].is_number());
+}
+
+#[test]
+fn kept_models_are_used_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalogue = catalogue(folder.path());
+    let training = Training { traces: 45, seed: 2 };
+    let path = folder.path().join("kept/models.json");
+    let mut models = Models::load(&path).unwrap();
+    let (trained, anew) = models.train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
+    models.save(&path).unwrap();
+    let (again, anew_again) = Models::load(&path).unwrap().train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
+    assert!(anew && !anew_again);
+    assert_eq!(trained, again);
+    // Another seed is another training.
+    let other = Training { seed: 3, ..training };
+    assert!(Models::load(&path).unwrap().train(&catalogue.kinds[..1], &other, &|_, _, _| {}).unwrap().1);
+    let constant_latency = &trained.devices["rust"];
+    let fitted = constant_latency.best_response().unwrap();
+    assert!(fitted.observations > 40 && fitted.held_out > 8 && fitted.training_error < 0.5, "{fitted:?}");
+}
+
+#[test]
+fn what_cannot_be_planned_is_told_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = catalogue(folder.path());
+    let tell = |error: PlanError, part: &str| {
+        let text = error.to_string();
+        assert!(text.contains(part) && !text.contains('\n'), "{text}");
+    };
+    let small = spec(2_000, "3ms");
+    let tiny = Ask { capacity: Some(Bytes::mib(8)), ..ask("") };
+    tell(planned(&tiny, &made, &small).unwrap_err(), "is less than");
+    let huge = Ask { capacity: Some(Bytes::gib(1 << 30)), ..ask("") };
+    tell(planned(&huge, &made, &small).unwrap_err(), "raise --most");
+    let none = Ask { most: 0, ..ask("") };
+    tell(planned(&none, &made, &small).unwrap_err(), "--most");
+    tell(planned(&ask(""), &made, &spec(1, "3ms")).unwrap_err(), "no rate to plan for");
+    let named = |names: &[&str], prices: &[(String, f64)]| {
+        Catalogue::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), prices).unwrap_err()
+    };
+    tell(named(&["intel-320-300g"], &[]), "did you mean");
+    tell(named(&["griffin-wd-10k"], &[]), "has no price");
+    tell(named(&["intel-320-300gb"], &[("intel-x25-e-32gb".to_owned(), 3.0)]), "--price");
+    let empty = tempfile::tempdir().unwrap();
+    tell(named(&[&empty.path().display().to_string()], &[]), "no device profiles");
+    fs::write(empty.path().join("broken.toml"), "name = 'x'\n[fixed]\nread = 7\n").unwrap();
+    tell(named(&[&empty.path().display().to_string()], &[]), "broken.toml");
+    let twice = folder.path().join("rust.toml");
+    let copy = empty.path().join("broken.toml");
+    fs::copy(&twice, &copy).unwrap();
+    tell(named(&[&twice.display().to_string(), &copy.display().to_string()], &[]), "two devices are called");
+}
+
+#[test]
+fn small_fast_devices_before_a_large_volume_leave_room_for_its_map() {
+    let catalogue = Catalogue::named(&["intel-x25-e-32gb".to_owned(), "seagate-st4000dm000".to_owned()], &[]).unwrap();
+    for volume in [Bytes::gib(40), Bytes::gib(500), Bytes::gib(3000)] {
+        let candidates = Candidate::all(&catalogue, &Enumerate { capacity: volume, most: 4, spin_down: false });
+        let hybrids = candidates.iter().filter(|candidate| candidate.slow.is_some()).count();
+        assert!(hybrids > 5, "{hybrids} hybrids: the test tests nothing");
+        for candidate in candidates {
+            for request_kib in [4.0, 8.0, 128.0] {
+                let design = Design::parse(&candidate.text(&catalogue, volume, request_kib), "candidate", &[]);
+                assert!(design.is_ok(), "{volume}: {}", design.unwrap_err());
+            }
+        }
+    }
+}

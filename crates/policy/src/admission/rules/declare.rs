@@ -1,0 +1,91 @@
+//! What every rule of admission needs beside its own file, from one list.
+
+/// Declares the modules, the setting [`AdmitBy`](super::AdmitBy) with its names and with what its users have to know of
+/// a rule, and `BuiltInRule`, which dispatches to the rule in force.
+macro_rules! admission_rules {
+    ($($module:ident: $Rule:ident, $doc:literal;)*) => {
+        $(mod $module;)*
+
+        /// What admission goes by ("Mixed SSD arrays", section III).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum AdmitBy {
+            $(#[doc = $doc] $Rule,)*
+        }
+
+        impl AdmitBy {
+            /// Every rule, with its name in design files.
+            pub const ALL: [(&str, AdmitBy); [$(stringify!($module)),*].len()] =
+                [$((stringify!($module), AdmitBy::$Rule)),*];
+
+            /// What its threshold is a number of.
+            pub fn unit(self) -> Unit {
+                match self {
+                    $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::UNIT,)*
+                }
+            }
+
+            /// The threshold where none is set; `None` where one has to be.
+            pub fn default_threshold(self) -> Option<f64> {
+                match self {
+                    $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::DEFAULT_THRESHOLD,)*
+                }
+            }
+
+            /// Whether its threshold can adapt.
+            pub fn adapts(self) -> bool {
+                match self {
+                    $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::ADAPTS,)*
+                }
+            }
+
+            /// What becomes of writes to what is cached where that is not set; `None` where they are never judged.
+            pub fn write_hits(self) -> Option<WriteHits> {
+                match self {
+                    $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::WRITE_HITS,)*
+                }
+            }
+
+            /// The thresholds of so many sampled caches, from the strictest to the one that admits everything.
+            pub(in crate::admission) fn sampled_thresholds(self, caches: u32) -> Vec<f64> {
+                let of = match self {
+                    $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::sampled_threshold,)*
+                };
+                (1..=caches).map(|step| of(step, caches)).collect()
+            }
+        }
+
+        /// The rule in force.
+        #[derive(Clone, Debug)]
+        pub(in crate::admission) enum BuiltInRule {
+            $($Rule($module::$Rule),)*
+        }
+
+        impl BuiltInRule {
+            pub(in crate::admission) fn new(by: AdmitBy, extents: usize, seed: u64) -> BuiltInRule {
+                match by {
+                    $(AdmitBy::$Rule => BuiltInRule::$Rule($module::$Rule::new(extents, seed)),)*
+                }
+            }
+
+            pub(in crate::admission) fn set_threshold(&mut self, threshold: f64) {
+                match self {
+                    $(BuiltInRule::$Rule(rule) => rule.set_threshold(threshold),)*
+                }
+            }
+
+            #[inline]
+            pub(in crate::admission) fn admits(&mut self, miss: Access) -> bool {
+                match self {
+                    $(BuiltInRule::$Rule(rule) => rule.admits(miss),)*
+                }
+            }
+
+            #[cfg(test)]
+            pub(in crate::admission) fn remembered(&self) -> usize {
+                match self {
+                    $(BuiltInRule::$Rule(rule) => rule.remembered(),)*
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,47 @@
+//! A random share of the misses ("Mixed SSD arrays", section III-C): what is asked for often comes in sooner or later.
+
+use super::{Access, AdmissionRule, Unit, WriteHits};
+use crate::admission::mix;
+
+#[derive(Clone, Debug)]
+pub struct Probability {
+    /// In units of 2⁻³²; above all draws for 1.
+    chance: u64,
+    /// The stream of draws.
+    draws: u64,
+}
+
+impl AdmissionRule for Probability {
+    const UNIT: Unit = Unit::Share;
+    const ADAPTS: bool = true;
+    // "Handles only a portion p of I/O requests in cache" (section VI-A): those that hit are among them.
+    const WRITE_HITS: Option<WriteHits> = Some(WriteHits::Bypass);
+
+    fn new(_extents: usize, seed: u64) -> Probability {
+        Probability { chance: 0, draws: mix(seed) }
+    }
+
+    fn set_threshold(&mut self, threshold: f64) {
+        self.chance = (threshold.clamp(0.0, 1.0) * 4_294_967_296.0) as u64;
+    }
+
+    #[inline]
+    fn admits(&mut self, _miss: Access) -> bool {
+        self.draws = self.draws.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        (mix(self.draws) >> 32) < self.chance
+    }
+
+    fn sampled_threshold(step: u32, caches: u32) -> f64 {
+        f64::from(step) / f64::from(caches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sampled_thresholds_run_from_strict_to_open() {
+        assert_eq!([1, 2, 3, 4].map(|step| Probability::sampled_threshold(step, 4)), [0.25, 0.5, 0.75, 1.0]);
+    }
+}

@@ -1,0 +1,247 @@
+//! Write regulation (MixedStore, section 5.4): some of the writes that would go to the fast device go to the slow one,
+//! at random, so that the fast device lasts.
+
+use peryton_units::{Bytes, Nanos};
+
+use super::{Regulation, WearBudget};
+
+/// The share is set once in this time.
+const FRAME: Nanos = Nanos::from_s(10);
+/// What was not written of the budget, or was written beyond it, is made up for over this time.
+const HORIZON_FRAMES: f64 = 6.0;
+/// What a quiet time leaves of the budget serves the bursts after it, but no more than this time's: a drive that was idle
+/// for a year may not be worn out in a day.
+const SAVED_FRAMES: f64 = 8640.0;
+/// How much of what was known of the cost of a write is remembered from frame to frame.
+const MEMORY: f64 = 0.8;
+
+#[derive(Debug)]
+pub(super) struct Regulator {
+    regulation: Regulation,
+    random: u64,
+    /// Out of 2 to the power of 32.
+    share: u64,
+    frame_began: Nanos,
+    /// Bytes that were to go to the fast device in this frame, before regulation, and those that did.
+    wanted: u64,
+    written: u64,
+    /// What may be written by now, less what was, in bytes of what the device is rated for.
+    credit: f64,
+    /// What the device has programmed so far, if it says so: now, and when the frame began.
+    programmed: Option<u64>,
+    programmed_before: Option<u64>,
+    /// All that was written to it when it said so, moves and metadata included, and when the frame began.
+    reached: u64,
+    reached_before: u64,
+    /// When that was last asked for: a device that does not say is not asked more often for it.
+    asked: Option<Nanos>,
+    /// Bytes of its life that were spent, and bytes written for that, the latest counting most.
+    cost: (f64, f64),
+}
+
+/// Out of 2 to the power of 32.
+fn of_ppm(ppm: u32) -> u64 {
+    (u64::from(ppm) << 32) / 1_000_000
+}
+
+impl Regulator {
+    pub(super) fn new(regulation: Regulation, seed: u64) -> Regulator {
+        let share = match regulation {
+            Regulation::Share(ppm) => of_ppm(ppm),
+            _ => 0,
+        };
+        Regulator {
+            regulation,
+            // Any seed will do, but for zero.
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            share,
+            frame_began: Nanos::ZERO,
+            wanted: 0,
+            written: 0,
+            credit: 0.0,
+            programmed: None,
+            programmed_before: None,
+            reached: 0,
+            reached_before: 0,
+            asked: None,
+            cost: (0.0, 0.0),
+        }
+    }
+
+    fn budget(&self) -> Option<WearBudget> {
+        match self.regulation {
+            Regulation::Lifetime(budget) | Regulation::ShareBeyond { budget, .. } => Some(budget),
+            Regulation::Off | Regulation::Share(_) => None,
+        }
+    }
+
+    /// Whether it would help to know now what the device has programmed. Asks once.
+    pub(super) fn asks(&mut self, now: Nanos) -> bool {
+        let old = Nanos(FRAME.0 / 2);
+        let asks = self.budget().is_some() && self.asked.is_none_or(|asked| now.saturating_sub(asked) >= old);
+        if asks {
+            self.asked = Some(now);
+        }
+        asks
+    }
+
+    /// What the device has programmed, and all that was written to it, since some time that is always the same.
+    pub(super) fn programmed(&mut self, bytes: Bytes, written: Bytes) {
+        let before = self.programmed.replace(bytes.0);
+        // A count that has started from zero says nothing of this frame.
+        if before.is_none_or(|before| before > bytes.0) || self.reached > written.0 {
+            (self.programmed_before, self.reached_before) = (Some(bytes.0), written.0);
+        }
+        self.reached = written.0;
+    }
+
+    /// Whether this write is sent to the slow device instead.
+    pub(super) fn redirects(&mut self, now: Nanos, len: Bytes) -> bool {
+        if let Some(budget) = self.budget() {
+            self.wanted += len.0;
+            let span = now.saturating_sub(self.frame_began);
+            if span >= FRAME {
+                self.set_share(now, span, budget);
+            }
+        }
+        if self.share == 0 {
+            self.written += len.0;
+            return false;
+        }
+        // xorshift64
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let redirects = (self.random >> 32) < self.share;
+        self.written += if redirects { 0 } else { len.0 };
+        redirects
+    }
+
+    fn set_share(&mut self, now: Nanos, span: Nanos, budget: WearBudget) {
+        let (span, frame, written) = (span.0 as f64, FRAME.0 as f64, self.written as f64);
+        let assumed = f64::from(budget.amplification) / 1e3;
+        let measured =
+            self.programmed.zip(self.programmed_before).map(|(now, before)| now.saturating_sub(before) as f64);
+        // Moves and metadata wear the device, too, and are in what it says. Of the two lives the one that is spent faster
+        // counts: what was programmed is as much of the one as so many written bytes are of the other.
+        let physical = budget.programmable.map_or(1.0, |all| budget.endurance.0 as f64 / all.0 as f64);
+        let reached = measured.map_or(written, |_| self.reached.saturating_sub(self.reached_before) as f64);
+        let spent = reached.max(measured.unwrap_or(written * assumed) * physical);
+        if measured.is_some() {
+            self.cost = (MEMORY * self.cost.0 + spent, MEMORY * self.cost.1 + written);
+        }
+        let cost = if self.cost.0 > 0.0 && self.cost.1 > 0.0 {
+            self.cost.0 / self.cost.1
+        } else {
+            (assumed * physical).max(1.0)
+        };
+        let rate = budget.endurance.0 as f64 / budget.lifetime.0 as f64;
+        self.credit += rate * span - spent;
+        self.credit = self.credit.min(rate * frame * SAVED_FRAMES);
+        let allowed = (rate * frame + self.credit / HORIZON_FRAMES).max(0.0) / cost;
+        let wanted = self.wanted as f64 * frame / span;
+        self.share = match self.regulation {
+            Regulation::ShareBeyond { share, .. } if wanted > allowed => of_ppm(share),
+            Regulation::Lifetime(_) if wanted > allowed => ((1.0 - allowed / wanted) * (1u64 << 32) as f64) as u64,
+            _ => 0,
+        };
+        (self.frame_began, self.wanted, self.written) = (now, 0, 0);
+        (self.programmed_before, self.reached_before) = (self.programmed, self.reached);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(regulation: Regulation, seconds: u64, per_second: u64) -> (f64, f64) {
+        let mut regulator = Regulator::new(regulation, 1);
+        let (mut kept, mut all) = (0.0, 0.0);
+        for index in 0..seconds * per_second {
+            let now = Nanos(index * 1_000_000_000 / per_second);
+            let len = Bytes::kib(4);
+            all += 4096.0;
+            kept += if regulator.redirects(now, len) { 0.0 } else { 4096.0 };
+        }
+        (kept, all)
+    }
+
+    #[test]
+    fn a_share_is_that_share() {
+        let (kept, all) = written(Regulation::Share(250_000), 100, 1000);
+        assert!((kept / all - 0.75).abs() < 0.01, "{}", kept / all);
+        assert_eq!(written(Regulation::Off, 10, 100), (4_096_000.0, 4_096_000.0));
+    }
+
+    /// 4,096,000 bytes a second for that many millions of seconds.
+    fn budget(share: f64) -> WearBudget {
+        let endurance = Bytes((share * 1e6 * 4_096_000.0) as u64);
+        WearBudget { endurance, programmable: None, lifetime: Nanos::from_s(1_000_000), amplification: 1_000 }
+    }
+
+    #[test]
+    fn a_share_beyond_the_budget_leaves_alone_what_is_within_it() {
+        let regulation = |share| Regulation::ShareBeyond { share: 500_000, budget: budget(share) };
+        let (kept, all) = written(regulation(2.0), 2000, 1000);
+        assert_eq!(kept, all);
+        let (kept, all) = written(regulation(0.25), 2000, 1000);
+        assert!((kept / all - 0.5).abs() < 0.02, "half, though a quarter would be the budget: {}", kept / all);
+    }
+
+    #[test]
+    fn a_lifetime_is_kept_and_not_overdone() {
+        for (share, kept_share) in [(0.25, 0.25), (2.0, 1.0)] {
+            let (kept, all) = written(Regulation::Lifetime(budget(share)), 2000, 1000);
+            assert!((kept / all - kept_share).abs() < 0.02, "{} of {kept_share}", kept / all);
+        }
+    }
+
+    #[test]
+    fn a_burst_is_paid_for_by_the_quiet_before_it() {
+        // Ten minutes of nothing but a write now and then, and one minute of all there is.
+        let mut regulator = Regulator::new(Regulation::Lifetime(budget(0.25)), 1);
+        let mut kept = 0;
+        for second in 0..6600_u64 {
+            let burst = second % 660 >= 600;
+            for index in 0..if burst { 1000 } else { 1 } {
+                let now = Nanos(second * 1_000_000_000 + index * 1_000_000);
+                kept += u64::from(!regulator.redirects(now, Bytes::kib(4)) && burst);
+            }
+        }
+        assert!(kept > 590_000, "{kept} of 600000 writes, though the budget is 2.7 times that");
+    }
+
+    #[test]
+    fn a_device_that_does_not_say_is_asked_no_more_often_than_one_that_does() {
+        let mut regulator = Regulator::new(Regulation::Lifetime(budget(0.5)), 1);
+        let asked = (0..60_000_u64).filter(|ms| regulator.asks(Nanos::from_ms(*ms))).count();
+        assert_eq!(asked, 12, "once in half a frame");
+        assert!(!Regulator::new(Regulation::Share(1), 1).asks(Nanos::ZERO), "nothing depends on it");
+    }
+
+    #[test]
+    fn what_is_assumed_of_amplification_counts_until_the_device_tells() {
+        let assumed = WearBudget { amplification: 4_000, ..budget(0.5) };
+        let (kept, all) = written(Regulation::Lifetime(assumed), 2000, 1000);
+        assert!((kept / all - 0.125).abs() < 0.02, "{}", kept / all);
+        // It programs more the more is written to it, and never as much as was assumed.
+        let mut regulator = Regulator::new(Regulation::Lifetime(assumed), 1);
+        let (mut programmed, mut resets) = (0.0, 0.0);
+        for index in 0..2_000_000_u64 {
+            let now = Nanos(index * 1_000_000);
+            if !regulator.redirects(now, Bytes::kib(4)) {
+                let share = regulator.share as f64 / (1u64 << 32) as f64;
+                programmed += 4096.0 * (1.0 + 2.0 * (1.0 - share));
+            }
+            // A device that is plugged in again counts from zero.
+            if index == 1_000_000 {
+                resets = programmed;
+            }
+            if regulator.asks(now) {
+                regulator.programmed(Bytes((programmed - resets) as u64), Bytes::ZERO);
+            }
+        }
+        let rate = programmed / 2000.0 / 4_096_000.0;
+        assert!((rate - 0.5).abs() < 0.02, "{rate} of 0.5");
+    }
+}

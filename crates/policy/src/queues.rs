@@ -1,0 +1,149 @@
+//! Queues through slots, as LRU, FIFO and their kin need them.
+
+use peryton_units::prefetch;
+
+use crate::replacement::SlotIndex;
+
+const NONE: u32 = u32::MAX;
+
+/// How many slots from the end of a queue are looked at for one that may leave: those passed over have an access or a
+/// move under way, and of these there are never many.
+const MOST_EXAMINED: usize = 128;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    newer: u32,
+    older: u32,
+    queue: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    newest: u32,
+    oldest: u32,
+    len: u32,
+}
+
+/// `N` doubly linked queues; each slot is in one of them or in none. They allocate nothing after [`Queues::new`].
+///
+/// # Examples
+///
+/// ```
+/// use peryton_policy::{Queues, replacement::SlotIndex};
+///
+/// let mut queues = Queues::<1>::new(3);
+/// for slot in 0..3 {
+///     queues.push(0, SlotIndex(slot));
+/// }
+/// queues.renew(0, SlotIndex(0));
+/// assert_eq!(queues.oldest(0, |_| true), Some(SlotIndex(1)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Queues<const N: usize> {
+    links: Vec<Link>,
+    ends: [Ends; N],
+}
+
+const NO_QUEUE: u8 = u8::MAX;
+
+impl<const N: usize> Queues<N> {
+    /// Empty queues for slots from 0 to `slots`, less one.
+    pub fn new(slots: u32) -> Queues<N> {
+        let link = Link { newer: NONE, older: NONE, queue: NO_QUEUE };
+        Queues { links: vec![link; slots as usize], ends: [Ends { newest: NONE, oldest: NONE, len: 0 }; N] }
+    }
+
+    /// How many slots are in `queue`.
+    #[inline]
+    pub fn len(&self, queue: usize) -> u32 {
+        self.ends[queue].len
+    }
+
+    /// The queue that the slot is in.
+    #[inline]
+    pub fn queue_of(&self, slot: SlotIndex) -> Option<usize> {
+        let queue = self.links[slot.0 as usize].queue;
+        (queue != NO_QUEUE).then_some(usize::from(queue))
+    }
+
+    /// The slot's neighbours will be needed soon.
+    #[inline]
+    pub fn prefetch(&self, SlotIndex(slot): SlotIndex) {
+        prefetch(&self.links[slot as usize]);
+    }
+
+    /// Puts a slot that is in no queue at the new end of `queue`.
+    #[inline]
+    pub fn push(&mut self, queue: usize, SlotIndex(slot): SlotIndex) {
+        let ends = &mut self.ends[queue];
+        debug_assert_eq!(self.links[slot as usize].queue, NO_QUEUE, "slot {slot} is queued twice");
+        self.links[slot as usize] = Link { newer: NONE, older: ends.newest, queue: queue as u8 };
+        match ends.newest {
+            NONE => ends.oldest = slot,
+            newest => self.links[newest as usize].newer = slot,
+        }
+        ends.newest = slot;
+        ends.len += 1;
+    }
+
+    /// Takes a slot out of its queue; it has to be in one.
+    #[inline]
+    pub fn unlink(&mut self, SlotIndex(slot): SlotIndex) {
+        let Link { newer, older, queue } = self.links[slot as usize];
+        debug_assert_ne!(queue, NO_QUEUE, "slot {slot} is in no queue");
+        let ends = &mut self.ends[usize::from(queue)];
+        ends.len -= 1;
+        match newer {
+            NONE => ends.newest = older,
+            newer => self.links[newer as usize].older = older,
+        }
+        match older {
+            NONE => ends.oldest = newer,
+            older => self.links[older as usize].newer = newer,
+        }
+        self.links[slot as usize].queue = NO_QUEUE;
+    }
+
+    /// Moves a slot to the new end of `queue`, from any queue.
+    #[inline]
+    pub fn renew(&mut self, queue: usize, slot: SlotIndex) {
+        if self.ends[queue].newest != slot.0 {
+            self.unlink(slot);
+            self.push(queue, slot);
+        }
+    }
+
+    /// The slot that came to its queue after this one.
+    #[inline]
+    pub fn newer(&self, slot: SlotIndex) -> Option<SlotIndex> {
+        let newer = self.links[slot.0 as usize].newer;
+        (newer != NONE).then_some(SlotIndex(newer))
+    }
+
+    /// The oldest slot of `queue` and the one after it; `None` if there are fewer than two.
+    #[inline]
+    pub fn two_oldest(&self, queue: usize) -> Option<(SlotIndex, SlotIndex)> {
+        let oldest = self.ends[queue].oldest;
+        if oldest == NONE {
+            return None;
+        }
+        let next = self.links[oldest as usize].newer;
+        (next != NONE).then_some((SlotIndex(oldest), SlotIndex(next)))
+    }
+
+    /// From the oldest slot of `queue` on, the first that `may_leave`; `None` if there is none among the first 128.
+    #[inline]
+    pub fn oldest(&self, queue: usize, mut may_leave: impl FnMut(SlotIndex) -> bool) -> Option<SlotIndex> {
+        let mut slot = self.ends[queue].oldest;
+        for _ in 0..MOST_EXAMINED {
+            if slot == NONE {
+                return None;
+            }
+            if may_leave(SlotIndex(slot)) {
+                return Some(SlotIndex(slot));
+            }
+            slot = self.links[slot as usize].newer;
+        }
+        None
+    }
+}

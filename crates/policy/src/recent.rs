@@ -1,0 +1,92 @@
+//! A bounded memory of extents: the latest are kept, the oldest forgotten. Ghosts are kept in it.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+/// Extents with a value each, in the order in which they were last put in.
+#[derive(Clone, Debug, Default)]
+pub struct Recent<V> {
+    /// The value, and when it came, so that an entry of `order` that has been superseded is known for stale.
+    present: FxHashMap<u32, (V, u64)>,
+    order: VecDeque<(u32, u64)>,
+    clock: u64,
+}
+
+impl<V: Copy> Recent<V> {
+    /// How many extents are in.
+    pub fn len(&self) -> usize {
+        self.present.len()
+    }
+
+    /// Whether none is in.
+    pub fn is_empty(&self) -> bool {
+        self.present.is_empty()
+    }
+
+    /// Whether the extent is in.
+    pub fn contains(&self, extent: u32) -> bool {
+        self.present.contains_key(&extent)
+    }
+
+    /// Takes the extent out, if it is in, and returns its value.
+    pub fn take(&mut self, extent: u32) -> Option<V> {
+        self.present.remove(&extent).map(|(value, _)| value)
+    }
+
+    /// Puts the extent in as the newest and forgets the oldest beyond `most`. Calls `forgotten` with the values that
+    /// went.
+    pub fn put(&mut self, extent: u32, value: V, most: usize, mut forgotten: impl FnMut(V)) {
+        self.clock += 1;
+        self.present.insert(extent, (value, self.clock));
+        self.order.push_back((extent, self.clock));
+        while self.present.len() > most
+            && let Some((oldest, came)) = self.order.pop_front()
+        {
+            if let Some((value, latest)) = self.present.get(&oldest).copied()
+                && latest == came
+            {
+                self.present.remove(&oldest);
+                forgotten(value);
+            }
+        }
+        // Superseded entries must not let the order grow without bound.
+        if self.order.len() > 2 * most + 16 {
+            self.order.retain(|(extent, came)| self.present.get(extent).is_some_and(|(_, latest)| latest == came));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_latest_are_kept_and_the_rest_forgotten(
+            steps in prop::collection::vec((any::<bool>(), 0u32..50), 0..500),
+            most in 0usize..20,
+        ) {
+            let mut recent = Recent::default();
+            let mut model: Vec<(u32, u32)> = Vec::new();
+            for (step, (put, extent)) in (0u32..).zip(steps) {
+                let before = model.iter().position(|(other, _)| *other == extent).map(|index| model.remove(index).1);
+                prop_assert_eq!(recent.take(extent), before);
+                if put {
+                    let mut gone = Vec::new();
+                    recent.put(extent, step, most, |value| gone.push(value));
+                    model.push((extent, step));
+                    let excess = model.len().saturating_sub(most);
+                    let expected: Vec<u32> = model.drain(..excess).map(|(_, value)| value).collect();
+                    prop_assert_eq!(gone, expected);
+                }
+                let kept = |extent| model.iter().any(|(other, _)| *other == extent);
+                let agree = (0..50).all(|extent| recent.contains(extent) == kept(extent));
+                prop_assert!(agree);
+                prop_assert!(recent.order.len() <= 2 * most + 17);
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A replacement policy on its own: which extents would be in a cache, without devices, data or time spent. It decides
+//! as `caching` does that promotes on every miss and evicts on demand, on devices that take no time. (But where
+//! WSClock's hand meets nothing but empty slots the drive may do without the promotion, and this looks on.)
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use peryton_units::Nanos;
+use rustc_hash::FxHashMap;
+
+use super::{BuiltInPolicy, Candidate, Candidates, Capacity, Replacement, ReplacementPolicy, SlotIndex};
+
+/// A cache of extents without data, for miss ratios.
+///
+/// # Examples
+///
+/// ```
+/// use peryton_policy::{BareCache, Replacement};
+/// use peryton_units::Nanos;
+///
+/// let mut cache = BareCache::new(Replacement::Lru, 2, Nanos::from_s(60));
+/// let hits = [7, 8, 7, 9, 8].map(|extent| cache.access(Nanos::ZERO, extent));
+/// assert_eq!(hits, [false, false, true, false, false]); // 9 took the place of 8.
+/// ```
+#[derive(Clone, Debug)]
+pub struct BareCache<P = BuiltInPolicy> {
+    policy: P,
+    window: Nanos,
+    size: u32,
+    /// Which slot each cached extent is in.
+    cached: FxHashMap<u32, u32>,
+    rows: Vec<Row>,
+    /// No slot from here on has ever been used.
+    unused: u32,
+    /// Slots that were used and are free: the lowest is taken first.
+    free: BinaryHeap<Reverse<u32>>,
+    /// Slots that were given up and wait for a commit, as in the drive. WSClock's hand goes by slot, so that it matters
+    /// which ones are used again.
+    pending_free: Vec<u32>,
+}
+
+/// A slot, and the extent in it if it is occupied.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    last_access: Nanos,
+    extent: u32,
+    occupied: bool,
+    referenced: bool,
+}
+
+impl BareCache {
+    /// An empty cache of `size` extents, at least one; `window` is WSClock's working-set window.
+    pub fn new(replacement: Replacement, size: u32, window: Nanos) -> BareCache {
+        BareCache::with_policy(size, window, |capacity| BuiltInPolicy::new(replacement, capacity))
+    }
+}
+
+impl<P: ReplacementPolicy> BareCache<P> {
+    /// The same with any policy, which `make` makes for the cache's capacity. [`ReplacementPolicy`] has an example.
+    pub fn with_policy(size: u32, window: Nanos, make: impl FnOnce(Capacity) -> P) -> BareCache<P> {
+        let size = size.max(1);
+        let capacity = Capacity::of_cache(size);
+        BareCache {
+            policy: make(capacity),
+            window,
+            size,
+            cached: FxHashMap::default(),
+            rows: vec![Row::default(); capacity.slots as usize],
+            unused: 0,
+            free: BinaryHeap::new(),
+            pending_free: Vec::new(),
+        }
+    }
+
+    /// An access to an extent: whether it was cached. It is from now on.
+    pub fn access(&mut self, now: Nanos, extent: u32) -> bool {
+        if let Some(slot) = self.cached.get(&extent) {
+            let row = &mut self.rows[*slot as usize];
+            (row.last_access, row.referenced) = (now, true);
+            self.policy.accessed(SlotIndex(*slot));
+            return true;
+        }
+        self.policy.admitting(extent);
+        if self.cached.len() as u32 >= self.size {
+            self.evict(now);
+        }
+        let slot = self.take_slot();
+        self.rows[slot as usize] = Row { last_access: now, extent, occupied: true, referenced: true };
+        self.policy.inserted(SlotIndex(slot), extent);
+        self.cached.insert(extent, slot);
+        false
+    }
+
+    /// How many extents are cached.
+    pub fn len(&self) -> u32 {
+        self.cached.len() as u32
+    }
+
+    /// Whether no extent is cached.
+    pub fn is_empty(&self) -> bool {
+        self.cached.is_empty()
+    }
+
+    fn take_slot(&mut self) -> u32 {
+        let slot = self.free.pop().map_or(self.unused, |Reverse(slot)| slot);
+        assert!((slot as usize) < self.rows.len(), "there are more slots than extents cached and slots pending");
+        self.unused = self.unused.max(slot + 1);
+        let free = self.free.len() + self.rows.len() - self.unused as usize;
+        if self.pending_free.len() > free {
+            // The drive commits once that frees more than is free.
+            self.free.extend(self.pending_free.drain(..).map(Reverse));
+        }
+        slot
+    }
+
+    fn evict(&mut self, now: Nanos) {
+        let mut candidates = Occupied { now, window: self.window, rows: &mut self.rows };
+        // The clock looks at a few slots at a time, which may all be empty.
+        let tries = 2 * candidates.rows.len();
+        let victim = (0..tries).find_map(|_| self.policy.victim(&mut candidates));
+        let slot = victim.expect("a policy finds a victim where every extent may leave");
+        let row = &mut self.rows[slot.index()];
+        assert!(row.occupied, "the policy named slot {} as a victim, which is empty", slot.0);
+        row.occupied = false;
+        let extent = row.extent;
+        self.policy.removed(slot, extent, true);
+        self.cached.remove(&extent);
+        self.pending_free.push(slot.0);
+    }
+}
+
+/// Every extent may leave.
+struct Occupied<'a> {
+    now: Nanos,
+    window: Nanos,
+    rows: &'a mut [Row],
+}
+
+impl Candidates for Occupied<'_> {
+    #[inline]
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    #[inline]
+    fn window(&self) -> Nanos {
+        self.window
+    }
+
+    #[inline]
+    fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
+        let row = &mut self.rows[slot.index()];
+        row.occupied.then_some(Candidate { last_access: row.last_access, referenced: &mut row.referenced })
+    }
+}

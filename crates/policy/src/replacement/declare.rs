@@ -1,0 +1,86 @@
+//! What every replacement policy needs beside its own file, from one list.
+
+/// Declares the modules, the setting [`Replacement`](super::Replacement) with its names, and
+/// [`BuiltInPolicy`](super::BuiltInPolicy), which dispatches to the policy in force.
+macro_rules! replacement_policies {
+    ($($module:ident: $Policy:ident, $doc:literal;)*) => {
+        $(pub mod $module;)*
+
+        /// Which extent leaves the fast device.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Replacement {
+            $(#[doc = $doc] $Policy,)*
+        }
+
+        impl Replacement {
+            /// Every policy, with its name in design files, in reports and on command lines.
+            pub const ALL: [(&str, Replacement); [$(stringify!($module)),*].len()] =
+                [$((stringify!($module), Replacement::$Policy)),*];
+        }
+
+        /// The policy in force: an enum, so that a hit is a jump and not a call through a table.
+        #[derive(Clone, Debug)]
+        pub enum BuiltInPolicy {
+            $(#[doc = $doc] $Policy($module::$Policy),)*
+        }
+
+        impl BuiltInPolicy {
+            /// The policy for an empty cache of this capacity.
+            pub fn new(which: Replacement, capacity: Capacity) -> BuiltInPolicy {
+                match which {
+                    $(Replacement::$Policy => BuiltInPolicy::$Policy($module::$Policy::new(capacity)),)*
+                }
+            }
+        }
+
+        impl ReplacementPolicy for BuiltInPolicy {
+            #[inline]
+            fn admitting(&mut self, extent: u32) {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.admitting(extent),)*
+                }
+            }
+
+            #[inline]
+            fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.inserted(slot, extent),)*
+                }
+            }
+
+            #[inline]
+            fn accessed(&mut self, slot: SlotIndex) {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.accessed(slot),)*
+                }
+            }
+
+            #[inline]
+            fn prefetch(&self, slot: SlotIndex) {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.prefetch(slot),)*
+                }
+            }
+
+            #[inline]
+            fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.likely_victims(),)*
+                }
+            }
+
+            #[inline]
+            fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.removed(slot, extent, evicted),)*
+                }
+            }
+
+            fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.victim(candidates),)*
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,100 @@
+//! Response times of host requests over a span, in little memory: their sum, and how many were how long.
+
+/// Four buckets to each power of two: a percentile is right to a quarter.
+const PARTS: u32 = 4;
+const BUCKETS: usize = 64 * PARTS as usize;
+
+/// Response times since the latest [`ResponseTimes::clear`]: their number, mean, spread and 99th percentile, in a kilobyte.
+#[derive(Debug)]
+pub struct ResponseTimes {
+    count: u64,
+    total_ns: u128,
+    /// In µs², so that a year of seconds fits.
+    squares: f64,
+    buckets: Box<[u32; BUCKETS]>,
+}
+
+impl Default for ResponseTimes {
+    fn default() -> ResponseTimes {
+        ResponseTimes::new()
+    }
+}
+
+impl ResponseTimes {
+    /// None yet.
+    pub fn new() -> ResponseTimes {
+        ResponseTimes { count: 0, total_ns: 0, squares: 0.0, buckets: Box::new([0; BUCKETS]) }
+    }
+
+    /// Adds one.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.count += 1;
+        self.total_ns += u128::from(ns);
+        self.squares += (ns as f64 / 1e3).powi(2);
+        let power = (ns | 1).ilog2();
+        let part = if power >= 2 { (ns >> (power - 2)) as u32 % PARTS } else { 0 };
+        let bucket = &mut self.buckets[(power * PARTS + part) as usize];
+        *bucket = bucket.saturating_add(1);
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        (self.count, self.total_ns, self.squares) = (0, 0, 0.0);
+        self.buckets.fill(0);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their mean, 0 without any.
+    pub fn mean_ns(&self) -> f64 {
+        self.total_ns as f64 / self.count.max(1) as f64
+    }
+
+    /// Standard error of the mean, as a share of it, taking responses for independent of each other.
+    pub fn relative_error(&self) -> f64 {
+        let count = self.count.max(1) as f64;
+        let mean_us = self.mean_ns() / 1e3;
+        let variance = (self.squares / count - mean_us * mean_us).max(0.0);
+        if mean_us > 0.0 { (variance / count).sqrt() / mean_us } else { 0.0 }
+    }
+
+    /// 99 of 100 were no longer, but for the width of a bucket.
+    pub fn p99_ns(&self) -> f64 {
+        let mut left = self.count - self.count * 99 / 100;
+        for (index, count) in self.buckets.iter().enumerate().rev() {
+            left = left.saturating_sub(u64::from(*count));
+            if left == 0 && *count > 0 {
+                let (power, part) = (index as u32 / PARTS, index as u32 % PARTS);
+                return 2f64.powi(power as i32) * (1.0 + f64::from(part + 1) / f64::from(PARTS));
+            }
+        }
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_is_exact_and_the_percentile_within_a_bucket() {
+        let mut responses = ResponseTimes::new();
+        for n in 1..=1000u64 {
+            responses.record(n * 1_000);
+        }
+        assert_eq!(responses.mean_ns(), 500_500.0);
+        // Of a uniform distribution: 1/√3 of the mean, over √1000.
+        assert!((responses.relative_error() - 0.01826).abs() < 1e-4, "{}", responses.relative_error());
+        let p99 = responses.p99_ns();
+        assert!((990_000.0..990_000.0 * 1.25).contains(&p99), "{p99}");
+        responses.clear();
+        assert_eq!((responses.count(), responses.p99_ns()), (0, 0.0));
+        responses.record(0);
+        responses.record(u64::MAX);
+        assert!(responses.p99_ns() > 1e18);
+    }
+}

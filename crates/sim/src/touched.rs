@@ -1,0 +1,68 @@
+//! Which extents a run has touched: the first access to each is a miss that no cache avoids.
+
+use peryton_units::{Bytes, Op};
+
+/// A bit for each extent of the volume.
+#[derive(Debug)]
+pub(crate) struct Touched {
+    extent: u64,
+    bits: Vec<u64>,
+    /// Extents that were touched, since the start.
+    pub(crate) extents: u64,
+    /// Reads and writes by extent, and how many of them were the first to theirs, since the accounts began.
+    pub(crate) accesses: u64,
+    pub(crate) first: u64,
+}
+
+impl Touched {
+    pub(crate) fn new(volume: Bytes, extent: Bytes) -> Touched {
+        let extents = volume.0.div_ceil(extent.0);
+        let bits = vec![0; extents.div_ceil(64) as usize];
+        Touched { extent: extent.0, bits, extents: 0, accesses: 0, first: 0 }
+    }
+
+    /// The bytes of the extents that were touched.
+    pub(crate) fn bytes(&self) -> Bytes {
+        Bytes(self.extents * self.extent)
+    }
+
+    #[inline]
+    pub(crate) fn touch(&mut self, op: Op, offset: Bytes, len: Bytes) {
+        if !matches!(op, Op::Read | Op::Write) || len == Bytes::ZERO {
+            return;
+        }
+        for extent in offset.0 / self.extent..=(offset.0 + len.0 - 1) / self.extent {
+            self.accesses += 1;
+            let Some(word) = self.bits.get_mut((extent / 64) as usize) else { return };
+            let bit = 1 << (extent % 64);
+            if *word & bit == 0 {
+                *word |= bit;
+                self.extents += 1;
+                self.first += 1;
+            }
+        }
+    }
+
+    /// The warm-up is over.
+    pub(crate) fn reset(&mut self) {
+        (self.accesses, self.first) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extent_is_new_once() {
+        let mut touched = Touched::new(Bytes::mib(1), Bytes::kib(4));
+        touched.touch(Op::Read, Bytes(4000), Bytes(200));
+        touched.touch(Op::Write, Bytes(0), Bytes(4096));
+        touched.touch(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+        touched.touch(Op::Discard, Bytes(65536), Bytes(4096));
+        assert_eq!((touched.accesses, touched.first, touched.bytes()), (3, 2, Bytes(8192)));
+        touched.reset();
+        touched.touch(Op::Write, Bytes(4096), Bytes(8192));
+        assert_eq!((touched.accesses, touched.first, touched.extents), (2, 1, 3));
+    }
+}

@@ -1,0 +1,453 @@
+//! What makes the figures of a report mislead: which runs are overloaded, cold, too short or not comparable, and what to do.
+
+use std::fmt;
+
+use peryton_device::{Class, Model, flash::Precondition};
+use peryton_engine::{Placement, WritePolicy};
+use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
+use serde::Serialize;
+
+use crate::{Design, LatencySummary, Options, Replay, Report, simulator::MOST_IN_FLIGHT, simulator::Outcome};
+
+/// Something to know before figures are believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// Stable, for scripts.
+    pub code: &'static str,
+    /// What is so, in a sentence without its full stop.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.message, self.remedy)
+    }
+}
+
+fn warning(code: &'static str, message: String, remedy: impl Into<String>) -> Warning {
+    Warning { code, message, remedy: remedy.into() }
+}
+
+/// A timed replay with more requests in flight on average than this, for each device, does not keep up: more than SATA
+/// disks queue.
+const OVERLOAD_PER_DEVICE: f64 = 32.0;
+/// The last answer may come so late after the last request, as a share of the span, and at least.
+const BEHIND_SHARE: f64 = 0.1;
+const BEHIND_LEAST: Nanos = Nanos::from_ms(100);
+/// Promotions that were given up are a warning from this share of all that were tried, and from so many.
+const GIVEN_UP: f64 = 0.2;
+const GIVEN_UP_LEAST: u64 = 100;
+/// First accesses among misses: most of them, or enough to matter.
+const MOSTLY: f64 = 0.5;
+const SOME: f64 = 0.1;
+/// A span should be so many times as long as what happens in it.
+const TIMES: f64 = 10.0;
+/// A percentile should have so many requests beyond it.
+const BEYOND: f64 = 10.0;
+/// A disk of which less than this is used.
+const FULL_DISK: f64 = 0.1;
+
+/// What one run says of itself.
+pub(crate) fn of(design: &Design, options: &Options, outcome: &Outcome, report: &Report) -> Vec<Warning> {
+    let mut all = Vec::new();
+    let run = Run { design, options, outcome, report };
+    run.requests_left_out(&mut all);
+    all.extend(run.overload());
+    all.extend(run.given_up());
+    run.cold(&mut all);
+    run.short(&mut all);
+    run.devices(&mut all);
+    all.extend(run.pace());
+    all.extend(run.durability());
+    all.extend(run.tails());
+    all
+}
+
+struct Run<'a> {
+    design: &'a Design,
+    options: &'a Options,
+    outcome: &'a Outcome,
+    report: &'a Report,
+}
+
+impl Run<'_> {
+    fn requests_left_out(&self, all: &mut Vec<Warning>) {
+        let report = self.report;
+        let size = Bytes(report.volume_bytes);
+        let larger =
+            format!("give the volume at least what the trace reaches over (peryton trace info), it has {size}");
+        for (code, count, what, remedy) in [
+            (
+                "wrapped",
+                report.wrapped_requests,
+                "lay past the end of the volume and were wrapped: they hit data of others",
+                larger.as_str(),
+            ),
+            (
+                "skipped",
+                report.skipped_requests,
+                "lay past the end of the volume and were skipped: the load is lighter than the trace",
+                larger.as_str(),
+            ),
+            (
+                "failed",
+                report.failed_requests,
+                "were answered with an error",
+                "give the devices more room, or look at peryton events of a drive",
+            ),
+        ] {
+            if count > 0 {
+                let share = count as f64 / report.trace_requests.max(1) as f64;
+                all.push(warning(code, format!("{count} requests ({}) {what}", percent(share)), remedy));
+            }
+        }
+    }
+
+    fn timed(&self) -> bool {
+        matches!(self.options.replay, Replay::Timed { .. })
+    }
+
+    fn overload(&self) -> Option<Warning> {
+        let outcome = self.outcome;
+        let members: u32 = self.design.devices.iter().map(|device| device.count * device.copies).sum();
+        let mean = self.report.latency_us.all.as_ref()?;
+        let waited_s = mean.mean / 1e6 * mean.count as f64;
+        let in_flight = waited_s / outcome.span.as_s_f64();
+        let allowed = (outcome.span.saturating_sub(outcome.behind).0 as f64 * BEHIND_SHARE) as u64;
+        let behind = outcome.behind > BEHIND_LEAST.max(Nanos(allowed));
+        let overloaded =
+            in_flight > OVERLOAD_PER_DEVICE * f64::from(members) || outcome.deepest >= MOST_IN_FLIGHT || behind;
+        (self.timed() && overloaded).then(|| {
+            let message = format!(
+                "requests come faster than they are answered ({} in flight on average, {} at most; the last answer comes {} s \
+                 after the last request), so that response times say how long the trace is and not how fast the drive is",
+                figure(in_flight),
+                outcome.deepest,
+                figure(outcome.behind.as_s_f64()),
+            );
+            let remedy = "replay with --replay sync or qd=N to see what the drive can do, with --speed below 1 for a load \
+                          that it can carry, or give it more or faster devices";
+            warning("overload", message, remedy)
+        })
+    }
+
+    /// Promotions that did not happen for a reason that has nothing to do with what is worth promoting.
+    fn given_up(&self) -> Option<Warning> {
+        let moves = self.report.moves.as_ref()?;
+        let by = &moves.cancelled_by;
+        let given_up = by.move_limit + by.fast_full + by.metadata_flush;
+        let share = given_up as f64 / (given_up + moves.promotions).max(1) as f64;
+        if given_up < GIVEN_UP_LEAST || share < GIVEN_UP {
+            return None;
+        }
+        let tuning = &self.design.tuning;
+        let why = "that limit, and not the policies, decides what is on the fast device";
+        let (code, message, remedy) = if by.move_limit >= by.fast_full.max(by.metadata_flush) {
+            (
+                "move_limit",
+                format!(
+                    "{} promotions were given up because max_moves ({}) were under way",
+                    by.move_limit, tuning.max_moves
+                ),
+                format!("raise placement.max_moves (up to {})", peryton_engine::MOST_MOVES),
+            )
+        } else if by.fast_full >= by.metadata_flush {
+            (
+                "fast_full",
+                format!(
+                    "{} promotions were given up because no extent of the fast device was free at that moment",
+                    by.fast_full
+                ),
+                format!(
+                    "raise placement.demotion (low = {}, high = {}), which keeps extents free",
+                    tuning.demotion_low, tuning.demotion_high
+                ),
+            )
+        } else {
+            (
+                "metadata_flush",
+                format!("{} promotions were given up because the map was being written out", by.metadata_flush),
+                "use larger extents, or admit less (admission, promotion.threshold)".to_owned(),
+            )
+        };
+        let message = format!("{message}, {} of those that were due: {why}", percent(share));
+        Some(warning(code, message, remedy))
+    }
+
+    /// Fast devices that began empty, and those that never had to choose.
+    fn cold(&self, all: &mut Vec<Warning>) {
+        let (Some(touched), Some(moves)) = (&self.outcome.touched, &self.report.moves) else { return };
+        let (Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair)) =
+            &self.design.placement
+        else {
+            return;
+        };
+        let fast = self.design.devices[pair.fast.index()].data;
+        let caching = matches!(self.design.placement, Placement::Caching(_));
+        let warmed = self.options.warm_up_requests > 0 || (self.options.warm_up && !caching);
+        if moves.demotions == 0 && moves.cancelled_by.fast_full == 0 && touched.bytes() <= fast {
+            let message = format!(
+                "the trace touches {}, and the fast device has room for {fast}: nothing ever had to leave it, so that \
+                 replacement decided nothing and the hit ratio is that of a device that holds everything",
+                touched.bytes()
+            );
+            let remedy = "make the fast device as small a share of the data as it will be, or take a longer trace";
+            all.push(warning("never_full", message, remedy));
+        }
+        let misses = self.outcome.ledger.fast_misses;
+        let of_misses = (touched.first as f64 / misses.max(1) as f64).min(1.0);
+        let longer = "measure behind a warm-up (--warm-up-requests N, half of the trace say), or take a longer trace";
+        if caching && misses > 0 && of_misses >= MOSTLY {
+            let message = format!(
+                "{} of the misses are the first access to their extent, which no policy avoids: designs differ in the others only",
+                percent(of_misses)
+            );
+            all.push(warning("first_touches", message, longer));
+        }
+        if !warmed && (of_misses >= SOME || !caching) && touched.first > 0 {
+            let message = "the fast device began empty, and filling it is in the figures: a design without one has no such \
+                           beginning";
+            let remedy =
+                if caching { longer } else { "begin with a filled map (--warm-up), or behind --warm-up-requests N" };
+            all.push(warning("cold_start", message.to_owned(), remedy));
+        }
+    }
+
+    /// Times in the design, and lifetimes, that the trace is too short for.
+    fn short(&self, all: &mut Vec<Warning>) {
+        let tuning = &self.design.tuning;
+        let span = self.report.simulated_s;
+        let mut times: Vec<(String, Nanos)> = Vec::new();
+        let caching = matches!(self.design.placement, Placement::Caching(_));
+        match &self.design.placement {
+            Placement::Tiering(_) | Placement::Caching(_) if tuning.promotion_threshold > 0 => {
+                times.push(("placement.promotion.window".into(), tuning.promotion_window));
+            }
+            Placement::Partitioned(_) => {
+                times.extend(tuning.partition.bust_after.map(|after| ("partition.bust_after".to_owned(), after)));
+            }
+            Placement::Logging(_) => {
+                times.extend(tuning.logging.triggers.timeout.map(|after| ("triggers.timeout".to_owned(), after)));
+            }
+            _ => {}
+        }
+        if caching && tuning.write == WritePolicy::Back {
+            times.push(("placement.writeback.delay".into(), tuning.writeback_delay));
+        }
+        let rests = self.design.devices.iter().zip(&tuning.spin_down_after);
+        times.extend(
+            rests.filter_map(|(device, after)| Some((format!("power.{}.spin_down_after", device.name), (*after)?))),
+        );
+        times.retain(|(_, time)| span < TIMES * time.as_s_f64());
+        if !times.is_empty() && self.timed() {
+            let named: Vec<String> = times.iter().map(|(key, time)| format!("{key} ({time})")).collect();
+            let message = format!(
+                "the measured span is {} s, less than ten times {}: what happens at such times has hardly happened",
+                figure(span),
+                named.join(", ")
+            );
+            all.push(warning("short_trace", message, "take a longer trace, or make these times shorter in proportion"));
+        }
+        if let Some(years) = self.report.lifetime_years
+            && span * TIMES < years * SECONDS_PER_YEAR
+        {
+            let message = format!(
+                "a lifetime of {} years is reckoned from {} s of writing: it holds if the load of this span goes on day and night",
+                figure(years),
+                figure(span)
+            );
+            all.push(warning(
+                "short_for_lifetime",
+                message,
+                "take a trace of days, or give --speed the ratio of mean to traced load",
+            ));
+        }
+    }
+
+    /// Devices in a state that flatters them.
+    fn devices(&self, all: &mut Vec<Warning>) {
+        for (device, members) in self.design.devices.iter().zip(&self.outcome.devices) {
+            let name = &device.name;
+            if let Model::Flash(flash) = &device.profile.model
+                && flash.precondition == Precondition::Fresh
+                && !self.options.warm_up
+            {
+                let programmed: u64 =
+                    members.iter().filter_map(|stats| stats.nand_bytes_written).map(|bytes| bytes.0).sum();
+                if programmed > 0 && programmed < device.used.0 {
+                    let message = format!(
+                        "'{name}' began empty and {} were programmed of the {} in use, too little for garbage collection: its \
+                         write response times, wear and lifetime are those of a drive fresh from its box",
+                        Bytes(programmed),
+                        device.used
+                    );
+                    let remedy =
+                        format!("begin with used flash: --warm-up, or devices.{name}.model.precondition = \"random\"");
+                    all.push(warning("fresh_flash", message, remedy));
+                }
+            }
+            if device.profile.class == Class::Hdd {
+                let used = device.used.0 as f64 * f64::from(device.regions);
+                let has = device.profile.capacity.0 as f64 * f64::from(device.count);
+                if used < has * FULL_DISK {
+                    let message = format!(
+                        "the volume has {} of the {} of '{name}', its outer tracks: seeks are shorter and transfers faster than \
+                         on a disk in full use",
+                        Bytes(used as u64),
+                        Bytes(has as u64)
+                    );
+                    let remedy = "give the volume the size that the disk will have to hold";
+                    all.push(warning("outer_tracks", message, remedy));
+                }
+            }
+        }
+    }
+
+    /// A closed loop has the pace of the drive.
+    fn pace(&self) -> Option<Warning> {
+        let rates = self.report.lifetime_years.is_some() || self.report.mean_power_w.is_some();
+        (!self.timed() && rates).then(|| {
+            let message = format!(
+                "--replay {} sends requests as fast as they are answered: power, energy and lifetimes are those of that pace, at \
+                 which a faster design wears sooner",
+                self.options.replay
+            );
+            warning("unpaced", message, "compare power, energy and lifetimes with --replay timed")
+        })
+    }
+
+    /// What flushes promise.
+    fn durability(&self) -> Option<Warning> {
+        let tuning = &self.design.tuning;
+        let hybrid = self.outcome.touched.is_some();
+        let through = matches!(self.design.placement, Placement::Caching(_)) && tuning.write != WritePolicy::Back;
+        if hybrid && !through && !tuning.mirror_journal {
+            let message = "journal = \"fast\" keeps the map on the fast device alone: flushes wait for that device only, and if it \
+                           dies while the volume is not served, the volume cannot be opened"
+                .to_owned();
+            return Some(warning(
+                "journal_fast",
+                message,
+                "compare with designs of the same promise, or use journal = \"mirrored\" (docs/journal.md)",
+            ));
+        }
+        let latency = &self.report.latency_us;
+        let writes = latency.write.as_ref().map_or(0, |writes| writes.count);
+        (writes > 0 && latency.flush.is_none()).then(|| {
+            let message =
+                "the trace has no flushes: writes are answered from caches, and nothing says how long it takes until \
+                           they are durable"
+                    .to_owned();
+            warning(
+                "no_flushes",
+                message,
+                "record flushes as well (blktrace, ftrace), or believe write response times with care",
+            )
+        })
+    }
+
+    /// Percentiles of few requests.
+    fn tails(&self) -> Option<Warning> {
+        let latency = &self.report.latency_us;
+        let kinds = [("reads", &latency.read), ("writes", &latency.write), ("flushes", &latency.flush)];
+        let few = |summary: &LatencySummary| (summary.count as f64) < BEYOND / 0.01;
+        let few: Vec<String> = kinds
+            .iter()
+            .filter_map(|(name, summary)| Some((name, summary.as_ref().filter(|summary| few(summary))?)))
+            .map(|(name, summary)| format!("{} {name}", summary.count))
+            .collect();
+        (!few.is_empty()).then(|| {
+            let message = format!("there were {}: p99 rests on fewer than {BEYOND} of them", few.join(" and "));
+            warning("few_requests", message, "compare means and medians, or take a longer trace")
+        })
+    }
+}
+
+/// What several runs of one trace say of each other.
+pub(crate) fn compare(reports: &mut [Report]) {
+    for index in 1..reports.len() {
+        let (before, rest) = reports.split_at_mut(index);
+        let report = &mut rest[0];
+        let Some(equal) = before.iter().find(|other| same(other, report)) else { continue };
+        let has = |code: &str| report.warnings.iter().any(|warning| warning.code == code);
+        let idle = report.moves.as_ref().is_some_and(|moves| moves.promotions + moves.demotions == 0);
+        let remedy = if equal.design_toml == report.design_toml {
+            "the files say the same: compare others".to_owned()
+        } else if has("move_limit") || has("fast_full") {
+            "what promotions wait for decides, see above: mend that first".to_owned()
+        } else if has("never_full") {
+            "make the fast device smaller, so that something has to leave it".to_owned()
+        } else if idle {
+            "nothing was moved: lower placement.promotion.threshold, or take a longer trace".to_owned()
+        } else {
+            "see whether what differs between the files can matter to this trace".to_owned()
+        };
+        let message = format!("every figure is that of '{}': what differs between the two had no effect", equal.design);
+        report.warnings.push(warning("equal_results", message, remedy));
+    }
+}
+
+fn same(a: &Report, b: &Report) -> bool {
+    a.latency_us == b.latency_us && a.moves == b.moves && a.devices == b.devices && a.fast_hit_ratio == b.fast_hit_ratio
+}
+
+/// A warning, and the designs that it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Warned<'a> {
+    /// Their names, in the order of the reports.
+    pub designs: Vec<&'a str>,
+    /// That of the first of them; those of the others differ in their figures at most.
+    pub warning: &'a Warning,
+    /// Whether those of the others have other figures.
+    pub differs: bool,
+}
+
+/// The warnings of reports that are shown together, each kind once.
+pub fn warned(reports: &[Report]) -> Vec<Warned<'_>> {
+    let mut all: Vec<Warned<'_>> = Vec::new();
+    for report in reports {
+        for warning in &report.warnings {
+            match all.iter_mut().find(|known| known.warning.code == warning.code) {
+                Some(known) => {
+                    known.differs |= known.warning != warning;
+                    if known.designs.last() != Some(&report.design.as_str()) {
+                        known.designs.push(&report.design);
+                    }
+                }
+                None => all.push(Warned { designs: vec![&report.design], warning, differs: false }),
+            }
+        }
+    }
+    all
+}
+
+impl fmt::Display for Warned<'_> {
+    /// One line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Warning { message, remedy, .. } = self.warning;
+        match &self.designs[..] {
+            [first, others @ ..] if self.differs && !others.is_empty() => {
+                write!(f, "{first}: {message} (the like for {}). Remedy: {remedy}", others.join(", "))
+            }
+            designs => write!(f, "{}: {message}. Remedy: {remedy}", designs.join(", ")),
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", figure(share * 100.0))
+}
+
+/// Three significant digits.
+fn figure(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 || size >= 99.95 {
+        format!("{value:.0}")
+    } else {
+        let digits = (2 - size.log10().floor() as i32).clamp(0, 6) as usize;
+        let text = format!("{value:.digits$}");
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    }
+}

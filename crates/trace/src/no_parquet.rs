@@ -1,0 +1,73 @@
+//! What stands in for Parquet in a build without the feature `parquet`: no file is opened or made.
+
+use std::{convert::Infallible, path::Path};
+
+use crate::{Request, Source, TraceError};
+
+fn not_built(path: &Path) -> TraceError {
+    TraceError::Options {
+        path: path.display().to_string(),
+        problem: "this build has no Parquet".to_owned(),
+        remedy: "build it with the feature parquet, or use another format".to_owned(),
+    }
+}
+
+/// A Parquet trace, which this build cannot read.
+#[derive(Debug)]
+pub struct ParquetSource(Infallible);
+
+impl ParquetSource {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build has no Parquet.
+    pub fn open(path: impl AsRef<Path>) -> Result<ParquetSource, TraceError> {
+        Err(not_built(path.as_ref()))
+    }
+
+    /// Never called.
+    pub fn origin(&self) -> Option<&str> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    pub fn requests(&self) -> u64 {
+        match self.0 {}
+    }
+}
+
+impl Source for ParquetSource {
+    fn next_batch(&mut self, _: &mut Vec<Request>) -> Result<(), TraceError> {
+        match self.0 {}
+    }
+}
+
+/// A Parquet trace, which this build cannot write.
+#[derive(Debug)]
+pub struct ParquetWriter(Infallible);
+
+impl ParquetWriter {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build has no Parquet.
+    pub fn create(path: impl AsRef<Path>, _origin: &str) -> Result<ParquetWriter, TraceError> {
+        Err(not_built(path.as_ref()))
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn write(&mut self, _: &[Request]) -> Result<(), TraceError> {
+        match self.0 {}
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn finish(self) -> Result<u64, TraceError> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,13 @@
+//! Reads the imports of a workspace (`use`, `pub use`, `super::`, qualified paths, also inside macros) and holds them against
+//! the tables in ARCHITECTURE.md: which crate may use which, which folder of `engine` may import from which, and how many
+//! files may import each other in a circle.
+//!
+//! Files are parsed with `syn`. What is compiled for tests only (`#[cfg(test)]`) does not count. A name that a module
+//! re-exports counts as an import of the file that defines it, so that a `mod.rs` that gathers names ties nothing together.
+//! Calls of methods are not imports: an `impl` block may stand in another file than its type.
+
+mod rules;
+mod source;
+
+pub use rules::{Rules, violations};
+pub use source::{Crate, FileOf, Workspace};
