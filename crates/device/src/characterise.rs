@@ -378,7 +378,8 @@ pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
         Some(throughput)
     };
     measured.seq_read = measure(&mut device, sequential);
-    measured.seq_read_tail = measure(&mut device, ClosedLoop { from: tail, span: Bytes(used.0 - tail.0), ..sequential });
+    measured.seq_read_tail =
+        measure(&mut device, ClosedLoop { from: tail, span: Bytes(used.0 - tail.0), ..sequential });
     measured.rand_read_qd1 = measure(&mut device, ClosedLoop { requests: 2000, ..whole });
     let reads = profile.data_sheet.rand_read_depth.unwrap_or(deep).clamp(1, MOST_DEPTH);
     measured.rand_read = measure(&mut device, ClosedLoop { queue_depth: reads, ..whole });

@@ -149,8 +149,8 @@ impl Engine {
     }
 
     /// What a device has programmed so far, as it counts itself. What makes a device last (write regulation, MixedStore,
-    /// section 5.4; caps of hill climbing; adaptive admission) then need not believe in the write amplification that it was
-    /// told.
+    /// section 5.4; caps of hill climbing; adaptive admission) then need not rely on the write
+    /// amplification of the settings.
     pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
         drive!(mut self, drive => {
             let written = drive.io.stats.devices.get(device.index()).map_or(0, |of| of.bytes_written.iter().sum());

@@ -197,3 +197,8 @@ pub use peryton_policy::{
     AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, BareCache, Climb, ClimbView, Objective, Partition,
     PartitionStats, Predict, Regulation, Replacement, Threshold, WearBudget, WriteHits,
 };
+
+/// The example of the README is compiled and run as well.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

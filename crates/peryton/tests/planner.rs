@@ -115,6 +115,36 @@ fn the_commands_in_the_folder_give_the_figures_of_the_plan() {
 }
 
 #[test]
+fn what_is_owned_costs_nothing_to_buy() {
+    let folder = folder();
+    let disk = "ibm-ultrastar-36z15";
+    let plain = repeated(folder.path(), &[]);
+    let own = format!("{disk}=3");
+    let owned = repeated(folder.path(), &["--own", &own]);
+    let of = |plan: &Value, design: &str| {
+        let all = plan["simulated"].as_array().into_iter().flatten();
+        all.into_iter().find(|one| one["design"] == design).cloned()
+    };
+    // All three were tried together, though three is no power of two.
+    let three = of(&owned, &format!("single_{disk}x3")).unwrap_or_else(|| panic!("{owned}"));
+    assert_eq!((&three["dollars"], &three["devices"][0]["owned"]), (&0.0.into(), &3.into()));
+    let one = |plan: &Value| of(plan, &format!("single_{disk}")).expect("it was simulated");
+    let (bought, had) = (one(&plain), one(&owned));
+    assert!(bought["devices"][0].get("owned").is_none());
+    let number = |value: &Value| value.as_f64().expect("a number");
+    assert_eq!(number(&had["dollars"]), 0.0);
+    // Energy is paid for all the same.
+    let spared = number(&bought["ownership_usd"]) - number(&had["ownership_usd"]);
+    assert!((spared - number(&bought["dollars"])).abs() < 1e-9, "{spared}");
+    assert_eq!(had["power_w"], bought["power_w"]);
+    assert_eq!(number(&owned["best"]["dollars"]), 0.0);
+    for (own, part) in [("nobody=1", "name of a device"), ("nobody", "such as"), ("ibm-ultrastar-36z15=0", "1 to 256")]
+    {
+        peryton(folder.path(), &[PLAN, &["--latency", "1s", "--own", own]].concat()).fails(2, &["--own", part]);
+    }
+}
+
+#[test]
 fn data_that_the_trace_does_not_touch_is_not_taken_for_a_cache_that_holds_everything() {
     let folder = folder();
     let devices = "samsung-870-evo-1tb,seagate-st4000dm000";

@@ -141,10 +141,13 @@ fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<
     let mut bought = 0.0;
     for (name, device) in &report.devices {
         // A member of an array has its number behind a dot, which no device's own name has.
-        let role = name.split_once('.').map_or(name.as_str(), |(role, _)| role);
-        let price = design.devices.iter().find(|device| device.name == role)?.price_usd?;
+        let (role, number) =
+            name.split_once('.').map_or((name.as_str(), 0), |(role, n)| (role, n.parse().unwrap_or(0)));
+        let member = design.devices.iter().find(|device| device.name == role)?;
+        let price = member.price_usd?;
         let lives = device.lifetime_years.map_or(1.0, |years| (account.years / years).ceil().max(1.0));
-        bought += price * lives;
+        // What is owned already is bought when it is worn out, and not before.
+        bought += price * (lives - f64::from(u8::from(number < member.owned)));
     }
     let energy = Line { offset: 0.0, slope: report.mean_power_w? }.priced(account.usd_per_kwh);
     Some(bought + energy.at(account.years * SECONDS_PER_YEAR))

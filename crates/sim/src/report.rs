@@ -301,7 +301,7 @@ pub struct DeviceReport {
 /// Money, in US dollars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// What the devices cost to buy, whole.
+    /// What the devices cost to buy, whole; those that are owned already cost nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices_usd: Option<f64>,
     /// A year's electricity at the mean power of the measured span.
@@ -558,7 +558,9 @@ fn device_report(
 }
 
 fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {
-    let price = |device: &DeviceDesign| device.price_usd.map(|price| price * f64::from(device.count * device.copies));
+    let price = |device: &DeviceDesign| {
+        device.price_usd.map(|price| price * f64::from(device.count * device.copies - device.owned))
+    };
     let devices_usd = design.devices.iter().map(price).sum::<Option<f64>>();
     let gb = |volume: Bytes| volume.0 as f64 / 1e9;
     Cost {

@@ -127,7 +127,7 @@ impl Server {
             let settings = mem::take(&mut work.settings);
             return self.kept(Ok(settings));
         };
-        let io = IoId(0);
+        let io = IoId::new(0, 0);
         let operation = match step {
             Step::Flush { device } => {
                 Operation { io, device, action: Action::Flush, at: 0, len: 0, memory: Memory::NONE }

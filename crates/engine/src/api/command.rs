@@ -20,8 +20,8 @@ pub struct IoId {
 }
 
 impl IoId {
-    /// An id that no engine gave out, for tests of drivers: the nth of its index, counted from zero. An engine refuses
-    /// it unless it has given the same one.
+    /// An id that no engine gave out, for tests of drivers and for operations of their own: the nth of its index, counted
+    /// from zero. An engine refuses it unless it has given the same one.
     pub fn new(index: u32, nth: u32) -> IoId {
         IoId { index, generation: nth << 1 | 1 }
     }

@@ -87,7 +87,7 @@ pub enum WritePolicy {
 pub struct Tuning {
     /// PT: an extent is promoted once its misses within the time window exceed this. 0 promotes at the first miss.
     pub promotion_threshold: u32,
-    /// TW: misses further apart than this start the count anew.
+    /// TW: misses further apart than this begin the count again.
     pub promotion_window: Nanos,
     /// LT: demotion starts when no more than this many fast extents are free. 0: only on demand.
     pub demotion_low: u32,

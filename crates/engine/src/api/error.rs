@@ -312,7 +312,7 @@ pub enum OpenError {
         /// The generation in which it was given up, or a later one.
         generation: u64,
     },
-    /// Nobody can tell what was lost with a device.
+    /// Nothing says what was lost with a device.
     #[error(
         "device {device} is missing, and the journal was kept on it alone (mirror_journal = false): nobody knows what \
          was where; attach it, or give up all that it had with repair --trust slow"

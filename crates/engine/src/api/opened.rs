@@ -13,10 +13,10 @@ pub struct Formatting {
     pub notes: String,
 }
 
-/// Who is right where somebody else wrote to a device after the volume was closed.
+/// Which device is right where another program wrote to one after the volume was closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Nobody knows: the volume is not opened.
+    /// It is not known: the volume is not opened.
     #[default]
     Nobody,
     /// The slow device: copies in the cache are given up, those that had not been written back as well (caching).

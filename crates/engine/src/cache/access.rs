@@ -47,7 +47,7 @@ pub(in crate::cache) struct Fragment {
     /// Offset within the request's buffer, and the length of the whole request.
     pub(in crate::cache) offset: Bytes,
     pub(in crate::cache) request_len: Bytes,
-    /// It has not been routed before: it counts in the ledger, and it may promote.
+    /// It has not been routed before: it counts in the statistics, and it may promote.
     pub(in crate::cache) first: bool,
 }
 
@@ -76,7 +76,7 @@ pub(in crate::cache) enum Release {
     Evicted,
     /// Its extent is elsewhere now, or its copy is no longer good.
     Detached,
-    /// The host discarded its extent: the device may be told.
+    /// The host discarded its extent: the device may discard the place.
     Discarded,
 }
 

@@ -192,7 +192,7 @@ impl CacheDrive {
         }
     }
 
-    /// The device has been told that nothing is left in a place.
+    /// The device has discarded a place.
     pub(in crate::cache) fn place_discarded(&mut self, io: &mut CacheIo, now: Nanos, place: Place, out: &mut Commands) {
         self.discarding -= 1;
         self.map.free(place);

@@ -59,7 +59,7 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) tidying: bool,
     /// A device failed: the next victim waits until then.
     pub(in crate::cache) room_pauses_until: Nanos,
-    /// Places that the device is being told about before they are free.
+    /// Places that the device is discarding before they are free.
     pub(in crate::cache) discarding: u32,
     /// Allocations that wait for a place to become free.
     pub(in crate::cache) allocation_waiters: Vec<u32>,

@@ -162,7 +162,9 @@ impl PlacementOps for CacheDrive {
         }
         match &mut self.controller {
             Some(controller) => controller.asks_what_was_programmed(now).then_some(fast),
-            None => self.gate.asks_what_was_programmed(now, [fast.index(), slow.index()]).map(|asked| [fast, slow][asked]),
+            None => {
+                self.gate.asks_what_was_programmed(now, [fast.index(), slow.index()]).map(|asked| [fast, slow][asked])
+            }
         }
     }
 

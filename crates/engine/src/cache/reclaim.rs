@@ -13,7 +13,7 @@ use crate::{
 
 /// Dirty evictions in flight on behalf of promotions that need a slot at once.
 const MOST_LEAVING: u32 = 8;
-/// After a failure nobody is taken off the fast device for this long.
+/// After a failure no extent is taken off the fast device for this long.
 const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
 impl CacheDrive {

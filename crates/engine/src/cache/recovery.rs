@@ -45,7 +45,7 @@ impl CacheDrive {
             return Err(OpenError::Untracked { device: fast.index() });
         }
         if untracked {
-            // What cached it now nobody knows, nor does it matter: the slow device has everything that counts.
+            // Nothing says which extents are cached now, nor does it matter: the slow device has everything that counts.
             found
                 .entries
                 .iter_mut()

@@ -19,7 +19,7 @@ pub(crate) enum CacheStep {
     Commit,
     /// A chunk of a checkpoint.
     Checkpoint,
-    /// The device has been told that nothing is left in this place.
+    /// The device discards this place, which holds nothing any more.
     Discarded { place: Place },
 }
 

@@ -111,7 +111,7 @@ impl CacheDrive {
             debug_assert!(entry.place().is_some());
             self.wait_behind(index, fragment);
         } else {
-            // Copy and home differ: the copy goes before anyone is told.
+            // Copy and home differ: the copy goes before the write is answered.
             self.start_drain(io, now, fragment, Drained::Drop(result), out);
         }
         self.access_ended(io, now, fragment.extent, out);

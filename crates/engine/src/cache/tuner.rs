@@ -91,7 +91,7 @@ impl Tuner {
         self.settings.iter().map(|setting| setting.get(tuning)).collect()
     }
 
-    /// Whether [`Tuner::tick`] has something to do; the clock is told when it has to be asked again.
+    /// Whether [`Tuner::tick`] has something to do; the clock is set to when it has to be asked again.
     pub(crate) fn is_due(&mut self, io: &mut CacheIo, now: Nanos) -> bool {
         io.due(self.search.next_look());
         self.search.is_due(now)

@@ -1,5 +1,5 @@
 //! Commands in flight: a table whose rows are named by an index, for tables of the driver's, and a generation, so that
-//! an id that is stale, or was never given, is told from one that is good.
+//! an id that is stale, or was never given, is told apart from one that is good.
 
 use peryton_units::{Bytes, Nanos, Op};
 

@@ -14,9 +14,9 @@ pub(crate) enum AnyDrive {
 macro_rules! with_drive {
     ($any:expr, $drive:ident => $body:expr) => {
         match $any {
-            $crate::lifecycle::AnyDrive::Linear($drive) => $body,
-            $crate::lifecycle::AnyDrive::Cache($drive) => $body,
-            $crate::lifecycle::AnyDrive::Log($drive) => $body,
+            $crate::lifecycle::any::AnyDrive::Linear($drive) => $body,
+            $crate::lifecycle::any::AnyDrive::Cache($drive) => $body,
+            $crate::lifecycle::any::AnyDrive::Log($drive) => $body,
         }
     };
 }

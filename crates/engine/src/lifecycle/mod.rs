@@ -1,7 +1,7 @@
 //! What happens to a volume before and after it runs, and when one of its devices dies: format, open, recover, close,
 //! inspect, repair, replace, detach; and the drive that the engine is while it runs.
 
-mod any;
+pub(crate) mod any;
 mod drive;
 mod fencing;
 mod identity;

@@ -1,4 +1,4 @@
-//! What is done to a volume that nobody uses: putting it right, and taking it apart.
+//! What is done to a volume that is not open: putting it right, and taking it apart.
 
 use std::collections::HashMap;
 

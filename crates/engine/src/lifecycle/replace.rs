@@ -3,9 +3,9 @@
 //!
 //! * a placement with a map knows what that is: it stays lost until it is written;
 //! * without a map (`linear`, the primary of a log) it reads as zeros from then on;
-//! * without the log of a primary the primary's older image is the volume, and nobody knows where it is older.
+//! * without the log of a primary the primary's older image is the volume, and nothing says where it is older.
 //!
-//! The last two are done only for somebody who accepts that.
+//! The last two are done only where the caller accepts that.
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},

@@ -1,8 +1,8 @@
 //! A volume on real devices: formatting, opening after whatever happened, closing.
 //!
-//! A generation begins when a volume is opened: first each device is told that one is about to begin, then that it has
+//! A generation begins when a volume is opened: first each superblock says that one is about to begin, then that it has
 //! begun, and only then is a request served. So a device that was left out of a generation, or is a copy from before
-//! it, is told from one that a crash left a step behind.
+//! it, is told apart from one that a crash left a step behind.
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},

@@ -3,7 +3,7 @@
 use peryton_format::{
     layout::MetadataLayout,
     log::layout::LogLayout,
-    log::{HEADER, LONGEST_APPEND, SECTOR},
+    log::{HEADER, SECTOR},
     superblock::VolumeId,
 };
 use peryton_units::{Bytes, Nanos, Op};
@@ -19,15 +19,13 @@ use crate::{
     log::direct::{Directs, Piece, Way},
     log::index::Indexes,
     log::journal::Commit,
+    log::layout::BUFFER,
     log::migration::Migration,
     log::mode::{LogFenced, Since},
     log::segments::Segments,
     log::selective::Overwrites,
     log::step::{LogIo, LogStep},
 };
-
-/// The length of a buffer: the longest append, and the longest read or write of a migration.
-pub(crate) const BUFFER: u64 = LONGEST_APPEND;
 
 #[derive(Debug)]
 pub(crate) struct LogDrive {

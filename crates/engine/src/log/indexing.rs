@@ -12,7 +12,8 @@ use peryton_format::{
 use peryton_units::Nanos;
 
 use crate::{
-    api::command::Commands, log::drive::LogDrive, log::index::Pending, log::segments::State, log::step::LogIo,
+    api::command::Commands, log::drive::LogDrive, log::index::Pending, log::layout::BUFFER, log::segments::State,
+    log::step::LogIo,
 };
 
 impl LogDrive {
@@ -74,7 +75,7 @@ impl LogDrive {
 
     /// How many blocks of entries fit an index.
     pub(in crate::log) fn index_room(&self) -> usize {
-        (self.log.segment_bytes().min(super::BUFFER) / BLOCK - HEADER / BLOCK) as usize
+        (self.log.segment_bytes().min(BUFFER) / BLOCK - HEADER / BLOCK) as usize
     }
 
     /// Writes an index of what is durable. A full log has no room, and nothing new either.

@@ -1,12 +1,18 @@
 //! How the two devices of a logging drive are divided, or why they cannot be.
 
-use peryton_format::log::layout::{LARGEST_BLOCK, LogLayout, SMALLEST_BLOCK};
+use peryton_format::log::{
+    LONGEST_APPEND,
+    layout::{LARGEST_BLOCK, LogLayout, SMALLEST_BLOCK},
+};
 use peryton_units::Bytes;
 
 use crate::{
     api::error::{ConfigError, TuningError},
     api::logging::Logging,
 };
+
+/// The length of a buffer: the longest append, and the longest read or write of a migration.
+pub(crate) const BUFFER: u64 = LONGEST_APPEND;
 
 /// Divides the devices. No table is made yet.
 ///

@@ -11,7 +11,8 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffer, Cause, Command, Commands},
     log::append::BUFFERS,
-    log::drive::{BUFFER, LogDrive},
+    log::drive::LogDrive,
+    log::layout::BUFFER,
     log::migration::{Chunk, Migration, Part, Phase, Run, WRITES, window_of},
     log::mode::Trigger,
     log::segments::Record,

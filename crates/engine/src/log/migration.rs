@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use peryton_units::Nanos;
 
-use crate::{api::config::Tuning, io::slab::Slab, log::drive::BUFFER};
+use crate::{api::config::Tuning, io::slab::Slab, log::layout::BUFFER};
 
 /// Writes in flight, and buffers to put runs together in. Few, for the host's reads go to the same device.
 pub(in crate::log) const WRITES: u32 = 4;

@@ -48,7 +48,7 @@ mod triggers;
 mod window;
 mod writing_through;
 
-pub(crate) use drive::{BUFFER, LogDrive};
-pub(crate) use layout::lay_out;
+pub(crate) use drive::LogDrive;
+pub(crate) use layout::{BUFFER, lay_out};
 
 pub use report::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};

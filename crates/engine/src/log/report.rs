@@ -1,4 +1,4 @@
-//! What is in a log that nobody uses, as opening it would find it. Nothing is written.
+//! What is in a log that is not open, as opening it would find it. Nothing is written.
 
 use peryton_format::{
     log::header::{AppendBody, AppendHeader, AppendMember},

@@ -1,6 +1,6 @@
 //! Selective caching: which blocks are overwritten often enough to go to the log (Griffin, section 5.1).
 //!
-//! The counters are a table of fixed size, 6 MiB: a block that collides with another takes its row, and starts anew.
+//! The counters are a table of fixed size, 6 MiB: a block that collides with another takes its row, and its counts begin at zero.
 
 const ROWS: usize = 1 << 20;
 /// Multiplicative hashing (Knuth, volume 3, section 6.4).
@@ -68,7 +68,7 @@ impl Overwrites {
         row.counted(threshold_ppm).1
     }
 
-    /// The block was read: the next write does not overwrite something that nobody has seen.
+    /// The block was read: the next write does not overwrite something unseen.
     pub(in crate::log) fn read(&mut self, block: u64) {
         if self.rows.is_empty() {
             return;

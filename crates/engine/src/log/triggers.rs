@@ -48,7 +48,7 @@ impl LogDrive {
         }
     }
 
-    /// Says when the timeout or the pause after a failure is over. A timeout with nothing to migrate starts anew.
+    /// Says when the timeout or the pause after a failure is over. A timeout with nothing to migrate begins again.
     pub(in crate::log) fn declare_timeout(&mut self, io: &mut LogIo, now: Nanos) {
         if let Some(timeout) = io.tuning.logging.triggers.timeout {
             let due = self.since.started.saturating_add(timeout);

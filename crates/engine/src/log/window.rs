@@ -1,11 +1,6 @@
 //! What a migration takes next: as much of its source as fits into the window, in reads of the log.
 
-use crate::{
-    log::drive::{BUFFER, LogDrive},
-    log::migration::Part,
-    log::segments::Record,
-    log::step::LogIo,
-};
+use crate::{log::drive::LogDrive, log::layout::BUFFER, log::migration::Part, log::segments::Record, log::step::LogIo};
 
 impl LogDrive {
     pub(in crate::log) fn plan_segments(&mut self, io: &mut LogIo, looks: &mut u64) {

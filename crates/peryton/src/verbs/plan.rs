@@ -61,7 +61,10 @@ pub struct Args {
     /// Purchase price of a device in USD, in place of its profile's
     #[arg(long, value_name = "NAME=USD")]
     price: Vec<String>,
-    /// The most devices of a kind
+    /// Devices that are there already: so many of a kind cost nothing to buy (their energy and wear count all the same)
+    #[arg(long, value_name = "NAME=N")]
+    own: Vec<String>,
+    /// The most devices of a kind that are bought
     #[arg(long, value_name = "N", default_value_t = 8)]
     most: u32,
     /// How many designs to show beside the best
@@ -101,7 +104,10 @@ pub struct Args {
 /// Plans and prints.
 pub fn run(args: Args) -> Result<(), Failure> {
     let ask = ask(&args)?;
-    let catalogue = Catalogue::named(&args.devices, &prices(&args.price)?)?;
+    let mut catalogue = Catalogue::named(&args.devices, &prices(&args.price)?)?;
+    for (name, count) in owned(&args.own)? {
+        catalogue.own(&name, count)?;
+    }
     let bar = Bar::new();
     if args.trace.is_empty() {
         let trained = trained(&args, &catalogue, &bar)?;
@@ -198,6 +204,18 @@ fn prices(texts: &[String]) -> Result<Vec<(String, f64)>, Failure> {
     let bad = |text: &String| {
         let remedy = "write a device and its price above 0, such as intel-320-300gb=529";
         Failure::bad_input(format!("--price {text}: {remedy}"))
+    };
+    texts.iter().map(|text| one(text).ok_or_else(|| bad(text))).collect()
+}
+
+fn owned(texts: &[String]) -> Result<Vec<(String, u32)>, Failure> {
+    let one = |text: &String| {
+        let (name, count) = text.split_once('=')?;
+        Some((name.to_owned(), count.parse().ok().filter(|count| (1..=256).contains(count))?))
+    };
+    let bad = |text: &String| {
+        let remedy = "write a device and how many there are, 1 to 256, such as seagate-st4000dm000=12";
+        Failure::bad_input(format!("--own {text}: {remedy}"))
     };
     texts.iter().map(|text| one(text).ok_or_else(|| bad(text))).collect()
 }

@@ -95,7 +95,8 @@ impl Candidate {
         let mut found = Vec::new();
         for (index, kind) in kinds.iter().enumerate() {
             let counts = std::iter::successors(Some(least(kind)), |count| count.checked_mul(2));
-            for count in counts.take_while(|count| *count <= ask.most) {
+            let owned = (kind.owned > 0 && kind.owned >= least(kind)).then_some(kind.owned);
+            for count in counts.take_while(|count| *count <= ask.most).chain(owned) {
                 let disk = kind.profile.class == Class::Hdd;
                 for spin_down in [false, true].into_iter().take(1 + usize::from(ask.spin_down && disk)) {
                     found.push(Candidate {
@@ -126,7 +127,7 @@ impl Candidate {
 
     /// To buy all its devices.
     pub fn dollars(&self, catalogue: &Catalogue) -> f64 {
-        self.members().map(|(_, member)| catalogue.kinds[member.kind].price_usd * f64::from(member.count)).sum()
+        self.members().map(|(_, member)| catalogue.kinds[member.kind].dollars(member.count)).sum()
     }
 
     /// Its devices, and what they are called in its design.
@@ -212,6 +213,9 @@ impl Candidate {
             let _ = writeln!(text, "price_usd = {:?}", kind.price_usd);
             if member.count > 1 {
                 let _ = writeln!(text, "count = {}", member.count);
+            }
+            if kind.owned > 0 {
+                let _ = writeln!(text, "owned = {}", kind.owned.min(member.count));
             }
             let has = kind.usable() * u64::from(member.count);
             let part = match role {
@@ -319,15 +323,22 @@ fn hybrids(
     (slow, slow_least): (usize, u32),
     found: &mut Vec<Candidate>,
 ) {
-    let price = |kind: usize, count: u32| catalogue.kinds[kind].price_usd * f64::from(count);
+    let price = |kind: usize, count: u32| catalogue.kinds[kind].dollars(count);
+    let (fast_owned, slow_owned) = (catalogue.kinds[fast].owned, catalogue.kinds[slow].owned);
     // The primary of a log has everything, and one log will do.
     let counts = match mode {
         Mode::Logging => vec![(fast_least, 1)],
-        _ => vec![(1, slow_least), (2, slow_least), (1, slow_least.saturating_mul(2))],
+        _ => {
+            // The least that has room, twice as much of either, and all that is owned.
+            let fast = [1, 2, fast_owned.max(1)];
+            let slow = [slow_least, slow_least.saturating_mul(2), slow_owned.max(slow_least)];
+            let pairs = [(0, 0), (1, 0), (0, 1), (2, 0), (0, 2), (2, 2)];
+            pairs.map(|(f, s): (usize, usize)| (fast[f], slow[s])).to_vec()
+        }
     };
     let alone = price(fast, fast_least);
     for (fast_count, slow_count) in counts {
-        if fast_count > ask.most || slow_count > ask.most {
+        if fast_count > ask.most.max(fast_owned) || slow_count > ask.most.max(slow_owned) {
             continue;
         }
         let together = price(fast, fast_count) + price(slow, slow_count);

@@ -23,6 +23,8 @@ pub struct Kind {
     pub reference: String,
     /// Of one.
     pub price_usd: f64,
+    /// How many there are already, and need not be bought.
+    pub owned: u32,
 }
 
 /// Superblocks, journal and checkpoints, and a 256th of the device for maps.
@@ -96,7 +98,7 @@ impl Catalogue {
             }
             // A model that cannot be built is told now, not in the middle of the search.
             profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1)?;
-            kinds.push(Kind { profile, reference, price_usd });
+            kinds.push(Kind { profile, reference, price_usd, owned: 0 });
         }
         for (name, usd) in prices {
             if !kinds.iter().any(|kind| kind.profile.name == *name) {
@@ -113,6 +115,21 @@ impl Catalogue {
         }
         kinds.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
         Ok(Catalogue { kinds })
+    }
+
+    /// So many of a device are there already: they cost nothing to buy.
+    ///
+    /// # Errors
+    /// A device that is not in the catalogue.
+    pub fn own(&mut self, name: &str, count: u32) -> Result<(), PlanError> {
+        let kind = self.kinds.iter_mut().find(|kind| kind.profile.name == name);
+        let missing = || PlanError::Range {
+            key: "--own",
+            value: format!("{name}={count}"),
+            remedy: "the name of a device of the catalogue",
+        };
+        kind.ok_or_else(missing)?.owned = count;
+        Ok(())
     }
 
     /// By name.
@@ -145,6 +162,11 @@ fn reference(path: &str) -> Result<String, PlanError> {
 }
 
 impl Kind {
+    /// To have so many, beside those that are there already.
+    pub fn dollars(&self, count: u32) -> f64 {
+        self.price_usd * f64::from(count.saturating_sub(self.owned))
+    }
+
     /// About how long a small random read takes.
     pub fn read_time(&self) -> Nanos {
         match &self.profile.model {

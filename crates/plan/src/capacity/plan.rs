@@ -167,6 +167,13 @@ pub struct Bought {
     pub count: u32,
     /// Of each.
     pub price_usd: f64,
+    /// How many of them are there already and cost nothing to buy.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub owned: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Predicted over simulated, less one.
@@ -468,7 +475,8 @@ fn found(
     });
     let bought = known.candidate.members().map(|(role, member)| {
         let kind = &catalogue.kinds[member.kind];
-        Bought { role, profile: kind.profile.name.clone(), count: member.count, price_usd: kind.price_usd }
+        let owned = kind.owned.min(member.count);
+        Bought { role, profile: kind.profile.name.clone(), count: member.count, price_usd: kind.price_usd, owned }
     });
     Some(Found {
         design: known.candidate.name(catalogue),

@@ -31,6 +31,7 @@ pub(super) struct Spec<'a> {
     pub(super) count: u32,
     stripe: Bytes,
     price_usd: Option<f64>,
+    owned: u32,
     path: Option<PathBuf>,
     precondition_given: bool,
 }
@@ -58,6 +59,7 @@ impl Spec<'_> {
             data,
             used,
             price_usd: self.price_usd,
+            owned: self.owned,
             path: self.path,
             written_limit: limits.written,
             start_stop_limit: limits.start_stops,
@@ -151,8 +153,17 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
     // For the live drive; a simulation has no use for it.
     let path = keys.get::<String>("path")?.map(|path| PathBuf::from(path.into_inner()));
     let price_usd = keys.get::<f64>("price_usd")?.map(|price| *price).or(profile.price_usd);
+    let owned = match keys.get::<u32>("owned")? {
+        Some(owned) if *owned > count => {
+            return Err(
+                owned.wrong(format!("is {}, of a device that is there {count} times: use at most that", *owned))
+            );
+        }
+        Some(owned) => *owned,
+        None => 0,
+    };
     keys.finish()?;
-    Ok(Spec { name, profile, size, capacity, count, stripe, price_usd, path, precondition_given })
+    Ok(Spec { name, profile, size, capacity, count, stripe, price_usd, owned, path, precondition_given })
 }
 
 /// A time, or `"never"`.

@@ -93,6 +93,8 @@ pub struct DeviceDesign {
     pub used: Bytes,
     /// Purchase price of each, in US dollars.
     pub price_usd: Option<f64>,
+    /// How many of them are there already and need not be bought.
+    pub owned: u32,
     /// Where it is, for the live drive: a block device or a file, relative to the design file.
     pub path: Option<PathBuf>,
     /// What each can be written in its life.

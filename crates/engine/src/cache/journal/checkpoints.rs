@@ -53,7 +53,7 @@ impl MapJournal {
             Progress::Durable => {
                 let Checkpoint { header, covers, .. } = *checkpoint;
                 self.ring.release(covers);
-                // Commits may have told more since it began.
+                // Commits may have notified the slow device of more since it began.
                 let Notice { alone, home } = header.notice;
                 self.notified = Notice { alone, home: home && self.notified.home };
                 if self.bar == Bar::Draining {

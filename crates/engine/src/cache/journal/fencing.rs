@@ -39,7 +39,7 @@ impl MapJournal {
         true
     }
 
-    /// Commits go on. `fails`: host flushes that wait are to be told that something is lost; returns them.
+    /// Commits go on. `fails`: host flushes that wait have to fail, because something is lost; returns them.
     #[cold]
     pub(crate) fn lift_bar(&mut self, fails: bool) -> Vec<RequestIndex> {
         self.bar = Bar::Open;

@@ -39,7 +39,7 @@ pub(crate) enum Waiter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Freed {
     pub(crate) place: Place,
-    /// The host discarded it: the device may be told.
+    /// The host discarded it: the device may discard it, too.
     pub(crate) discarded: bool,
 }
 
@@ -299,7 +299,7 @@ impl MapJournal {
         self.wanted_all |= all;
         if !self.group.is_idle() || self.ring_is_full() || self.is_held(io) {
             self.group.wanted |= !self.group.is_paused(io.now);
-            // One that failed is tried again when somebody needs the room.
+            // A checkpoint that failed is tried again when its room is needed.
             self.checkpoint_if_needed(io, out);
             return None;
         }
@@ -307,7 +307,7 @@ impl MapJournal {
         self.start(io, out)
     }
 
-    /// Settles which devices the commit under way goes to. The slow one is told before commits begin to be on the fast
+    /// Settles which devices the commit under way goes to. The slow one is notified before commits begin to be on the fast
     /// one alone, and before one of those says that something on the fast device is newer than its home.
     pub(in crate::cache) fn address(&mut self, mirrors: bool) {
         self.notifying = self.notified;
@@ -318,7 +318,7 @@ impl MapJournal {
         self.notifying.home &=
             !self.group.committing.updates.iter().any(|update| update.entry.is_dirty() || update.entry.is_lost());
         self.notifying.alone |= !mirrors;
-        // A checkpoint under way was begun with the settings of then: once its header is there, what the slow device was told
+        // A checkpoint under way was begun with the settings of then: once its header is there, what the slow device was notified of
         // before counts no longer.
         let unsaid = |checkpoint: &journal::Checkpoint<CheckpointHeader>| {
             self.notifying.alone && !checkpoint.header.notice.alone

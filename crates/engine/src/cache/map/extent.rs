@@ -97,7 +97,7 @@ impl Extent {
         self.referenced = true;
     }
 
-    /// Counts a miss: misses further apart than the window start anew. Returns the count. To be called before
+    /// Counts a miss: misses further apart than the window count from one. Returns the count. To be called before
     /// [`Extent::access`], which moves the time stamp.
     #[inline]
     pub(crate) fn miss(&mut self, now: Nanos, window: Nanos) -> u32 {

@@ -124,7 +124,7 @@ impl CacheDrive {
         self.end(io, now, index, out);
     }
 
-    /// The home of a discarded extent has been told.
+    /// The home of a discarded extent has been discarded or zeroed.
     pub(in crate::cache) fn discarded(
         &mut self,
         io: &mut CacheIo,

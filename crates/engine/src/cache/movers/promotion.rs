@@ -1,4 +1,4 @@
-//! Promotions: an extent that missed often enough is read into memory, serves those who wait from there, and is written
+//! Promotions: an extent that missed often enough is read into memory, serves the accesses that wait from there, and is written
 //! to the fast device.
 
 use peryton_format::{
@@ -79,7 +79,7 @@ impl CacheDrive {
         true
     }
 
-    /// Brings an extent in that nobody waits for.
+    /// Brings an extent in that no access waits for.
     pub(in crate::cache) fn start_idle_promotion(
         &mut self,
         io: &mut CacheIo,

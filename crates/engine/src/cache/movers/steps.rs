@@ -64,7 +64,7 @@ impl CacheDrive {
         index
     }
 
-    /// The move is over: its extent is free for others, and those who waited go on.
+    /// The move is over: its extent is free for others, and the accesses that waited go on.
     pub(in crate::cache) fn end(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
         let (kind, extent, buffer, mut waiters) = (row.kind, row.extent, row.buffer, std::mem::take(&mut row.waiters));
@@ -174,7 +174,7 @@ impl CacheDrive {
             (Kind::Promotion, Phase::Reading, true) => self.abort_promotion(io, now, index, out),
             (Kind::Promotion, Phase::Writing, false) => self.promoted(io, now, index, out),
             (Kind::Promotion, Phase::Writing, true) if row.ram_dirty => {
-                // The host was told that these writes are done: their home must have them.
+                // These writes were acknowledged to the host: their home must have them.
                 row.phase = Phase::WritingHome;
                 row.failed = false;
                 let from = self.current_place(self.moves[index].extent);

@@ -40,7 +40,7 @@ pub(in crate::cache) struct Move {
     /// The host accessed the extent meanwhile; for `rewritten`, with a write.
     pub(in crate::cache) accessed: bool,
     pub(in crate::cache) rewritten: bool,
-    /// The buffer holds writes that the host has been told are done.
+    /// The buffer holds writes that were acknowledged to the host.
     pub(in crate::cache) ram_dirty: bool,
     pub(in crate::cache) sequence: u64,
     /// The fragment that began it, where it has to be answered by the move itself.

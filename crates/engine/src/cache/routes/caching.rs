@@ -64,7 +64,7 @@ impl CacheDrive {
                 return Route::Taken;
             }
             Op::Discard => {
-                // A hint for part of a cached extent: the copy and the home would have to be told alike. Not worth it.
+                // A hint for part of a cached extent: both the copy and the home would have to be discarded. Not worth it.
                 io.part_done(fragment.request, Ok(()), out);
                 return Route::Taken;
             }

@@ -72,7 +72,7 @@ impl CacheDrive {
             (_, Some(place)) if self.is_on_gone(place) => {
                 self.map.set_dirty(extent, false);
                 self.map.unmap(extent);
-                // Nothing is put there any more, so it matters to nobody that the durable map still points there.
+                // Nothing is put there any more, so it does no harm that the durable map still points there.
                 match self.layout.fast_slot(place) {
                     Some(slot) => self.release_slot(slot, Release::NeverUsed),
                     None => self.release_place(place, Release::NeverUsed),

@@ -232,8 +232,8 @@ impl CacheDrive {
         }
     }
 
-    /// Defragmentation ("fragmentation busting") (section 5.3): the extents that were not used for longest leave, and the fast device is
-    /// told. Says whether there is more to do at once.
+    /// Defragmentation (section 5.3, "fragmentation busting"): the extents that were not used for longest leave, and the
+    /// fast device discards their places. Says whether there is more to do at once.
     fn defragment(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) -> bool {
         let Some(after) = io.tuning.partition.bust_after else { return false };
         let free = u64::from(self.layout.fast_usable) * u64::from(io.tuning.partition.bust_free) / 1_000_000;

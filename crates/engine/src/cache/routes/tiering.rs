@@ -76,7 +76,7 @@ impl CacheDrive {
                 self.wait_for_commit(io, now, fragment, out);
             } else if self.copying > 0 || self.discarding > 0 {
                 // The last places are where extents are being moved to, and each such move gives one back when it ends;
-                // or a device is being told that they are empty.
+                // or a device is discarding them.
                 self.wait_for_place(fragment);
             } else {
                 io.part_done(fragment.request, Err(RequestError::NoSpace), out);
