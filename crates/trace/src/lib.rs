@@ -58,7 +58,7 @@ pub use decode::{MAX_TRANSFER, Skipped};
 pub use error::TraceError;
 pub use format::UnknownFormatName;
 pub use formats::{
-    Format,
+    Format, TimeUnit,
     block_event::{BlockEvent, device_number},
     disksim_validate::{MeasuredRequest, Measurements, measurements},
     oracle_general::OBJECT_UNIT,
@@ -69,20 +69,16 @@ pub use info::{
     Sequentiality, SizeBucket, SizeDistribution, Sizes, Tally, VolumeRow, WorkingSet, block_accesses, block_hash,
 };
 pub use join::Join;
-pub use open::{MAX_FILES, OpenOptions, Reader, TimeUnit, open, open_all, read};
+pub use open::{MAX_FILES, OpenOptions, Reader, open, open_all, read};
 pub use order::REORDER_WINDOW;
 pub use parquet::{ParquetSource, ParquetWriter};
-pub use request::{Request, Source};
+pub use request::{BATCH, Request, Source};
 pub use request_hash::{Hashed, RequestHash};
 pub use synth::{
     Address, Arrival, FileAccess, Files, Flush, OpSpec, Phase, Region, Rewrite, Size, SynthError, SynthSource,
     SynthSpec,
 };
 pub use volumes::{VOLUME_ALIGNMENT, VolumeRange};
-
-/// The most requests that a [`Source`] puts into one batch: large enough to amortise a virtual call, small enough
-/// to stay in the second-level cache.
-pub const BATCH: usize = 4096;
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -14,7 +14,7 @@ use crate::{
     decode::{Decode, Skipped},
     error::shown,
     format,
-    formats::{Head, blktrace, block_event::Choice},
+    formats::{Head, ReadOptions, TimeUnit, blktrace, block_event::Choice},
     input::Input,
     join::{AsVolume, FromSource, Merge, Sequence},
     order::Order,
@@ -52,28 +52,10 @@ pub struct OpenOptions {
     pub time_unit: Option<TimeUnit>,
 }
 
-/// A unit of time in a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeUnit {
-    /// ns
-    Nanoseconds,
-    /// µs
-    Microseconds,
-    /// ms
-    Milliseconds,
-    /// s
-    Seconds,
-}
-
-impl TimeUnit {
-    /// How many nanoseconds it has.
-    pub const fn as_nanos(self) -> u64 {
-        match self {
-            TimeUnit::Nanoseconds => 1,
-            TimeUnit::Microseconds => 1_000,
-            TimeUnit::Milliseconds => 1_000_000,
-            TimeUnit::Seconds => 1_000_000_000,
-        }
+impl OpenOptions {
+    /// What the reader of a format needs of them.
+    fn for_the_format(&self) -> ReadOptions {
+        ReadOptions { skip_bad: self.skip_bad, event: self.event, time_unit: self.time_unit }
     }
 }
 
@@ -141,7 +123,7 @@ pub fn read(name: &str, bytes: impl Read + Send + 'static, options: &OpenOptions
     }
     let mut input = Input::new(name, Box::new(bytes))?;
     let format = format_of(&mut input, options)?;
-    let body = Body::Decoded { decode: format.reader(input, options)?, order: Order::default() };
+    let body = Body::Decoded { decode: format.reader(input, &options.for_the_format())?, order: Order::default() };
     let selection = Selection::new(options.volumes.as_deref());
     let (path, name) = (name.to_owned(), name.to_owned());
     Ok(Reader { path, name, format, body, selection, layout: None, requests: 0, finished: false })
@@ -289,7 +271,7 @@ fn part(path: &Path, options: &OpenOptions) -> Result<Part, TraceError> {
     if format == Format::Parquet && !is_stdin(path) && path.is_file() && !input.is_compressed() {
         return ParquetSource::open(path).map(|source| Part::Parquet(Box::new(source)));
     }
-    format.reader(input, options).map(|decode| Part::Decoded(format, decode))
+    format.reader(input, &options.for_the_format()).map(|decode| Part::Decoded(format, decode))
 }
 
 fn format_of(input: &mut Input, options: &OpenOptions) -> Result<Format, TraceError> {

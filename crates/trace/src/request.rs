@@ -17,6 +17,10 @@ pub struct Request {
     pub op: Op,
 }
 
+/// The most requests that a [`Source`] puts into one batch: large enough to amortise a virtual call, small enough
+/// to stay in the second-level cache.
+pub const BATCH: usize = 4096;
+
 /// A stream of requests.
 pub trait Source: Send {
     /// Clears `batch` and fills it with the next requests in order. An empty batch is the end. The batch is bounded

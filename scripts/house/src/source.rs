@@ -175,7 +175,7 @@ impl Crate {
         let parsed = syn::parse_file(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         self.files.push(file.to_owned());
         let number = self.files.len() - 1;
-        self.module(src, number, parent, inside, &parsed.items)
+        self.module(src, number, parent, (inside, true), &parsed.items)
     }
 
     fn module(
@@ -183,7 +183,7 @@ impl Crate {
         src: &Path,
         file: usize,
         parent: Option<usize>,
-        inside: &Path,
+        (inside, owns_its_folder): (&Path, bool),
         items: &[Item],
     ) -> Result<usize, String> {
         self.modules.push(Module { file, parent, ..Module::default() });
@@ -194,7 +194,7 @@ impl Crate {
                     let name = module.ident.to_string();
                     let folder = inside.join(&name);
                     let inner = match &module.content {
-                        Some((_, items)) => self.module(src, file, Some(index), &folder, items)?,
+                        Some((_, items)) => self.module(src, file, Some(index), (&folder, false), items)?,
                         None => {
                             let flat = inside.join(format!("{name}.rs"));
                             let found = if flat.exists() { flat } else { folder.join("mod.rs") };
@@ -216,7 +216,28 @@ impl Crate {
                 }
             }
         }
+        if owns_its_folder {
+            self.modules_of_macros(src, index, inside, items)?;
+        }
         Ok(index)
+    }
+
+    /// Files beside those that `mod` names are modules that a macro declares.
+    fn modules_of_macros(&mut self, src: &Path, index: usize, inside: &Path, items: &[Item]) -> Result<(), String> {
+        let named = |name: &str| items.iter().any(|item| matches!(item, Item::Mod(module) if module.ident == name));
+        let Ok(folder) = fs::read_dir(inside) else { return Ok(()) };
+        let mut found: Vec<PathBuf> = folder.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+        found.sort();
+        for path in found.iter().filter(|path| path.extension().is_some_and(|end| end == "rs")) {
+            let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if named(&name) || matches!(name.as_str(), "mod" | "lib" | "main") {
+                continue;
+            }
+            let relative = path.strip_prefix(src).unwrap_or(path).to_owned();
+            let inner = self.file(src, &relative, Some(index), &inside.join(&name))?;
+            self.modules[index].names.insert(name, Name::Module(inner));
+        }
+        Ok(())
     }
 }
 

@@ -86,6 +86,15 @@ fn an_import_that_points_up_is_found_however_it_is_written() {
 }
 
 #[test]
+fn modules_that_a_macro_declares_count() {
+    let files = [
+        ("crates/core/src/base/mod.rs", "mod inner;\npub(crate) use inner::Base;\nmodules! { other }\n"),
+        ("crates/core/src/base/other.rs", "use crate::high::High;\nfn f(_: High) {}\n"),
+    ];
+    assert_one(&judge(&files), "base may not import from high");
+}
+
+#[test]
 fn tests_may_import_what_they_like() {
     let text = "pub(crate) struct Base;\n#[cfg(test)]\nmod tests { use crate::high::High; }\n#[cfg(test)]\nuse crate::high::High;\n";
     assert!(judge(&[("crates/core/src/base/inner.rs", text)]).is_empty());

@@ -266,7 +266,7 @@ fn the_engine_waits_for_a_block_that_the_server_is_writing() {
     assert_eq!(disks.raw.last().map(|raw| raw.at), Some(0));
     let rest = disks.raw.split_off(1);
     rest.iter().for_each(|raw| disks.answered(raw.slot, 4096));
-    let mut finished: Vec<u32> = disks.finished.iter().map(|(io, _)| io.0).collect();
+    let mut finished: Vec<usize> = disks.finished.iter().map(|(io, _)| io.index()).collect();
     finished.sort_unstable();
     assert_eq!(finished, [1, 2, 3]);
     assert_eq!(disks.in_flight(), 0);
@@ -282,7 +282,7 @@ fn a_flush_of_the_server_that_failed_is_told_to_the_engine() {
     assert_eq!(disks.own_finished.take(), Some(Err(DeviceError)));
     disks.start(operation(5, Action::Flush, 0, 0, Memory::NONE));
     assert!(disks.raw.is_empty(), "the kernel would say that all is well");
-    assert_eq!(disks.finished, [(IoId(5), Err(DeviceError))]);
+    assert_eq!(disks.finished, [(IoId::new(5, 0), Err(DeviceError))]);
     disks.start(operation(6, Action::Flush, 0, 0, Memory::NONE));
     assert_eq!(disks.raw.len(), 1, "once is enough");
     assert_eq!(disks.doubts()[0], Doubt::Lasting);

@@ -14,8 +14,8 @@ use peryton_units::{Bytes, Nanos};
 use adaptive::Adapting;
 pub use adaptive::{AdaptiveView, Costs, Wear};
 use rules::BuiltInRule;
-pub use rules::{Access, AdmitBy, Unit};
-pub use settings::{AccessEnergy, Adaptive, Admission, Objective, Threshold, WriteHits};
+pub use rules::{Access, AdmitBy, Unit, WriteHits};
+pub use settings::{AccessEnergy, Adaptive, Admission, Objective, Threshold};
 
 /// A multiplicative hash of an extent: sampling and chance without a table.
 #[inline]

@@ -1,9 +1,8 @@
 //! What can be set of admission.
 
 use peryton_units::{Bytes, Nanos};
-use serde::{Deserialize, Serialize};
 
-use super::{AdmitBy, rules::Unit};
+use super::rules::{AdmitBy, Unit, WriteHits};
 use crate::SettingError;
 
 /// A fixed threshold, or one that adapts.
@@ -68,18 +67,6 @@ pub struct AccessEnergy {
     pub active_w: [f64; 2],
     /// Joules per byte read, and per byte written.
     pub per_byte_j: [f64; 2],
-}
-
-/// What a rule of admission says of writes to what is cached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WriteHits {
-    /// Nothing: the cache takes them. Only misses are judged ("Mixed SSD arrays", section IV-B, Figure 3).
-    #[default]
-    Cache,
-    /// They are judged like misses. One that is not admitted goes straight to the storage, and the cached copy is dropped.
-    /// A dirty copy that the write covers in part is the only one of the rest: it takes the write.
-    Bypass,
 }
 
 /// Which misses may bring their extents into the cache (caching).

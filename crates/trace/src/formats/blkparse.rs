@@ -5,7 +5,7 @@
 //! [device number](crate::device_number).
 
 use super::{
-    Head, Input, OpenOptions, Opened,
+    Head, Input, ReadOptions, Opened,
     block_event::{BlockEvent, Choice, Rwbs, device},
     likeness, lines,
 };
@@ -34,7 +34,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Blkparse::new(None, head))
 }
 
-pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
     let blkparse = Blkparse::new(options.event, Head::of(&mut input)?);
     lines(input, blkparse, options)
 }

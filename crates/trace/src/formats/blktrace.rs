@@ -14,7 +14,7 @@ use std::{
 use peryton_units::Op;
 
 use super::{
-    Head, Input, OpenOptions, Opened,
+    Head, Input, ReadOptions, Opened,
     block_event::{BlockEvent, Choice},
 };
 use crate::{
@@ -136,7 +136,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     if Endian::version(head.bytes).is_some() { 100 } else { 0 }
 }
 
-pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
     let choice = Choice::new(options.event, kinds(Head::of(&mut input)?));
     Ok(Box::new(Blktrace::new(input, choice, options.skip_bad)))
 }

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use peryton_units::Op;
 
-use super::{Head, Input, OpenOptions, Opened, likeness, lines};
+use super::{Head, Input, ReadOptions, Opened, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Problem, Sink},
     field::{Fields, nanos, op, whole, whole_u32},
@@ -92,7 +92,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     }
 }
 
-pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
     let (name, head) = (input.name().clone(), Head::of(&mut input)?);
     let remedy = "name the columns time_us (or _ns, _ms, _s), op, offset and length, or sector and sectors";
     let csv = Csv::new(head).map_err(|problem| head.unfit(&name, &problem.0, remedy))?;

@@ -6,7 +6,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, OpenOptions, Opened, likeness, lines};
+use super::{Head, Input, ReadOptions, Opened, likeness, lines};
 use crate::{
     TimeUnit,
     decode::{Decoded, LineFormat, Or, Sink},
@@ -30,7 +30,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     if !head.is_text() { 0 } else { likeness(head, Disksim::new(None, head)) }
 }
 
-pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
     let disksim = Disksim::new(options.time_unit, Head::of(&mut input)?);
     lines(input, disksim, options)
 }

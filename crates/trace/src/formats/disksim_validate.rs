@@ -7,7 +7,7 @@ use std::path::Path;
 
 use peryton_units::{Nanos, Op};
 
-use super::{Head, Input, OpenOptions, Opened, likeness, lines};
+use super::{Head, Input, ReadOptions, Opened, likeness, lines};
 use crate::{
     Request, TraceError,
     decode::{Decoded, LineFormat, Or, Problem, Sink},
@@ -25,7 +25,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, DisksimValidate::default())
 }
 
-pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
     lines(input, DisksimValidate::default(), options)
 }
 

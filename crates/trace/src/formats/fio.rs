@@ -5,7 +5,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, OpenOptions, Opened, lines};
+use super::{Head, Input, ReadOptions, Opened, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Problem, Sink},
     field::{nanos, whole, words},
@@ -54,7 +54,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     if Fio::new(head).is_some() { 100 } else { 0 }
 }
 
-pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
     let (name, head) = (input.name().clone(), Head::of(&mut input)?);
     let remedy = "the first line must be 'fio version 2 iolog' or 'fio version 3 iolog'";
     let fio = Fio::new(head).ok_or_else(|| head.unfit(&name, "not an I/O log of fio that can be read", remedy))?;

@@ -6,7 +6,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, OpenOptions, Opened, likeness, lines};
+use super::{Head, Input, ReadOptions, Opened, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Sink},
     device_number,
@@ -19,7 +19,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Fiu)
 }
 
-pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
     lines(input, Fiu, options)
 }
 

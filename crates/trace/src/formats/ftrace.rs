@@ -9,7 +9,7 @@
 use memchr::memmem;
 
 use super::{
-    Head, Input, OpenOptions, Opened,
+    Head, Input, ReadOptions, Opened,
     block_event::{BlockEvent, Choice, Rwbs, device},
     likeness, lines,
 };
@@ -44,7 +44,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Ftrace::new(None, head))
 }
 
-pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
     let ftrace = Ftrace::new(options.event, Head::of(&mut input)?);
     lines(input, ftrace, options)
 }

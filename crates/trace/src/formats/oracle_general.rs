@@ -10,7 +10,7 @@
 
 use peryton_units::{Bytes, Op};
 
-use super::{Head, Input, OpenOptions, Opened, records};
+use super::{Head, Input, ReadOptions, Opened, records};
 use crate::decode::{Decoded, RecordFormat, Sink};
 
 /// The slot of an object, in bytes.
@@ -57,7 +57,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     90
 }
 
-pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
     records(input, OracleGeneral, options)
 }
 

@@ -4,7 +4,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, OpenOptions, Opened, likeness, lines};
+use super::{Head, Input, ReadOptions, Opened, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Sink},
     field::{Fields, nanos, whole, whole_u32},
@@ -16,7 +16,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Spc)
 }
 
-pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
     lines(input, Spc, options)
 }
 

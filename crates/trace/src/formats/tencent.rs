@@ -3,7 +3,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, OpenOptions, Opened, likeness, lines};
+use super::{Head, Input, ReadOptions, Opened, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Sink},
     field::{Fields, whole, whole_u32},
@@ -15,7 +15,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     likeness(head, Tencent)
 }
 
-pub(crate) fn reader(input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
     lines(input, Tencent, options)
 }
 

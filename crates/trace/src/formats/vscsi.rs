@@ -11,7 +11,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, OpenOptions, Opened, records};
+use super::{Head, Input, ReadOptions, Opened, records};
 use crate::decode::{Decoded, Or, RecordFormat, Sink};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     if Version::of(head).is_some() { 95 } else { 0 }
 }
 
-pub(crate) fn reader(mut input: Input, options: &OpenOptions) -> Opened {
+pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
     let (name, head) = (input.name().clone(), Head::of(&mut input)?);
     let remedy = "records must be of version 1 (32 bytes) or 2 (40 bytes)";
     let vscsi = Vscsi::new(head).ok_or_else(|| head.unfit(&name, "not a vscsi trace", remedy))?;
