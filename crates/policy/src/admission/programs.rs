@@ -54,6 +54,45 @@ impl Programs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Adaptive, Admission, AdmitBy, Gate, Objective, Threshold};
+
+    /// A gate before a cache (device 0) that is rated for 1,000 bytes and in which `programmable` can be programmed.
+    fn gate(programmable: Option<Bytes>) -> Gate {
+        let adaptive = Adaptive {
+            rate: 0.1,
+            caches: 2,
+            target_latency: None,
+            frame: Nanos::from_s(1),
+            smoothing: 0.8,
+            objective: Objective::default(),
+        };
+        let settings = Admission {
+            by: AdmitBy::Probability,
+            threshold: Threshold::Adaptive(adaptive),
+            endurance: vec![Some(Bytes(1000)), None],
+            programmable: vec![programmable, None],
+            ..Admission::default()
+        };
+        Gate::new(&settings, 1000, Bytes::kib(4))
+    }
+
+    #[test]
+    fn a_gate_goes_by_the_smaller_of_both_lives() {
+        let mut known = gate(Some(Bytes(3000)));
+        // The storage does not wear, and is not asked.
+        let asked: Vec<_> = (0..4).map(|nth| known.asks_what_was_programmed(Nanos::from_s(5 * nth), [0, 1])).collect();
+        assert_eq!(asked, [None, Some(0), None, Some(0)]);
+        assert_eq!(known.wear(0, Bytes(100)).left, Some(Bytes(900)), "as rated");
+        known.programmed(0, Bytes(600), Bytes(100));
+        assert_eq!(known.wear(0, Bytes(100)).left, Some(Bytes(400)), "it programs six times what is written");
+        assert_eq!(known.wear(1, Bytes(100)).left, None);
+        let mut next = gate(Some(Bytes(1200)));
+        next.resume(known);
+        assert_eq!(next.wear(0, Bytes(100)).left, Some(Bytes(100)), "what was reported stays true");
+        let mut unknown = gate(None);
+        assert_eq!(unknown.asks_what_was_programmed(Nanos::ZERO, [0, 1]), None, "nothing depends on it");
+        assert_eq!(unknown.wear(0, Bytes(100)).left, Some(Bytes(900)));
+    }
 
     #[test]
     fn the_more_a_device_programs_the_less_it_can_be_written() {

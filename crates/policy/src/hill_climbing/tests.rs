@@ -173,10 +173,15 @@ fn watts_are_judged_by_what_is_drawn() {
 #[test]
 fn what_is_programmed_is_a_budget_of_its_own() {
     let config = Climb { fast_programmed_per_day: Some(Bytes(172_800_000_000)), ..CAP };
-    let budgets = Budget::of(&config);
+    let mut budgets = Budget::of(&config);
     assert_eq!(budgets.iter().map(|budget| budget.of).collect::<Vec<_>>(), [Of::Written, Of::Programmed]);
-    // It writes as much as it may, and programs three times that where twice is allowed.
-    let sample = Sample { programmed_per_s: 3.0 * MB, ..wrote(1.0) };
-    let less = Sample { programmed_per_s: 1.0 * MB, ..wrote(1.0) };
-    assert!(!budgets[0].forbids(&sample, &less, &less) && budgets[1].forbids(&sample, &less, &less));
+    for second in 0..100_u64 {
+        budgets.iter_mut().for_each(|budget| budget.look(Nanos::from_s(second), second * 1_000_000, true));
+    }
+    // It writes no more than before, which is all that it may; it may program twice as much.
+    let programmed = |mb_per_s: f64| Sample { programmed_per_s: mb_per_s * MB, ..wrote(1.0) };
+    let forbids =
+        |budget: &Budget, mb_per_s: f64| budget.forbids(&programmed(mb_per_s), &programmed(1.0), &programmed(1.0));
+    assert_eq!([1.9, 3.0].map(|mb_per_s| forbids(&budgets[0], mb_per_s)), [false, false]);
+    assert_eq!([1.9, 3.0].map(|mb_per_s| forbids(&budgets[1], mb_per_s)), [false, true], "beyond the cap");
 }
