@@ -36,12 +36,12 @@ test: setup
 SECONDS ?= 60
 SEEDS ?= 0..1000000000
 torture: setup
-	$(CARGO) run --quiet --profile torture --package peryton-sim --example torture -- \
+	$(CARGO) run --quiet --profile torture --package peryton-crash --example torture -- \
 		--seconds $(SECONDS) --seeds $(SEEDS) $(if $(findstring ..,$(SEEDS)),,--verbose)
 
 # Makes one mistake after the other in the engine: each must be noticed by the simulated power losses.
 mutants: setup
-	$(CARGO) run --quiet --profile torture --package peryton-sim --features mutants --example mutants
+	$(CARGO) run --quiet --profile torture --package peryton-crash --features mutants --example mutants
 
 # One benchmark per hot path; requests per second on one core. Then the drive beside qemu-nbd, and what its moves cost.
 bench: setup

@@ -145,7 +145,7 @@ fn only_what_is_metadata_is_encoded() {
 fn time_that_goes_back_is_taken_for_the_latest_so_far() {
     for ((name, mut steady), (_, mut set_back)) in engines().into_iter().zip(engines()) {
         let request = |number: u64| Request {
-            op: if number % 3 == 0 { Op::Read } else { Op::Write },
+            op: if number.is_multiple_of(3) { Op::Read } else { Op::Write },
             offset: EXTENT * (number * 7 % 32),
             len: EXTENT,
         };

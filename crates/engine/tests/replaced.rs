@@ -1,6 +1,6 @@
 //! The fear: an empty device takes the place of one that is gone, and something comes back that was given up, or more is
 //! lost than that one had, or a crash meanwhile leaves something that is neither. (Placements with a map: the crash
-//! simulation in `crates/sim`.)
+//! simulation in `crates/crash`.)
 
 #![allow(clippy::unwrap_used)]
 

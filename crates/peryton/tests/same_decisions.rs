@@ -115,7 +115,7 @@ fn a_simulated_run_is_repeated_command_by_command() {
             let trace = Box::new(Listed(trace.clone(), 0));
             let options = Options { replay, ..Options::default() };
             sink.lock().unwrap().clear();
-            let observer = Box::new(move |now, moment| sink.lock().unwrap().push((now, moment)));
+            let observer = Box::new(move |now, _, moment| sink.lock().unwrap().push((now, moment)));
             run_observed(&design, trace, &options, observer).unwrap();
             let simulated = simulated.lock().unwrap().clone();
             let repeated = repeat(&design, &simulated);

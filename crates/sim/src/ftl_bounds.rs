@@ -153,7 +153,7 @@ impl FtlBounds {
         }
     }
 
-    /// Counts anew.
+    /// Sets the counts to zero.
     pub(crate) fn reset(&mut self) {
         *self = FtlBounds::of(self.page, self.per_block);
     }

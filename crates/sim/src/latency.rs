@@ -186,6 +186,11 @@ impl ResponseTimes {
         [&mut self.reads, &mut self.writes, &mut self.flushes, &mut self.discards, &mut self.write_then_flush]
     }
 
+    /// How many requests there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.reads.count + self.writes.count + self.flushes.count + self.discards.count
+    }
+
     /// All requests together.
     pub(crate) fn all(&self) -> Latencies {
         let mut all = Latencies::new();

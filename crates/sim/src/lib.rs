@@ -1,27 +1,56 @@
 //! Replays traces through the engine on device models.
 //!
-//! A [`Design`] is read from a design file; [`run`] replays a trace on one or several of them, in parallel, and makes a
+//! A [`Design`] is read from a design file. [`run`] replays a trace on one or several of them, in parallel, and makes a
 //! [`Report`] of each. A run is a function of design, trace and options: the same input gives the same bytes.
+//!
+//! From a trace to a report:
+//!
+//! ```
+//! use peryton_sim::{Design, Fit, Options, run_one};
+//! use peryton_trace::{OpenOptions, open};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let design = "[devices]\n\
+//!               ssd = { profile = 'intel-320-300gb', size = '16MiB' }\n\
+//!               hdd = { profile = 'seagate-st32000641as', size = '256MiB' }\n\
+//!               [placement]\n\
+//!               mode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '16KiB'\npromotion = { threshold = 0 }\n";
+//! let design = Design::parse(design, "my design", &[])?;
+//! let trace = open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?;
+//! let options = Options { fit: Fit::Wrap, ..Options::default() };
+//! let report = run_one(&design, "sqlite", Box::new(trace), &options, &|_requests_so_far| {})?;
+//! println!("{} requests, {:?} of the accesses were hits", report.requests, report.fast_hit_ratio);
+//! # assert!(report.requests > 1_000 && report.fast_hit_ratio > Some(0.1));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The event loop (`simulator`) drives one engine, or several that share a device: each volume of a drive is an engine
+//! with devices of its own, and may have a region of a device that the others use as well (`machine`). Device models say
+//! when a command ends, at once or later (`array` stripes several as one device). [`run_observed`] shows everything that
+//! goes into an engine and comes out of it, so that a live drive can repeat it. [`Miniature`] makes miss-ratio curves
+//! without a drive.
 
 mod array;
-pub mod crash;
 mod design;
 mod document;
 mod error;
-mod feed;
 mod ftl_bounds;
 mod host_cache;
 mod latency;
 mod lifetime;
+mod machine;
 mod miniature;
 mod observe;
 mod options;
+mod outcome;
 mod queue;
 mod report;
+mod request_source;
 mod run;
-mod shared;
 mod simulator;
 mod touched;
+mod volume_report;
 mod warnings;
 
 pub use design::{Design, DeviceDesign};
@@ -33,6 +62,7 @@ pub use observe::{Moment, Observer, run_observed};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// What a log did; part of a [`Report`].
 pub use peryton_engine::LoggingStats;
-pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report, VolumeReport};
+pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report};
 pub use run::{Progress, TraceFactory, run, run_one};
+pub use volume_report::VolumeReport;
 pub use warnings::{Warned, Warning, warned};

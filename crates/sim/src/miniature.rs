@@ -9,6 +9,28 @@ use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 /// What to simulate.
+///
+/// ```
+/// use peryton_engine::Replacement;
+/// use peryton_sim::Miniature;
+/// use peryton_trace::{OpenOptions, open};
+/// use peryton_units::{Bytes, Nanos};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let sizes = [Bytes::mib(1), Bytes::mib(16)];
+/// let miniature = Miniature {
+///     block: Bytes::kib(4),
+///     rate: 1.0,
+///     window: Nanos::from_s(60),
+///     caches: sizes.map(|size| (Replacement::Lru, size)).to_vec(),
+/// };
+/// let mut trace = open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?;
+/// for (size, ratios) in sizes.iter().zip(miniature.run(&mut trace, &|_requests_so_far| {})?) {
+///     println!("{size}: {ratios:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Miniature {
     /// The unit of caching.

@@ -4,7 +4,7 @@ use peryton_engine::{Command, DeviceId, IoId, Request, RequestId};
 use peryton_trace::Source;
 use peryton_units::{Bytes, Nanos};
 
-use crate::{Design, Options, SimError, feed::Feed, simulator::simulate};
+use crate::{Design, Options, SimError, run::replay};
 
 /// What happened at the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,30 +13,30 @@ pub enum Moment {
     Submitted(RequestId, Request),
     /// A command was reported complete.
     Completed(IoId),
-    /// The time was told.
+    /// The engine was given the time, because a timer was due.
     Ticked,
     /// The host had dropped a range from its own cache.
     Hinted(Bytes, Bytes),
-    /// A device said what it had programmed so far.
+    /// The engine was given what a device had programmed so far.
     Programmed(DeviceId, Bytes),
-    /// It was said what all devices had drawn so far, in microjoules.
+    /// The engine was given what its devices had drawn so far, in microjoules.
     Drew(u64),
     /// The engine gave a command.
     Commanded(Command),
 }
 
-/// Is told what happens, in order, with the time.
-pub type Observer = Box<dyn FnMut(Nanos, Moment)>;
+/// Called with everything that happens, in order: the time, the number of the volume (0 where there is one), and what it was.
+pub type Observer = Box<dyn FnMut(Nanos, usize, Moment)>;
 
-/// Somebody who watches, or nobody.
+/// The observer of a run, if it has one.
 #[derive(Default)]
 pub(crate) struct Watch(pub(crate) Option<Observer>);
 
 impl Watch {
     #[inline]
-    pub(crate) fn see(&mut self, now: Nanos, moment: impl FnOnce() -> Moment) {
+    pub(crate) fn see(&mut self, now: Nanos, volume: usize, moment: impl FnOnce() -> Moment) {
         if let Some(observer) = &mut self.0 {
-            observer(now, moment());
+            observer(now, volume, moment());
         }
     }
 }
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Watch {
     }
 }
 
-/// Replays the trace on one design, as [`run_one`](crate::run_one) does, and tells `observer` of each moment.
+/// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each moment.
 ///
 /// # Errors
 /// As [`run_one`](crate::run_one).
@@ -57,9 +57,5 @@ pub fn run_observed(
     options: &Options,
     observer: Observer,
 ) -> Result<(), SimError> {
-    let mut machine = design.build(options.warm_up)?;
-    machine.watch = Watch(Some(observer));
-    let quiet = |_| {};
-    let feed = Feed::new(trace, design.volume, options.fit, options.limit, &quiet)?;
-    simulate(machine, feed, options).map(drop)
+    replay(design, trace, options, Watch(Some(observer)), &|_| {}).map(drop)
 }

@@ -64,6 +64,17 @@ pub enum Fit {
 }
 
 /// How a trace is replayed.
+///
+/// ```
+/// use peryton_sim::{Options, Replay};
+///
+/// // At the times of the trace, on an empty drive.
+/// assert_eq!(Options::default().replay, Replay::Timed { speed: 1.0 });
+/// // 32 requests at all times; the first 10,000 fill the cache and are not measured.
+/// let options = Options { replay: "qd=32".parse()?, warm_up_requests: 10_000, ..Options::default() };
+/// assert_eq!(options.replay, Replay::Depth(32));
+/// # Ok::<(), peryton_sim::ParseReplayError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// When requests arrive.
@@ -73,7 +84,7 @@ pub struct Options {
     /// Fill the map as a scan of the volume would before the first request (GreenDM, section 3.3), and start with flash
     /// that has been written once.
     pub warm_up: bool,
-    /// Requests of the trace after whose replies every account starts anew.
+    /// Requests of the trace after whose replies the measured span begins: all statistics are set to zero then.
     pub warm_up_requests: u64,
     /// The most requests to take from the trace, those of the warm-up included.
     pub limit: Option<u64>,

@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
+use peryton_device::Tag;
 use peryton_units::Nanos;
 
 /// Completions by time; those of one time in the order in which they were promised.
@@ -14,8 +15,8 @@ pub(crate) struct Completions {
 
 impl Completions {
     #[inline]
-    pub(crate) fn push(&mut self, at: Nanos, tag: u32) {
-        self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(self.sequence) << 32 | u128::from(tag)));
+    pub(crate) fn push(&mut self, at: Nanos, tag: Tag) {
+        self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(self.sequence) << 32 | u128::from(tag.0)));
         self.sequence = self.sequence.wrapping_add(1);
     }
 
@@ -25,8 +26,8 @@ impl Completions {
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<u32> {
-        self.heap.pop().map(|Reverse(key)| key as u32)
+    pub(crate) fn pop(&mut self) -> Option<Tag> {
+        self.heap.pop().map(|Reverse(key)| Tag(key as u32))
     }
 }
 
@@ -38,10 +39,10 @@ mod tests {
     fn ties_come_out_in_the_order_they_went_in() {
         let mut completions = Completions::default();
         for (at, io) in [(5, 9), (3, 7), (5, 1), (3, 2), (4, 0)] {
-            completions.push(Nanos(at), io);
+            completions.push(Nanos(at), Tag(io));
         }
         assert_eq!(completions.next(), Nanos(3));
-        let order: Vec<u32> = std::iter::from_fn(|| completions.pop()).collect();
+        let order: Vec<u32> = std::iter::from_fn(|| completions.pop()).map(|tag| tag.0).collect();
         assert_eq!(order, [7, 2, 0, 9, 1]);
         assert_eq!(completions.next(), Nanos::MAX);
     }

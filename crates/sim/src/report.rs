@@ -1,7 +1,7 @@
 //! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
 
 use peryton_device::{Class, DeviceStats, flash::FtlStats};
-use peryton_engine::{AdmitBy, LoggingStats, PartitionStats, Placement, Stats, endurance};
+use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Placement, Stats, endurance};
 use peryton_trace::RequestHash;
 use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -11,8 +11,8 @@ use crate::{
     ftl_bounds::{FtlBounds, FtlReport},
     latency::ResponseTimes,
     lifetime::Lifetime,
-    shared::VolumeOutcome,
-    simulator::Outcome,
+    outcome::Outcome,
+    volume_report::{VolumeReport, volume_report},
     warnings::{self, Warning},
 };
 
@@ -20,6 +20,24 @@ const HOURS_PER_YEAR: f64 = 8_766.0;
 
 /// What one design did under one trace. The measured span reaches from the first request, or the end of the warm-up,
 /// to the last reply; moves that are under way then are not waited for.
+///
+/// Fields that do not apply are `None`, and absent in JSON:
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let design = "[devices.only]\nprofile = 'fixed'\nsize = '8GiB'\n[placement]\nmode = 'single'\n";
+/// # let design = peryton_sim::Design::parse(design, "my design", &[])?;
+/// # let trace = peryton_trace::open("../../examples/traces/sqlite-ext4.parquet", &Default::default())?;
+/// let report = peryton_sim::run_one(&design, "sqlite", Box::new(trace), &Default::default(), &|_| {})?;
+/// let (name, device) = &report.devices[0];
+/// println!("{name} was busy for {} of {} s", device.busy_s, report.simulated_s);
+/// let json = serde_json::to_value(&report)?;
+/// assert_eq!(json["requests"], report.requests);
+/// // One device: there is no cache to hit.
+/// assert!(report.fast_hit_ratio.is_none() && json.get("fast_hit_ratio").is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The version that made the report.
@@ -65,8 +83,8 @@ pub struct Report {
     /// Share of the host's written bytes that the primary was spared (logging; Griffin, section 3.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings: Option<f64>,
-    /// The same if the log had been emptied at the end: what is still in it has been put off, not spared. A trace that is
-    /// short against the migration's triggers is told by this.
+    /// The same if the log had been emptied at the end: what is still in it has been put off, not spared. With a
+    /// trace that is short against the migration's triggers the two differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings_emptied: Option<f64>,
     /// Share of reads that needed the log (logging; Griffin, section 3.3).
@@ -166,29 +184,6 @@ pub struct Latency {
     /// measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_then_flush: Option<LatencySummary>,
-}
-
-/// What one of several volumes before a shared log device did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct VolumeReport {
-    /// Requests answered within the measured span.
-    pub requests: u64,
-    /// Response times in µs, from arrival to reply.
-    pub latency_us: Latency,
-    /// As in [`Report`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_savings: Option<f64>,
-    /// As in [`Report`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_savings_emptied: Option<f64>,
-    /// As in [`Report`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_penalty: Option<f64>,
-    /// What its part of the log did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logging: Option<LoggingStats>,
-    /// As in [`Report`], of its own primary.
-    pub ftl_bounds: FtlReport,
 }
 
 /// Moves between the devices.
@@ -298,6 +293,12 @@ pub struct DeviceReport {
     pub lifetime_physical_years: Option<f64>,
 }
 
+impl DeviceReport {
+    pub(crate) fn lifetime(&self) -> Lifetime {
+        Lifetime { rated: self.lifetime_rated_years, physical: self.lifetime_physical_years }
+    }
+}
+
 /// Money, in US dollars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
@@ -314,7 +315,7 @@ pub struct Cost {
     pub electricity_usd_per_kwh: f64,
 }
 
-fn is_zero(value: &u64) -> bool {
+pub(crate) fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
@@ -326,7 +327,7 @@ fn as_map<S: Serializer>(devices: &[(String, DeviceReport)], serializer: S) -> R
     map.end()
 }
 
-fn latency_of(times: &ResponseTimes) -> Latency {
+pub(crate) fn latency_of(times: &ResponseTimes) -> Latency {
     Latency {
         all: times.all().summary(),
         read: times.reads.summary(),
@@ -361,7 +362,7 @@ pub struct PartitionReport {
     pub r_squared: Option<f64>,
     /// Predictions that the mean service time made, because the model knew too little or had been wrong by more.
     pub stand_ins: u64,
-    /// Times that the model had to be started anew.
+    /// Times that the model had to start again.
     pub resets: u64,
 }
 
@@ -383,29 +384,6 @@ impl PartitionReport {
     }
 }
 
-/// The report of volumes that share a log device: as of one drive, and the part of each.
-pub(crate) fn of_volumes(
-    design: &Design,
-    trace: &str,
-    options: &Options,
-    outcome: &Outcome,
-    volumes: &[VolumeOutcome],
-) -> Report {
-    let each = |volume: &VolumeOutcome| {
-        let books = volume.ledger.logging.clone();
-        VolumeReport {
-            requests: volume.answered,
-            latency_us: latency_of(&volume.times),
-            write_savings: books.as_ref().and_then(LoggingStats::write_savings),
-            write_savings_emptied: volume.emptied.write_savings(),
-            read_penalty: books.as_ref().and_then(LoggingStats::read_penalty),
-            logging: books,
-            ftl_bounds: volume.bounds.report(),
-        }
-    };
-    Report { volumes: volumes.iter().map(each).collect(), ..make(design, trace, options, outcome) }
-}
-
 pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Outcome) -> Report {
     let span_s = outcome.span.as_s_f64();
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
@@ -420,12 +398,12 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     }
     let energy_j = devices.iter().map(|(_, device)| device.energy_j).sum::<Option<f64>>();
     let mean_power_w = energy_j.and_then(per_s);
-    let lifetimes = devices
-        .iter()
-        .map(|(_, device)| Lifetime { rated: device.lifetime_rated_years, physical: device.lifetime_physical_years });
-    let lifetime = lifetimes.fold(Lifetime::default(), Lifetime::shorter);
+    let lifetime = devices.iter().map(|(_, device)| device.lifetime()).fold(Lifetime::default(), Lifetime::shorter);
     let lifetime_years = lifetime.years();
     let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_));
+    let volumes = outcome.volumes.iter().enumerate();
+    let volumes =
+        volumes.map(|(number, volume)| volume_report(design, &devices, outcome.span, number, volume)).collect();
     let mean_ms = latency_us.all.as_ref().map(|summary| summary.mean / 1e3);
     let touched = outcome.touched.as_ref();
     let mut report = Report {
@@ -450,10 +428,9 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         read_penalty: ledger.logging.as_ref().and_then(LoggingStats::read_penalty),
         logging: ledger.logging.clone(),
         partition: ledger.partition.as_ref().map(PartitionReport::new),
-        volumes: Vec::new(),
+        volumes,
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
-        admission: (design.tuning.admission.by != AdmitBy::All)
-            .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: outcome.adaptive.clone() }),
+        admission: admission(design, ledger, outcome.adaptive.as_ref()),
         climb: outcome.climb.clone(),
         devices,
         energy_j,
@@ -487,6 +464,11 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     };
     report.warnings = warnings::of(design, options, outcome, &report);
     report
+}
+
+pub(crate) fn admission(design: &Design, ledger: &Stats, adaptive: Option<&AdaptiveView>) -> Option<AdmissionReport> {
+    (design.tuning.admission.by != AdmitBy::All)
+        .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: adaptive.cloned() })
 }
 
 fn moves(ledger: &Stats) -> MoveReport {

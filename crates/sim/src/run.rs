@@ -3,15 +3,39 @@
 use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
 
-use crate::{Design, Options, Report, SimError, feed::Feed, report, shared, simulator::simulate, warnings};
+use crate::{
+    Design, Options, Report, SimError, machine::Machine, observe::Watch, outcome::Outcome, report,
+    request_source::RequestSource, simulator::simulate, warnings,
+};
 
-/// Opens the trace anew, from its start.
+/// Opens the trace at its start; called once for each design.
 pub type TraceFactory<'a> = dyn Fn() -> Result<Box<dyn Source>, TraceError> + Sync + 'a;
 
-/// Is told, now and then, how many requests the design at an index has been given so far.
+/// Called now and then with the index of a design and the number of requests that it has been given so far.
 pub type Progress<'a> = dyn Fn(usize, u64) + Sync + 'a;
 
 /// Replays the trace on each design, as many at a time as there are cores; reports come in the order of the designs.
+///
+/// ```
+/// use peryton_sim::{Design, Options, run};
+/// use peryton_trace::{OpenOptions, Source, TraceError, open};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let design = |profile: &str| {
+///     let text = format!("[devices.only]\nprofile = '{profile}'\n[placement]\nmode = 'single'\n");
+///     Design::parse(&text, profile, &[])
+/// };
+/// let designs = [design("griffin-barracuda-7200")?, design("seagate-st32000641as")?];
+/// let trace = || -> Result<Box<dyn Source>, TraceError> {
+///     Ok(Box::new(open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?))
+/// };
+/// let options = Options { limit: Some(1_000), ..Options::default() };
+/// for report in run(&designs, "sqlite", &trace, &options, &|_design, _requests| {})? {
+///     println!("{}: {:?}", report.design, report.latency_us.all);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// That of the first design, in their order, that has one.
@@ -40,17 +64,22 @@ pub fn run_one(
     options: &Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report, SimError> {
-    if design.volumes > 1 {
-        let machine = design.build_shared(options.warm_up)?;
-        let count = if machine.same_requests { 1 } else { machine.volumes.len() };
-        let feed = Feed::of_volumes(trace, design.volume, count, options.fit, options.limit, progress)?;
-        let (outcome, volumes) = shared::simulate(machine, feed, options)?;
-        return Ok(report::of_volumes(design, trace_name, options, &outcome, &volumes));
-    }
-    let machine = design.build(options.warm_up)?;
-    let feed = Feed::new(trace, design.volume, options.fit, options.limit, progress)?;
-    let outcome = simulate(machine, feed, options)?;
+    let outcome = replay(design, trace, options, Watch::default(), progress)?;
     Ok(report::make(design, trace_name, options, &outcome))
+}
+
+/// Builds the design and replays the trace on it.
+pub(crate) fn replay(
+    design: &Design,
+    trace: Box<dyn Source>,
+    options: &Options,
+    watch: Watch,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Outcome, SimError> {
+    let machine = Machine { watch, ..design.build(options.warm_up)? };
+    let volumes = if machine.same_requests { 1 } else { machine.volumes.len() };
+    let source = RequestSource::new(trace, design.volume, volumes, options.fit, options.limit, progress)?;
+    simulate(machine, source, options)
 }
 
 #[cfg(test)]
@@ -65,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prepared_design_reports_what_one_made_anew_does_however_often_it_is_run() {
+    fn a_prepared_design_reports_what_a_new_one_does_however_often_it_is_run() {
         let design = "[volume]\nsize = '64MiB'\n[devices.ssd]\nprofile = 'intel-x25-e-32gb'\ncount = 2\n\
                       model = { precondition = 'random' }\n[placement]\nmode = 'single'\n";
         let mut design = Design::parse(design, "design", &[]).unwrap();
@@ -73,19 +102,19 @@ mod tests {
         let spec = SynthSpec::parse(spec, "spec").unwrap();
         let trace = || Box::new(SynthSource::new(&spec, "spec").unwrap());
         let options = Options::default();
-        let anew = run_one(&design, "spec", trace(), &options, &|_| {}).unwrap();
+        let new = run_one(&design, "spec", trace(), &options, &|_| {}).unwrap();
         assert!(
-            anew.devices[0].1.erases.is_some_and(|erases| erases > 0),
+            new.devices[0].1.erases.is_some_and(|erases| erases > 0),
             "nothing that a second run could find changed"
         );
         design.images = Some(Arc::new(Images::new(Bytes::gib(1))));
         for _ in 0..2 {
-            assert_eq!(run_one(&design, "spec", trace(), &options, &|_| {}).unwrap(), anew);
+            assert_eq!(run_one(&design, "spec", trace(), &options, &|_| {}).unwrap(), new);
         }
     }
 
     #[test]
-    fn devices_from_images_report_what_those_made_anew_do() {
+    fn devices_from_images_report_what_new_ones_do() {
         let images = Arc::new(Images::new(Bytes::gib(1)));
         let spec = "requests = 3000\nfootprint = '64MiB'\nread_share = 0.3\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
         let spec = SynthSpec::parse(spec, "spec").unwrap();
@@ -112,13 +141,13 @@ mod tests {
                 let trace = Box::new(SynthSource::new(&spec, "spec").unwrap());
                 run_one(design, "spec", trace, &Options::default(), &|_| {}).unwrap()
             };
-            let anew = run(&design);
+            let new = run(&design);
             design.images = Some(Arc::clone(&images));
             for _ in 0..2 {
-                assert_eq!(run(&design), anew, "{model}");
+                assert_eq!(run(&design), new, "{model}");
             }
-            assert!(!reports.contains(&anew), "{size} {model} {seed} makes no difference");
-            reports.push(anew);
+            assert!(!reports.contains(&new), "{size} {model} {seed} makes no difference");
+            reports.push(new);
             assert_eq!(images.count(), reports.len());
         }
     }

@@ -1,22 +1,28 @@
-//! The event loop: a trace, an engine and device models on one clock.
+//! The event loop: a trace, one engine or several, and device models on one clock.
 //!
 //! What happens at one moment happens in this order: device events, completions (in the order in which they were
-//! promised), timers, arrivals. Nothing else decides an order, so that a run gives the same bytes each time.
+//! promised), timers, arrivals; within each, the volumes go in the order of their numbers. Nothing else decides an order,
+//! so that a run gives the same bytes each time.
 
+mod apart;
 #[cfg(test)]
 mod tests;
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, Engine, Power, Request, RequestId, Stats};
-use peryton_trace::RequestHash;
+use peryton_engine::{Command, Commands, IoId, Power, Request, RequestId, Stats};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    Options, Replay, SimError, array::Array, feed::Feed, ftl_bounds::FtlBounds, host_cache::HostCache,
-    latency::ResponseTimes, observe::Moment, observe::Watch, queue::Completions, touched::Touched,
+    Options, Replay, SimError,
+    latency::ResponseTimes,
+    machine::{Machine, Volume},
+    observe::Moment,
+    outcome::{Outcome, VolumeOutcome, together},
+    queue::Completions,
+    request_source::RequestSource,
 };
 
-/// How many requests a timed replay lets into the drive at once; those that arrive while so many are unanswered wait
+/// How many requests a timed replay lets into a volume at once; those that arrive while so many are unanswered wait
 /// outside, and their response time counts from their arrival all the same. It bounds memory where a drive cannot keep
 /// up with its trace.
 pub(crate) const MOST_IN_FLIGHT: u32 = 65_536;
@@ -25,66 +31,48 @@ pub(crate) const MOST_IN_FLIGHT: u32 = 65_536;
 const FAR: usize = 10;
 const NEAR: usize = 4;
 /// An engine that has as many timers due in a row at one moment is not getting anywhere.
-pub(crate) const MOST_TICKS: u32 = 1_000;
-
-/// A drive to be simulated.
-#[derive(Debug)]
-pub(crate) struct Machine {
-    pub(crate) engine: Engine,
-    pub(crate) devices: Vec<Array>,
-    /// For each device, whether zeroing a range takes a write (disks) or is a hint to its map (flash).
-    pub(crate) zero_by_writing: Vec<bool>,
-    /// Sees what goes into the engine, and what comes out.
-    pub(crate) watch: Watch,
-    /// Counts what is written to the primary of a log, which has this index.
-    pub(crate) bounds: Option<(usize, FtlBounds)>,
-    /// The host's own cache, where its hints are modelled.
-    pub(crate) host: Option<HostCache>,
-    /// What of the volume was used, by extents.
-    pub(crate) touched: Option<Touched>,
-}
-
-/// What was measured, from the first request (or the end of the warm-up) to the last reply.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) span: Nanos,
-    pub(crate) answered: u64,
-    pub(crate) bytes: u128,
-    pub(crate) times: ResponseTimes,
-    /// From the last arrival to the last answer.
-    pub(crate) behind: Nanos,
-    /// Of the requests read from the trace.
-    pub(crate) hash: RequestHash,
-    /// What of the volume was used, by extents.
-    pub(crate) touched: Option<Touched>,
-    pub(crate) ledger: Stats,
-    pub(crate) devices: Vec<Vec<DeviceStats>>,
-    pub(crate) wrapped: u64,
-    pub(crate) skipped: u64,
-    /// Where an adaptive admission threshold stood at the end.
-    pub(crate) adaptive: Option<peryton_engine::AdaptiveView>,
-    /// Where hill climbing stood at the end.
-    pub(crate) climb: Option<peryton_engine::ClimbView>,
-    pub(crate) bounds: Option<FtlBounds>,
-    /// Most requests in flight at once.
-    pub(crate) deepest: u32,
-    /// The accounts after the moves that were under way at the last reply had ended, and a log had been emptied.
-    pub(crate) drained: (Stats, Vec<Vec<DeviceStats>>),
-}
+const MOST_TICKS: u32 = 1_000;
 
 /// A host request in flight.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
-    pub(crate) arrived: Nanos,
-    pub(crate) op: Op,
-    pub(crate) len: Bytes,
+struct Pending {
+    arrived: Nanos,
+    op: Op,
+    len: Bytes,
     /// Of a flush: how many writes had been answered when it was submitted.
-    pub(crate) covered: u64,
+    covered: u64,
 }
 
-struct Simulator<'a> {
+/// What the host has asked of one volume, and how long that took.
+struct Host {
+    /// Indexed by request id.
+    requests: Vec<Pending>,
+    /// Ids that are not in flight.
+    free: Vec<u32>,
+    /// Timers in a row that were due at one moment.
+    ticks: u32,
+    times: ResponseTimes,
+}
+
+impl Host {
+    fn new() -> Host {
+        Host { requests: Vec::new(), free: Vec::new(), ticks: 0, times: ResponseTimes::new() }
+    }
+
+    #[inline]
+    fn in_flight(&self) -> u32 {
+        (self.requests.len() - self.free.len()) as u32
+    }
+}
+
+/// The loop, compiled twice: for one volume, which is what most drives have and must not pay for others, and for several.
+struct Simulator<'a, const SEVERAL: bool> {
     machine: Machine,
-    feed: Feed<'a>,
+    /// One for each volume.
+    hosts: Vec<Host>,
+    /// How many low bits of a device's tag are the number of the volume; the others are the engine's id of the command.
+    volume_bits: u32,
+    source: RequestSource<'a>,
     replay: Replay,
     now: Nanos,
     commands: Commands,
@@ -92,64 +80,72 @@ struct Simulator<'a> {
     /// When the first of the devices that decide later has something to do.
     device_event: Nanos,
     finished: Vec<(Tag, Nanos)>,
-    /// Indexed by request id.
-    requests: Vec<Pending>,
-    free: Vec<u32>,
     in_flight: u32,
     deepest: u32,
-    ticks: u32,
-    /// Replies until the accounts start anew.
+    /// Replies until the measured span begins.
     warm_up_left: u64,
     since: Nanos,
     last_arrival: Nanos,
     last_reply: Nanos,
-    answered: u64,
     bytes: u128,
-    times: ResponseTimes,
 }
 
 /// Replays the trace and returns what was measured.
-pub(crate) fn simulate(machine: Machine, feed: Feed<'_>, options: &Options) -> Result<Outcome, SimError> {
-    let mut simulator = Simulator {
+pub(crate) fn simulate(machine: Machine, source: RequestSource<'_>, options: &Options) -> Result<Outcome, SimError> {
+    match machine.volumes.len() {
+        1 => simulate_volumes::<false>(machine, source, options),
+        _ => simulate_volumes::<true>(machine, source, options),
+    }
+}
+
+fn simulate_volumes<const SEVERAL: bool>(
+    machine: Machine,
+    source: RequestSource<'_>,
+    options: &Options,
+) -> Result<Outcome, SimError> {
+    let volumes = machine.volumes.len();
+    let mut simulator = Simulator::<SEVERAL> {
+        hosts: (0..volumes).map(|_| Host::new()).collect(),
+        volume_bits: volumes.next_power_of_two().trailing_zeros(),
         machine,
-        feed,
+        source,
         replay: options.replay,
         now: Nanos::ZERO,
         commands: Commands::new(),
         completions: Completions::default(),
         device_event: Nanos::MAX,
         finished: Vec::new(),
-        requests: Vec::new(),
-        free: Vec::new(),
         in_flight: 0,
         deepest: 0,
-        ticks: 0,
         warm_up_left: options.warm_up_requests,
         since: Nanos::ZERO,
         last_arrival: Nanos::ZERO,
         last_reply: Nanos::ZERO,
-        answered: 0,
         bytes: 0,
-        times: ResponseTimes::new(),
     };
     simulator.replay()?;
+    let answered = simulator.hosts.iter().map(|host| host.times.count()).sum();
     if simulator.warm_up_left > 0 {
-        return Err(SimError::WarmUpTooLong { wanted: options.warm_up_requests, answered: simulator.answered });
+        return Err(SimError::WarmUpTooLong { wanted: options.warm_up_requests, answered });
     }
-    if simulator.answered == 0 {
-        return Err(SimError::NoRequests { skipped: simulator.feed.skipped });
+    if answered == 0 {
+        return Err(SimError::NoRequests { skipped: simulator.source.skipped });
     }
-    simulator.outcome()
+    let seen = simulator.source.volumes_seen();
+    if !simulator.machine.same_requests && seen < volumes {
+        return Err(SimError::TooFewVolumes { found: seen, wanted: volumes });
+    }
+    simulator.outcome(answered)
 }
 
-impl Simulator<'_> {
+impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     fn replay(&mut self) -> Result<(), SimError> {
         loop {
             let arrival = self.admit()?;
-            if self.in_flight == 0 && self.feed.peek().is_none() {
+            if self.in_flight == 0 && self.source.peek().is_none() {
                 return Ok(());
             }
-            let deadline = self.machine.engine.deadline().unwrap_or(Nanos::MAX);
+            let deadline = self.machine.deadline();
             let next = self.completions.next().min(self.device_event).min(deadline).min(arrival);
             if next == Nanos::MAX {
                 return Err(SimError::Stalled { at: self.now, in_flight: self.in_flight });
@@ -158,7 +154,7 @@ impl Simulator<'_> {
             self.now = self.now.max(next);
             self.settle();
             if deadline <= self.now {
-                self.tick(deadline)?;
+                self.tick()?;
             }
         }
     }
@@ -171,67 +167,97 @@ impl Simulator<'_> {
         }
         while self.completions.next() <= self.now {
             let tag = self.completions.pop().expect("it was just seen");
-            let io = self.machine.engine.id_at(tag as usize).expect("a device finishes each command once");
-            self.machine.watch.see(self.now, || Moment::Completed(io));
-            self.machine.engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
-            self.carry_out();
+            let (volume, io) = self.named(tag);
+            self.machine.watch.see(self.now, volume, || Moment::Completed(io));
+            let engine = &mut self.machine.volumes[volume].engine;
+            if SEVERAL {
+                apart::complete(engine, self.now, io, &mut self.commands);
+            } else {
+                engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
+            }
+            self.carry_out(volume);
         }
     }
 
+    /// The name of a command on a device, which may be shared by several volumes.
+    #[inline]
+    fn tag(&self, volume: usize, io: IoId) -> Tag {
+        if !SEVERAL {
+            return Tag(io.index() as u32);
+        }
+        let index = io.index() as u32;
+        debug_assert!(index <= u32::MAX >> self.volume_bits, "an engine has few commands in flight");
+        Tag(index << self.volume_bits | volume as u32)
+    }
+
+    /// The volume of a command, and the engine's id of it.
+    #[inline]
+    fn named(&self, tag: Tag) -> (usize, IoId) {
+        let (volume, index) = if SEVERAL {
+            ((tag.0 & !(u32::MAX << self.volume_bits)) as usize, tag.0 >> self.volume_bits)
+        } else {
+            (0, tag.0)
+        };
+        let io = self.machine.volumes[volume].engine.id_at(index as usize);
+        (volume, io.expect("a device finishes each command once"))
+    }
+
+    /// Ticks each engine that has a timer due.
     #[cold]
-    fn tick(&mut self, deadline: Nanos) -> Result<(), SimError> {
-        self.machine.watch.see(self.now, || Moment::Ticked);
-        let next = self.machine.engine.tick(self.now, &mut self.commands);
-        self.carry_out();
-        self.tell_wear();
-        self.tell_energy();
-        self.ticks = if deadline == self.now && next.is_some_and(|next| next <= self.now) { self.ticks + 1 } else { 0 };
-        if self.ticks > MOST_TICKS {
-            return Err(SimError::Stalled { at: self.now, in_flight: self.in_flight });
+    fn tick(&mut self) -> Result<(), SimError> {
+        for volume in 0..self.hosts.len() {
+            let engine = &mut self.machine.volumes[volume].engine;
+            let Some(deadline) = engine.deadline().filter(|deadline| *deadline <= self.now) else { continue };
+            self.machine.watch.see(self.now, volume, || Moment::Ticked);
+            let next = engine.tick(self.now, &mut self.commands);
+            self.carry_out(volume);
+            self.report_wear(volume);
+            self.report_energy(volume);
+            let again = deadline == self.now && next.is_some_and(|next| next <= self.now);
+            let ticks = &mut self.hosts[volume].ticks;
+            *ticks = if again { *ticks + 1 } else { 0 };
+            if *ticks > MOST_TICKS {
+                return Err(SimError::Stalled { at: self.now, in_flight: self.in_flight });
+            }
         }
         Ok(())
     }
 
     /// Flash knows what it programs.
-    fn tell_wear(&mut self) {
-        let Some(device) = self.machine.engine.asks_what_was_programmed(self.now) else { return };
-        let stats = self.machine.devices[device.index()].stats(self.now);
-        let bytes = stats.iter().map(|member| member.nand_bytes_written.map(|bytes| bytes.0)).sum::<Option<u64>>();
-        if let Some(bytes) = bytes.map(Bytes) {
-            self.machine.watch.see(self.now, || Moment::Programmed(device, bytes));
-            self.machine.engine.programmed(device, bytes);
+    fn report_wear(&mut self, volume: usize) {
+        let now = self.now;
+        let Some(device) = self.machine.volumes[volume].engine.asks_what_was_programmed(now) else { return };
+        if let Some(bytes) = self.machine.programmed(now, volume, device) {
+            self.machine.watch.see(now, volume, || Moment::Programmed(device, bytes));
+            self.machine.volumes[volume].engine.programmed(device, bytes);
         }
     }
 
     /// The models know what they draw.
-    fn tell_energy(&mut self) {
-        if self.machine.engine.asks_what_was_drawn() {
-            let joules: f64 = self.stats().iter().flatten().map(|member| member.energy_j).sum();
-            let microjoules = (joules * 1e6) as u64;
-            self.machine.watch.see(self.now, || Moment::Drew(microjoules));
-            self.machine.engine.drew(microjoules);
+    fn report_energy(&mut self, volume: usize) {
+        if self.machine.volumes[volume].engine.asks_what_was_drawn() {
+            let microjoules = self.machine.drawn(self.now, volume);
+            self.machine.watch.see(self.now, volume, || Moment::Drew(microjoules));
+            self.machine.volumes[volume].engine.drew(microjoules);
         }
     }
 
     fn advance_devices(&mut self) {
         let mut finished = std::mem::take(&mut self.finished);
         for device in &mut self.machine.devices {
-            if device.next_event().is_some_and(|at| at <= self.now) {
-                device.advance(self.now, &mut finished);
+            if device.model.next_event().is_some_and(|at| at <= self.now) {
+                device.model.advance(self.now, &mut finished);
             }
         }
         for (tag, at) in finished.drain(..) {
-            self.completions.push(at.max(self.now), tag.0);
+            self.completions.push(at.max(self.now), tag);
         }
         self.finished = finished;
-        self.look_for_device_event();
+        self.device_event = self.machine.next_device_event();
     }
 
-    fn look_for_device_event(&mut self) {
-        self.device_event = self.machine.devices.iter().filter_map(Array::next_event).min().unwrap_or(Nanos::MAX);
-    }
-
-    /// Lets requests in that are due, and says when the next one is.
+    /// Lets requests in that are due, and says when the next one is. A closed loop keeps its depth on each volume; the
+    /// trace is not reordered, so that a volume may wait for the turn of another.
     #[inline]
     fn admit(&mut self) -> Result<Nanos, SimError> {
         let (depth, speed) = match self.replay {
@@ -239,8 +265,12 @@ impl Simulator<'_> {
             Replay::Depth(depth) => (depth, None),
             Replay::Timed { speed } => (MOST_IN_FLIGHT, Some(speed)),
         };
-        while self.in_flight < depth {
-            let Some(next) = self.feed.peek() else { break };
+        while SEVERAL || self.in_flight < depth {
+            let Some(next) = self.source.peek() else { break };
+            let volumes = self.addressed(next.volume);
+            if SEVERAL && self.hosts[volumes.clone()].iter().any(|host| host.in_flight() >= depth) {
+                break;
+            }
             let arrival = match speed {
                 None => self.now,
                 Some(1.0) => next.at,
@@ -249,65 +279,88 @@ impl Simulator<'_> {
             if arrival > self.now {
                 return Ok(arrival);
             }
-            let request = self.feed.take()?.expect("it was just seen");
-            let (offset, len) = (request.offset, request.len);
+            let request = self.source.take()?.expect("it was just seen");
             for (distance, near) in [(FAR, false), (NEAR, true)] {
-                if let Some(later) = self.feed.ahead(distance) {
-                    self.machine.engine.prefetch(later.offset, near);
+                if let Some(later) = self.source.ahead(distance) {
+                    let (volumes, offset) = (self.addressed(later.volume), later.offset);
+                    for volume in volumes {
+                        self.machine.volumes[volume].engine.prefetch(offset, near);
+                    }
                 }
             }
-            self.submit(arrival, Request { op: request.op, offset, len });
+            for volume in volumes {
+                let request = Request { op: request.op, offset: request.offset, len: request.len };
+                self.submit(volume, arrival, request);
+            }
         }
         Ok(Nanos::MAX)
     }
 
+    /// The volumes that get a request of this volume of the trace.
     #[inline]
-    fn submit(&mut self, arrived: Nanos, request: Request) {
-        let pending = Pending { arrived, op: request.op, len: request.len, covered: self.times.covered() };
-        let id = match self.free.pop() {
+    fn addressed(&self, volume: u32) -> std::ops::Range<usize> {
+        if !SEVERAL {
+            0..1
+        } else if self.machine.same_requests {
+            0..self.hosts.len()
+        } else {
+            volume as usize..volume as usize + 1
+        }
+    }
+
+    #[inline]
+    fn submit(&mut self, volume: usize, arrived: Nanos, request: Request) {
+        let host = &mut self.hosts[volume];
+        let pending = Pending { arrived, op: request.op, len: request.len, covered: host.times.covered() };
+        let id = match host.free.pop() {
             Some(id) => {
-                self.requests[id as usize] = pending;
+                host.requests[id as usize] = pending;
                 id
             }
             None => {
-                self.requests.push(pending);
-                self.requests.len() as u32 - 1
+                host.requests.push(pending);
+                host.requests.len() as u32 - 1
             }
         };
         self.in_flight += 1;
         self.deepest = self.deepest.max(self.in_flight);
-        if let Some((_, bounds)) = &mut self.machine.bounds
+        let Volume { engine, bounds, host, touched, .. } = &mut self.machine.volumes[volume];
+        if let Some((_, bounds)) = bounds
             && request.op == Op::Write
         {
             bounds.host_wrote(request.offset, request.len);
         }
-        if let Some(touched) = &mut self.machine.touched {
+        if let Some(touched) = touched {
             touched.touch(request.op, request.offset, request.len);
         }
         self.last_arrival = arrived;
-        self.machine.watch.see(self.now, || Moment::Submitted(RequestId(u64::from(id)), request));
-        self.machine.engine.submit(self.now, RequestId(u64::from(id)), request, &mut self.commands);
-        if let Some(host) = &mut self.machine.host {
+        self.machine.watch.see(self.now, volume, || Moment::Submitted(RequestId(u64::from(id)), request));
+        if SEVERAL {
+            apart::submit(engine, self.now, RequestId(u64::from(id)), request, &mut self.commands);
+        } else {
+            engine.submit(self.now, RequestId(u64::from(id)), request, &mut self.commands);
+        }
+        if let Some(host) = host {
             host.touch(request.op, request.offset, request.len);
             for range in host.hints() {
-                self.machine.watch.see(self.now, || Moment::Hinted(range.start, range.end));
-                self.machine.engine.evict(self.now, range, &mut self.commands);
+                self.machine.watch.see(self.now, volume, || Moment::Hinted(range.start, range.end));
+                engine.evict(self.now, range, &mut self.commands);
             }
         }
-        self.carry_out();
+        self.carry_out(volume);
     }
 
-    /// Gives the engine's commands to the devices.
+    /// Gives the commands of a volume's engine to the devices.
     #[inline]
-    fn carry_out(&mut self) {
+    fn carry_out(&mut self, volume: usize) {
         // By index, since none are added meanwhile: a list that is moved, or a command copied whole, right after it was
         // written waits until all of it has reached the cache.
         for index in 0..self.commands.len() {
-            self.machine.watch.see(self.now, || Moment::Commanded(self.commands[index]));
+            self.machine.watch.see(self.now, volume, || Moment::Commanded(self.commands[index]));
             let (io, device, op, at, len) = match self.commands[index] {
                 Command::Read { io, device, at, len, .. } => (io, device, Op::Read, at, len),
                 Command::Write { io, device, at, len, .. } => {
-                    if let Some((primary, bounds)) = &mut self.machine.bounds
+                    if let Some((primary, bounds)) = &mut self.machine.volumes[volume].bounds
                         && *primary == device.index()
                     {
                         bounds.device_wrote(at, len);
@@ -315,7 +368,7 @@ impl Simulator<'_> {
                     (io, device, Op::Write, at, len)
                 }
                 Command::Reply { id, result } => {
-                    self.reply(id, result.is_err());
+                    self.reply(volume, id, result.is_err());
                     continue;
                 }
                 // Memory is fast against any device here.
@@ -323,63 +376,96 @@ impl Simulator<'_> {
                 Command::Flush { io, device } => (io, device, Op::Flush, Bytes::ZERO, Bytes::ZERO),
                 Command::Discard { io, device, at, len } => (io, device, Op::Discard, at, len),
                 Command::Zero { io, device, at, len } => {
-                    let write = self.machine.zero_by_writing[device.index()];
+                    let write = self.machine.zeroes_by_writing(volume, device);
                     (io, device, if write { Op::Write } else { Op::Discard }, at, len)
                 }
                 Command::Power { device, state: Power::Standby } => {
-                    self.machine.devices[device.index()].set_power(self.now, PowerState::Standby);
-                    self.look_for_device_event();
+                    self.rest(volume, device.index());
                     continue;
                 }
             };
-            let tag = Tag(io.index() as u32);
-            match self.machine.devices[device.index()].submit(self.now, tag, Io { op, at, len }) {
-                Accepted::At(end) => self.completions.push(end, tag.0),
-                Accepted::Queued => self.look_for_device_event(),
+            let tag = self.tag(volume, io);
+            let (mut device, mut at) = (device.index(), at);
+            if SEVERAL {
+                let place = &mut self.machine.volumes[volume].places[device];
+                place.lets_rest = false;
+                device = place.device;
+                at = if op == Op::Flush { at } else { at + place.from };
+            }
+            let (device, io) = (&mut self.machine.devices[device].model, Io { op, at, len });
+            let accepted =
+                if SEVERAL { apart::carry_out(device, self.now, tag, io) } else { device.submit(self.now, tag, io) };
+            match accepted {
+                Accepted::At(end) => self.completions.push(end, tag),
+                Accepted::Queued => self.device_event = self.machine.next_device_event(),
             }
         }
         self.commands.clear();
     }
 
+    /// A volume lets a device rest; a shared one does when all do.
+    fn rest(&mut self, volume: usize, device: usize) {
+        let place = &mut self.machine.volumes[volume].places[device];
+        place.lets_rest = true;
+        let device = place.device;
+        if self.machine.may_rest(device) {
+            self.machine.devices[device].model.set_power(self.now, PowerState::Standby);
+        }
+        self.device_event = self.machine.next_device_event();
+    }
+
     #[inline]
-    fn reply(&mut self, id: RequestId, failed: bool) {
-        let Pending { arrived, op, len, covered } = self.requests[id.0 as usize];
-        self.free.push(id.0 as u32);
+    fn reply(&mut self, volume: usize, id: RequestId, failed: bool) {
+        let host = &mut self.hosts[volume];
+        let Pending { arrived, op, len, covered } = host.requests[id.0 as usize];
+        host.free.push(id.0 as u32);
         self.in_flight -= 1;
         self.last_reply = self.now;
-        self.times.answered(op, arrived, covered, self.now, failed);
-        self.answered += 1;
+        host.times.answered(op, arrived, covered, self.now, failed);
         if matches!(op, Op::Read | Op::Write) {
             self.bytes += u128::from(len.0);
         }
         if self.warm_up_left > 0 {
             self.warm_up_left -= 1;
             if self.warm_up_left == 0 {
-                self.start_anew();
+                self.begin_measuring();
             }
         }
     }
 
     /// The warm-up is over.
     #[cold]
-    fn start_anew(&mut self) {
-        self.machine.engine.reset_stats();
+    fn begin_measuring(&mut self) {
+        for volume in &mut self.machine.volumes {
+            volume.engine.reset_stats();
+            if let Some((_, bounds)) = &mut volume.bounds {
+                bounds.reset();
+            }
+            if let Some(touched) = &mut volume.touched {
+                touched.reset();
+            }
+        }
         for device in &mut self.machine.devices {
-            device.reset_stats(self.now);
+            device.model.reset_stats(self.now);
         }
-        self.times.clear();
-        if let Some((_, bounds)) = &mut self.machine.bounds {
-            bounds.reset();
+        for host in &mut self.hosts {
+            host.times.clear();
         }
-        if let Some(touched) = &mut self.machine.touched {
-            touched.reset();
-        }
-        (self.answered, self.bytes, self.since) = (0, 0, self.now);
+        (self.bytes, self.since) = (0, self.now);
     }
 
+    /// The statistics of each device of the design, over all volumes.
     fn stats(&mut self) -> Vec<Vec<DeviceStats>> {
         let now = self.now;
-        self.machine.devices.iter_mut().map(|device| device.stats(now)).collect()
+        let mut of_device = |device: usize| self.machine.devices[device].model.stats(now);
+        let volumes = &self.machine.volumes;
+        (0..volumes[0].places.len())
+            .map(|index| {
+                let mut places: Vec<usize> = volumes.iter().map(|volume| volume.places[index].device).collect();
+                places.dedup();
+                places.into_iter().flat_map(&mut of_device).collect()
+            })
+            .collect()
     }
 
     fn drain(&mut self) {
@@ -394,49 +480,66 @@ impl Simulator<'_> {
     }
 
     /// What a log still holds has been spared nothing yet: it goes to the primary, after the measured span.
-    fn empty_log(&mut self) -> Result<(), SimError> {
-        let whole = Bytes::ZERO..self.machine.engine.volume_size();
-        self.machine.watch.see(self.now, || Moment::Hinted(whole.start, whole.end));
-        self.machine.engine.evict(self.now, whole, &mut self.commands);
-        self.carry_out();
+    fn empty_logs(&mut self) -> Result<(), SimError> {
+        for volume in 0..self.hosts.len() {
+            let engine = &mut self.machine.volumes[volume].engine;
+            let whole = Bytes::ZERO..engine.volume_size();
+            self.machine.watch.see(self.now, volume, || Moment::Hinted(whole.start, whole.end));
+            engine.evict(self.now, whole, &mut self.commands);
+            self.carry_out(volume);
+        }
         self.drain();
-        while !self.machine.engine.is_idle()
-            && let Some(deadline) = self.machine.engine.deadline()
-        {
+        loop {
+            let busy = self.machine.volumes.iter().filter(|volume| !volume.engine.is_idle());
+            let Some(deadline) = busy.filter_map(|volume| volume.engine.deadline()).min() else { return Ok(()) };
             self.now = self.now.max(deadline);
-            self.tick(deadline)?;
+            self.tick()?;
             self.drain();
         }
-        Ok(())
     }
 
-    fn outcome(mut self) -> Result<Outcome, SimError> {
-        let ledger = self.machine.engine.stats().clone();
+    fn outcome(mut self, answered: u64) -> Result<Outcome, SimError> {
+        let ledgers: Vec<Stats> = self.machine.volumes.iter().map(|volume| volume.engine.stats().clone()).collect();
         let devices = self.stats();
         // Moves that are under way go on to their end, unmeasured: an engine that cannot finish them is wrong.
         self.drain();
-        if self.machine.bounds.is_some() {
-            self.empty_log()?;
+        if self.machine.volumes.iter().any(|volume| volume.bounds.is_some()) {
+            self.empty_logs()?;
         }
-        let bounds = self.machine.bounds.map(|(_, bounds)| bounds);
-        let drained = (self.machine.engine.stats().clone(), self.stats());
+        let drained = self.stats();
+        let part = |((volume, host), ledger): ((Volume, Host), Stats)| VolumeOutcome {
+            times: host.times,
+            touched: volume.touched,
+            ledger,
+            drained: volume.engine.stats().clone(),
+            adaptive: volume.engine.adaptive_admission(),
+            climb: volume.engine.climbing(),
+            bounds: volume.bounds.map(|(_, bounds)| bounds),
+        };
+        let mut parts: Vec<VolumeOutcome> =
+            self.machine.volumes.into_iter().zip(self.hosts).zip(ledgers).map(part).collect();
+        let (whole, volumes) = match parts.len() {
+            1 => (parts.remove(0), Vec::new()),
+            _ => (together(&parts), parts),
+        };
         Ok(Outcome {
             span: self.last_reply - self.since,
-            answered: self.answered,
+            answered,
             bytes: self.bytes,
-            times: self.times,
+            times: whole.times,
             behind: self.last_reply.saturating_sub(self.last_arrival),
-            hash: self.feed.hash(),
-            touched: self.machine.touched,
-            ledger,
+            hash: self.source.hash(),
+            touched: whole.touched,
+            ledger: whole.ledger,
             devices,
-            wrapped: self.feed.wrapped,
-            skipped: self.feed.skipped,
-            adaptive: self.machine.engine.adaptive_admission(),
-            climb: self.machine.engine.climbing(),
-            bounds,
+            wrapped: self.source.wrapped,
+            skipped: self.source.skipped,
+            adaptive: whole.adaptive,
+            climb: whole.climb,
+            bounds: whole.bounds,
             deepest: self.deepest,
-            drained,
+            drained: (whole.drained, drained),
+            volumes,
         })
     }
 }

@@ -7,7 +7,7 @@ use peryton_engine::{Placement, WritePolicy};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use serde::Serialize;
 
-use crate::{Design, LatencySummary, Options, Replay, Report, simulator::MOST_IN_FLIGHT, simulator::Outcome};
+use crate::{Design, LatencySummary, Options, Replay, Report, outcome::Outcome, simulator::MOST_IN_FLIGHT};
 
 /// Something to know before figures are believed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

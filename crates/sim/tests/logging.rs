@@ -1,10 +1,14 @@
 //! A log before a primary, as a design has it: what it spares the flash, several volumes before one disk, and the hints
 //! of a host's cache.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
+use std::sync::{Arc, Mutex};
+
 use common::{design, listed, request, simulate};
-use peryton_sim::{Options, Report, SimError, run_one};
+use peryton_sim::{Moment, Options, Report, SimError, run_observed, run_one};
 use peryton_trace::Request;
 use peryton_units::Op;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -144,6 +148,55 @@ fn the_shared_disk_rests_when_all_let_it() {
     let log = &report.devices[2].1;
     // 40 s of writes every 200 ms, then nothing.
     assert!((50.0..60.0).contains(&log.standby_s.unwrap()), "{log:?}");
+}
+
+/// The parts of the volumes are the whole, and a device that is shared counts once.
+#[test]
+fn each_volume_answers_for_its_devices_and_its_part_of_the_shared_one() {
+    let text = logging("count = 3\nrequests = 'same'", "").replace("profile = 'fixed'", "profile = 'intel-320-300gb'");
+    let text = text.replace("model = { read = '100us', write = '300us' }\n", "count = 2\n");
+    let report = timed(&text, &overwrites(2_000, 1_000));
+    let of_volume = |number: usize| {
+        let own: f64 = report.devices[2 * number..2 * number + 2].iter().map(|(_, ssd)| ssd.energy_j.unwrap()).sum();
+        own + report.devices[6].1.energy_j.unwrap() / 3.0
+    };
+    let mut sum = 0.0;
+    for (number, volume) in report.volumes.iter().enumerate() {
+        let energy = volume.energy_j.unwrap();
+        assert!((energy / of_volume(number) - 1.0).abs() < 1e-9, "volume {number}: {energy}");
+        assert_eq!(volume.mean_power_w, Some(energy / report.simulated_s));
+        sum += energy;
+    }
+    assert!((sum / report.energy_j.unwrap() - 1.0).abs() < 1e-9, "{sum} in parts, {:?} in all", report.energy_j);
+    let shortest = report.volumes.iter().filter_map(|volume| volume.lifetime_years).min_by(f64::total_cmp);
+    assert_eq!(shortest, report.lifetime_years);
+}
+
+#[test]
+fn every_volume_can_be_watched_and_gets_what_it_would_alone() {
+    let requests = overwrites(500, 1_000);
+    let watch = |volume: &str| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        let observer = Box::new(move |now, volume, moment| sink.lock().unwrap().push((now, volume, moment)));
+        let design = design(&logging(volume, ""));
+        run_observed(&design, listed(&requests), &Options::default(), observer).unwrap();
+        let seen = seen.lock().unwrap();
+        let submitted = |number: usize| -> Vec<_> {
+            let of_volume = seen.iter().filter(|(_, volume, _)| *volume == number);
+            of_volume.filter(|(.., moment)| matches!(moment, Moment::Submitted(..))).map(|(now, ..)| *now).collect()
+        };
+        let completed = |number: usize| {
+            let done = |moment: &Moment| matches!(moment, Moment::Completed(_));
+            seen.iter().filter(|(_, volume, moment)| *volume == number && done(moment)).count()
+        };
+        (submitted(0), submitted(1), completed(0), completed(1))
+    };
+    let (alone, none, some, no) = watch("");
+    assert!(alone.len() == 500 && none.is_empty() && some >= 500 && no == 0);
+    let (first, second, some, more) = watch("count = 2\nrequests = 'same'");
+    assert_eq!((&first, &second), (&alone, &alone));
+    assert!(some >= 500 && more >= 500, "{some} and {more}");
 }
 
 /// Griffin, section 7: data that leaves the host's cache is migrated at once, so that the read that follows finds it on

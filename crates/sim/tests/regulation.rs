@@ -55,8 +55,8 @@ fn the_flash_lasts_as_long_as_it_shall_by_cells_or_by_rating_whatever_its_amplif
                 (0.85..1.12).contains(&ratio),
                 "{kind}: {ratio:.3} of the wear asked for: {part} of the free one, {assumed} assumed"
             );
-            let books = regulated.partition.unwrap();
-            assert!(books.regulated > 0 && books.fast_write_share.unwrap() > 0.05, "{books:?}");
+            let partition = regulated.partition.unwrap();
+            assert!(partition.regulated > 0 && partition.fast_write_share.unwrap() > 0.05, "{partition:?}");
         }
         // More than enough: nothing is held back.
         let loose = run(kind, &format!("lifetime_years = {}", years / 3.0), &requests);

@@ -266,7 +266,7 @@ fn the_engine_waits_for_a_block_that_the_server_is_writing() {
     assert_eq!(disks.raw.last().map(|raw| raw.at), Some(0));
     let rest = disks.raw.split_off(1);
     rest.iter().for_each(|raw| disks.answered(raw.slot, 4096));
-    let mut finished: Vec<usize> = disks.finished.iter().map(|(io, _)| io.index()).collect();
+    let mut finished: Vec<u32> = disks.finished.iter().map(|(io, _)| io.index() as u32).collect();
     finished.sort_unstable();
     assert_eq!(finished, [1, 2, 3]);
     assert_eq!(disks.in_flight(), 0);

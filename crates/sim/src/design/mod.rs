@@ -27,9 +27,8 @@ use crate::{
     document::Document,
     ftl_bounds::FtlBounds,
     host_cache::HostCache,
+    machine::{Device, Machine, Place, Volume},
     observe::Watch,
-    shared::{SharedMachine, Volume},
-    simulator::Machine,
     touched::Touched,
 };
 
@@ -38,6 +37,22 @@ use crate::{
 const ELECTRICITY_USD_PER_KWH: f64 = 0.12;
 
 /// A hybrid drive on paper: read from a design file, checked, with every size known.
+///
+/// ```
+/// use peryton_sim::Design;
+///
+/// let text = "[devices]\n\
+///             ssd = { profile = 'intel-320-300gb', size = '1GiB' }\n\
+///             hdd = { profile = 'seagate-st32000641as', size = '16GiB' }\n\
+///             [placement]\nmode = 'tiering'\nfast = 'ssd'\nslow = 'hdd'\nextent = '128KiB'\n";
+/// // The last argument overrides keys, as `--set` does.
+/// let design = Design::parse(text, "my design", &["devices.ssd.size=2GiB".to_owned()])?;
+/// println!("a volume of {}", design.volume);
+/// // Errors name the place and the remedy.
+/// let error = Design::parse(text, "my design", &["placement.mode=fast".to_owned()]).unwrap_err();
+/// assert!(error.to_string().contains("placement.mode"));
+/// # Ok::<(), peryton_sim::DesignError>(())
+/// ```
 #[derive(Debug)]
 pub struct Design {
     /// The file's name without folders and extension, or its key `name`.
@@ -245,65 +260,53 @@ impl Design {
         Config { devices, placement: self.placement.clone(), tuning: self.tuning.clone() }
     }
 
-    /// Makes the drive: an engine and device models. A warm start fills the map, and flash that the design does not
-    /// say to be fresh has been written once.
+    /// Makes the drive: an engine for each volume, and device models. A warm start fills the map, and flash that the
+    /// design does not say to be fresh has been written once.
     pub(crate) fn build(&self, warm: bool) -> Result<Machine, DesignError> {
-        let devices = self.build_devices(warm)?;
         let failed = |source| DesignError::Config { place: self.file.clone(), source };
-        let mut engine = peryton_engine::Engine::new(self.config()).map_err(failed)?;
-        if warm {
-            engine.fill();
-        }
-        let zero_by_writing = self.devices.iter().map(|device| device.profile.class == Class::Hdd).collect();
-        let bounds = match &self.placement {
-            Placement::Logging(pair) => {
-                let primary = pair.primary.index();
-                Some((primary, FtlBounds::new(&self.devices[primary])))
-            }
-            _ => None,
-        };
-        let host = self.host_cache.map(HostCache::new);
-        let touched = self.extent().map(|extent| Touched::new(self.volume, extent));
-        Ok(Machine { watch: Watch::default(), engine, devices, zero_by_writing, bounds, host, touched })
-    }
-
-    /// The device models, in the state in which they begin.
-    fn build_devices(&self, warm: bool) -> Result<Vec<Array>, DesignError> {
         let mut devices = Vec::with_capacity(self.devices.len());
         let mut seed = self.seed;
-        for device in &self.devices {
-            devices.push(device.build(warm, seed, self.images.as_deref())?);
-            seed = seed.wrapping_add(u64::from(device.count));
+        let mut add = |design: &DeviceDesign| {
+            let model = design.build(warm, seed, self.images.as_deref())?;
+            let zero_by_writing = design.profile.class == Class::Hdd;
+            devices.push(Device { model, zero_by_writing, users: design.regions });
+            seed = seed.wrapping_add(u64::from(design.count));
+            Ok(devices.len() - 1)
+        };
+        // The devices that a volume has for itself, volume by volume; then those that all volumes share.
+        let mut places = vec![vec![0; self.devices.len()]; self.volumes as usize];
+        for row in &mut places {
+            for (place, device) in row.iter_mut().zip(&self.devices).filter(|(_, device)| device.regions == 1) {
+                *place = add(device)?;
+            }
         }
-        Ok(devices)
-    }
-
-    /// Makes several volumes before one log device.
-    pub(crate) fn build_shared(&self, warm: bool) -> Result<SharedMachine, DesignError> {
-        let Placement::Logging(pair) = &self.placement else { unreachable!("only a log is shared") };
-        let (log, primary) = (&self.devices[pair.log.index()], &self.devices[pair.primary.index()]);
-        let by_writing = |device: &DeviceDesign| device.profile.class == Class::Hdd;
-        let failed = |source| DesignError::Config { place: self.file.clone(), source };
-        let mut volumes = Vec::new();
-        let mut seed = self.seed;
-        for _ in 0..self.volumes {
-            volumes.push(Volume {
-                engine: peryton_engine::Engine::new(self.config()).map_err(failed)?,
-                primary: primary.build(warm, seed, self.images.as_deref())?,
-                zero_by_writing: by_writing(primary),
-                bounds: FtlBounds::new(primary),
-                host: self.host_cache.map(HostCache::new),
-            });
-            seed = seed.wrapping_add(u64::from(primary.count));
+        for (index, device) in self.devices.iter().enumerate().filter(|(_, device)| device.regions > 1) {
+            let shared = add(device)?;
+            places.iter_mut().for_each(|row| row[index] = shared);
         }
-        Ok(SharedMachine {
-            volumes,
-            log: log.build(warm, seed, self.images.as_deref())?,
-            log_zero_by_writing: by_writing(log),
-            log_index: pair.log.index(),
-            region: log.used,
-            same_requests: self.same_requests,
-        })
+        let mut volumes = Vec::with_capacity(places.len());
+        for (number, row) in (0..).zip(places) {
+            let mut engine = peryton_engine::Engine::new(self.config()).map_err(failed)?;
+            if warm {
+                engine.fill();
+            }
+            let place = |(device, design): (usize, &DeviceDesign)| {
+                let from = if design.regions > 1 { design.used * number } else { Bytes::ZERO };
+                Place { device, from, lets_rest: false }
+            };
+            let places = row.into_iter().zip(&self.devices).map(place).collect();
+            let bounds = match &self.placement {
+                Placement::Logging(pair) => {
+                    let primary = pair.primary.index();
+                    Some((primary, FtlBounds::new(&self.devices[primary])))
+                }
+                _ => None,
+            };
+            let host = self.host_cache.map(HostCache::new);
+            let touched = self.extent().map(|extent| Touched::new(self.volume, extent));
+            volumes.push(Volume { engine, places, bounds, host, touched });
+        }
+        Ok(Machine { volumes, devices, same_requests: self.same_requests, watch: Watch::default() })
     }
 }
 

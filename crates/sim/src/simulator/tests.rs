@@ -7,7 +7,7 @@ use peryton_units::{Bytes, Nanos, Op};
 use proptest::prelude::*;
 
 use super::simulate;
-use crate::{Design, Fit, Options, Replay, feed::Feed, simulator::Outcome};
+use crate::{Design, Fit, Options, Replay, outcome::Outcome, request_source::RequestSource};
 
 struct Listed(Vec<Request>, usize);
 
@@ -25,8 +25,8 @@ fn replay(text: &str, requests: Vec<Request>, options: &Options) -> Outcome {
     let design = Design::parse(text, "test.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let machine = design.build(options.warm_up).unwrap();
     let source = Box::new(Listed(requests, 0));
-    let feed = Feed::new(source, design.volume, Fit::Wrap, None, &|_| {}).unwrap();
-    simulate(machine, feed, options).unwrap()
+    let source = RequestSource::new(source, design.volume, 1, Fit::Wrap, None, &|_| {}).unwrap();
+    simulate(machine, source, options).unwrap()
 }
 
 fn requests() -> impl Strategy<Value = Vec<Request>> {
@@ -87,7 +87,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_request_is_answered_once_and_the_books_agree(
+    fn every_request_is_answered_once_and_the_statistics_agree(
         requests in requests(), text in designs(), depth in 0u32..20, warm_up in any::<bool>(),
     ) {
         let replay_mode = match depth {

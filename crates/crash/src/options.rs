@@ -1,22 +1,6 @@
-//! Power losses, simulated: the engine on fake disks that lose, keep or tear what was not flushed, and every read checked
-//! against what a correct disk could return. One seed is one run; the same seed is the same run on any machine.
-//!
-//! `disk` is the fake disk, `model` what a correct one could return, `drive` the engine with its disks, `design` random
-//! designs, `world` the run, `faults` and `deaths` what goes wrong besides the power; `torture` runs many.
+//! What to run, and what came of it.
 
-mod deaths;
-mod design;
-mod disk;
-mod drive;
-mod faults;
-mod model;
-mod torture;
-mod world;
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-pub use design::Kind;
-pub use torture::{Torture, torture};
+use crate::design::Kind;
 
 /// What to run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,19 +51,4 @@ impl std::ops::AddAssign for Outcome {
         self.moves += other.moves;
         self.commits_replayed += other.commits_replayed;
     }
-}
-
-/// Runs one seed. The error says what was wrong.
-pub fn run(seed: u64, options: &Options) -> Result<Outcome, String> {
-    disk::forget_bytes();
-    let run = || {
-        let mut world = world::World::new(seed, options)?;
-        world.run()?;
-        Ok(world.outcome)
-    };
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_string()));
-        Err(format!("panic: {}", text.unwrap_or_else(|| "of an unknown kind".to_string())))
-    })
 }

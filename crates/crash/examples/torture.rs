@@ -3,7 +3,7 @@
 use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use peryton_sim::crash::{Kind, Options, run, torture};
+use peryton_crash::{Kind, Options, run, torture};
 
 /// Simulates power losses and device failures, and checks every read against what a correct disk could return.
 #[derive(Parser)]

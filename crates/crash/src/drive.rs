@@ -10,7 +10,7 @@ use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::disk::{Disk, Entry, Payload, SECTOR, Tag, expand, tag_of};
+use crate::disk::{Disk, Entry, Payload, SECTOR, Tag, expand, tag_of};
 
 /// A request of the host that has not been answered.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Asked {
     pub(crate) from: u32,
     /// What a write writes, or what a read has got so far.
     pub(crate) data: Vec<Tag>,
-    /// The same as bytes, if somebody has asked for them.
+    /// The same as bytes, once the engine has encoded them.
     bytes: OnceCell<Vec<u8>>,
 }
 

@@ -8,7 +8,10 @@ use std::{
 
 use rayon::prelude::*;
 
-use super::{Options, Outcome, run};
+use crate::{
+    options::{Options, Outcome},
+    run::run,
+};
 
 /// What came of many runs.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use peryton_sim::crash::{Kind, Options, run, torture};
+use peryton_crash::{Kind, Options, run, torture};
 
 fn must_pass(seeds: std::ops::Range<u64>, kind: Option<Kind>, least_points: u64) {
     let result = torture(seeds, &Options { kind, faults: Some(false), ..Options::default() }, None, 1, |_| {});

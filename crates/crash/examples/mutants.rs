@@ -4,8 +4,8 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
+use peryton_crash::{Options, run, torture};
 use peryton_engine::mutation::{Mutation, make};
-use peryton_sim::crash::{Options, run, torture};
 
 /// Makes mistakes in the engine, one at a time, and looks for them.
 #[derive(Parser)]
@@ -37,7 +37,7 @@ fn check(error: &str) -> &str {
         ("cannot be opened", "recovery: refused"),
         ("never answered", "a request that is never answered"),
         ("from a generation before", "an old device that is accepted"),
-        ("written to by somebody else", "a foreign write that is accepted"),
+        ("written to by another program", "a foreign write that is accepted"),
         ("but opened as", "a close that is not one"),
         ("sector ", "wrong data while running"),
     ];
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
             }
             None => {
                 unnoticed += 1;
-                (result.seeds, "NOBODY")
+                (result.seeds, "NOTHING")
             }
         };
         println!("{name:<22} {seeds:>6} {points:>9} {seconds:>7.1}  {how}");

@@ -6,7 +6,7 @@ use peryton_units::{Bytes, Nanos, Op};
 use crate::{Fit, SimError};
 
 /// Reads a trace in batches and hands out its requests.
-pub(crate) struct Feed<'a> {
+pub(crate) struct RequestSource<'a> {
     source: Box<dyn Source>,
     /// Already made to fit.
     batch: Vec<Request>,
@@ -32,27 +32,17 @@ pub(crate) struct Feed<'a> {
     progress: &'a (dyn Fn(u64) + Sync),
 }
 
-impl<'a> Feed<'a> {
-    pub(crate) fn new(
-        source: Box<dyn Source>,
-        volume: Bytes,
-        fit: Fit,
-        limit: Option<u64>,
-        progress: &'a (dyn Fn(u64) + Sync),
-    ) -> Result<Feed<'a>, SimError> {
-        Feed::of_volumes(source, volume, 1, fit, limit, progress)
-    }
-
+impl<'a> RequestSource<'a> {
     /// A trace of up to `count` volumes of `volume` bytes each.
-    pub(crate) fn of_volumes(
+    pub(crate) fn new(
         source: Box<dyn Source>,
         volume: Bytes,
         count: usize,
         fit: Fit,
         limit: Option<u64>,
         progress: &'a (dyn Fn(u64) + Sync),
-    ) -> Result<Feed<'a>, SimError> {
-        let mut feed = Feed {
+    ) -> Result<RequestSource<'a>, SimError> {
+        let mut requests = RequestSource {
             source,
             batch: Vec::with_capacity(BATCH),
             at: 0,
@@ -70,8 +60,8 @@ impl<'a> Feed<'a> {
             hash: RequestHash::default(),
             progress,
         };
-        feed.refill()?;
-        Ok(feed)
+        requests.refill()?;
+        Ok(requests)
     }
 
     #[inline]

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::disk::Tag;
+use crate::disk::Tag;
 
 /// Counts submissions and answers.
 pub(crate) type Time = u32;

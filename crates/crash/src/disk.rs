@@ -317,7 +317,7 @@ impl Disk {
         block as u64 * SECTORS_PER_BLOCK + after
     }
 
-    /// Someone else writes to a sector of data.
+    /// A program other than Peryton writes to a sector of data.
     pub(crate) fn scribble(&mut self, index: usize, tag: Tag) {
         self.stable.data[index] = tag;
         self.live.data[index] = tag;

@@ -1,0 +1,176 @@
+//! The host: requests, their answers, and commands that complete in random order.
+
+use peryton_engine::{Command, Request, RequestError};
+use peryton_units::{Bytes, Nanos, Op};
+use rand::RngExt;
+
+use crate::{
+    disk::{SECTOR, Tag},
+    drive::span,
+    world::{World, say},
+};
+
+impl World {
+    pub(crate) fn request(&mut self) {
+        let total = self.model.sectors();
+        let extent = (self.plan.extent / SECTOR) as usize;
+        let mut roll = self.rng.random_range(0..self.habits.mix.iter().sum());
+        let mut op = Op::Flush;
+        for (weight, kind) in self.habits.mix.into_iter().zip([Op::Read, Op::Write, Op::Discard, Op::Flush]) {
+            if roll < weight {
+                op = kind;
+                break;
+            }
+            roll -= weight;
+        }
+        let hot = (extent * 4).min(total);
+        let is_hot = self.rng.random_range(0..100) < self.habits.hot_percent;
+        let mut start = self.rng.random_range(0..if is_hot { hot } else { total });
+        let mut len = self.rng.random_range(1..=self.habits.most_sectors);
+        if self.chance(3) {
+            start -= start % extent;
+            len = extent * self.rng.random_range(1..=self.plan.reach);
+        } else if self.chance(2) {
+            len = 1 + len % 4;
+        }
+        let len = len.min(total - start);
+        let request = Request { op, offset: Bytes(start as u64 * SECTOR), len: Bytes(len as u64 * SECTOR) };
+        let range = span(&request);
+        let from = self.model.tick();
+        let data = match op {
+            Op::Write if self.chance(16) => vec![0; range.len()],
+            Op::Write => self.model.new_tags(range.clone()),
+            Op::Read => vec![Tag::MAX; range.len()],
+            Op::Discard | Op::Flush => vec![0; range.len()],
+        };
+        if matches!(op, Op::Write | Op::Discard) {
+            self.model.begin(range.clone(), &data, from, self.drive.oldest_read());
+        }
+        say!(self, "{from}: {op:?} {range:?}, tags from {:?}", data.first());
+        self.drive.submit(request, from, data);
+    }
+
+    pub(crate) fn complete_one(&mut self) {
+        let mut index = self.rng.random_range(0..self.drive.pending.len());
+        for _ in 0..4 {
+            let device = self.drive.pending[index].device();
+            if self.rng.random_range(0..100) < self.habits.speed[device.index()] {
+                break;
+            }
+            index = self.rng.random_range(0..self.drive.pending.len());
+        }
+        let fails = self.faults.fails(&mut self.rng);
+        let (command, failed) = self.drive.complete(index, fails, &mut self.rng);
+        self.outcome.commands += 1;
+        say!(self, "    done{}: {}", if failed { ", FAILED" } else { "" }, brief(&command));
+    }
+
+    pub(crate) fn tick(&mut self, span: Nanos) {
+        say!(self, "    {} ms pass", span.0 / 1_000_000);
+        self.drive.tick(span);
+    }
+
+    /// Looks at what was answered.
+    pub(crate) fn answers(&mut self) -> Result<(), String> {
+        for (_, asked, result) in std::mem::take(&mut self.drive.answered) {
+            let now = self.model.tick();
+            let range = span(&asked.request);
+            say!(self, "{now}: {:?} {range:?} of {} is answered {result:?}", asked.request.op, asked.from);
+            if let Err(error) = result {
+                self.expect_error(error, &asked.request)?;
+                let Request { op, offset, len } = asked.request;
+                if op == Op::Read {
+                    self.must_be_named(&self.drive, error, offset.0, (offset + len).0)?;
+                }
+            }
+            match asked.request.op {
+                Op::Read if result.is_ok() => {
+                    self.outcome.reads += 1;
+                    self.model.read(range, &asked.data, asked.from)?;
+                }
+                Op::Read => {}
+                Op::Write => self.model.end(range, &asked.data, asked.from, result.is_ok()),
+                Op::Discard => self.model.end(range, &asked.data, asked.from, false),
+                Op::Flush if result.is_ok() => self.model.flushed(asked.from),
+                Op::Flush => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn expect_error(&self, error: RequestError, request: &Request) -> Result<(), String> {
+        // A tiering drive with one device has less room for what is written.
+        let little_room = error == RequestError::NoSpace
+            && request.op != Op::Read
+            && (self.has_dead() || !self.deaths.without.is_empty());
+        if self.faults.active && (little_room || matches!(error, RequestError::Device | RequestError::Lost)) {
+            return Ok(());
+        }
+        Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, span(request)))
+    }
+
+    /// Completes all that is under way.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        let calm = std::mem::replace(&mut self.faults.calm, true);
+        let settled = self.settle_calmly();
+        self.faults.calm = calm;
+        settled
+    }
+
+    fn settle_calmly(&mut self) -> Result<(), String> {
+        for _ in 0..100_000 {
+            if !self.drive.pending.is_empty() {
+                self.complete_one();
+            } else if self.drive.requests.is_empty() && self.drive.engine.is_idle() {
+                return Ok(());
+            } else {
+                self.tick(Nanos::from_ms(500));
+            }
+            self.answers()?;
+        }
+        let (requests, idle) = (self.drive.requests.len(), self.drive.engine.is_idle());
+        Err(format!("{requests} requests are never answered; the engine is idle: {idle}"))
+    }
+
+    /// Reads the whole volume as a host would, with nothing else asked.
+    pub(crate) fn read_everything(&mut self) -> Result<(), String> {
+        self.deaths.quiet = self.drive.requests.is_empty() && self.drive.engine.is_idle();
+        let read = self.read_all();
+        self.deaths.quiet = false;
+        read
+    }
+
+    fn read_all(&mut self) -> Result<(), String> {
+        let total = self.model.sectors();
+        let step = self.habits.most_sectors;
+        for start in (0..total).step_by(step) {
+            let len = step.min(total - start);
+            let request =
+                Request { op: Op::Read, offset: Bytes(start as u64 * SECTOR), len: Bytes(len as u64 * SECTOR) };
+            let from = self.model.tick();
+            say!(self, "{from}: Read {:?}", span(&request));
+            self.drive.submit(request, from, vec![Tag::MAX; len]);
+            self.answers()?;
+            for _ in 0..10_000 {
+                if self.drive.requests.is_empty() {
+                    break;
+                }
+                if self.drive.pending.is_empty() {
+                    self.tick(Nanos::from_ms(500))
+                } else {
+                    self.complete_one()
+                }
+                self.answers()?;
+            }
+            if !self.drive.requests.is_empty() {
+                return Err(format!("a read of {:?} is never answered", span(&request)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn brief(command: &Command) -> String {
+    let text = format!("{command:?}");
+    text.replace("DeviceId", "dev").replace("IoId", "").replace("Bytes", "").replace("RequestId", "")
+}

@@ -1,0 +1,190 @@
+//! What happens to the devices while the power is off: metadata rots, other disks stand in for the right ones, a device that
+//! died comes back, and an empty one takes its place.
+
+use peryton_engine::{DeviceId, Engine, Formatting, OpenError, VolumeId};
+use peryton_units::Bytes;
+use rand::{Rng, RngExt};
+
+use crate::{
+    design::Kind,
+    disk::{Disk, SECTOR, Tag},
+    drive::{Direct, Fused},
+    world::World,
+};
+
+/// What a program other than Peryton writes to a device.
+const STRANGE: Tag = Tag::MAX - 1;
+
+impl World {
+    /// Bits flip in the metadata of one device, or its sectors cannot be read: the other device's copy must do.
+    pub(crate) fn damage_metadata(&mut self, disks: &mut [Disk]) {
+        // What one device has alone has no copy.
+        if !self.faults.rots || !self.deaths.without.is_empty() || self.has_dead() || self.chance(2) {
+            return;
+        }
+        // What was written to the fast device alone has no copy.
+        let first = usize::from(!self.faults.mirrored || disks.len() == 1);
+        if first >= disks.len() {
+            return;
+        }
+        let index = self.rng.random_range(first..disks.len());
+        let disk = &mut disks[index];
+        let ends = [0, (disk.size().0 / SECTOR) - 8];
+        let blocks: Vec<usize> =
+            disk.written_blocks().into_iter().filter(|block| !ends.contains(&disk.sector_of(*block))).collect();
+        for block in blocks {
+            match self.rng.random_range(0..4) {
+                // Most blocks are not full: half of the bits are flipped where something is.
+                0 => {
+                    let bytes = if self.rng.random_bool(0.5) { 128 } else { 4096 };
+                    disk.flip(block, self.rng.random_range(0..bytes * 8));
+                }
+                1 => {
+                    let sector = disk.sector_of(block) + self.rng.random_range(0..8);
+                    disk.bad.insert(sector);
+                }
+                _ => {}
+            }
+        }
+        // One of its two superblocks.
+        if self.rng.random_bool(0.5) {
+            let end = ends[self.rng.random_range(0..2)];
+            disk.bad.insert(end + self.rng.random_range(0..8));
+        }
+        self.say(&format!("--- metadata of device {index} rots"));
+    }
+
+    /// Disks that do not belong there must be refused, and by name.
+    pub(crate) fn impostors(&mut self, disks: &[Disk], closed: bool) -> Result<(), String> {
+        if disks.iter().any(|disk| disk.dead) {
+            self.before = None;
+            return Ok(());
+        }
+        let stand_in = self.rng.random_range(0..disks.len());
+        let device = stand_in;
+        if let Some(before) = self.before.take()
+            && disks.len() > 1
+            && self.chance(2)
+        {
+            let mut mixed = disks.to_vec();
+            mixed[stand_in] = before[stand_in].clone();
+            match self.try_open(mixed) {
+                Err(OpenError::Stale { device: named, .. }) if named == device => {}
+                other => return Err(format!("a copy of device {device} from a generation before: {other:?}")),
+            }
+        }
+        self.before = self.chance(2).then(|| disks.to_vec());
+        if disks.len() > 1 && self.chance(16) {
+            let mut foreign = disks.to_vec();
+            let volume = VolumeId(u128::from(self.rng.next_u64()) << 64);
+            let new = Formatting { volume, unix_s: 1, zeroed: false, notes: String::new() };
+            Engine::format(&self.plan.config, new, &mut Direct { disks: &mut foreign })
+                .map_err(|error| format!("formatting again: {error}"))?;
+            let mut mixed = disks.to_vec();
+            mixed[stand_in] = foreign[stand_in].clone();
+            match self.try_open(mixed) {
+                Err(OpenError::Foreign { .. }) => {}
+                other => return Err(format!("device {device} of another volume: {other:?}")),
+            }
+        }
+        if disks.len() > 1 && self.chance(8) {
+            let mut missing = disks.to_vec();
+            missing[stand_in].dead = true;
+            match self.try_open(missing) {
+                Err(OpenError::Missing { device: named }) if named == device => {}
+                other => return Err(format!("without device {device}: {other:?}")),
+            }
+        }
+        let (from, _) = disks[stand_in].data();
+        let unreadable = disks[stand_in].is_bad(Bytes(from * SECTOR), Bytes::kib(4));
+        if closed && !unreadable && self.chance(2) {
+            let mut changed = disks.to_vec();
+            // Where a file system has its superblock.
+            changed[stand_in].scribble(2, STRANGE);
+            match self.try_open(changed) {
+                Err(OpenError::Changed { device: named }) if named == device => {}
+                other => return Err(format!("device {device}, written to by another program: {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn try_open(&self, mut disks: Vec<Disk>) -> Result<(), OpenError> {
+        Engine::open(self.config.clone(), &mut Direct { disks: &mut disks }).map(|_| ())
+    }
+
+    /// Which of the devices the volume is opened without, now that the power is back and a dead one answers again.
+    /// `None` where the run cannot go on.
+    pub(crate) fn revive(&mut self, disks: &mut [Disk]) -> Result<Option<Vec<DeviceId>>, String> {
+        let mut without = self.deaths.without.clone();
+        for device in &without {
+            disks[device.index()].dead = true;
+        }
+        let died = (0..disks.len()).find(|index| self.drive.disks[*index].dead && !disks[*index].dead);
+        let Some(died) = died else { return Ok(Some(without)) };
+        let device = DeviceId(died as u8);
+        let durable = self.drive.engine.is_durably_gone(device) && disks.len() > 1;
+        let mut copy = disks.to_vec();
+        let opened = Engine::open_without(self.config.clone(), &mut Direct { disks: &mut copy }, &without);
+        let refused = match opened.map(|_| ()) {
+            Ok(()) if durable => return Err(format!("device {died} was given up, and is accepted with what it held")),
+            Ok(()) => false,
+            Err(OpenError::LeftOut { device: named, .. }) if named == died && self.drive.engine.is_gone(device) => true,
+            Err(error) => return Err(format!("device {died} is back, given up: {durable}; {error}")),
+        };
+        // A log that is gone takes what its map said with it: the primary alone has an older image.
+        let image = self.deaths.kind == Kind::Logging && device == DeviceId(0);
+        if disks.len() > 1 && (refused || !image && self.chance(2)) {
+            let mut copy = disks.to_vec();
+            copy[died].dead = true;
+            without.push(device);
+            match Engine::open_without(self.config.clone(), &mut Direct { disks: &mut copy }, &without) {
+                Ok(_) if image => return Ok(None),
+                Ok(_) => {
+                    self.say(&format!("--- device {died} stays away"));
+                    disks[died].dead = true;
+                }
+                // It is unknown what was dirty, unless nothing ever was.
+                Err(OpenError::Untracked { .. }) if !refused && !self.deaths.never_back => {
+                    without.pop();
+                }
+                Err(error) => return Err(format!("without device {died}: {error}")),
+            }
+        }
+        Ok(Some(without))
+    }
+
+    /// Makes what came back, with what it held, an empty member of the volume again, now and then; the power may go
+    /// meanwhile. Says whether it tried.
+    pub(crate) fn maybe_replace(&mut self, disks: &mut Vec<Disk>, without: &mut Vec<DeviceId>) -> Result<bool, String> {
+        let has_map = matches!(self.deaths.kind, Kind::Tiering | Kind::Caching | Kind::Partitioned);
+        let [device] = without[..] else { return Ok(false) };
+        if !has_map || !self.chance(3) {
+            return Ok(false);
+        }
+        let index = device.index();
+        disks[index].dead = false;
+        disks[index].bad.clear();
+        let left = if self.chance(2) { self.rng.random_range(0..48) } else { u32::MAX };
+        let mut storage = Fused::new(disks, left);
+        let replaced = Engine::replace(self.config.clone(), &mut storage, device, false).map(|_| ());
+        let (blown, in_flight) = (storage.blown, storage.in_flight.take());
+        *disks = self.cut(disks, in_flight);
+        match replaced {
+            Ok(()) => self.say(&format!("--- device {index} is replaced")),
+            Err(_) if blown => {
+                self.say("--- the power goes while a device is replaced");
+                let mut copy = disks.clone();
+                if Engine::open(self.config.clone(), &mut Direct { disks: &mut copy }).is_err() {
+                    disks[index].dead = true;
+                    return Ok(true);
+                }
+            }
+            Err(error) => return Err(format!("device {index} cannot be replaced: {error}")),
+        }
+        // What only the disk had is lost in a cache, too.
+        self.deaths.never_back &= device != DeviceId(1);
+        without.clear();
+        Ok(true)
+    }
+}

@@ -1,0 +1,213 @@
+//! The power: what a loss of it would leave, losses and closings after which the run goes on, and recoveries that lose it
+//! again.
+
+use peryton_engine::{Config, DeviceId, Engine, Opened, Tuning, WritePolicy};
+use rand::RngExt;
+
+use crate::{
+    disk::{Disk, SECTOR, Tag},
+    drive::{Drive, Fused},
+    world::{World, say},
+};
+
+/// The most calls that write or flush in an open or close; the power may go at any of them.
+const MOST_CALLS: u32 = 32;
+
+impl World {
+    /// What would be left if the power went now? The run goes on as if it had not.
+    pub(crate) fn branch(&mut self) -> Result<(), String> {
+        self.outcome.crash_points += 1;
+        let disks = self.drive.disks_after_crash(&mut self.rng);
+        let config = self.config_to_open();
+        say!(self, "--- branch: the power goes");
+        let mut disks = disks;
+        let Some(without) = self.revive(&mut disks)? else { return Ok(()) };
+        let (mut drive, opened) = self.recover(&config, disks, &without)?;
+        self.check_losses(Some(&drive))?;
+        if opened.clean {
+            return Err("a volume that lost power is said to have been closed".to_string());
+        }
+        let found = self.look(&mut drive)?;
+        if self.chance(8) {
+            // Nothing was written since: what was found once is found again.
+            let mut disks = drive.disks_after_crash(&mut self.rng);
+            without.iter().for_each(|device| disks[device.index()].dead = true);
+            let config = self.config_to_open();
+            self.outcome.crash_points += 1;
+            let (mut drive, _) = self.recover(&config, disks, &without)?;
+            let again = self.look(&mut drive)?;
+            for (sector, pair) in found.iter().zip(&again).enumerate() {
+                if let (Some(first), Some(second)) = pair
+                    && first != second
+                {
+                    let what = "after a crash, and another value after one more with no write between";
+                    return Err(format!("sector {sector} held {first} {what}: {second}"));
+                }
+            }
+        }
+        say!(self, "--- the run goes on");
+        Ok(())
+    }
+
+    /// Reads everything on a recovered drive and checks it, without touching the model.
+    fn look(&mut self, drive: &mut Drive) -> Result<Vec<Option<Tag>>, String> {
+        self.deaths.quiet = true;
+        let looked = self.look_at(drive);
+        self.deaths.quiet = false;
+        looked
+    }
+
+    fn look_at(&mut self, drive: &mut Drive) -> Result<Vec<Option<Tag>>, String> {
+        drive.engine.check_invariants();
+        let total = self.model.sectors();
+        let extent = (self.plan.extent / SECTOR) as usize;
+        let step = if self.chance(2) && !self.faults.active { total } else { extent };
+        let mut found = Vec::with_capacity(total);
+        while found.len() < total {
+            let range = found.len()..(found.len() + step).min(total);
+            match drive.read_now(range.clone(), &mut self.rng) {
+                Ok(data) => found.extend(data.into_iter().map(Some)),
+                Err(error) if self.faults.active => {
+                    let (from, to) = (range.start as u64 * SECTOR, range.end as u64 * SECTOR);
+                    self.must_be_named(drive, error, from, to)?;
+                    found.extend(range.map(|_| None));
+                }
+                Err(error) => return Err(format!("after a crash sectors {range:?} cannot be read: {error}")),
+            }
+        }
+        for (sector, tag) in found.iter().enumerate() {
+            if let Some(tag) = tag {
+                self.model.survives(sector, *tag).map_err(|error| format!("after a crash {error}"))?;
+            }
+        }
+        if self.chance(4) {
+            drive.engine.check_invariants();
+        }
+        self.outcome.sectors += total as u64;
+        Ok(found)
+    }
+
+    /// The power goes; the run goes on with what is recovered.
+    pub(crate) fn crash(&mut self) -> Result<(), String> {
+        self.outcome.crash_points += 1;
+        let unflushed: Vec<usize> = self.drive.disks.iter().map(Disk::unflushed).collect();
+        say!(
+            self,
+            "--- the power goes, with {} commands in flight and {unflushed:?} writes not flushed",
+            self.drive.pending.len()
+        );
+        let disks = self.drive.disks_after_crash(&mut self.rng);
+        self.reopen(disks, Some(false))
+    }
+
+    /// Opens the volume again, and goes on. `closed`: whether it was, if that is known.
+    fn reopen(&mut self, mut disks: Vec<Disk>, closed: Option<bool>) -> Result<(), String> {
+        self.model.crashed();
+        let Some(mut without) = self.revive(&mut disks)? else {
+            self.deaths.over = true;
+            return Ok(());
+        };
+        let closed = if self.maybe_replace(&mut disks, &mut without)? { None } else { closed };
+        self.impostors(&disks, closed == Some(true))?;
+        self.damage_metadata(&mut disks);
+        self.count_drive();
+        self.config = self.config_to_open();
+        self.faults.mirrored = self.config.tuning.mirror_journal;
+        let config = self.config.clone();
+        let before = self.outcome.recoveries_cut_short;
+        let (drive, opened) = self.recover(&config, disks, &without)?;
+        self.deaths.without = without;
+        self.check_losses(Some(&drive))?;
+        let interrupted = self.outcome.recoveries_cut_short > before;
+        if closed.is_some_and(|closed| opened.clean != closed && !(closed && interrupted)) {
+            return Err(format!("closed: {closed:?}, but opened as {opened:?}"));
+        }
+        if opened.generation <= self.generation {
+            return Err(format!("generation {} came after {}", opened.generation, self.generation));
+        }
+        self.generation = opened.generation;
+        self.outcome.generations += 1;
+        drive.engine.check_invariants();
+        self.drive = drive;
+        Ok(())
+    }
+
+    fn count_drive(&mut self) {
+        let stats = self.drive.engine.stats();
+        self.outcome.commits += stats.commits;
+        self.outcome.checkpoints += stats.checkpoints;
+        self.outcome.moves += stats.moves.promotions + stats.moves.demotions + stats.moves.writebacks;
+    }
+
+    /// Opens a volume, losing power meanwhile now and then.
+    fn recover(
+        &mut self,
+        config: &Config,
+        mut disks: Vec<Disk>,
+        without: &[DeviceId],
+    ) -> Result<(Drive, Opened), String> {
+        let mut losses = if self.chance(3) { self.rng.random_range(1..4) } else { 0 };
+        while losses > 0 {
+            losses -= 1;
+            let mut storage = Fused::new(&mut disks, self.rng.random_range(0..MOST_CALLS));
+            let opened = Engine::open_without(config.clone(), &mut storage, without);
+            if !storage.blown {
+                let (engine, opened) = opened.map_err(|error| format!("the volume cannot be opened: {error}"))?;
+                return Ok((Drive::new(engine, disks), self.recovered(opened)));
+            }
+            let in_flight = storage.in_flight.take();
+            say!(self, "--- the power goes during recovery, with {in_flight:?} in flight");
+            self.outcome.crash_points += 1;
+            self.outcome.recoveries_cut_short += 1;
+            disks = self.cut(&disks, in_flight);
+            without.iter().for_each(|device| disks[device.index()].dead = true);
+        }
+        let (drive, opened) = Drive::open(config, disks, without)
+            .map_err(|(error, _)| format!("the volume cannot be opened: {error}"))?;
+        Ok((drive, self.recovered(opened)))
+    }
+
+    fn recovered(&mut self, opened: Opened) -> Opened {
+        self.outcome.commits_replayed += opened.commits;
+        say!(self, "--- opened: {opened:?}");
+        opened
+    }
+
+    /// The design with which the volume is opened next: some of what may change between two times has changed.
+    fn config_to_open(&mut self) -> Config {
+        let mut tuning: Tuning = self.drive.engine.tuning().clone();
+        if self.chance(3) {
+            // Nothing moves: what is found is what was recovered.
+            tuning.promotion_threshold = u32::MAX / 2;
+        }
+        if self.chance(6) {
+            tuning.write = [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][self.rng.random_range(0..3)];
+        }
+        if self.chance(6) {
+            tuning.mirror_journal = self.rng.random_bool(0.5);
+        }
+        Config { tuning, ..self.config.clone() }
+    }
+
+    /// Closes the volume in good order, unless the power goes meanwhile, and opens it again.
+    pub(crate) fn close(&mut self) -> Result<(), String> {
+        self.settle()?;
+        say!(self, "--- closing");
+        let cut_short = self.chance(3);
+        let left = if cut_short { self.rng.random_range(0..MOST_CALLS) } else { u32::MAX };
+        let mut storage = Fused::new(&mut self.drive.disks, left);
+        let result = self.drive.engine.close(&mut storage);
+        let (blown, in_flight) = (storage.blown, storage.in_flight.take());
+        if blown {
+            say!(self, "--- the power goes while closing, with {in_flight:?} in flight");
+            self.outcome.crash_points += 1;
+            let disks = self.cut(&self.drive.disks.clone(), in_flight);
+            self.outcome.recoveries_cut_short += 1;
+            return self.reopen(disks, None);
+        }
+        result.map_err(|_| "the volume cannot be closed".to_string())?;
+        self.model.closed();
+        let disks = self.cut(&self.drive.disks.clone(), None);
+        self.reopen(disks, Some(true))
+    }
+}

@@ -1,0 +1,89 @@
+//! One run: a host at a random design, power losses at random moments, recovery, and on with what was recovered.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use peryton_units::Nanos;
+use rand::{Rng, RngExt};
+
+use crate::{
+    design::random_tuning,
+    disk,
+    options::{Options, Outcome},
+    world::{World, say},
+};
+
+/// Runs one seed.
+///
+/// # Errors
+/// A line that says what was wrong: a sector that holds what it could not hold, a request that is never answered or fails
+/// though nothing else did, a volume that cannot be opened or is opened though it must not be, or a panic of the engine.
+pub fn run(seed: u64, options: &Options) -> Result<Outcome, String> {
+    disk::forget_bytes();
+    let run = || {
+        let mut world = World::new(seed, options)?;
+        world.run()?;
+        Ok(world.outcome)
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_string()));
+        Err(format!("panic: {}", text.unwrap_or_else(|| "of an unknown kind".to_string())))
+    })
+}
+
+impl World {
+    /// Runs for some steps, then loses power or closes, and opens again; several times.
+    fn run(&mut self) -> Result<(), String> {
+        for _ in 0..self.rng.random_range(2..6) {
+            let steps = [20, 100, 300][self.rng.random_range(0..3)];
+            for _ in 0..steps {
+                self.step()?;
+            }
+            // A drive with a dead device does not come to rest before it is given up.
+            if self.chance(4) && self.is_given_up() {
+                self.close()?
+            } else {
+                self.crash()?
+            }
+            if self.deaths.over {
+                return Ok(());
+            }
+            if self.chance(2) {
+                self.read_everything()?;
+            }
+        }
+        self.faults.calm = true;
+        self.settle()?;
+        self.read_everything()
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        let roll = self.rng.random_range(0..100);
+        if roll < 45 && self.drive.requests.len() < self.habits.depth {
+            self.request();
+        } else if roll < 92 && !self.drive.pending.is_empty() {
+            self.complete_one();
+        } else {
+            let span = Nanos(self.rng.next_u64() % 200_000_000);
+            self.tick(span);
+        }
+        self.answers()?;
+        if self.chance(self.habits.retune_one_in) {
+            let tuning = random_tuning(self.plan.fast_extents, &mut self.rng);
+            let done = self.drive.retune(tuning);
+            say!(self, "retuned: {done}, {:?}", self.drive.engine.tuning());
+            self.faults.mirrored &= self.drive.engine.tuning().mirror_journal;
+            self.answers()?;
+        }
+        self.maybe_break_sector();
+        self.maybe_die();
+        self.check_losses(None)?;
+        if self.chance(16) {
+            self.drive.engine.check_invariants();
+        }
+        if self.chance(self.habits.branch_one_in) {
+            self.branch()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! The state of one run: the design, the drive on its disks, what a correct disk could return, and what goes wrong.
+//! The files `host`, `offline`, `power` and `run` act on it.
+
+use peryton_engine::{Config, DeviceId, Engine, Formatting, RequestError, VolumeId, WritePolicy};
+use peryton_units::Bytes;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::{
+    deaths::Deaths,
+    design::{Kind, Plan, random_plan},
+    disk::{Disk, Entry, SECTOR, Tag},
+    drive::{Direct, Drive},
+    faults::Faults,
+    model::Model,
+    options::{Options, Outcome},
+};
+
+/// Tells the log of the run, if there is one.
+macro_rules! say {
+    ($world:expr, $($text:tt)*) => {
+        if let Some(log) = $world.log {
+            log(&format!($($text)*));
+        }
+    };
+}
+pub(crate) use say;
+
+/// Tags of what was on the devices before they were formatted begin here, those of writes above.
+const BEFORE_FORMAT: Tag = 1;
+const FIRST_TAG: Tag = 1 << 24;
+
+pub(crate) struct World {
+    pub(crate) rng: Pcg64Mcg,
+    pub(crate) log: Option<fn(&str)>,
+    pub(crate) plan: Plan,
+    /// The design as it is next opened.
+    pub(crate) config: Config,
+    pub(crate) drive: Drive,
+    pub(crate) model: Model,
+    pub(crate) outcome: Outcome,
+    pub(crate) habits: Habits,
+    pub(crate) generation: u64,
+    pub(crate) faults: Faults,
+    pub(crate) deaths: Deaths,
+    /// The disks as they were when the last generation ended.
+    pub(crate) before: Option<Vec<Disk>>,
+}
+
+/// What this host and this power supply are like.
+#[derive(Clone, Debug)]
+pub(crate) struct Habits {
+    pub(crate) depth: usize,
+    /// Weights of read, write, discard and flush.
+    pub(crate) mix: [u32; 4],
+    pub(crate) most_sectors: usize,
+    /// One step in so many is a look at what a crash now would leave.
+    pub(crate) branch_one_in: u32,
+    pub(crate) retune_one_in: u32,
+    /// The share of requests to a few hot extents, in percent.
+    pub(crate) hot_percent: u32,
+    /// For each device how readily its commands complete, in percent.
+    pub(crate) speed: Vec<u32>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, options: &Options) -> Result<World, String> {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let kind = Kind::of(&mut rng);
+        let kind = options.kind.unwrap_or(kind);
+        let plan = random_plan(kind, &mut rng);
+        let config = plan.config.clone();
+        let engine = Engine::new(config.clone()).map_err(|error| format!("the design is refused: {error}"))?;
+        let zeroed = rng.random_bool(0.5);
+        let mut disks: Vec<Disk> = Vec::new();
+        let mut first = BEFORE_FORMAT;
+        for (device, size) in (0..).map(DeviceId).zip(engine.device_bytes()) {
+            let content = |sector: u64| if zeroed { 0 } else { first + sector as Tag };
+            let disk = Disk::new(*size, engine.data_at(device), content);
+            first += disk.data().1 as Tag;
+            disks.push(disk);
+        }
+        let sectors = (engine.volume_size().0 / SECTOR) as usize;
+        let before = Self::before(kind, &disks, sectors);
+        let new = Formatting { volume: VolumeId(u128::from(seed) + 1), unix_s: 1, zeroed, notes: String::new() };
+        Engine::format(&config, new, &mut Direct { disks: &mut disks })
+            .map_err(|error| format!("the volume cannot be formatted: {error}"))?;
+        let (drive, opened) =
+            Drive::open(&config, disks, &[]).map_err(|(error, _)| format!("a new volume: {error}"))?;
+        let most = (plan.extent / SECTOR) as usize;
+        let mixes = [[40, 50, 7, 3], [30, 60, 0, 10], [45, 45, 9, 1], [20, 50, 20, 10], [75, 5, 5, 15]];
+        let mix = mixes[rng.random_range(0..mixes.len())];
+        let habits = Habits {
+            depth: rng.random_range(1..16),
+            mix,
+            most_sectors: most * rng.random_range(plan.reach.div_ceil(6)..=plan.reach),
+            branch_one_in: [4, 8, 16][rng.random_range(0..3)],
+            retune_one_in: [50, 200, 1000][rng.random_range(0..3)],
+            hot_percent: [20, 50, 90][rng.random_range(0..3)],
+            speed: (0..2).map(|_| [100, 100, 30, 5][rng.random_range(0..4)]).collect(),
+        };
+        let model = Model::new(before.into_iter(), FIRST_TAG);
+        let faults = Faults::new(kind, options.faults.unwrap_or(rng.random_range(0..3) == 0), &mut rng);
+        let world = World {
+            rng,
+            log: options.log,
+            plan,
+            config,
+            drive,
+            model,
+            outcome: Outcome::default(),
+            habits,
+            generation: opened.generation,
+            faults,
+            deaths: Deaths::new(kind),
+            before: None,
+        };
+        say!(
+            world,
+            "seed {seed}: {:?}\n{:?}\n{:?}\n{:?}",
+            world.plan.config.placement,
+            world.config,
+            world.habits,
+            world.faults
+        );
+        Ok(world)
+    }
+
+    /// What the volume holds when it is new: where data has a home, what the home held before.
+    fn before(kind: Kind, disks: &[Disk], sectors: usize) -> Vec<Tag> {
+        let whole = |disk: &Disk| {
+            let (from, len) = disk.data();
+            let mut data = vec![0; len];
+            disk.read(Bytes(from * SECTOR), &mut data);
+            data
+        };
+        let mut content = match kind {
+            Kind::Single => whole(&disks[0]),
+            Kind::Linear => [whole(&disks[0]), whole(&disks[1])].concat(),
+            Kind::Tiering => vec![0; sectors],
+            Kind::Caching | Kind::Partitioned | Kind::Logging => whole(&disks[1]),
+        };
+        content.truncate(sectors);
+        content
+    }
+
+    pub(crate) fn chance(&mut self, one_in: u32) -> bool {
+        self.rng.random_range(0..one_in) == 0
+    }
+
+    pub(crate) fn say(&self, text: &str) {
+        if let Some(log) = self.log {
+            log(text);
+        }
+    }
+
+    pub(crate) fn pick_device(&mut self) -> usize {
+        self.rng.random_range(0..self.drive.disks.len())
+    }
+
+    pub(crate) fn has_dead(&self) -> bool {
+        self.drive.disks.iter().any(|disk| disk.dead)
+    }
+
+    /// Whether everything that the volume has is on devices that answer.
+    pub(crate) fn is_given_up(&self) -> bool {
+        let some = self.drive.disks.iter().any(|disk| !disk.dead);
+        some && (0..self.drive.disks.len())
+            .all(|index| !self.drive.disks[index].dead || self.drive.engine.is_gone(DeviceId(index as u8)))
+    }
+
+    pub(crate) fn maybe_break_sector(&mut self) {
+        if self.faults.bad_one_in == 0 || self.faults.calm || !self.chance(self.faults.bad_one_in) {
+            return;
+        }
+        let index = self.rng.random_range(0..self.drive.disks.len());
+        let (from, len) = self.drive.disks[index].data();
+        let sector = from + self.rng.random_range(0..len as u64);
+        self.drive.disks[index].bad.insert(sector);
+        self.say(&format!("sector {sector} of device {index} goes bad"));
+    }
+
+    /// Every command to a device fails from now on.
+    pub(crate) fn maybe_die(&mut self) {
+        let one_in = self.faults.dies_one_in;
+        if one_in == 0 || self.has_dead() || !self.chance(one_in) {
+            return;
+        }
+        let index = self.pick_device();
+        self.drive.disks[index].dead = true;
+        self.say(&format!("device {index} dies"));
+        if self.chance(2) {
+            // The driver knows.
+            self.drive.device_failed(DeviceId(index as u8));
+        }
+    }
+
+    /// What has to hold at any time.
+    pub(crate) fn check_losses(&mut self, drive: Option<&Drive>) -> Result<(), String> {
+        let engine = &drive.unwrap_or(&self.drive).engine;
+        self.deaths.never_back &= engine.tuning().write != WritePolicy::Back;
+        if self.deaths.never_back && !engine.is_gone(DeviceId(1)) && !self.faults.fails_at_all() {
+            let lost = engine.losses(9);
+            if lost.bytes > Bytes::ZERO {
+                return Err(format!("a cache that never wrote back has lost {lost:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A request failed where nothing but a device's death goes wrong: what it is about must be named as lost, unless
+    /// that is not known yet.
+    pub(crate) fn must_be_named(&self, drive: &Drive, error: RequestError, from: u64, to: u64) -> Result<(), String> {
+        if !self.deaths.quiet {
+            return Ok(());
+        }
+        let settled = drive.engine.losses(usize::MAX);
+        let dying = self.has_dead() && self.deaths.without.is_empty();
+        let no_room = error == RequestError::NoSpace && self.deaths.kind == Kind::Tiering;
+        if dying || no_room || self.faults.fails_at_all() || !self.faults.deaths_only {
+            return Ok(());
+        }
+        let named = settled.ranges.iter().any(|range| range.start.0 < to && from < range.end.0);
+        if named { Ok(()) } else { Err(format!("bytes {from} to {to} failed ({error}), but only {settled:?} is lost")) }
+    }
+
+    pub(crate) fn cut(&mut self, disks: &[Disk], in_flight: Option<(DeviceId, Entry)>) -> Vec<Disk> {
+        let after = |index: usize, disk: &Disk, rng: &mut Pcg64Mcg| {
+            let here = in_flight.iter().filter(|(device, _)| device.index() == index).map(|(_, entry)| entry.clone());
+            disk.after_crash(here, rng)
+        };
+        disks.iter().enumerate().map(|(index, disk)| after(index, disk, &mut self.rng)).collect()
+    }
+}

@@ -1,0 +1,105 @@
+//! The drive that is simulated: one engine or several, and the device models beneath them.
+
+use peryton_engine::{DeviceId, Engine};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{array::Array, ftl_bounds::FtlBounds, host_cache::HostCache, observe::Watch, touched::Touched};
+
+/// A drive to be simulated. Each volume is an engine with devices of its own, and may have regions of devices that other
+/// volumes use as well (Griffin, section 7: one disk as the write cache of several SSDs). The model of a shared device sees
+/// the commands of all volumes as they come, and pays for the seeks between the regions.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) volumes: Vec<Volume>,
+    /// The devices of all volumes.
+    pub(crate) devices: Vec<Device>,
+    /// Every volume gets every request of the trace; otherwise each gets those of its own.
+    pub(crate) same_requests: bool,
+    /// Sees what goes into the engines, and what comes out.
+    pub(crate) watch: Watch,
+}
+
+/// A volume: an engine, and where its devices are.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) engine: Engine,
+    /// For each device of the engine, its place among the devices of the drive: the same, and all of it, where there is
+    /// one volume.
+    pub(crate) places: Vec<Place>,
+    /// Counts what is written to the primary of a log, which has this index.
+    pub(crate) bounds: Option<(usize, FtlBounds)>,
+    /// The host's own cache, where its hints are modelled.
+    pub(crate) host: Option<HostCache>,
+    /// What of the volume was used, by extents.
+    pub(crate) touched: Option<Touched>,
+}
+
+/// Where a device of an engine is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Its index among the devices of the drive.
+    pub(crate) device: usize,
+    /// Where the region of this volume begins on it.
+    pub(crate) from: Bytes,
+    /// The volume has asked for the device to be put to standby, and has not used it since.
+    pub(crate) lets_rest: bool,
+}
+
+/// A device of the drive.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) model: Array,
+    /// Whether zeroing a range takes a write (disks) or is a hint to its map (flash).
+    pub(crate) zero_by_writing: bool,
+    /// How many volumes use it.
+    pub(crate) users: u32,
+}
+
+impl Machine {
+    /// When the first of the devices that decide later has something to do.
+    pub(crate) fn next_device_event(&self) -> Nanos {
+        self.devices.iter().filter_map(|device| device.model.next_event()).min().unwrap_or(Nanos::MAX)
+    }
+
+    /// The first timer of any engine.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Nanos {
+        let deadline = |volume: &Volume| volume.engine.deadline().unwrap_or(Nanos::MAX);
+        match &self.volumes[..] {
+            [only] => deadline(only),
+            volumes => volumes.iter().map(deadline).min().unwrap_or(Nanos::MAX),
+        }
+    }
+
+    /// Whether a device of a volume zeroes a range by writing zeros.
+    pub(crate) fn zeroes_by_writing(&self, volume: usize, device: DeviceId) -> bool {
+        self.devices[self.volumes[volume].places[device.index()].device].zero_by_writing
+    }
+
+    /// Whether all volumes that use a device let it rest.
+    pub(crate) fn may_rest(&self, device: usize) -> bool {
+        let places = self.volumes.iter().flat_map(|volume| &volume.places);
+        places.filter(|place| place.device == device).all(|place| place.lets_rest)
+    }
+
+    /// What flash has programmed for a volume so far. Of a shared device every volume has an equal part. `None` where the
+    /// model does not say.
+    pub(crate) fn programmed(&mut self, now: Nanos, volume: usize, device: DeviceId) -> Option<Bytes> {
+        let device = &mut self.devices[self.volumes[volume].places[device.index()].device];
+        let bytes = device.model.stats(now).iter().map(|member| member.nand_bytes_written.map(|bytes| bytes.0)).sum();
+        let bytes: Option<u64> = bytes;
+        bytes.map(|bytes| Bytes(bytes / u64::from(device.users)))
+    }
+
+    /// What the devices of a volume have drawn so far, in microjoules. Of a shared device every volume has an equal part.
+    pub(crate) fn drawn(&mut self, now: Nanos, volume: usize) -> u64 {
+        let mut joules = 0.0;
+        for place in &self.volumes[volume].places {
+            let device = &mut self.devices[place.device];
+            for member in device.model.stats(now) {
+                joules += member.energy_j / f64::from(device.users);
+            }
+        }
+        (joules * 1e6) as u64
+    }
+}

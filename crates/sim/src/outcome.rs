@@ -1,0 +1,92 @@
+//! What a run measured.
+
+use peryton_device::DeviceStats;
+use peryton_engine::{AdaptiveView, ClimbView, LoggingStats, Stats};
+use peryton_trace::RequestHash;
+use peryton_units::Nanos;
+
+use crate::{ftl_bounds::FtlBounds, latency::ResponseTimes, touched::Touched};
+
+/// What was measured, from the first request (or the end of the warm-up) to the last reply.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) span: Nanos,
+    pub(crate) answered: u64,
+    pub(crate) bytes: u128,
+    pub(crate) times: ResponseTimes,
+    /// From the last arrival to the last answer.
+    pub(crate) behind: Nanos,
+    /// Of the requests read from the trace.
+    pub(crate) hash: RequestHash,
+    /// What of the volume was used, by extents.
+    pub(crate) touched: Option<Touched>,
+    pub(crate) ledger: Stats,
+    /// For each device of the design its members, those of the first volume first.
+    pub(crate) devices: Vec<Vec<DeviceStats>>,
+    pub(crate) wrapped: u64,
+    pub(crate) skipped: u64,
+    /// Where an adaptive admission threshold stood at the end.
+    pub(crate) adaptive: Option<AdaptiveView>,
+    /// Where hill climbing stood at the end.
+    pub(crate) climb: Option<ClimbView>,
+    pub(crate) bounds: Option<FtlBounds>,
+    /// Most requests in flight at once.
+    pub(crate) deepest: u32,
+    /// The accounts after the moves that were under way at the last reply had ended, and a log had been emptied.
+    pub(crate) drained: (Stats, Vec<Vec<DeviceStats>>),
+    /// The parts of the volumes, where there are several.
+    pub(crate) volumes: Vec<VolumeOutcome>,
+}
+
+/// What one volume did.
+#[derive(Debug)]
+pub(crate) struct VolumeOutcome {
+    pub(crate) times: ResponseTimes,
+    pub(crate) touched: Option<Touched>,
+    pub(crate) ledger: Stats,
+    /// The engine's account after the drive had come to rest.
+    pub(crate) drained: Stats,
+    pub(crate) adaptive: Option<AdaptiveView>,
+    pub(crate) climb: Option<ClimbView>,
+    pub(crate) bounds: Option<FtlBounds>,
+}
+
+impl VolumeOutcome {
+    pub(crate) fn answered(&self) -> u64 {
+        self.times.count()
+    }
+}
+
+/// What several volumes did together. Adaptive thresholds, hill climbing and what was touched have no sum: they stay with the volumes.
+pub(crate) fn together(parts: &[VolumeOutcome]) -> VolumeOutcome {
+    let mut sum = VolumeOutcome {
+        times: ResponseTimes::new(),
+        touched: None,
+        ledger: Stats::default(),
+        drained: Stats::default(),
+        adaptive: None,
+        climb: None,
+        bounds: None,
+    };
+    for part in parts {
+        sum.times.add(&part.times);
+        add(&mut sum.ledger, &part.ledger);
+        add(&mut sum.drained, &part.drained);
+        match (&mut sum.bounds, &part.bounds) {
+            (Some(sum), Some(part)) => sum.add(part),
+            (sum, part) => *sum = part.or(*sum),
+        }
+    }
+    sum
+}
+
+/// Adds what a report of several volumes says of all of them: requests, and what their logs did.
+fn add(sum: &mut Stats, part: &Stats) {
+    sum.failed_requests += part.failed_requests;
+    for (sum, part) in sum.requests.iter_mut().zip(part.requests) {
+        *sum += part;
+    }
+    if let Some(part) = &part.logging {
+        sum.logging.get_or_insert_with(LoggingStats::default).add(part);
+    }
+}

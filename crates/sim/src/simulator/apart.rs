@@ -1,0 +1,23 @@
+//! Calls that the loop for several volumes makes out of line. The compiler inlines what is called from one place; so the
+//! loop for one volume has them inlined, as if it were the only one.
+
+use peryton_device::{Accepted, Io, Tag};
+use peryton_engine::{Commands, Engine, IoId, Request, RequestId};
+use peryton_units::Nanos;
+
+use crate::array::Array;
+
+#[inline(never)]
+pub(super) fn submit(engine: &mut Engine, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
+    engine.submit(now, id, request, out);
+}
+
+#[inline(never)]
+pub(super) fn complete(engine: &mut Engine, now: Nanos, io: IoId, out: &mut Commands) {
+    engine.complete(now, io, Ok(()), out).expect("it is in flight");
+}
+
+#[inline(never)]
+pub(super) fn carry_out(device: &mut Array, now: Nanos, tag: Tag, io: Io) -> Accepted {
+    device.submit(now, tag, io)
+}
