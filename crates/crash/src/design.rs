@@ -144,6 +144,7 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
         threshold,
         seed: rng.next_u64() % 9,
         endurance: vec![Some(Bytes::gib(1)), None],
+        programmable: Vec::new(),
         energy: Vec::new(),
         write_hits: if bypass { WriteHits::Bypass } else { WriteHits::Cache },
     }
@@ -151,7 +152,7 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
 
 fn wear_budget(rng: &mut Pcg64Mcg) -> WearBudget {
     let endurance = Bytes::mib(rng.random_range(1..10));
-    WearBudget { endurance, lifetime: Nanos::from_s(60), amplification: 1_000 }
+    WearBudget { endurance, programmable: None, lifetime: Nanos::from_s(60), amplification: 1_000 }
 }
 
 fn random_partition(rng: &mut Pcg64Mcg) -> Partition {

@@ -147,7 +147,8 @@ pub struct ModelFigures {
     /// Random reads of 4 KiB, queue depth 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_read_qd1: Option<Throughput>,
-    /// Random reads of 4 KiB, queue depth 32, or 256 for NVMe (an interface beyond 1000 MB/s).
+    /// Random reads of 4 KiB, at the queue depth that the data sheet names; else 32, or 256 for NVMe (an interface beyond
+    /// 1000 MB/s).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_read: Option<Throughput>,
     /// Random writes of 4 KiB, queue depth 1, on a fresh device.
@@ -193,6 +194,77 @@ fn slice(profile: &Profile) -> Bytes {
     }
 }
 
+/// The bytes of a disk's write cache.
+fn write_cache(profile: &Profile) -> Bytes {
+    match &profile.model {
+        Model::Disk(disk) => disk.buffer.write_cache.unwrap_or(Bytes::ZERO),
+        Model::Flash(_) | Model::Fixed(_) => Bytes::ZERO,
+    }
+}
+
+/// Most rounds of a workload until a write cache is full, and the share of a round's bytes that it may still grow by.
+const MOST_ROUNDS: u64 = 64;
+const STILL_GROWS: f64 = 0.005;
+/// A long range leaves the cache in pieces of an eighth of it: so many times the cache are written in a round of sequential
+/// writes and while they are measured, that a piece more or less makes no difference.
+const CACHES: u64 = 32;
+const PIECES: u64 = 8;
+
+/// Runs a workload from `now` on until what is measured afterwards does not depend on how long it has run: the write
+/// cache takes in as much as leaves it, and the free blocks of flash have been used (where requests write at random).
+/// Returns the workload to measure, which goes on where this ended, and the time.
+fn settle(device: &mut Device, profile: &Profile, workload: ClosedLoop, now: Nanos) -> (ClosedLoop, Nanos) {
+    let (size, cache) = (workload.size.0, write_cache(profile).0);
+    let warm = ClosedLoop { requests: (workload.requests / 4).max(1), ..workload };
+    if workload.read_share >= 1.0 {
+        return (workload, run(device, &warm, now, 5).1);
+    }
+    if cache == 0 {
+        let cleaned = workload.random && matches!(profile.model, Model::Flash(_));
+        let requests = if cleaned { warm.requests.max(device.capacity().0 / size) } else { warm.requests };
+        return (workload, run(device, &ClosedLoop { requests, ..workload }, now, 5).1);
+    }
+    // Requests that follow each other go on where those before ended: what is still in the cache would be overwritten there.
+    let places = workload.span.0 / size;
+    let ahead = |from: u64, requests: u64| {
+        let from = if workload.random || from + 2 * requests > places { 0 } else { from };
+        let span = if workload.random { workload.span } else { Bytes(workload.span.0 - from * size) };
+        (from, ClosedLoop { from: Bytes(workload.from.0 + from * size), span, requests, ..workload })
+    };
+    let caches = if workload.random { 1 } else { CACHES };
+    let requests = warm.requests.max(caches * cache / size).min(places);
+    let piece = if workload.random { 0 } else { cache / PIECES };
+    let (mut now, mut from) = (now, 0);
+    for round in 0..MOST_ROUNDS {
+        let before = device.unwritten(now).0;
+        let (begins, workload) = ahead(from, requests);
+        (_, now) = run(device, &workload, now, 5 + round);
+        from = begins + requests;
+        let grown = device.unwritten(now).0.saturating_sub(before);
+        if grown as f64 <= (STILL_GROWS * (requests * size) as f64).max(piece as f64) {
+            break;
+        }
+    }
+    let pieces = if workload.random { 0 } else { CACHES * cache / size };
+    let requests = workload.requests.max(pieces).min(places);
+    (ahead(from, requests).1, now)
+}
+
+/// Puts what a device has in RAM on its surface, and lets it come to rest: no workload pays for the one before, and no
+/// rest is disturbed by it.
+fn quiesce(device: &mut Device, now: Nanos) -> Nanos {
+    let mut done = match device.submit(now, Tag(0), Io { op: Op::Flush, at: Bytes::ZERO, len: Bytes::ZERO }) {
+        Accepted::At(end) => end,
+        Accepted::Queued => now,
+    };
+    let mut reports = Vec::new();
+    while let Some(event) = device.next_event() {
+        device.advance(event, &mut reports);
+        done = done.max(event);
+    }
+    done + Nanos::from_s(10)
+}
+
 /// The device, or a slice of it if it is flash, written before as `state` says.
 fn preconditioned(profile: &Profile, state: &str) -> Result<Device, ProfileError> {
     let used = Some(slice(profile));
@@ -202,6 +274,9 @@ fn preconditioned(profile: &Profile, state: &str) -> Result<Device, ProfileError
     let overrides = toml::Table::from_iter([("precondition".to_owned(), toml::Value::from(state))]);
     profile.clone().with_model(&overrides)?.build(used, 1)
 }
+
+/// By then every spindle is at rest.
+const STANDBY_REACHED: Nanos = Nanos::from_s(60);
 
 /// A model under one workload, and at rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -232,10 +307,9 @@ pub fn at_work(profile: &Profile, workload: ClosedLoop) -> Result<AtWork, Profil
         span = half;
     }
     let whole = ClosedLoop { from: Bytes::ZERO, span, ..workload };
-    // The buffer is full and the dies are busy before the count begins.
-    (_, now) = run(&mut device, &ClosedLoop { requests: whole.requests / 4, ..whole }, now, 5);
-    let (busy, end) = run(&mut device, &whole, now, 7);
-    now = end + Nanos::from_s(10);
+    let (whole, began) = settle(&mut device, profile, whole, now);
+    let (busy, end) = run(&mut device, &whole, began, 7);
+    now = quiesce(&mut device, end);
     let mut at_rest = |device: &mut Device| {
         device.advance(now, &mut Vec::new());
         device.reset_stats(now);
@@ -244,12 +318,28 @@ pub fn at_work(profile: &Profile, workload: ClosedLoop) -> Result<AtWork, Profil
         device.stats(now).energy_j / 10.0
     };
     let idle_w = at_rest(&mut device);
-    device.set_power(end + Nanos::from_s(20), PowerState::Standby);
-    at_rest(&mut device);
-    at_rest(&mut device);
-    let standby_w = at_rest(&mut device);
+    device.set_power(now, PowerState::Standby);
+    let down = now + STANDBY_REACHED;
+    device.advance(down, &mut Vec::new());
+    device.reset_stats(down);
+    let end = down + Nanos::from_s(10);
+    device.advance(end, &mut Vec::new());
+    let standby_w = device.stats(end).energy_j / 10.0;
     Ok(AtWork { busy, idle_w, standby_w })
 }
+
+impl ModelFigures {
+    /// Watts of the workload that takes most, of those that drives are rated with: sequential reads and writes, random reads
+    /// and writes at a deep queue (of flash in steady state).
+    pub fn most_w(&self) -> Option<f64> {
+        let random_writes = self.rand_write_steady.or(self.rand_write_fresh);
+        let rated = [self.seq_read, self.seq_write, self.rand_read, random_writes];
+        rated.into_iter().flatten().map(|throughput| throughput.mean_w).max_by(f64::total_cmp)
+    }
+}
+
+/// The deepest queue that is measured.
+const MOST_DEPTH: u32 = 1024;
 
 /// Measures the model of a profile with short, seeded workloads.
 ///
@@ -284,23 +374,26 @@ pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
     let mut measure = |device: &mut Device, workload: ClosedLoop| {
         // Time to come to rest in between, so that no workload pays for the one before.
         let (throughput, end) = run(device, &workload, now, 7);
-        now = end + Nanos::from_s(10);
+        now = quiesce(device, end);
         Some(throughput)
     };
     measured.seq_read = measure(&mut device, sequential);
     measured.seq_read_tail =
         measure(&mut device, ClosedLoop { from: tail, span: Bytes(used.0 - tail.0), ..sequential });
     measured.rand_read_qd1 = measure(&mut device, ClosedLoop { requests: 2000, ..whole });
-    measured.rand_read = measure(&mut device, ClosedLoop { queue_depth: deep, ..whole });
+    let reads = profile.data_sheet.rand_read_depth.unwrap_or(deep).clamp(1, MOST_DEPTH);
+    measured.rand_read = measure(&mut device, ClosedLoop { queue_depth: reads, ..whole });
     measured.rand_read_large = measure(&mut device, ClosedLoop { requests: large / 2, ..mib });
     // Half of a flash device is given back first, as on a drive that is not full: cleaning is measured below. A disk's
     // seeks are those of all of it.
     let half = if flash.is_some() { Bytes(used.0 / 2) } else { used };
     device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(used.0 - half.0) });
     let mixed = ClosedLoop { read_share: 0.5, span: half, requests: large / 2, ..mib };
-    let (throughput, end) = run(&mut device, &mixed, now, 7);
+    // Of a disk it is what goes to the surface that counts; of flash there is room, as on a drive that is not full.
+    let (mixed, began) = if flash.is_some() { (mixed, now) } else { settle(&mut device, profile, mixed, now) };
+    let (throughput, end) = run(&mut device, &mixed, began, 7);
     measured.rand_mixed_large = Some(throughput);
-    now = end + Nanos::from_s(10);
+    now = quiesce(&mut device, end);
     measured.idle_w = {
         device.reset_stats(now);
         now += Nanos::from_s(10);
@@ -308,7 +401,7 @@ pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
     };
     measured.standby_w = {
         device.set_power(now, PowerState::Standby);
-        now += Nanos::from_s(60);
+        now += STANDBY_REACHED;
         device.advance(now, &mut Vec::new());
         device.reset_stats(now);
         now += Nanos::from_s(10);
@@ -318,9 +411,13 @@ pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
     let writes = ClosedLoop { read_share: 0.0, size, ..whole };
     let fresh = |workload: ClosedLoop| -> Result<Option<Throughput>, ProfileError> {
         let mut device = with("fresh")?;
-        // The buffer is full and the dies are busy before the count begins.
-        let warm = ClosedLoop { requests: workload.requests / 2, ..workload };
-        let (_, now) = run(&mut device, &warm, Nanos::from_s(1), 5);
+        // The buffer is full and the dies are busy before the count begins; fresh flash is not cleaned.
+        let (workload, now) = if flash.is_some() {
+            let warm = ClosedLoop { requests: workload.requests / 2, ..workload };
+            (workload, run(&mut device, &warm, Nanos::from_s(1), 5).1)
+        } else {
+            settle(&mut device, profile, workload, Nanos::from_s(1))
+        };
         Ok(Some(run(&mut device, &workload, now, 6).0))
     };
     measured.seq_write = fresh(ClosedLoop { read_share: 0.0, ..sequential })?;

@@ -80,6 +80,15 @@ impl Device {
         each!(self, model => model.reset_stats(now))
     }
 
+    /// What a disk has taken into its write cache and not put on its surface at `now`. (Flash fills its buffer within a
+    /// few requests.)
+    pub fn unwritten(&mut self, now: Nanos) -> Bytes {
+        match self {
+            Device::Disk(disk) => disk.unwritten(now),
+            Device::Fixed(_) | Device::Flash(_) => Bytes::ZERO,
+        }
+    }
+
     /// Addressable bytes: the used part of flash and of a fixed-latency device, the whole of a disk.
     pub fn capacity(&self) -> Bytes {
         each!(self, model => model.capacity())

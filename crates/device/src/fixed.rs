@@ -70,6 +70,8 @@ fn one_server() -> u32 {
 pub struct Fixed {
     parameters: FixedParameters,
     meter: Meter,
+    /// Bytes programmed into a block before this account began.
+    begun: u64,
     /// When each server is free.
     free: Vec<u64>,
 }
@@ -100,7 +102,7 @@ impl Fixed {
             }
         }
         let draw = Draw { idle_w: p.idle_w, busy_w: p.active_w - p.idle_w, standby_w: p.standby_w };
-        Ok(Fixed { parameters: p.clone(), meter: Meter::new(draw), free: vec![0; p.parallelism as usize] })
+        Ok(Fixed { parameters: p.clone(), meter: Meter::new(draw), begun: 0, free: vec![0; p.parallelism as usize] })
     }
 
     /// Serves first-come; a flush waits for everything before it, a discard takes no time.
@@ -137,14 +139,20 @@ impl Fixed {
         if let Some(cycles) = self.parameters.cycles {
             let programmed = (stats.bytes_written.0 as f64 * self.parameters.write_amplification).round() as u64;
             stats.nand_bytes_written = Some(Bytes(programmed));
-            stats.erases = Some(programmed / ERASE_BLOCK.0);
+            // A block that is half written when an account ends is part of the next.
+            stats.erases = Some((self.begun + programmed) / ERASE_BLOCK.0);
             stats.rated_erases = Some(self.parameters.capacity.0.div_ceil(ERASE_BLOCK.0) * u64::from(cycles));
+            stats.bytes_erased = stats.erases.map(|erases| Bytes(erases * ERASE_BLOCK.0));
+            stats.programmable = Some(self.parameters.capacity.saturating_mul(u64::from(cycles)));
+            stats.modelled = Some(self.parameters.capacity);
         }
         stats
     }
 
     /// Starts a new account.
     pub fn reset_stats(&mut self, now: Nanos) {
+        let programmed = self.stats(now).nand_bytes_written.map_or(0, |bytes| bytes.0);
+        self.begun = (self.begun + programmed) % ERASE_BLOCK.0;
         self.meter.reset(now.0);
     }
 

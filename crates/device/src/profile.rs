@@ -36,6 +36,9 @@ pub struct DataSheet {
     /// Random reads of 4 KiB per second, at a deep queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_read_iops: Option<f64>,
+    /// Requests in flight in `rand_read_iops`, where its maker says so; else 32, or 256 for NVMe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rand_read_depth: Option<u32>,
     /// Random writes of 4 KiB per second, at a deep queue, on a drive as sold (clients' drives) or in steady state
     /// (data-centre drives): `rand_write_state` says which.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -291,6 +294,27 @@ impl Profile {
             }
         };
         Ok(self)
+    }
+
+    /// Program-erase cycles of its cells.
+    fn cycles(&self) -> Option<u32> {
+        match &self.model {
+            Model::Disk(_) => None,
+            Model::Flash(flash) => Some(flash.cycles),
+            Model::Fixed(fixed) => fixed.cycles.or(self.endurance.cycles),
+        }
+    }
+
+    /// What may be written to it in its life: as its maker rates it, and where he does not, its capacity as often as its
+    /// cells can be programmed.
+    pub fn writable(&self) -> Option<Bytes> {
+        self.endurance.written.or_else(|| Some(self.capacity.saturating_mul(u64::from(self.cycles()?))))
+    }
+
+    /// What can be programmed into its flash in its life, the spare included.
+    pub fn programmable(&self) -> Option<Bytes> {
+        let flash = self.capacity.0 as f64 * (1.0 + self.over_provisioning.unwrap_or(0.0));
+        Some(Bytes((flash * f64::from(self.cycles()?)) as u64))
     }
 
     /// How many parts of `used` bytes, with their spare, the flash of the drive makes. One whose over-provisioning is

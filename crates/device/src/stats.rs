@@ -36,8 +36,14 @@ pub struct DeviceStats {
     pub nand_bytes_written: Option<Bytes>,
     /// Erase counts of the least and the most worn block (flash).
     pub erase_count_min_max: Option<(u32, u32)>,
-    /// Erase cycles that the whole device can stand: blocks × cycles per block (flash).
+    /// Erase cycles that the modelled flash can stand: blocks × cycles per block (flash).
     pub rated_erases: Option<u64>,
+    /// Bytes of the blocks erased (flash).
+    pub bytes_erased: Option<Bytes>,
+    /// What can be programmed into the modelled flash in its life, its spare included (flash).
+    pub programmable: Option<Bytes>,
+    /// The addressable bytes that the modelled flash stands for: of a small part of a drive, more than that part.
+    pub modelled: Option<Bytes>,
     /// What the translation layer did, and the state that it is in (flash from its parts).
     pub ftl: Option<FtlStats>,
 }

@@ -145,6 +145,7 @@ fn a_cache_that_holds_the_whole_map_is_a_page_map() {
         assert!(page.erases.unwrap() > 100, "it was cleaned");
         // Apart from the blocks that the translation pages would be in, nothing differs.
         (cached.ftl, cached.rated_erases) = (page.ftl.clone(), page.rated_erases);
+        cached.programmable = page.programmable;
         cached.erase_count_min_max = page.erase_count_min_max;
         assert_eq!(page, cached);
     }

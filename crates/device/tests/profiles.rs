@@ -15,11 +15,6 @@ fn compare(profile: &Profile, measured: &ModelFigures) -> Vec<String> {
     let watts = |t: &Option<Throughput>| t.map(|t| t.mean_w);
     let fresh = sheet.rand_write_state == Some(WriteState::Fresh);
     let rand_write = if fresh { &measured.rand_write_fresh } else { &measured.rand_write_steady };
-    let most = [&measured.seq_read, &measured.seq_write, &measured.rand_read, &measured.rand_write_steady]
-        .into_iter()
-        .flatten()
-        .map(|t| t.mean_w)
-        .fold(0.0, f64::max);
     let rows = [
         ("seq_read_mb_per_s", sheet.seq_read_mb_per_s, mb(&measured.seq_read), 0.05),
         ("seq_write_mb_per_s", sheet.seq_write_mb_per_s, mb(&measured.seq_write), 0.05),
@@ -33,7 +28,7 @@ fn compare(profile: &Profile, measured: &ModelFigures) -> Vec<String> {
         ("seq_write_w", sheet.seq_write_w, watts(&measured.seq_write), 0.10),
         ("rand_read_w", sheet.rand_read_w, watts(&measured.rand_read_large), 0.10),
         ("rand_mixed_w", sheet.rand_mixed_w, watts(&measured.rand_mixed_large), 0.10),
-        ("active_w", sheet.active_w, Some(most), 0.15),
+        ("active_w", sheet.active_w, measured.most_w(), 0.15),
         ("idle_w", sheet.idle_w, Some(measured.idle_w), 0.05),
         ("standby_w", sheet.standby_w, Some(measured.standby_w), 0.10),
     ];

@@ -148,10 +148,14 @@ impl Engine {
         })
     }
 
-    /// What a device has programmed so far, as it counts itself. What regulates writes so that the device lasts then need
-    /// not rely on the write amplification of the settings (MixedStore, section 5.4).
+    /// What a device has programmed so far, as it counts itself. What makes a device last (write regulation, MixedStore,
+    /// section 5.4; caps of hill climbing; adaptive admission) then need not rely on the write
+    /// amplification of the settings.
     pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
-        drive!(mut self, drive => drive.placed.programmed(device, bytes));
+        drive!(mut self, drive => {
+            let written = drive.io.stats.devices.get(device.index()).map_or(0, |of| of.bytes_written.iter().sum());
+            drive.placed.programmed(device, bytes, Bytes(written));
+        });
     }
 
     /// Whether a driver that can measure what all devices have drawn should say so now ([`Engine::drew`]). To be asked after

@@ -140,8 +140,9 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         None
     }
 
-    /// See [`Engine::programmed`](crate::Engine::programmed).
-    fn programmed(&mut self, _device: DeviceId, _bytes: Bytes) {}
+    /// See [`Engine::programmed`](crate::Engine::programmed). `written`: all that was written to the device meanwhile, as
+    /// the statistics have it.
+    fn programmed(&mut self, _device: DeviceId, _bytes: Bytes, _written: Bytes) {}
 
     /// See [`Engine::asks_what_was_drawn`](crate::Engine::asks_what_was_drawn).
     fn asks_what_was_drawn(&self) -> bool {

@@ -39,9 +39,15 @@ pub struct Metrics {
     /// Requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iops: Option<f64>,
-    /// Until the first device is worn out; absent if nothing wore.
+    /// Until the first device is worn out, by its rating or by its cells; absent if nothing wore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
+    /// The same by ratings alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_rated_years: Option<f64>,
+    /// The same by the cycles of flash alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_physical_years: Option<f64>,
     /// Of all devices; absent if the model of one says nothing of power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_w: Option<f64>,
@@ -116,6 +122,8 @@ impl Metrics {
             p999_ms: ms(|summary| summary.p999),
             iops: report.iops,
             lifetime_years: report.lifetime_years,
+            lifetime_rated_years: report.lifetime_rated_years,
+            lifetime_physical_years: report.lifetime_physical_years,
             power_w: report.mean_power_w,
             energy_j: report.energy_j,
             energy_kwh_per_year,

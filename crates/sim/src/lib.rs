@@ -38,6 +38,7 @@ mod error;
 mod ftl_bounds;
 mod host_cache;
 mod latency;
+mod lifetime;
 mod machine;
 mod miniature;
 mod observe;

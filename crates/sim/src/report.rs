@@ -3,13 +3,14 @@
 use peryton_device::{Class, DeviceStats, flash::FtlStats};
 use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Placement, Stats, endurance};
 use peryton_trace::RequestHash;
-use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
+use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     Design, DeviceDesign, LatencySummary, Options,
     ftl_bounds::{FtlBounds, FtlReport},
     latency::ResponseTimes,
+    lifetime::Lifetime,
     outcome::Outcome,
     volume_report::{VolumeReport, volume_report},
     warnings::{self, Warning},
@@ -117,9 +118,15 @@ pub struct Report {
     /// Of all devices together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
-    /// Until the first device is worn out, at the rate of the measured span.
+    /// Until the first device is worn out, at the rate of the measured span: the smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
+    /// The same by what the makers answer for: bytes written, starts and stops.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_rated_years: Option<f64>,
+    /// The same by the program-erase cycles of flash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_physical_years: Option<f64>,
     /// Mean response time in ms over lifetime in years.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_over_lifetime: Option<f64>,
@@ -275,9 +282,21 @@ pub struct DeviceReport {
     /// Millionths of its life that the device spent in the measured span (GreenDM, section 2.5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wear_eu: Option<f64>,
-    /// Until it is worn out, at the rate of the measured span.
+    /// Until it is worn out, at the rate of the measured span: the smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
+    /// The same by what its maker answers for: bytes written, starts and stops.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_rated_years: Option<f64>,
+    /// The same by the program-erase cycles of its blocks (flash).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_physical_years: Option<f64>,
+}
+
+impl DeviceReport {
+    pub(crate) fn lifetime(&self) -> Lifetime {
+        Lifetime { rated: self.lifetime_rated_years, physical: self.lifetime_physical_years }
+    }
 }
 
 /// Money, in US dollars.
@@ -379,8 +398,8 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     }
     let energy_j = devices.iter().map(|(_, device)| device.energy_j).sum::<Option<f64>>();
     let mean_power_w = energy_j.and_then(per_s);
-    let lifetimes = devices.iter().filter_map(|(_, device)| device.lifetime_years);
-    let lifetime_years = lifetimes.min_by(f64::total_cmp);
+    let lifetime = devices.iter().map(|(_, device)| device.lifetime()).fold(Lifetime::default(), Lifetime::shorter);
+    let lifetime_years = lifetime.years();
     let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_));
     let volumes = outcome.volumes.iter().enumerate();
     let volumes =
@@ -417,6 +436,8 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         energy_j,
         mean_power_w,
         lifetime_years,
+        lifetime_rated_years: lifetime.rated,
+        lifetime_physical_years: lifetime.physical,
         latency_over_lifetime: mean_ms.zip(lifetime_years).map(|(latency, lifetime)| latency / lifetime),
         cost: cost(design, mean_power_w),
         volume_bytes: design.volume.0 * u64::from(design.volumes),
@@ -490,6 +511,7 @@ fn device_report(
         let wear = |limit| endurance::flash_wear_eu(stats.bytes_written, stats.bytes_read, read_effect, limit);
         device.written_limit.map(wear)
     };
+    let lifetime = Lifetime::of(device, stats, read_effect, is_disk, span_s);
     DeviceReport {
         reads: stats.reads,
         writes: stats.writes,
@@ -511,24 +533,10 @@ fn device_report(
         ftl: stats.ftl.clone(),
         sequential_write_share: share(stats.sequential_bytes_written.0 as f64),
         wear_eu,
-        lifetime_years: lifetime_years(device, stats, is_disk, span_s),
+        lifetime_years: lifetime.years(),
+        lifetime_rated_years: lifetime.rated,
+        lifetime_physical_years: lifetime.physical,
     }
-}
-
-/// Disks wear out by start-stops; flash by erases (MixedStore, Table 4) or, where none happened yet, by what its maker
-/// lets it be written. Absent if nothing wore. What wears is the whole device, though the volume may use a part of it:
-/// wear-levelling spreads the erases.
-fn lifetime_years(device: &DeviceDesign, stats: &DeviceStats, is_disk: bool, span_s: f64) -> Option<f64> {
-    let years =
-        |limit: f64, spent: f64| (spent > 0.0 && span_s > 0.0).then(|| limit / (spent / span_s) / SECONDS_PER_YEAR);
-    if is_disk {
-        return years(device.start_stop_limit? as f64, stats.start_stops as f64);
-    }
-    let by_erases = match (stats.rated_erases, stats.erases) {
-        (Some(rated), Some(erases)) => years(rated as f64 * device.profile.parts(device.member_bytes()), erases as f64),
-        _ => None,
-    };
-    by_erases.or_else(|| years(device.written_limit?.0 as f64, stats.bytes_written.0 as f64))
 }
 
 fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {

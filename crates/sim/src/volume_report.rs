@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     AdmissionReport, Design, DeviceReport, FtlReport, Latency,
+    lifetime::Lifetime,
     outcome::VolumeOutcome,
     report::{admission, is_zero, latency_of},
 };
@@ -43,9 +44,16 @@ pub struct VolumeReport {
     /// The same over the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
-    /// Until the first of its devices is worn out, the shared ones included, at the rate of the measured span.
+    /// Until the first of its devices is worn out, the shared ones included, at the rate of the measured span: the smaller
+    /// of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
+    /// As in [`Report`](crate::Report).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_rated_years: Option<f64>,
+    /// As in [`Report`](crate::Report).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_physical_years: Option<f64>,
     /// As in [`Report`](crate::Report).
     #[serde(skip_serializing_if = "is_zero")]
     pub failed_requests: u64,
@@ -60,7 +68,7 @@ pub(crate) fn volume_report(
     volume: &VolumeOutcome,
 ) -> VolumeReport {
     let logged = volume.ledger.logging.as_ref();
-    let (mut energy_j, mut lifetime_years) = (Some(0.0), None::<f64>);
+    let (mut energy_j, mut lifetime) = (Some(0.0), Lifetime::default());
     let mut rest = devices;
     for device in &design.devices {
         let (of_device, behind) = rest.split_at((device.count * device.copies) as usize);
@@ -70,7 +78,7 @@ pub(crate) fn volume_report(
         for (_, member) in &of_device[from..from + device.count as usize] {
             let part = member.energy_j.map(|energy| energy / f64::from(device.regions));
             energy_j = energy_j.zip(part).map(|(sum, part)| sum + part);
-            lifetime_years = [lifetime_years, member.lifetime_years].into_iter().flatten().min_by(f64::total_cmp);
+            lifetime = lifetime.shorter(member.lifetime());
         }
     }
     let span_s = span.as_s_f64();
@@ -86,7 +94,9 @@ pub(crate) fn volume_report(
         climb: volume.climb.clone(),
         energy_j,
         mean_power_w: energy_j.filter(|_| span_s > 0.0).map(|energy| energy / span_s),
-        lifetime_years,
+        lifetime_years: lifetime.years(),
+        lifetime_rated_years: lifetime.rated,
+        lifetime_physical_years: lifetime.physical,
         failed_requests: volume.ledger.failed_requests,
     }
 }

@@ -1,5 +1,7 @@
 //! Time and energy, divided into busy, idle and standby.
 
+use std::collections::VecDeque;
+
 use peryton_units::{Nanos, Op};
 
 use super::{mechanics::Access, parameters::Power};
@@ -7,8 +9,31 @@ use crate::{DeviceStats, Io};
 
 const NS: f64 = 1e-9;
 
+/// Work that has been decided and not ended is kept apart, up to so many pieces; of more, the two oldest become one.
+const MOST_PENDING: usize = 64;
+
+/// Energy beyond idling of something that lasts from one time to another, spent evenly over it.
+#[derive(Clone, Copy, Debug)]
+struct Charge {
+    from: u64,
+    to: u64,
+    joules: f64,
+}
+
+impl Charge {
+    /// What has been spent of it by then.
+    fn spent(&self, now: u64) -> f64 {
+        if now >= self.to {
+            self.joules
+        } else {
+            self.joules * now.saturating_sub(self.from) as f64 / (self.to - self.from) as f64
+        }
+    }
+}
+
 /// The account of one disk. Work is booked when it is decided, with its end known; a report holds back what lies beyond
-/// its moment of busy time. The energy of mechanical work counts from the moment it is decided.
+/// its moment, of busy time and of energy, and a new account begins with that. So the accounts of the parts of a run add up
+/// to that of the whole, wherever it is divided.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     power: Power,
@@ -18,8 +43,10 @@ pub(super) struct Account {
     busy: u64,
     busy_until: u64,
     standby: u64,
-    /// Joules beyond idling.
+    /// Joules beyond idling that have been spent.
     extra_j: f64,
+    /// What is being spent, or will be.
+    pending: VecDeque<Charge>,
     next_sequential: u64,
 }
 
@@ -34,6 +61,7 @@ impl Account {
             busy_until: 0,
             standby: 0,
             extra_j: 0.0,
+            pending: VecDeque::new(),
             next_sequential: u64::MAX,
         }
     }
@@ -57,8 +85,9 @@ impl Account {
         }
     }
 
-    /// A command is in service from `from` to `end`.
+    /// A command is in service from `from`, which is no later than now, to `end`.
     pub fn busy(&mut self, from: u64, end: u64) {
+        self.settle(from);
         let from = self.busy_until.max(from);
         if end > from {
             self.busy += end - from;
@@ -66,40 +95,75 @@ impl Account {
         }
     }
 
-    /// Mechanical work, of a command or in the background.
+    /// What ended by `now` has been spent.
+    fn settle(&mut self, now: u64) {
+        while let Some(charge) = self.pending.front().filter(|charge| charge.to <= now) {
+            self.extra_j += charge.joules;
+            self.pending.pop_front();
+        }
+    }
+
+    fn charge(&mut self, charge: Charge) {
+        if charge.to <= charge.from.max(self.since) {
+            self.extra_j += charge.joules;
+            return;
+        }
+        if self.pending.len() >= MOST_PENDING
+            && let (Some(first), Some(second)) = (self.pending.pop_front(), self.pending.front_mut())
+        {
+            *second = Charge {
+                from: first.from.min(second.from),
+                to: first.to.max(second.to),
+                joules: first.joules + second.joules,
+            };
+        }
+        self.pending.push_back(charge);
+    }
+
+    /// Mechanical work, of a command or in the background, that ends at `access.end`; work of the past if that is zero.
     pub fn mechanical(&mut self, access: &Access, sectors: u64, write: bool) {
         let power = &self.power;
         let transfer_w = if write { power.write_w } else { power.read_w };
         let wait_w = power.wait_w.unwrap_or(power.idle_w);
-        self.extra_j += access.seek as f64 * NS * (power.seek_w - power.idle_w)
+        let joules = access.seek as f64 * NS * (power.seek_w - power.idle_w)
             + access.wait as f64 * NS * (wait_w - power.idle_w)
             + access.transfer as f64 * NS * (transfer_w - power.idle_w)
             + sectors as f64 * self.bytes_per_sector * 1e-6 * power.transfer_j_per_mb;
+        let lasts = access.seek + access.wait + access.transfer;
+        self.charge(Charge { from: access.end.saturating_sub(lasts), to: access.end, joules });
     }
 
     /// Standby, spinning down included, lasted from `from` to `now`; the spindle came to rest at `down`, which a command
     /// at `now` had to wait for.
     pub fn slept(&mut self, from: u64, now: u64, down: u64) {
-        self.standby += self.asleep(from, now).0;
-        self.extra_j += self.asleep(from, down).1;
+        let (standby, joules) = self.asleep(from, now);
+        self.standby += standby;
+        self.extra_j += joules;
+        let rest = down.saturating_sub(now);
+        self.charge(Charge { from: now, to: down, joules: rest as f64 * NS * (self.down_w() - self.power.idle_w) });
     }
 
-    /// Time in standby, and its energy beyond idling.
+    /// Watts while the spindle comes to rest.
+    fn down_w(&self) -> f64 {
+        if self.power.spin_down.0 == 0 { 0.0 } else { self.power.spin_down_j / self.power.spin_down.as_s_f64() }
+    }
+
+    /// Time in standby that began at `from`, and its energy beyond idling, as far as they belong to this account.
     fn asleep(&self, from: u64, now: u64) -> (u64, f64) {
-        let down = (now.saturating_sub(from)).min(self.power.spin_down.0);
-        let span = now.saturating_sub(from.max(self.since));
-        let down_w =
-            if self.power.spin_down.0 == 0 { 0.0 } else { self.power.spin_down_j / self.power.spin_down.as_s_f64() };
-        let down = down.min(span);
-        let joules = down as f64 * NS * (down_w - self.power.idle_w)
+        let begin = from.max(self.since);
+        let span = now.saturating_sub(begin);
+        let down = (from + self.power.spin_down.0).saturating_sub(begin).min(span);
+        let joules = down as f64 * NS * (self.down_w() - self.power.idle_w)
             + (span - down) as f64 * NS * (self.power.standby_w - self.power.idle_w);
         (span, joules)
     }
 
-    /// A start from standby.
-    pub fn spun_up(&mut self) {
+    /// A start from standby, from the time at which the spindle is at rest.
+    pub fn spun_up(&mut self, from: u64) {
         self.stats.start_stops += 1;
-        self.extra_j += self.power.spin_up_j - self.power.spin_up.as_s_f64() * self.power.idle_w;
+        let spin_up = self.power.spin_up;
+        let joules = self.power.spin_up_j - spin_up.as_s_f64() * self.power.idle_w;
+        self.charge(Charge { from, to: from + spin_up.0, joules });
     }
 
     pub fn stats(&self, now: u64, asleep_from: Option<u64>) -> DeviceStats {
@@ -107,11 +171,13 @@ impl Account {
         let (asleep, asleep_j) = asleep_from.map_or((0, 0.0), |from| self.asleep(from, now));
         let standby = self.standby + asleep;
         let whole = now.saturating_sub(self.since);
+        let pending_j: f64 = self.pending.iter().map(|charge| charge.spent(now)).sum();
         DeviceStats {
             busy: Nanos(busy),
             idle: Nanos(whole.saturating_sub(busy + standby)),
             standby: Nanos(standby),
-            energy_j: (whole as f64 * NS * self.power.idle_w + self.extra_j + asleep_j).max(0.0),
+            // Rounding may leave less than nothing.
+            energy_j: (whole as f64 * NS * self.power.idle_w + self.extra_j + pending_j + asleep_j).max(0.0),
             ..self.stats.clone()
         }
     }
@@ -122,5 +188,11 @@ impl Account {
         self.busy = self.busy_until.saturating_sub(now);
         self.standby = 0;
         self.extra_j = 0.0;
+        // What was spent before is no part of this account.
+        self.pending.retain(|charge| charge.to > now);
+        for charge in &mut self.pending {
+            charge.joules -= charge.spent(now);
+            charge.from = charge.from.max(now);
+        }
     }
 }

@@ -154,6 +154,10 @@ impl Disk {
             self.background(now.0);
             self.catch_up_reading(now.0);
         }
+        // A command that waits makes the disk busy, though it has not been decided when it is served.
+        if let Some(arrived) = self.queue.as_ref().and_then(CommandQueue::oldest_arrival) {
+            self.account.busy(arrived, now.0);
+        }
         self.account.stats(now.0, self.asleep_from)
     }
 
@@ -161,6 +165,12 @@ impl Disk {
     pub fn reset_stats(&mut self, now: Nanos) {
         self.stats(now);
         self.account.reset(now.0);
+    }
+
+    /// What has been taken in and is not on the surface at `now`.
+    pub fn unwritten(&mut self, now: Nanos) -> Bytes {
+        self.stats(now);
+        Bytes(self.write_cache.as_ref().map_or(0, |cache| cache.held(now.0)) << self.sector_shift)
     }
 
     /// Addressable bytes.
@@ -197,7 +207,7 @@ impl Disk {
         }
         let down = now.max(from + self.spin_down);
         self.account.slept(from, now, down);
-        self.account.spun_up();
+        self.account.spun_up(down);
         let ready = down + self.spin_up;
         self.free = self.free.max(ready);
         ready

@@ -57,6 +57,11 @@ impl CommandQueue {
         self.visible.is_empty()
     }
 
+    /// When the command that has waited longest arrived; they stand in their order of arrival.
+    pub fn oldest_arrival(&self) -> Option<u64> {
+        self.visible.first().map(|waiting| waiting.arrived)
+    }
+
     pub fn next_event(&self) -> Option<u64> {
         let done = self.done.peek().map(|Reverse((at, _))| *at);
         let dispatch = (!self.visible.is_empty()).then_some(self.next);

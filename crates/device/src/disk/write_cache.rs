@@ -120,6 +120,11 @@ impl WriteCache {
         }
     }
 
+    /// Sectors that are not on the surface, what is being written at `now` included.
+    pub fn held(&self, now: u64) -> u64 {
+        self.sectors + if self.leaving.2 > now { self.leaving.1 } else { 0 }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

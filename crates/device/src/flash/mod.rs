@@ -67,6 +67,10 @@ pub struct Flash {
     /// When every program so far will have ended.
     programmed_at: u64,
     rated_erases: u64,
+    /// Bytes that its blocks can be programmed with in their life.
+    programmable: u64,
+    /// Addressable bytes that the geometry has: more than `used` of a small part.
+    modelled: Bytes,
     planes: u32,
 }
 
@@ -89,7 +93,11 @@ impl Flash {
         seed: u64,
         images: Option<&Images>,
     ) -> Result<Flash, BuildError> {
-        let geometry = p.geometry(capacity, used)?;
+        if used == Bytes::ZERO || used > capacity {
+            return Err(BuildError::Used { used, capacity });
+        }
+        let modelled = p.modelled(capacity, used);
+        let geometry = p.geometry(capacity, modelled)?;
         let buffer_units = p.write_buffer.0 / geometry.unit;
         if p.write_buffer.0 > 0 && buffer_units < 2 * u64::from(geometry.stripe_units) {
             return Err(BuildError::Range {
@@ -114,14 +122,15 @@ impl Flash {
         };
         let layer = match images.filter(|_| p.precondition != Precondition::Fresh) {
             // Sizes to the byte, which they are not when people read them.
-            Some(images) => images.take(format!("{} {} {seed} {p:?}", used.0, capacity.0), entries as u64 * 4, make),
+            Some(images) => {
+                images.take(format!("{} {} {seed} {p:?}", modelled.0, capacity.0), entries as u64 * 4, make)
+            }
             None => make(),
         };
         let write_rate = p.interface_write_mb_per_s.unwrap_or(p.interface_mb_per_s);
         let physical_blocks = u64::from(geometry.blocks() + layer.extra_blocks()) * u64::from(p.planes);
         Ok(Flash {
             array: Array::new(p, geometry),
-            layer,
             buffer: (buffer_units > 0)
                 .then(|| Buffer::new(buffer_units.min(u64::from(u32::MAX / 2)) as u32, geometry.stripe_units)),
             power_loss_protection: p.power_loss_protection,
@@ -141,9 +150,14 @@ impl Flash {
             wake: p.wake.0,
             programmed_at: 0,
             rated_erases: (physical_blocks as f64 * geometry.block_scale).round() as u64 * u64::from(p.cycles),
+            programmable: u64::from(geometry.blocks() + layer.extra_blocks())
+                .saturating_mul(u64::from(geometry.block_units) * geometry.unit)
+                .saturating_mul(u64::from(p.cycles)),
+            modelled,
             planes: p.planes,
             used,
             geometry,
+            layer,
         })
     }
 
@@ -365,6 +379,10 @@ impl Flash {
         stats.nand_bytes_written = Some(Bytes(self.array.programmed_units * self.geometry.unit));
         stats.erase_count_min_max = Some(self.layer.wear());
         stats.rated_erases = Some(self.rated_erases);
+        let block = u64::from(self.geometry.block_units) * self.geometry.unit;
+        stats.bytes_erased = Some(Bytes(self.array.erases * block));
+        stats.programmable = Some(Bytes(self.programmable));
+        stats.modelled = Some(self.modelled);
         let mut ftl = self.layer.stats();
         if let Some(mapping) = &mut ftl.mapping {
             mapping.erases = whole(mapping.erases);

@@ -1,3 +1,5 @@
+mod check;
+
 use std::ops::Range;
 
 use peryton_units::prefetch;
@@ -15,6 +17,8 @@ use super::{
 
 /// Nothing is there.
 const NONE: u32 = u32::MAX;
+/// Of the room that a die has on average, one that is written to may have this part less.
+const UNEVEN: u32 = 4;
 /// Units that collection moves at a time.
 const STEP: usize = 64;
 /// Entries of a list of units in a line of the processor's cache.
@@ -83,6 +87,8 @@ pub(super) struct PageMap {
     valid: Vec<u64>,
     blocks: Blocks,
     dies: Vec<Die>,
+    /// Units that are valid, on all dies.
+    live: u32,
     /// The die whose stripe the host is filling.
     current: u32,
     collection: Collection,
@@ -124,6 +130,7 @@ impl PageMap {
             valid: vec![0; (g.slots() as usize).div_ceil(64)],
             blocks: Blocks::new(g.blocks()),
             dies,
+            live: 0,
             current: g.dies - 1,
             collection: p.collection,
             gc_low,
@@ -180,6 +187,7 @@ impl PageMap {
         die.host.next += 1;
         die.host.pending += 1;
         die.valid += 1;
+        self.live += 1;
         let stripe_full = self.g.begins_stripe(die.host.next);
         let block = die.host.block;
         self.place(unit, slot, block);
@@ -201,6 +209,7 @@ impl PageMap {
         let block = self.g.block_of(slot);
         self.blocks.remove_valid(block, 1);
         self.dies[self.g.die_of_block(block) as usize].valid -= 1;
+        self.live -= 1;
     }
 
     /// The unit is no longer needed.
@@ -230,8 +239,10 @@ impl PageMap {
         (flash.program(self.current, units), units)
     }
 
-    /// Chooses the die of the next stripe: the next in turn that has room. A die can be full of valid data while
-    /// others are not, where the host overwrites only what lies elsewhere.
+    /// Chooses the die of the next stripe: the next in turn that has room, and not much less of it than the others. The
+    /// host overwrites what lies on one die more often than what lies on another, by design or by chance; a die with
+    /// little room would clean far more for each stripe than the drive does on the whole. On a whole drive chance makes no
+    /// difference that matters, on a small part of one it does.
     fn begin_stripe(&mut self, flash: &mut impl Operations) {
         self.clock = self.clock.wrapping_add(1);
         let begun = &self.dies[self.current as usize].host;
@@ -239,6 +250,9 @@ impl PageMap {
             return; // a flush ended within this stripe: its other pages are next
         }
         let room = (self.g.blocks_per_die - 2) * self.g.block_units - self.g.stripe_units;
+        // The least full die is no fuller than the mean, so one is always found.
+        let mean = self.live.div_ceil(self.g.dies);
+        let room = room.min(mean + room.saturating_sub(mean) / UNEVEN);
         loop {
             self.current = if self.current + 1 == self.g.dies { 0 } else { self.current + 1 };
             if self.dies[self.current as usize].valid <= room {
@@ -465,6 +479,7 @@ impl PageMap {
             }
         }
         self.dies[at as usize].valid += valid;
+        self.live += valid;
         // Older blocks were closed earlier, one stripe of the host apart at the least.
         self.clock = self.clock.wrapping_add(1);
         self.blocks.close(block, self.clock);
@@ -562,36 +577,5 @@ impl PageMap {
     pub fn forget_wear(&mut self) {
         self.blocks.forget_wear();
         self.dies.iter_mut().for_each(|die| die.least_erased = 0);
-    }
-
-    /// Panics if a unit is lost, doubled, or counted wrong. For tests; takes time in proportion to the device.
-    pub fn check(&self) {
-        let mut valid_in_block = vec![0u32; self.g.blocks() as usize];
-        let mut live = 0u64;
-        for (unit, slot) in self.slot_of.iter().enumerate() {
-            let Some(slot) = slot.checked_sub(1) else { continue };
-            assert_eq!(self.unit_in[slot as usize] as usize, unit, "unit {unit} and slot {slot} name each other");
-            assert_eq!(self.valid[slot as usize / 64] >> (slot % 64) & 1, 1, "slot {slot} of unit {unit} is valid");
-            valid_in_block[(slot / self.g.block_units) as usize] += 1;
-            live += 1;
-        }
-        let bits: u64 = self.valid.iter().map(|word| u64::from(word.count_ones())).sum();
-        assert_eq!(bits, live, "no slot is valid without a unit");
-        for (block, &valid) in valid_in_block.iter().enumerate() {
-            assert_eq!(self.blocks.valid(block as u32), valid, "valid count of block {block}");
-        }
-        for (index, die) in self.dies.iter().enumerate() {
-            let first = index * self.g.blocks_per_die as usize;
-            let valid: u32 = valid_in_block[first..first + self.g.blocks_per_die as usize].iter().sum();
-            assert_eq!(die.valid, valid, "valid count of die {index}");
-            for &block in &die.free {
-                assert_eq!(self.blocks.state(block), State::Free, "block {block} is on the free list");
-                assert_eq!(valid_in_block[block as usize], 0, "free block {block} holds no data");
-                assert!(
-                    self.blocks.erase_count(block) >= die.least_erased,
-                    "free block {block} is less worn than the least"
-                );
-            }
-        }
     }
 }

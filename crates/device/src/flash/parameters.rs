@@ -201,6 +201,9 @@ const SLICE_BLOCKS_PER_DIE: f64 = 256.0;
 const FEWEST_BLOCKS: u64 = 16;
 /// The two blocks that a die fills, one for the host and one for garbage collection, are half empty on average.
 const HALF_FILLED: f64 = 1.0;
+/// A part of a drive is modelled with so many units of spare on a die at the least, four and a half blocks of 64 units:
+/// with less, what is being filled and kept free makes cleaning wait where the drive never would.
+const LEAST_SPARE_UNITS: f64 = 288.0;
 /// Blocks beyond the data that a die needs to work: one being filled by the host, one by garbage collection, one free.
 pub(super) const WORKING_BLOCKS: u64 = 3;
 
@@ -345,6 +348,19 @@ impl FlashParameters {
             return range("gc_high", self.gc_high.to_string(), "gc_low or more");
         }
         Ok(())
+    }
+
+    /// How much of the `capacity` bytes is modelled where `used` of them are addressed. A small part of a drive in use that
+    /// is cleaned shares its blocks with other data, which are full of holes as its own are, and are not written to.
+    pub(super) fn modelled(&self, capacity: Bytes, used: Bytes) -> Bytes {
+        let cleaned = matches!(self.ftl, Mapping::Page | Mapping::DemandCached);
+        if !cleaned || self.precondition == Precondition::Fresh {
+            return used;
+        }
+        let dies = u64::from(self.channels) * u64::from(self.dies_per_channel);
+        let units = (LEAST_SPARE_UNITS / self.over_provisioning).ceil() as u64;
+        let units = units.saturating_mul(dies);
+        used.max(Bytes(units.saturating_mul(self.unit()))).min(capacity)
     }
 
     /// The flash for `used` of the `capacity` bytes.

@@ -5,15 +5,6 @@ use peryton_units::Bytes;
 /// One million eu is a new device; zero is one that has reached its limit.
 pub const NEW_DEVICE_EU: f64 = 1_000_000.0;
 
-/// Limits of GreenDM's Table II.
-pub mod limits {
-    use peryton_units::Bytes;
-    /// What the paper's SSD can be written in its life: 36,500 GB.
-    pub const SSD_WRITTEN: Bytes = Bytes(36_500_000_000_000);
-    /// How often the paper's disk can be started and stopped.
-    pub const HDD_START_STOPS: u64 = 300_000;
-}
-
 /// Endurance spent by flash, in eu: equation (3) times a million, with reads counted as writes / `read_effect`
 /// (section 2.5); `None` leaves reads out.
 pub fn flash_wear_eu(written: Bytes, read: Bytes, read_effect: Option<u32>, limit: Bytes) -> f64 {
@@ -29,6 +20,14 @@ pub fn disk_wear_eu(start_stops: u64, limit: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Limits of GreenDM's Table II: what its SSD can be written in its life (36,500 GB), and how often its disk can be
+    /// started and stopped.
+    mod limits {
+        use peryton_units::Bytes;
+        pub const SSD_WRITTEN: Bytes = Bytes(36_500_000_000_000);
+        pub const HDD_START_STOPS: u64 = 300_000;
+    }
 
     /// papers.md, section 1: 36.5 GB written are 1,000 eu.
     #[test]

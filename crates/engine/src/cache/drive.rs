@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use peryton_policy::ReplacementPolicy;
 use peryton_policy::{
     BuiltInPolicy, Gate,
-    admission::{Costs, Wear},
+    admission::Costs,
     partition::Controller,
     replacement::{Capacity, SlotIndex},
 };
@@ -55,6 +55,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) buffer_count: u32,
     /// Between LT and HT: extents are being taken off the fast device.
     pub(in crate::cache) making_room: bool,
+    /// The host is idle, and what is dirty may leave the fast device to make room (partitioned).
+    pub(in crate::cache) tidying: bool,
     /// A device failed: the next victim waits until then.
     pub(in crate::cache) room_pauses_until: Nanos,
     /// Places that the device is discarding before they are free.
@@ -108,6 +110,7 @@ impl CacheDrive {
             buffers: Vec::new(),
             buffer_count: 0,
             making_room: false,
+            tidying: false,
             room_pauses_until: Nanos::ZERO,
             discarding: 0,
             allocation_waiters: Vec::new(),
@@ -149,7 +152,9 @@ impl CacheDrive {
             }
         }
         if self.gate.differs(&io.tuning.admission) {
-            self.gate = new_gate(&self.layout, &io.tuning);
+            let gate = new_gate(&self.layout, &io.tuning);
+            let before = std::mem::replace(&mut self.gate, gate);
+            self.gate.resume(before);
         }
         if io.tuning.partition != before.partition {
             self.retune_partition(io);
@@ -187,9 +192,8 @@ impl CacheDrive {
         let ([fast_read, fast_write], [slow_read, slow_write]) =
             (io.latency(self.layout.fast), io.latency(self.layout.slow));
         let wear = |device: DeviceId| {
-            let endurance = io.tuning.admission.endurance.get(device.index()).copied().flatten();
-            let written: u64 = io.stats.devices[device.index()].bytes_written.iter().sum();
-            Wear { left: endurance.map(|endurance| endurance.saturating_sub(Bytes(written))) }
+            let written = io.stats.devices[device.index()].bytes_written.iter().sum();
+            self.gate.wear(device.index(), Bytes(written))
         };
         Costs {
             latency: [fast_read, fast_write, slow_read, slow_write],

@@ -17,6 +17,7 @@ use crate::{
     api::stats::Stats,
     cache::access::Mode,
     cache::drive::CacheDrive,
+    cache::layout::CacheLayout,
     cache::step::{CacheCommand, CacheIo, CacheStep},
     cache::tuner::Tuner,
     io::RequestIndex,
@@ -155,15 +156,28 @@ impl PlacementOps for CacheDrive {
     }
 
     fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
-        self.controller.as_mut()?.asks_what_was_programmed(now).then_some(self.layout.fast)
+        let CacheLayout { fast, slow, .. } = self.layout;
+        if self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_programmed()) {
+            return Some(fast);
+        }
+        match &mut self.controller {
+            Some(controller) => controller.asks_what_was_programmed(now).then_some(fast),
+            None => {
+                self.gate.asks_what_was_programmed(now, [fast.index(), slow.index()]).map(|asked| [fast, slow][asked])
+            }
+        }
     }
 
-    fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
-        if let Some(controller) = &mut self.controller
-            && device == self.layout.fast
-        {
-            controller.programmed(bytes);
+    fn programmed(&mut self, device: DeviceId, bytes: Bytes, written: Bytes) {
+        if device == self.layout.fast {
+            if let Some(controller) = &mut self.controller {
+                controller.programmed(bytes, written);
+            }
+            if let Some(tuner) = &mut self.tuner {
+                tuner.programmed(bytes);
+            }
         }
+        self.gate.programmed(device.index(), bytes, written);
     }
 
     fn asks_what_was_drawn(&self) -> bool {

@@ -74,6 +74,11 @@ impl CacheDrive {
         if !self.making_room || self.gone.any() {
             return;
         }
+        // A partitioned drive has another place for a write that finds no room. To move something else out of its way would
+        // cost the slow device more than to take the write itself, so that waits until the host is idle.
+        if self.controller.is_some() && !self.tidying {
+            return;
+        }
         if now < self.room_pauses_until {
             return io.due(self.room_pauses_until);
         }

@@ -5,7 +5,7 @@ use peryton_policy::{
     ClimbView, ResponseTimes,
     hill_climbing::{Counted, Direction, Knob, Search, System},
 };
-use peryton_units::Nanos;
+use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::config::{Placement, Tuning, WritePolicy},
@@ -107,6 +107,15 @@ impl Tuner {
         }
         io.due(self.search.next_look());
         changed
+    }
+
+    /// Whether it would help to know what the fast device has programmed.
+    pub(crate) fn asks_what_was_programmed(&self) -> bool {
+        self.search.asks_what_was_programmed()
+    }
+
+    pub(crate) fn programmed(&mut self, bytes: Bytes) {
+        self.search.programmed(bytes.0);
     }
 
     /// Whether it would help to know what the devices have drawn.

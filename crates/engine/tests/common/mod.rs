@@ -346,6 +346,14 @@ impl World {
         let mut out = std::mem::take(&mut self.out);
         self.engine.tick(self.now, &mut out);
         self.obey(out);
+        self.report_programs();
+    }
+
+    /// The devices program three times what is written to them, and say so.
+    fn report_programs(&mut self) {
+        let Some(device) = self.engine.asks_what_was_programmed(self.now) else { return };
+        let written: u64 = self.engine.stats().devices[device.index()].bytes_written.iter().sum();
+        self.engine.programmed(device, Bytes(3 * written));
     }
 
     pub fn retune(&mut self, tuning: Tuning) {
@@ -438,6 +446,7 @@ impl World {
                     threshold,
                     seed: rng.random_range(0..9),
                     endurance: vec![Some(Bytes::gib(1)), None],
+                    programmable: vec![Some(Bytes::gib(2)), None],
                     energy: Vec::new(),
                     write_hits: if bypass { WriteHits::Bypass } else { WriteHits::Cache },
                 }
@@ -479,7 +488,7 @@ impl World {
 
 fn wear_budget(rng: &mut Pcg64Mcg) -> WearBudget {
     let endurance = Bytes::mib(rng.random_range(1..10));
-    WearBudget { endurance, lifetime: Nanos::from_s(60), amplification: 1_000 }
+    WearBudget { endurance, programmable: Some(endurance * 2), lifetime: Nanos::from_s(60), amplification: 1_000 }
 }
 
 fn random_partition(rng: &mut Pcg64Mcg) -> Partition {

@@ -27,6 +27,8 @@ const COMPARED: &[Row] = &[
     ("Power", "W, mean", Some(Best::Least), |report| report.mean_power_w),
     ("Energy", "J", Some(Best::Least), |report| report.energy_j),
     ("Lifetime", "years, of the first device to wear out", Some(Best::Most), |report| report.lifetime_years),
+    ("Rated lifetime", "years, as makers rate devices", Some(Best::Most), |report| report.lifetime_rated_years),
+    ("Physical lifetime", "years, by cycles of flash", Some(Best::Most), |report| report.lifetime_physical_years),
     ("Price", "USD, devices bought whole", Some(Best::Least), |report| report.cost.devices_usd),
     ("Electricity", "USD a year", Some(Best::Least), |report| report.cost.energy_usd_per_year),
 ];
@@ -169,7 +171,7 @@ fn details(report: &Report) -> Markup {
                 tr {
                     th { "device" }
                     @for name in ["reads", "writes", "MiB read", "MiB written", "busy s", "energy J", "power W", "standby s",
-                        "start-stops", "erases", "write amplification", "wear eu", "lifetime y"] { th { (name) } }
+                        "start-stops", "erases", "write amplification", "wear eu", "lifetime y", "rated y", "physical y"] { th { (name) } }
                 }
                 @for (name, device) in &report.devices {
                     tr {
@@ -181,6 +183,8 @@ fn details(report: &Report) -> Markup {
                         td { (table::optional(device.standby_s)) } td { (whole(device.start_stops)) }
                         td { (whole(device.erases)) } td { (table::optional(device.write_amplification)) }
                         td { (table::optional(device.wear_eu)) } td { (table::optional(device.lifetime_years)) }
+                        td { (table::optional(device.lifetime_rated_years)) }
+                        td { (table::optional(device.lifetime_physical_years)) }
                     }
                 }
             }

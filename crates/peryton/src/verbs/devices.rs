@@ -118,7 +118,7 @@ fn beside(profile: &Profile, model: &ModelFigures) -> Vec<(String, Option<f64>, 
         ("power, sequential write, W".into(), sheet.seq_write_w, watts(&model.seq_write)),
         ("power, random read 1MiB, W".into(), sheet.rand_read_w, watts(&model.rand_read_large)),
         ("power, random read and write 1MiB, W".into(), sheet.rand_mixed_w, watts(&model.rand_mixed_large)),
-        ("power, under load, W".into(), sheet.active_w, watts(&model.rand_read)),
+        ("power, most under load, W".into(), sheet.active_w, model.most_w()),
         ("power, idle, W".into(), sheet.idle_w, Some(model.idle_w)),
         ("power, standby, W".into(), sheet.standby_w, Some(model.standby_w)),
     ];

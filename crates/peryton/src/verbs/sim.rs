@@ -129,8 +129,17 @@ const RATES: &[&str] = &["design", "IOPS", "MiB/s"];
 const RESPONSES: &[&str] = &["read ms\nmean", "\np50", "\np99", "write ms\nmean", "\np50", "\np99"];
 /// Where a trace has flushes.
 const FLUSHES: &[&str] = &["flush ms\nmean", "\np99", "write+\nflush ms"];
-const COSTS: &[&str] =
-    &["fast\nhit %", "moves", "energy\nJ", "power\nW", "standby\n%", "SSD wear\neu", "lifetime\nyears"];
+const COSTS: &[&str] = &[
+    "fast\nhit %",
+    "moves",
+    "energy\nJ",
+    "power\nW",
+    "standby\n%",
+    "SSD wear\neu",
+    "lifetime\nyears",
+    "\nrated",
+    "\nphysical",
+];
 
 fn shown(reports: &[Report]) -> String {
     let flushes = reports.iter().any(|report| report.latency_us.flush.is_some());
@@ -154,6 +163,8 @@ fn shown(reports: &[Report]) -> String {
         row.push(table::percent(standby_share(report)));
         row.push(table::optional(ssd_wear_eu(report)));
         row.push(table::optional(report.lifetime_years));
+        row.push(table::optional(report.lifetime_rated_years));
+        row.push(table::optional(report.lifetime_physical_years));
         table.add_row(row);
     }
     table::shown(&table) + &notes(reports, flushes)

@@ -213,6 +213,8 @@ pub struct DeviceModels {
     pub erases: Vec<Fitted>,
     /// Erases in its life.
     pub rated_erases: Option<f64>,
+    /// Bytes that the host may write to it in its life.
+    pub rated_written: Option<f64>,
     /// Between which characteristics it was trained; least and most, in the order of the paper's predictors.
     pub ranges: [(f64, f64); 5],
     /// Training traces that the device could not keep up with, which have no mean response time.
@@ -255,7 +257,7 @@ pub struct Models {
 
 /// Changes when models trained before are no longer what would be trained now: with the device models, the
 /// characteristics drawn, the form of the predictors.
-pub const MODEL_VERSION: u32 = 2;
+pub const MODEL_VERSION: u32 = 3;
 /// Some hundred devices; what is larger is something else.
 const MAX_FILE: u64 = 16 << 20;
 

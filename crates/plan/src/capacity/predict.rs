@@ -144,7 +144,12 @@ impl Predict<'_> {
         let mean_ms = models.best_response()?.predict(&of);
         let erases = models.best_erases().filter(|_| of.read_share < 1.0).map(|model| model.predict(&of));
         let years = |(erases, rated): (f64, f64)| rated / erases / SECONDS_PER_YEAR;
-        let lifetime_years = erases.zip(models.rated_erases).map(years).filter(|years| years.is_finite());
+        let physical = erases.zip(models.rated_erases).map(years).filter(|years| years.is_finite());
+        // What its maker lets the host write needs no model.
+        let written_per_s = (1.0 - of.read_share) * of.request_kib * 1024.0 / (of.inter_arrival_ms / 1e3);
+        let rated = models.rated_written.map(|limit| limit / written_per_s / SECONDS_PER_YEAR);
+        let rated = rated.filter(|years| years.is_finite());
+        let lifetime_years = [physical, rated].into_iter().flatten().min_by(f64::total_cmp);
         Some(Prediction { mean_ms, lifetime_years, extrapolated: models.extrapolates(&of) })
     }
 }

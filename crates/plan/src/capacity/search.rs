@@ -394,6 +394,8 @@ mod tests {
             p999_ms: mean_ms,
             iops: None,
             lifetime_years: None,
+            lifetime_rated_years: None,
+            lifetime_physical_years: None,
             power_w: None,
             energy_j: None,
             energy_kwh_per_year: None,

@@ -101,6 +101,7 @@ impl Training {
             response,
             erases,
             rated_erases: bench.rated_erases,
+            rated_written: kind.profile.writable().map(|bytes| bytes.0 as f64).filter(|_| kind.wears()),
             ranges: [
                 range(|of| of.read_share),
                 range(|of| of.sequential_share),
@@ -216,7 +217,7 @@ impl<'a> Bench<'a> {
         // A queue that grows as long as the trace lasts has no mean.
         let kept_up = seconds < expected * 1.25 && latency.is_some_and(|mean| mean < 0.02 * expected * 1e3);
         let erased = report.devices.first().is_some_and(|(_, device)| device.erases != Some(0));
-        let lifetime = report.lifetime_years.filter(|_| erased && kept_up);
+        let lifetime = report.lifetime_physical_years.filter(|_| erased && kept_up);
         let kib = report.mib_per_s.zip(report.iops).map_or(request_kib, |(mib, iops)| mib * 1024.0 / iops);
         Ok(Observed {
             // As drawn but for the size, which is rounded and cut.

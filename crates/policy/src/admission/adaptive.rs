@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{
     Access, AccessEnergy, Adaptive, AdmitBy, Evaluator, mix,
+    programs::Programs,
     shadow::{CACHE_WRITE, STORAGE_WRITE, Shadow, Traffic},
 };
 
@@ -63,6 +64,7 @@ pub(super) struct Adapting {
     threshold: f64,
     frames: u64,
     frames_over_target: u64,
+    pub(super) programs: Programs,
 }
 
 impl Adapting {
@@ -99,6 +101,7 @@ impl Adapting {
             threshold: thresholds.last().copied().unwrap_or(1.0),
             frames: 0,
             frames_over_target: 0,
+            programs: Programs::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! judged; so are writes, or else they are judged like misses ([`WriteHits`]).
 
 mod adaptive;
+mod programs;
 mod references;
 mod rules;
 mod settings;
@@ -53,6 +54,10 @@ impl Evaluator {
     fn remembered(&self) -> usize {
         self.rule.remembered()
     }
+}
+
+fn limit(of: &[Option<Bytes>], device: usize) -> Option<Bytes> {
+    of.get(device).copied().flatten()
 }
 
 /// The admission in force.
@@ -131,6 +136,41 @@ impl Gate {
         if let Some(threshold) = adapting.end_frame(frame, costs) {
             self.evaluator.set_threshold(threshold);
         }
+    }
+
+    /// Takes the place of another gate of the same cache: what devices have reported stays true.
+    pub fn resume(&mut self, before: Gate) {
+        if let (Some(adapting), Some(before)) = (&mut self.adapting, before.adapting) {
+            adapting.programs = before.programs;
+        }
+    }
+
+    /// Which of the cache (0) and the storage (1) should report now what it has programmed, if either, given their numbers
+    /// in the caller's order. Asks for one of them once in some seconds, and for none where nothing depends on it.
+    pub fn asks_what_was_programmed(&mut self, now: Nanos, devices: [usize; 2]) -> Option<usize> {
+        let adapting = self.adapting.as_mut()?;
+        let wears = devices.map(|device| limit(&self.config.programmable, device).is_some());
+        if wears == [false; 2] {
+            return None;
+        }
+        adapting.programs.asks(now).filter(|asked| wears[*asked])
+    }
+
+    /// Reports what a device has programmed so far, as it counts itself, and all that was written to it for that.
+    pub fn programmed(&mut self, device: usize, programmed: Bytes, written: Bytes) {
+        if let Some(adapting) = &mut self.adapting {
+            adapting.programs.report(device, programmed, written);
+        }
+    }
+
+    /// What a device can still be written, after `written`: the smaller of what it is rated for and what its flash bears.
+    pub fn wear(&self, device: usize, written: Bytes) -> Wear {
+        let rated = limit(&self.config.endurance, device).map(|limit| limit.saturating_sub(written));
+        let physical = limit(&self.config.programmable, device).map(|limit| match &self.adapting {
+            Some(adapting) => adapting.programs.left(device, limit, written),
+            None => limit.saturating_sub(written),
+        });
+        Wear { left: [rated, physical].into_iter().flatten().min() }
     }
 
     /// What the adaptive threshold stands at and why; `None` where it is fixed.

@@ -81,6 +81,9 @@ pub struct Admission {
     /// For each device, in the caller's order, how much can be written to it in its life; `None` where writing does not wear it. The adaptive
     /// threshold weighs lifetimes by it.
     pub endurance: Vec<Option<Bytes>>,
+    /// For each device, in the same order, how much can be programmed into its flash in its life, where that is known.
+    /// Lifetimes are then the smaller of both.
+    pub programmable: Vec<Option<Bytes>>,
     /// For each device, in the same order, what an access takes, where it is known. The adaptive threshold weighs energy by it.
     pub energy: Vec<Option<AccessEnergy>>,
     /// What becomes of writes to what is cached (`size` and `probability`).
@@ -94,6 +97,7 @@ impl Default for Admission {
             threshold: Threshold::Fixed(1.0),
             seed: 1,
             endurance: Vec::new(),
+            programmable: Vec::new(),
             energy: Vec::new(),
             write_hits: WriteHits::Cache,
         }

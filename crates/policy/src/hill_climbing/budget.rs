@@ -25,6 +25,8 @@ const CLEARLY_BEYOND: f64 = 1.1;
 pub(super) enum Of {
     /// Bytes written to the fast device.
     Written,
+    /// Bytes programmed into its flash.
+    Programmed,
     /// Microjoules that the devices drew.
     Drawn,
 }
@@ -70,7 +72,8 @@ impl Budget {
     pub(super) fn of(config: &Climb) -> Vec<Budget> {
         let written = config.fast_bytes_per_day.map(|bytes| (Of::Written, bytes.0.max(1) as f64 / DAY_S));
         let drawn = config.power_cap_w.map(|watts| (Of::Drawn, watts * 1e6));
-        written.into_iter().chain(drawn).map(|(of, cap)| Budget::new(of, cap, config.every)).collect()
+        let programmed = config.fast_programmed_per_day.map(|bytes| (Of::Programmed, bytes.0.max(1) as f64 / DAY_S));
+        written.into_iter().chain(programmed).chain(drawn).map(|(of, cap)| Budget::new(of, cap, config.every)).collect()
     }
 
     /// Another search with the same cap goes on from here: what was spent is spent. What is usual may be another matter.

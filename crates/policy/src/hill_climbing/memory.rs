@@ -17,6 +17,7 @@ pub(super) struct Sample {
     pub(super) error: f64,
     pub(super) p99_ns: f64,
     pub(super) written_per_s: f64,
+    pub(super) programmed_per_s: f64,
     pub(super) drawn_uw: f64,
     pub(super) hit_ratio: f64,
     /// All response times together.
@@ -32,6 +33,7 @@ impl Sample {
     pub(super) fn spent(&self, of: Of) -> f64 {
         match of {
             Of::Written => self.written_per_s,
+            Of::Programmed => self.programmed_per_s,
             Of::Drawn => self.drawn_uw,
         }
     }

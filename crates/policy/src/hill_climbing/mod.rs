@@ -71,15 +71,24 @@ impl Counted {
     }
 }
 
-/// What the devices drew, in microjoules, as far as the caller says.
+/// What the devices drew, in microjoules, or programmed, in bytes, as far as the caller says.
 #[derive(Clone, Copy, Debug, Default)]
-struct Drawn {
+struct Reported {
     /// Since the search began.
     total: u64,
     /// The latest figure that was reported; `total` has what it added.
     reported: Option<u64>,
     /// It has been asked for since something was last due.
     asked: bool,
+}
+
+impl Reported {
+    /// Less than before means that it is counted from another moment.
+    fn report(&mut self, count: u64) {
+        if let Some(before) = self.reported.replace(count) {
+            self.total += count.checked_sub(before).unwrap_or(count);
+        }
+    }
 }
 
 /// A step that was kept, and the way back.
@@ -160,12 +169,14 @@ pub struct Search {
     /// Nothing is done before.
     next_look: Nanos,
     began: Nanos,
-    /// When the span under way began: the counts, and what was drawn.
+    /// When the span under way began: the counts, what was drawn and what was programmed.
     counted: Counted,
     drawn_before: u64,
+    programmed_before: u64,
     /// What was counted before the caller's statistics last started from zero.
     base: Counted,
-    drawn: Drawn,
+    drawn: Reported,
+    programmed: Reported,
     budgets: Vec<Budget>,
     /// The last span without a trial.
     bare: Option<Sample>,
@@ -211,8 +222,10 @@ impl Search {
             began: Nanos::ZERO,
             counted: Counted::default(),
             drawn_before: 0,
+            programmed_before: 0,
             base: Counted::default(),
-            drawn: Drawn::default(),
+            drawn: Reported::default(),
+            programmed: Reported::default(),
             bare: None,
             trial: None,
             gains: Vec::with_capacity(MOST_TRIALS),
@@ -230,7 +243,7 @@ impl Search {
 
     /// Takes the place of another search on the same drive: what has been spent of budgets that stay is spent.
     pub fn resume(&mut self, before: &Search) {
-        (self.base, self.drawn) = (before.base, before.drawn);
+        (self.base, self.drawn, self.programmed) = (before.base, before.drawn, before.programmed);
         for budget in &mut self.budgets {
             for before in &before.budgets {
                 budget.resume(before);
@@ -266,7 +279,7 @@ impl Search {
             self.give_up(system, now);
             changed = true;
         }
-        self.drawn.asked = false;
+        (self.drawn.asked, self.programmed.asked) = (false, false);
         // A trial is looked at more often.
         self.next_look = self.ends.min(now.saturating_add(Nanos((self.config.every.0 / SETTLING).max(1))));
         changed
@@ -279,13 +292,26 @@ impl Search {
 
     /// Whether [`Search::tick`] has something to do.
     pub fn is_due(&mut self, now: Nanos) -> bool {
-        now >= self.next_look && !self.waits_for_watts()
+        now >= self.next_look && !self.waits_for_reports()
     }
 
-    /// What the devices drew is part of what is judged: the caller has a chance to say it, once, before the next tick.
-    fn waits_for_watts(&mut self) -> bool {
-        let wants = self.budgets.iter().any(|budget| budget.of == Of::Drawn);
-        wants && !std::mem::replace(&mut self.drawn.asked, true)
+    /// What the devices drew and programmed is part of what is judged: the caller has a chance to say it, once, before the
+    /// next tick.
+    fn waits_for_reports(&mut self) -> bool {
+        let wants = |of: Of| self.budgets.iter().any(|budget| budget.of == of);
+        let (drawn, programmed) = (wants(Of::Drawn), wants(Of::Programmed));
+        let waits = drawn && !std::mem::replace(&mut self.drawn.asked, true);
+        programmed && !std::mem::replace(&mut self.programmed.asked, true) || waits
+    }
+
+    /// Whether it would help to know what the fast device has programmed.
+    pub fn asks_what_was_programmed(&self) -> bool {
+        self.programmed.asked
+    }
+
+    /// Reports what it has programmed since some moment. Less than before means that it is another moment.
+    pub fn programmed(&mut self, bytes: u64) {
+        self.programmed.report(bytes);
     }
 
     /// Whether it would help to know what the devices have drawn.
@@ -295,9 +321,7 @@ impl Search {
 
     /// Reports what the devices have drawn since some moment. Less than before means that it is another moment.
     pub fn drew(&mut self, microjoules: u64) {
-        if let Some(before) = self.drawn.reported.replace(microjoules) {
-            self.drawn.total += microjoules.checked_sub(before).unwrap_or(microjoules);
-        }
+        self.drawn.report(microjoules);
     }
 
     /// The caller's statistics start from zero after `counted`, and so does the span under way. What has been spent
@@ -314,8 +338,9 @@ impl Search {
         for budget in &mut self.budgets {
             match budget.of {
                 Of::Written => budget.look(now, counted.written, usual),
+                Of::Programmed if self.programmed.reported.is_some() => budget.look(now, self.programmed.total, usual),
                 Of::Drawn if self.drawn.reported.is_some() => budget.look(now, self.drawn.total, usual),
-                Of::Drawn => {}
+                Of::Programmed | Of::Drawn => {}
             }
         }
     }
@@ -331,6 +356,7 @@ impl Search {
     fn begin(&mut self, responses: &mut ResponseTimes, now: Nanos, counted: Counted) {
         self.settling = false;
         (self.began, self.counted, self.drawn_before) = (now, counted, self.drawn.total);
+        self.programmed_before = self.programmed.total;
         self.ends = now.saturating_add(self.config.every);
         responses.clear();
     }
@@ -344,6 +370,7 @@ impl Search {
             error: responses.relative_error(),
             p99_ns: responses.p99_ns(),
             written_per_s: since(counted.written, self.counted.written) / span_s,
+            programmed_per_s: since(self.programmed.total, self.programmed_before) / span_s,
             drawn_uw: since(self.drawn.total, self.drawn_before) / span_s,
             hit_ratio: hits / (hits + misses).max(1.0),
             total_ns: responses.mean_ns() * responses.count() as f64,

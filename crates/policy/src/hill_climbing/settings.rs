@@ -22,6 +22,9 @@ pub struct Climb {
     pub p99_cap: Option<Nanos>,
     /// Most that may be written to the fast device a day, on the average of a long time.
     pub fast_bytes_per_day: Option<Bytes>,
+    /// Most that may be programmed into its flash a day, on the average of a long time. It has an effect only where
+    /// something says what is programmed ([`Search::programmed`](super::Search::programmed)).
+    pub fast_programmed_per_day: Option<Bytes>,
     /// Most that the devices may draw, on the average of a long time. It has an effect only where something says what
     /// they draw ([`Search::drew`](super::Search::drew)).
     pub power_cap_w: Option<f64>,
@@ -37,6 +40,7 @@ impl Default for Climb {
             mean_cap: None,
             p99_cap: None,
             fast_bytes_per_day: None,
+            fast_programmed_per_day: None,
             power_cap_w: None,
         }
     }

@@ -18,6 +18,7 @@ const CAP: Climb = Climb {
     mean_cap: None,
     p99_cap: None,
     fast_bytes_per_day: Some(Bytes(86_400_000_000)),
+    fast_programmed_per_day: None,
     power_cap_w: None,
 };
 
@@ -46,6 +47,7 @@ impl Drive {
 
 fn wrote(mb_per_s: f64) -> Sample {
     Sample {
+        programmed_per_s: 0.0,
         mean_ns: 1e6,
         error: 0.01,
         p99_ns: 2e6,
@@ -166,4 +168,20 @@ fn watts_are_judged_by_what_is_drawn() {
     let drew = |watts: f64| Sample { drawn_uw: watts * 1e6, ..wrote(0.0) };
     assert!(!budget.forbids(&drew(7.8), &drew(7.0), &drew(7.0)));
     assert!(budget.forbids(&drew(8.2), &drew(7.0), &drew(7.0)), "beyond the cap");
+}
+
+#[test]
+fn what_is_programmed_is_a_budget_of_its_own() {
+    let config = Climb { fast_programmed_per_day: Some(Bytes(172_800_000_000)), ..CAP };
+    let mut budgets = Budget::of(&config);
+    assert_eq!(budgets.iter().map(|budget| budget.of).collect::<Vec<_>>(), [Of::Written, Of::Programmed]);
+    for second in 0..100_u64 {
+        budgets.iter_mut().for_each(|budget| budget.look(Nanos::from_s(second), second * 1_000_000, true));
+    }
+    // It writes no more than before, which is all that it may; it may program twice as much.
+    let programmed = |mb_per_s: f64| Sample { programmed_per_s: mb_per_s * MB, ..wrote(1.0) };
+    let forbids =
+        |budget: &Budget, mb_per_s: f64| budget.forbids(&programmed(mb_per_s), &programmed(1.0), &programmed(1.0));
+    assert_eq!([1.9, 3.0].map(|mb_per_s| forbids(&budgets[0], mb_per_s)), [false, false]);
+    assert_eq!([1.9, 3.0].map(|mb_per_s| forbids(&budgets[1], mb_per_s)), [false, true], "beyond the cap");
 }

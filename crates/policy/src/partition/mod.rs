@@ -56,7 +56,7 @@ const IDLE_ARRIVALS: u64 = 8;
 ///     let way = controller.arrived(now, 0, (Op::Write, Bytes(step * 8192), Bytes::kib(4)), &mut stats);
 ///     let took = if way == Way::Fast { Nanos::from_ms(5) } else { Nanos::from_ms(1) };
 ///     let end = now.saturating_add(took);
-///     controller.served(end, way, took);
+///     controller.served(end, way, Op::Write, took);
 ///     controller.answered(end, 0, &mut stats);
 /// }
 /// assert!(stats.writes_slow > 900, "{stats:?}");
@@ -154,15 +154,19 @@ impl Controller {
         self.regulator.asks(now)
     }
 
-    /// Reports what the fast device has programmed so far, as it counts itself.
-    pub fn programmed(&mut self, bytes: Bytes) {
-        self.regulator.programmed(bytes);
+    /// Reports what the fast device has programmed so far, as it counts itself, and all that was written to it for that.
+    pub fn programmed(&mut self, bytes: Bytes, written: Bytes) {
+        self.regulator.programmed(bytes, written);
     }
 
     /// A device has served a command for the host.
-    pub fn served(&mut self, now: Nanos, by: Way, took: Nanos) {
+    pub fn served(&mut self, now: Nanos, by: Way, op: Op, took: Nanos) {
         if by == Way::Fast {
             return self.predictor.served(took);
+        }
+        // It is writes that are to be sent here or there; a disk with a write cache answers them much sooner than reads.
+        if op != Op::Write {
+            return;
         }
         let mean = self.slow_mean.get_or_insert(took);
         *mean = Nanos(mean.0 - (mean.0 >> MEAN_SHIFT) + (took.0 >> MEAN_SHIFT));

@@ -25,14 +25,17 @@ pub(super) struct Regulator {
     /// Bytes that were to go to the fast device in this frame, before regulation, and those that did.
     wanted: u64,
     written: u64,
-    /// What may be programmed by now, less what was, in bytes.
+    /// What may be written by now, less what was, in bytes of what the device is rated for.
     credit: f64,
     /// What the device has programmed so far, if it says so: now, and when the frame began.
     programmed: Option<u64>,
     programmed_before: Option<u64>,
+    /// All that was written to it when it said so, moves and metadata included, and when the frame began.
+    reached: u64,
+    reached_before: u64,
     /// When that was last asked for: a device that does not say is not asked more often for it.
     asked: Option<Nanos>,
-    /// Bytes programmed, and bytes written for that, the latest counting most.
+    /// Bytes of its life that were spent, and bytes written for that, the latest counting most.
     cost: (f64, f64),
 }
 
@@ -58,6 +61,8 @@ impl Regulator {
             credit: 0.0,
             programmed: None,
             programmed_before: None,
+            reached: 0,
+            reached_before: 0,
             asked: None,
             cost: (0.0, 0.0),
         }
@@ -80,13 +85,14 @@ impl Regulator {
         asks
     }
 
-    /// What the device has programmed since some time that is always the same.
-    pub(super) fn programmed(&mut self, bytes: Bytes) {
+    /// What the device has programmed, and all that was written to it, since some time that is always the same.
+    pub(super) fn programmed(&mut self, bytes: Bytes, written: Bytes) {
         let before = self.programmed.replace(bytes.0);
         // A count that has started from zero says nothing of this frame.
-        if before.is_none_or(|before| before > bytes.0) {
-            self.programmed_before = Some(bytes.0);
+        if before.is_none_or(|before| before > bytes.0) || self.reached > written.0 {
+            (self.programmed_before, self.reached_before) = (Some(bytes.0), written.0);
         }
+        self.reached = written.0;
     }
 
     /// Whether this write is sent to the slow device instead.
@@ -116,12 +122,19 @@ impl Regulator {
         let assumed = f64::from(budget.amplification) / 1e3;
         let measured =
             self.programmed.zip(self.programmed_before).map(|(now, before)| now.saturating_sub(before) as f64);
-        // Moves and metadata wear the device, too, and are in what it says.
-        let spent = measured.unwrap_or(written * assumed);
+        // Moves and metadata wear the device, too, and are in what it says. Of the two lives the one that is spent faster
+        // counts: what was programmed is as much of the one as so many written bytes are of the other.
+        let physical = budget.programmable.map_or(1.0, |all| budget.endurance.0 as f64 / all.0 as f64);
+        let reached = measured.map_or(written, |_| self.reached.saturating_sub(self.reached_before) as f64);
+        let spent = reached.max(measured.unwrap_or(written * assumed) * physical);
         if measured.is_some() {
             self.cost = (MEMORY * self.cost.0 + spent, MEMORY * self.cost.1 + written);
         }
-        let cost = if self.cost.0 > 0.0 && self.cost.1 > 0.0 { self.cost.0 / self.cost.1 } else { assumed };
+        let cost = if self.cost.0 > 0.0 && self.cost.1 > 0.0 {
+            self.cost.0 / self.cost.1
+        } else {
+            (assumed * physical).max(1.0)
+        };
         let rate = budget.endurance.0 as f64 / budget.lifetime.0 as f64;
         self.credit += rate * span - spent;
         self.credit = self.credit.min(rate * frame * SAVED_FRAMES);
@@ -133,7 +146,7 @@ impl Regulator {
             _ => 0,
         };
         (self.frame_began, self.wanted, self.written) = (now, 0, 0);
-        self.programmed_before = self.programmed;
+        (self.programmed_before, self.reached_before) = (self.programmed, self.reached);
     }
 }
 
@@ -163,7 +176,7 @@ mod tests {
     /// 4,096,000 bytes a second for that many millions of seconds.
     fn budget(share: f64) -> WearBudget {
         let endurance = Bytes((share * 1e6 * 4_096_000.0) as u64);
-        WearBudget { endurance, lifetime: Nanos::from_s(1_000_000), amplification: 1_000 }
+        WearBudget { endurance, programmable: None, lifetime: Nanos::from_s(1_000_000), amplification: 1_000 }
     }
 
     #[test]
@@ -225,7 +238,7 @@ mod tests {
                 resets = programmed;
             }
             if regulator.asks(now) {
-                regulator.programmed(Bytes((programmed - resets) as u64));
+                regulator.programmed(Bytes((programmed - resets) as u64), Bytes::ZERO);
             }
         }
         let rate = programmed / 2000.0 / 4_096_000.0;

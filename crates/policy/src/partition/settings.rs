@@ -67,8 +67,11 @@ pub enum Regulation {
 /// What a device may be made to bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WearBudget {
-    /// What may be programmed into it in its life.
+    /// What may be written to it in its life, as its maker rates it.
     pub endurance: Bytes,
+    /// What can be programmed into its flash in its life; nothing where that is not known. The budget holds for whichever is
+    /// used up first.
+    pub programmable: Option<Bytes>,
     /// How long it shall last.
     pub lifetime: Nanos,
     /// Its write amplification, in thousandths, while nothing reports what it programs
@@ -114,7 +117,9 @@ impl Partition {
                 range("partition.regulation", format!("{share} ppm"), "use a share from 0 to 1")
             }
             Regulation::Lifetime(budget) | Regulation::ShareBeyond { budget, .. }
-                if budget.endurance == Bytes::ZERO || budget.lifetime == Nanos::ZERO =>
+                if budget.endurance == Bytes::ZERO
+                    || budget.programmable == Some(Bytes::ZERO)
+                    || budget.lifetime == Nanos::ZERO =>
             {
                 range("partition.lifetime", budget.lifetime.to_string(), "use more than zero, of a device that wears")
             }

@@ -73,7 +73,7 @@ pub(super) fn read(root: &mut Keys<'_>, caching: bool, seed: u64) -> Result<Opti
         None => by.write_hits().unwrap_or_default(),
     };
     keys.finish()?;
-    Ok(Some(Admission { by, threshold, seed, endurance: Vec::new(), energy: Vec::new(), write_hits }))
+    Ok(Some(Admission { by, threshold, seed, write_hits, ..Admission::default() }))
 }
 
 /// Where an objective weighs energy, a device that tells nothing of it would have it for free.

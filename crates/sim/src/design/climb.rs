@@ -27,12 +27,13 @@ impl FromToml for Watts {
     }
 }
 
-/// Reads the table; `endurance` is what may be written to the fast device in its life, over all its members.
+/// Reads the table; `endurance` is what may be written to the fast device in its life, and what can be programmed into it,
+/// over all its members.
 pub(super) fn read(
     root: &mut Keys<'_>,
     placement: &Placement,
     devices: &[Spec<'_>],
-    endurance: Option<Bytes>,
+    (endurance, programmable): (Option<Bytes>, Option<Bytes>),
 ) -> Result<Option<Climb>, DesignError> {
     let Some(mut keys) = root.table("climb")? else { return Ok(None) };
     if !matches!(placement, Placement::Tiering(_) | Placement::Caching(_)) {
@@ -63,7 +64,10 @@ pub(super) fn read(
                 if *years <= 0.0 {
                     return Err(years.wrong("give it more than zero years"));
                 }
-                Some(Bytes((endurance.0 as f64 / *years / DAYS_PER_YEAR) as u64))
+                let a_day = |life: Bytes| Bytes((life.0 as f64 / *years / DAYS_PER_YEAR) as u64);
+                climb.fast_programmed_per_day = programmable.map(a_day);
+                // Where nobody says what is programmed, it is what is written, at the least.
+                Some(a_day(programmable.map_or(endurance, |programmable| endurance.min(programmable))))
             }
             (None, None) => None,
         };

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use peryton_device::{Class, Model, Profile};
-use peryton_engine::{Tuning, endurance::limits};
+use peryton_device::Profile;
+use peryton_engine::Tuning;
 use peryton_units::{Bytes, Nanos};
 
 use super::device::DeviceDesign;
@@ -39,7 +39,10 @@ pub(super) struct Spec<'a> {
 /// What a device can stand.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Limits {
+    /// What may be written to it, as its maker rates it; where he does not, its capacity as often as its cycles allow.
     pub(super) written: Option<Bytes>,
+    /// What can be programmed into its flash, the spare included.
+    pub(super) programmable: Option<Bytes>,
     start_stops: Option<u64>,
 }
 
@@ -258,25 +261,11 @@ pub(super) fn read_endurance<'a>(
     Ok(all)
 }
 
-/// The profile's limits; where it has none, GreenDM's Table II.
+/// The profile's limits. A limit that it does not have is not made up.
 fn default_limits(profile: &Profile) -> Limits {
-    let endurance = &profile.endurance;
-    match profile.class {
-        Class::Hdd => Limits {
-            written: endurance.written,
-            start_stops: Some(endurance.start_stops.unwrap_or(limits::HDD_START_STOPS)),
-        },
-        Class::Ssd | Class::Scm => Limits {
-            written: Some(endurance.written.unwrap_or(limits::SSD_WRITTEN)),
-            start_stops: endurance.start_stops,
-        },
-        Class::Fixed => {
-            let cycles = match &profile.model {
-                Model::Fixed(fixed) => fixed.cycles,
-                _ => None,
-            };
-            let rated = cycles.and_then(|cycles| profile.capacity.0.checked_mul(u64::from(cycles))).map(Bytes);
-            Limits { written: endurance.written.or(rated), start_stops: None }
-        }
+    Limits {
+        written: profile.writable(),
+        programmable: profile.programmable(),
+        start_stops: profile.endurance.start_stops,
     }
 }

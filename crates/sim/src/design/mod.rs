@@ -157,19 +157,18 @@ impl Design {
             }
             _ => None,
         };
-        let endurance =
-            fast.and_then(|fast| Some(limits[fast].written?.saturating_mul(u64::from(devices[fast].count))));
+        let of_all = |index: usize, limit: Option<Bytes>| Some(limit?.saturating_mul(u64::from(devices[index].count)));
+        let endurance = fast
+            .map_or((None, None), |fast| (of_all(fast, limits[fast].written), of_all(fast, limits[fast].programmable)));
         let partitioned = matches!(placement, Placement::Partitioned(_));
         partition::read(&mut root, partitioned, endurance, seed, &mut tuning.partition)?;
         tuning.climb = climb::read(&mut root, &placement, &devices, endurance)?;
         let caching = matches!(placement, Placement::Caching(_));
         if let Some(read) = admission::read(&mut root, caching, seed)? {
             tuning.admission = read;
-            tuning.admission.endurance = limits
-                .iter()
-                .zip(&devices)
-                .map(|(limits, device)| Some(limits.written?.saturating_mul(u64::from(device.count))))
-                .collect();
+            let each = || limits.iter().enumerate();
+            tuning.admission.endurance = each().map(|(index, limits)| of_all(index, limits.written)).collect();
+            tuning.admission.programmable = each().map(|(index, limits)| of_all(index, limits.programmable)).collect();
             tuning.admission.energy = devices.iter().map(|device| admission::access_energy(&device.profile)).collect();
             let names = devices.iter().map(|device| device.name.as_str()).zip(tuning.admission.energy.iter().copied());
             admission::check_energy(&root, &tuning.admission, &names.collect::<Vec<_>>())?;

@@ -9,11 +9,12 @@ use super::{
 };
 use crate::{DesignError, document::Keys};
 
-/// Reads the table; `endurance` is what may be written to the fast device in its life, over all its members.
+/// Reads the table; `endurance` is what may be written to the fast device in its life, and what can be programmed into it,
+/// over all its members.
 pub(super) fn read(
     root: &mut Keys<'_>,
     partitioned: bool,
-    endurance: Option<Bytes>,
+    (endurance, programmable): (Option<Bytes>, Option<Bytes>),
     seed: u64,
     tuning: &mut Partition,
 ) -> Result<(), DesignError> {
@@ -47,7 +48,7 @@ pub(super) fn read(
                 ));
             };
             let lifetime = Nanos((*years * SECONDS_PER_YEAR * 1e9).min(1e19) as u64);
-            if lifetime == Nanos::ZERO || endurance == Bytes::ZERO {
+            if lifetime == Nanos::ZERO || endurance == Bytes::ZERO || programmable == Some(Bytes::ZERO) {
                 return Err(years.wrong("give it more than zero years"));
             }
             let amplification = match &amplification {
@@ -57,7 +58,7 @@ pub(super) fn read(
                 Some(times) => (**times * 1e3) as u32,
                 None => 1_000,
             };
-            let budget = WearBudget { endurance, lifetime, amplification };
+            let budget = WearBudget { endurance, programmable, lifetime, amplification };
             tuning.regulation = match share {
                 Some(share) => Regulation::ShareBeyond { share: ppm(*share), budget },
                 None => Regulation::Lifetime(budget),

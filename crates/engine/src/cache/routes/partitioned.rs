@@ -2,6 +2,8 @@
 //! device is predicted to answer sooner. What is on the fast device is newer than its home, or a copy that reads put
 //! there; reads go to where the data is.
 //!
+//! What the fast device has no room for goes to the slow one. Room is made while the host is idle.
+//!
 //! A write that covers an extent may pass the copy that the fast device has: it goes home, and the copy is given up once
 //! it is there. One that covers an extent in part stays where the rest is.
 
@@ -46,7 +48,7 @@ impl CacheDrive {
             && matches!(command.buffer, crate::api::command::Buffer::Request { .. })
         {
             let by = if command.device == self.layout.fast { Way::Fast } else { Way::Slow };
-            controller.served(now, by, command.took(now));
+            controller.served(now, by, command.op, command.took(now));
         }
     }
 
@@ -205,8 +207,12 @@ impl CacheDrive {
         {
             self.promote_idle(io, now, extent, out);
         }
+        // What found no room while the host was busy will find some.
+        self.tidying = true;
+        self.make_room(io, now, out);
+        self.tidying = false;
         let goes_on = self.defragment(io, now, out);
-        if goes_on || !self.candidates.is_empty() {
+        if goes_on || self.making_room || !self.candidates.is_empty() {
             io.due(now.saturating_add(TIDY_EVERY));
         }
     }
