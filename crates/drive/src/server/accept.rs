@@ -8,10 +8,8 @@ use std::{
 
 use peryton_units::Nanos;
 
-use super::{Server, client::Client, say::Kind};
+use super::{Server, client::Client, say::Kind, share::MOST_CLIENTS};
 
-/// The most clients that use the volume at once; more are turned away.
-pub(crate) const MOST_CLIENTS: usize = 64;
 /// The most connections whose handshake is not over. They have places of their own: when these are taken, the place that
 /// most of them come from loses its oldest.
 pub(crate) const MOST_STRANGERS: usize = 16;

@@ -8,6 +8,7 @@ use peryton_units::{Bytes, Nanos, Op};
 use super::{
     Server,
     client::{Client, Incoming, Payload},
+    requests::{Failed, NONE, Pending, Piece},
     share,
 };
 use crate::{
@@ -22,98 +23,6 @@ use crate::{
 const DISCARDED_AT_ONCE: u64 = 64 << 20;
 /// Requests without data that are longer than a piece take turns, one piece each: so many are in flight at once.
 const MOST_LONG: u32 = 4;
-/// No row.
-const NONE: u32 = u32::MAX;
-
-/// A host request that the volume has.
-#[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) client: u32,
-    pub(super) request: Request,
-    pub(super) arrived: Nanos,
-    /// Bytes of it that have pieces, or had.
-    handed: u64,
-    /// Pieces that the engine has.
-    outstanding: u32,
-    failed: Option<Failed>,
-    /// All of it is written; what is left is the flush that was asked for.
-    flushing: bool,
-    /// Nobody waits for the answer, and no more of the payload comes.
-    abandoned: bool,
-    /// Its pieces: of a read all of them, in order; of a write the last.
-    first: u32,
-    last: u32,
-}
-
-/// Why a request failed.
-#[derive(Clone, Copy, Debug)]
-enum Failed {
-    Engine(RequestError),
-    /// The server stops, and does not begin what is left of it.
-    Stopping,
-}
-
-/// A part of a host request, in a buffer of its own: a request to the engine.
-#[derive(Debug)]
-pub(super) struct Piece {
-    request: u32,
-    block: Option<Block>,
-    memory: Memory,
-    offset: u64,
-    len: usize,
-    next: u32,
-}
-
-/// Rows that are used again.
-#[derive(Debug)]
-pub(super) struct Rows<T> {
-    rows: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Default for Rows<T> {
-    fn default() -> Rows<T> {
-        Rows { rows: Vec::new(), free: Vec::new() }
-    }
-}
-
-impl<T> Rows<T> {
-    #[inline]
-    fn add(&mut self, row: T) -> u32 {
-        if let Some(index) = self.free.pop() {
-            self.rows[index as usize] = Some(row);
-            return index;
-        }
-        self.rows.push(Some(row));
-        self.rows.len() as u32 - 1
-    }
-
-    #[inline]
-    fn take(&mut self, index: u32) -> T {
-        self.free.push(index);
-        self.rows[index as usize].take().expect("a row is given back once")
-    }
-
-    #[inline]
-    fn at(&mut self, index: u32) -> &mut T {
-        self.rows[index as usize].as_mut().expect("a row in use")
-    }
-
-    pub(super) fn used(&self) -> usize {
-        self.rows.len() - self.free.len()
-    }
-}
-
-/// Requests, their pieces, and those that take turns.
-#[derive(Debug, Default)]
-pub(super) struct Requests {
-    pub(super) pending: Rows<Pending>,
-    pieces: Rows<Piece>,
-    /// Clients with long requests without data, none twice.
-    long: VecDeque<u32>,
-    long_in_flight: u32,
-}
-
 fn skew(offset: u64) -> usize {
     (offset % PAGE as u64) as usize
 }

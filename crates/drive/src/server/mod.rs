@@ -1,6 +1,7 @@
 //! The thread that owns a volume: sockets, engine and devices in one loop. Nothing in it blocks but the wait for the next
 //! event, and nothing in it grows with what clients do.
 
+mod about;
 mod accept;
 mod admin;
 mod awake;
@@ -10,6 +11,7 @@ mod handle;
 mod handshakes;
 mod host;
 mod notes;
+mod requests;
 mod say;
 mod share;
 mod spin;
@@ -27,11 +29,10 @@ use std::{
 use peryton_engine::{Engine, RequestId};
 use peryton_units::Nanos;
 
-pub(crate) use self::accept::MOST_CLIENTS;
-pub(crate) use self::admin::About;
+pub(crate) use self::about::About;
 pub use self::handle::Handle;
 use self::{
-    accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, host::Requests, say::Limits,
+    accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
     share::Shares, spin::Spin,
 };
 use crate::{

@@ -7,8 +7,10 @@
 
 use peryton_units::Nanos;
 
-use super::MOST_CLIENTS;
 use crate::arena::PAGE;
+
+/// The most clients that use the volume at once; more are turned away.
+pub(crate) const MOST_CLIENTS: usize = 64;
 
 /// The most requests of one client that the volume has at a time; the rest waits in its socket.
 pub(crate) const MOST_IN_FLIGHT: u32 = 128;

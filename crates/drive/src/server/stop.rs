@@ -4,7 +4,7 @@ use peryton_engine::{DeviceId, Request, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Server, client::State};
-use crate::{disks::Doubt, events::What, serve::ServeError, volume::Data};
+use crate::{disks::Doubt, events::What, serve_error::ServeError, volume::Data};
 
 /// Clients have so long to take their last answers.
 const FAREWELL: Nanos = Nanos::from_s(5);
