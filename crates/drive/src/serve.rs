@@ -1,15 +1,13 @@
 //! Serving a volume: from a design and its devices to a server that runs until it is told to stop.
 
 use std::{
-    io,
     path::{Path, PathBuf},
     sync::mpsc,
     time::{Duration, Instant},
 };
 
-use peryton_engine::{DeviceError, DeviceId, Engine, Opened};
+use peryton_engine::{DeviceId, Engine, Opened};
 use peryton_units::Bytes;
-use thiserror::Error;
 
 use crate::{
     control::{Control, Listening},
@@ -18,16 +16,16 @@ use crate::{
     events::{Events, What},
     kernel::{Kernel, Waker},
     line_log::LineLog,
-    listen::{Endpoint, ListenError, Listener},
-    nbd::{Export, ExportError, TlsError, TlsServer},
-    open::{Device, DeviceOpenError, DevicePath, Opening, named},
+    listen::{Endpoint, Listener},
+    nbd::{Export, TlsServer},
+    open::{Device, DevicePath, Opening, named},
     pool::Pool,
     serve_error::{SMALLEST_POOL, ServeError},
     server::{About, Call, Handle, Parts, Server},
     spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::Files,
-    volume::{RetuneError, Volume},
+    volume::Volume,
 };
 
 /// Certificates for TLS.

@@ -2,16 +2,15 @@
 
 use std::sync::mpsc;
 
-use peryton_engine::{DeviceId, Losses, Opened, Tuning};
+use peryton_engine::{DeviceId, Losses, Tuning};
 use serde_json::{Value, json};
 
 use super::{Handle, Server, say::Kind};
 use crate::{
     disks::fault::{Effect, Fault, LONGEST_LAG_US},
-    events::{Events, What},
+    events::What,
     line_log::LineLog,
     open::Device,
-    spec::Tuner,
 };
 
 /// The longest text of settings that the superblocks keep.

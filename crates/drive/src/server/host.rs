@@ -1,9 +1,7 @@
 //! Host requests between NBD and the volume: buffers for them, their pieces, their answers.
 
-use std::collections::VecDeque;
-
 use peryton_engine::{Location, Request as HostRequest, RequestError, RequestId};
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use super::{
     Server,
@@ -14,7 +12,7 @@ use super::{
 use crate::{
     arena::{Memory, PAGE},
     nbd::{Command, Errno, Request, Run},
-    pool::{Block, Pool},
+    pool::Pool,
     volume::Data,
 };
 
