@@ -5,7 +5,7 @@
 //! [device number](crate::device_number).
 
 use super::{
-    Head, Input, ReadOptions, Opened,
+    Head, Input, Opened, ReadOptions,
     block_event::{BlockEvent, Choice, Rwbs, device},
     likeness, lines,
 };

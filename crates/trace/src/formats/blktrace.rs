@@ -14,7 +14,7 @@ use std::{
 use peryton_units::Op;
 
 use super::{
-    Head, Input, ReadOptions, Opened,
+    Head, Input, Opened, ReadOptions,
     block_event::{BlockEvent, Choice},
 };
 use crate::{

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use peryton_units::Op;
 
-use super::{Head, Input, ReadOptions, Opened, likeness, lines};
+use super::{Head, Input, Opened, ReadOptions, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Problem, Sink},
     field::{Fields, nanos, op, whole, whole_u32},

@@ -6,7 +6,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, ReadOptions, Opened, likeness, lines};
+use super::{Head, Input, Opened, ReadOptions, likeness, lines};
 use crate::{
     TimeUnit,
     decode::{Decoded, LineFormat, Or, Sink},

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use peryton_units::{Nanos, Op};
 
-use super::{Head, Input, ReadOptions, Opened, likeness, lines};
+use super::{Head, Input, Opened, ReadOptions, likeness, lines};
 use crate::{
     Request, TraceError,
     decode::{Decoded, LineFormat, Or, Problem, Sink},

@@ -5,7 +5,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, ReadOptions, Opened, lines};
+use super::{Head, Input, Opened, ReadOptions, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Problem, Sink},
     field::{nanos, whole, words},

@@ -9,7 +9,7 @@
 use memchr::memmem;
 
 use super::{
-    Head, Input, ReadOptions, Opened,
+    Head, Input, Opened, ReadOptions,
     block_event::{BlockEvent, Choice, Rwbs, device},
     likeness, lines,
 };

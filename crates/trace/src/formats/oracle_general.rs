@@ -10,7 +10,7 @@
 
 use peryton_units::{Bytes, Op};
 
-use super::{Head, Input, ReadOptions, Opened, records};
+use super::{Head, Input, Opened, ReadOptions, records};
 use crate::decode::{Decoded, RecordFormat, Sink};
 
 /// The slot of an object, in bytes.

@@ -4,7 +4,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, ReadOptions, Opened, likeness, lines};
+use super::{Head, Input, Opened, ReadOptions, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Sink},
     field::{Fields, nanos, whole, whole_u32},

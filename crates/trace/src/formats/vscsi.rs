@@ -11,7 +11,7 @@
 
 use peryton_units::Op;
 
-use super::{Head, Input, ReadOptions, Opened, records};
+use super::{Head, Input, Opened, ReadOptions, records};
 use crate::decode::{Decoded, Or, RecordFormat, Sink};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
