@@ -1,4 +1,4 @@
-//! What somebody writes to the control socket: bytes, and lines that are nearly right.
+//! What a client writes to the control socket: bytes, and lines that are nearly right.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::io::BufReader;

@@ -1,4 +1,4 @@
-//! Volumes whose metadata somebody has changed, with checksums made right again or not: whatever it says, opening,
+//! Volumes whose metadata a forger has changed, with checksums made right again or not: whatever it says, opening,
 //! checking, repairing and taking apart may refuse, but not panic, and what is opened holds together.
 
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/findings/greendm.md anew.
+"""Makes the tables of docs/findings/greendm.md again.
 
 Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. Tables
 whose traces are not at hand keep what they had. All figures go to report/findings/greendm.json as well.

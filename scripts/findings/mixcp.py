@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/findings/mixcp.md anew.
+"""Makes the tables of docs/findings/mixcp.md again.
 
 Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
 figures go to report/findings/mixcp.json as well.

@@ -36,7 +36,7 @@ pub struct Operation {
     pub memory: Memory,
 }
 
-/// Carries operations out, in any order. How it reports completions is its own affair: whoever drives both it and the
+/// Carries operations out, in any order. How it reports completions is its own affair: the code that drives both it and the
 /// [`Volume`](crate::Volume) takes them from it and hands them on.
 pub trait Backend {
     /// Begins an operation. Its memory stays untouched by others until it is reported complete.

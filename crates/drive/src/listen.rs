@@ -27,7 +27,7 @@ const BACKLOG: i32 = 128;
 /// An address for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A unix socket. Whoever may open it may use the volume.
+    /// A unix socket. A program that may open it may use the volume.
     Unix(PathBuf),
     /// Host and port.
     Tcp(String),

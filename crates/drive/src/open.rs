@@ -54,7 +54,7 @@ pub enum DeviceOpenError {
         /// What it is.
         what: &'static str,
     },
-    /// Somebody else uses it.
+    /// Another program uses it.
     #[error("{}: device '{name}' is in use by {by}", path.display())]
     InUse {
         /// The device.

@@ -35,7 +35,7 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
-    /// Whoever signs clients' certificates.
+    /// The authority that signs clients' certificates.
     pub authority: PathBuf,
 }
 

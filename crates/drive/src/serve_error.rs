@@ -32,7 +32,7 @@ pub enum ServeError {
         path: PathBuf,
     },
     /// A device is too small.
-    #[error("{}: device '{name}' has {size}, the design needs {need} of it: format it, or give a larger one", path.display())]
+    #[error("{}: device '{name}' has {size}, the design needs {need} of it: change the design back, or give a larger one", path.display())]
     TooSmall {
         /// The device.
         name: String,

@@ -53,7 +53,7 @@ pub enum RetuneError {
     System(#[from] io::Error),
 }
 
-/// A volume that runs on some back end. Whoever drives it hands requests and completions in, with the time, and takes
+/// A volume that runs on some back end. Its driver hands requests and completions in, with the time, and takes
 /// replies out; everything that the engine says is carried out before a call returns.
 #[derive(Debug)]
 pub struct Volume<B> {

@@ -111,7 +111,7 @@ fn a_cache_that_writes_through_dies_and_nothing_fails() {
         let mut client = served.client();
         let mut model = fill(&mut client, 1);
         kill(&served, 0, effect);
-        // Not even a flush or a write fails, whoever has noticed what.
+        // Not even a flush or a write fails, whatever has been noticed.
         for round in 0..40_u8 {
             let at = usize::from(round) * UNIT;
             client.write(at as u64, &[round; 4096], false).unwrap();

@@ -66,7 +66,7 @@ pub enum Mutation {
     SkipAnnouncement,
     /// A device from an earlier generation is accepted.
     AcceptStale,
-    /// What somebody else wrote to a closed device is not noticed.
+    /// What another program wrote to a closed device is not noticed.
     AcceptChanged,
     /// Closing does not write the map.
     CloseWithoutMap,

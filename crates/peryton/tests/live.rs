@@ -111,7 +111,8 @@ fn a_volume_that_cannot_be_opened_says_which_device_is_to_blame_by_name_and_path
     peryton(folder.path(), &["serve", "v.toml"]).fails(2, &[swapped]);
     peryton(folder.path(), &["repair", "v.toml"]).fails(1, &[swapped]);
     fs::write(&small, vec![0; 16 << 20]).expect("ours");
-    let strange = "device 'small' (small.img) is not part of a Peryton volume: format it first, or name the right one";
+    let strange = "device 'small' (small.img) is not part of a Peryton volume, or has lost both its superblocks: name the right one, or open \
+                   the volume without it; to format it destroys what it holds";
     peryton(folder.path(), &["serve", "v.toml"]).fails(2, &[strange]);
 }
 

@@ -178,8 +178,8 @@ fn a_plan_is_the_same_on_any_number_of_cores() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let training = Training { traces: 60, seed: 9 };
         pool.install(|| {
-            let (trained, anew) = Models::new().train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
-            assert!(anew);
+            let (trained, changed) = Models::new().train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
+            assert!(changed);
             let trace = || Ok(source(&spec));
             let workload = Workload::measure("made up", &trace).unwrap();
             let ask = ask("latency<=1ms,lifetime>=6mo".replace("6mo", "4380h").as_str());
@@ -203,10 +203,11 @@ fn kept_models_are_used_again() {
     let training = Training { traces: 45, seed: 2 };
     let path = folder.path().join("kept/models.json");
     let mut models = Models::load(&path).unwrap();
-    let (trained, anew) = models.train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
+    let (trained, changed) = models.train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
     models.save(&path).unwrap();
-    let (again, anew_again) = Models::load(&path).unwrap().train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
-    assert!(anew && !anew_again);
+    let (again, changed_again) =
+        Models::load(&path).unwrap().train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
+    assert!(changed && !changed_again);
     assert_eq!(trained, again);
     // Another seed is another training.
     let other = Training { seed: 3, ..training };

@@ -1,4 +1,4 @@
-//! The control socket: status, settings, events and drills for whoever may open it, which is its owner.
+//! The control socket: status, settings, events and drills for those who may open it, which is its owner.
 
 mod protocol;
 

@@ -48,7 +48,7 @@ pub enum Ask {
 /// A request that cannot be understood.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Misunderstood {
-    /// The line is longer than [`LONGEST_LINE`]: whoever sends that is not to be listened to further.
+    /// The line is longer than [`LONGEST_LINE`]: a client that sends that is hung up on.
     TooLong,
     /// The line is not a request; the next one may be.
     NotARequest(String),

@@ -296,7 +296,7 @@ impl Disks {
         self.give_up(slot, operation, error.to_string());
     }
 
-    /// Tells the engine and whoever watches.
+    /// Reports it to the engine, and as an event.
     fn give_up(&mut self, slot: u32, operation: Operation, error: String) {
         let health = &mut self.health[operation.device.index()];
         health.errors += 1;

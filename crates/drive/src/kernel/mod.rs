@@ -22,7 +22,7 @@ use crate::{arena::Memory, disks::Raw};
 pub(crate) enum Event {
     /// A device command.
     Device { slot: u32, result: i32 },
-    /// Somebody has connected.
+    /// A client has connected.
     Accepted { listener: u32, result: i32 },
     /// A message has been filled.
     Received { connection: u32, result: i32 },

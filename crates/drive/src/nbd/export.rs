@@ -26,7 +26,7 @@ impl Default for BlockSizes {
 /// The volume as clients see it.
 ///
 /// Flush, FUA, trim, zeroes (fast ones too), cache hints, unfragmented reads and several connections are always
-/// offered: whoever serves an export must keep what that promises. Above all a flush on one connection covers the
+/// offered: the server of an export must keep what that promises. Above all a flush on one connection covers the
 /// writes that were answered on any other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {

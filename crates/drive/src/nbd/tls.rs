@@ -1,5 +1,5 @@
 //! TLS for `NBD_OPT_STARTTLS`, without any I/O as well: bytes in, plain text out, and back. Both sides show a
-//! certificate; whoever has one that the server's authority signed may use the volume.
+//! certificate; a client with one that the server's authority signed may use the volume.
 
 use std::{
     fs, io,

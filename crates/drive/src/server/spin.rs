@@ -2,7 +2,7 @@
 //!
 //! Falling asleep and waking up takes longer than many devices and clients do. Looking costs processor time, which is well
 //! spent if the event comes meanwhile and nobody else needs the processor. So it is given up for a while
-//! * when events come only after it ended: they take longer, or whoever is waited for needs this very processor;
+//! * when events come only after it ended: they take longer, or the program that it waits for needs this very processor;
 //! * when others had to wait for the processor.
 //!
 //! What sleeping does to the time until the next event says when to try again: where it was short and becomes long, one of
@@ -159,7 +159,7 @@ mod tests {
 
     const US: u64 = 1000;
 
-    /// Serves events that take so long until somebody looks for them, on this processor or on another one; how long was
+    /// Serves events that take so long until they are looked for, on this processor or on another one; how long was
     /// looked for them, and how much longer they took, altogether.
     fn serve(spin: &mut Spin, now: &mut Nanos, events: u64, takes: u64, same_processor: bool) -> (Nanos, Nanos) {
         const WAKING: u64 = 150 * US;

@@ -243,7 +243,10 @@ pub enum OpenError {
         device: usize,
     },
     /// A device holds nothing of ours.
-    #[error("device {device} is not part of a Peryton volume: format it first, or name the right one")]
+    #[error(
+        "device {device} is not part of a Peryton volume, or has lost both its superblocks: name the right one, or open the volume \
+         without it; to format it destroys what it holds"
+    )]
     NotFormatted {
         /// The index of the device.
         device: usize,
@@ -283,7 +286,10 @@ pub enum OpenError {
         is: usize,
     },
     /// The design is not the one that was formatted.
-    #[error("the design does not match the volume: {differences}: change the design back, or format anew")]
+    #[error(
+        "the design does not match the volume: {differences}: change the design back (to format with the new one gives up what the \
+         volume holds: copy it elsewhere first)"
+    )]
     Mismatch {
         /// What differs.
         differences: String,
@@ -338,8 +344,7 @@ pub enum OpenError {
     },
     /// The volume was taken apart.
     #[error(
-        "the volume was detached: device {device} stands alone, without the others; mount it (dump tells the offset), or \
-         format the volume anew"
+        "the volume was detached: device {device} stands alone, without the others; mount it (dump tells the offset)"
     )]
     Detached {
         /// The index of the device that has everything.

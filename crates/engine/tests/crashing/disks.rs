@@ -123,7 +123,7 @@ pub fn flip(disks: &mut Disks, device: DeviceId, at: u64, bits: u8) {
     disks.0[device.index()].as_mut().unwrap().bytes[at as usize] ^= bits;
 }
 
-/// Changes a field of a metadata block and seals it again, as somebody would who knows the volume's name.
+/// Changes a field of a metadata block and seals it again, as a forger would who knows the volume's name.
 pub fn forge(disks: &mut Disks, device: DeviceId, at: u64, field: u64, value: u64) {
     let bytes = &mut disks.0[device.index()].as_mut().unwrap().bytes[at as usize..][..4096];
     bytes[field as usize..][..8].copy_from_slice(&value.to_le_bytes());

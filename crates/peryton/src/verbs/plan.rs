@@ -228,7 +228,7 @@ fn trained(args: &Args, catalogue: &Catalogue, bar: &Bar) -> Result<Trained, Fai
         Some(file) => match Models::load(file) {
             // What a user named must be what he thinks; what we put away ourselves can be made again.
             Err(error) if args.models.is_none() => {
-                eprintln!("peryton: {error}; models are trained anew");
+                eprintln!("peryton: {error}; models are trained again");
                 Models::new()
             }
             loaded => loaded?,
@@ -242,8 +242,8 @@ fn trained(args: &Args, catalogue: &Catalogue, bar: &Bar) -> Result<Trained, Fai
              --no-models plans by simulation alone"
         ));
     }
-    let (trained, anew) = models.train(&catalogue.kinds, &training, &|what, done, of| bar.show(what, done, of))?;
-    if let Some(file) = file.filter(|_| anew)
+    let (trained, changed) = models.train(&catalogue.kinds, &training, &|what, done, of| bar.show(what, done, of))?;
+    if let Some(file) = file.filter(|_| changed)
         && let Err(error) = models.save(&file)
     {
         if args.models.is_some() {

@@ -13,7 +13,7 @@ pub struct Args {
     /// Design file; its devices have a `path`
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
-    /// Where somebody else wrote to a device: who is right
+    /// Where another program wrote to a device: who is right
     #[arg(long, value_enum, default_value = "nobody")]
     trust: Who,
     /// Do without a device that is lost

@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn a_characteristic_that_follows_from_others_is_left_out_and_named() {
         let mut all = workloads(90);
-        // Whoever reads more asks for more at once.
+        // A workload that reads more asks for more at once.
         all.iter_mut().for_each(|of| of.request_kib = 8.0 + 50.0 * of.read_share);
         let observed: Vec<(Predictors, f64)> = all.into_iter().map(|of| (of, 1.0 + of.read_share)).collect();
         let fitted = Fitted::fit(Form::Paper, &observed, &[]).unwrap();

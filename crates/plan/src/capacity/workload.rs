@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::PlanError;
 
-/// A trace of up to so many requests is kept in memory (40 bytes each); a longer one is read anew for every simulation.
+/// A trace of up to so many requests is kept in memory (40 bytes each); a longer one is read again for every simulation.
 pub const MOST_HELD: usize = 6_000_000;
 
 /// A trace to plan for.
