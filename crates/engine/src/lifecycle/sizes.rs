@@ -31,10 +31,10 @@ pub struct Sizes {
 }
 
 impl Config {
-    /// The sizes of the drive that [`Engine::new`] would make, without making it: as quick for a large one.
+    /// The sizes of the drive that [`Engine::new`](crate::Engine::new) would make, without making it: as quick for a large one.
     ///
     /// # Errors
-    /// Those of [`Engine::new`].
+    /// Those of [`Engine::new`](crate::Engine::new).
     pub fn sizes(&self) -> Result<Sizes, ConfigError> {
         self.sizes_with(None)
     }
