@@ -73,7 +73,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         _io: &mut Io<Self::Step>,
         _now: Nanos,
         _id: IoId,
-        _command: &InFlight<Self::Step>,
         _step: Self::Step,
         _out: &mut Commands,
     ) -> bool {

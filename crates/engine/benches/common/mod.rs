@@ -43,8 +43,11 @@ fn obey(engine: &mut Engine, now: Nanos, out: &mut Commands, scratch: &mut Comma
 }
 
 /// Requests to uniformly random ones of the first `blocks` blocks, the nth as `op` has it; `depth` are handed in before
-/// the first of their commands completes.
+/// the first of their commands completes. An argument on the command line picks the measurements whose names contain it.
 pub fn measure(name: &str, mut engine: Engine, depth: u64, blocks: u64, op: impl Fn(u64) -> Op) {
+    if std::env::args().skip(1).any(|part| !part.starts_with("--") && !name.contains(&part)) {
+        return;
+    }
     let mut rng = Pcg64Mcg::seed_from_u64(1);
     let (mut out, mut scratch) = (Commands::new(), Commands::new());
     let offsets: Vec<Bytes> = (0..REQUESTS).map(|_| BLOCK * rng.random_range(0..blocks)).collect();
@@ -67,5 +70,5 @@ pub fn measure(name: &str, mut engine: Engine, depth: u64, blocks: u64, op: impl
         })
         .collect();
     rates.sort_by(f64::total_cmp);
-    println!("{name:<44} {:>8.1} M requests/s best, {:>6.1} median", rates[4] / 1e6, rates[2] / 1e6);
+    println!("{name:<44} {:>8.2} M requests/s best, {:>6.2} median", rates[4] / 1e6, rates[2] / 1e6);
 }

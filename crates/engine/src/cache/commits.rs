@@ -65,7 +65,7 @@ impl CacheDrive {
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
-        batch: MapBatch,
+        mut batch: MapBatch,
         result: Result<(), RequestError>,
         out: &mut Commands,
     ) {
@@ -80,17 +80,18 @@ impl CacheDrive {
                 self.map.free(*place);
             }
         }
-        let mut waiters = batch.waiters;
+        let waiters = &mut batch.waiters;
         if mutation::is(Mutation::ForgetWaiter) && waiters.len() > 1 && matches!(waiters.last(), Some(Waiter::Flush(_)))
         {
             waiters.pop();
         }
-        for waiter in waiters {
+        for waiter in waiters.drain(..) {
             match waiter {
                 Waiter::Flush(request) => io.part_done(request, result, out),
                 Waiter::Move(index) => self.move_committed(io, now, index, out),
             }
         }
+        self.journal.recycle(batch);
     }
 
     /// A commit is over. Returns what has come of another one that follows at once.

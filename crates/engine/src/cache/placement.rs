@@ -63,12 +63,11 @@ impl PlacementOps for CacheDrive {
         io: &mut CacheIo,
         now: Nanos,
         id: IoId,
-        command: &CacheCommand,
         step: CacheStep,
         out: &mut Commands,
     ) -> bool {
         let CacheStep::Host { request, first, count: 1 } = step else { return false };
-        self.try_end_hit(io, now, id, command, (request, first), out)
+        self.try_end_hit(io, now, id, (request, first), out)
     }
 
     #[inline]

@@ -117,11 +117,12 @@ impl<S> Table<S> {
         (row.generation == id.generation).then_some(&row.command)
     }
 
-    /// Gives the row of a command up that is in flight. Its index is given out again, last removed first.
+    /// Takes a command off the table, where [`Table::get`] has found it. Its index is given out again, last removed
+    /// first.
     #[inline(always)]
     pub(super) fn remove(&mut self, id: IoId) {
         let row = &mut self.rows[id.index as usize];
-        assert_eq!(row.generation, id.generation, "{id:?} is not in flight");
+        debug_assert_eq!(row.generation, id.generation, "{id:?} is not in flight");
         row.generation = row.generation.wrapping_add(1);
         self.free.push(id.index);
     }

@@ -83,8 +83,18 @@ impl<S: Step> Io<S> {
     }
 
     /// A part of the request is answered; the last one sends the reply.
-    #[inline]
     pub(crate) fn part_done(&mut self, request: RequestIndex, result: Result<(), RequestError>, out: &mut Commands) {
+        self.part_done_in_line(request, result, out);
+    }
+
+    /// Does what [`Io::part_done`] does, compiled into the path of a hit.
+    #[inline(always)]
+    pub(crate) fn part_done_in_line(
+        &mut self,
+        request: RequestIndex,
+        result: Result<(), RequestError>,
+        out: &mut Commands,
+    ) {
         let failed = self.requests.part_done(self.now, request, result, out);
         self.stats.failed_requests += u64::from(failed);
     }
@@ -244,7 +254,7 @@ impl<S: Step> Io<S> {
         self.devices[device.index()].unflushed
     }
 
-    /// Takes a completed command off the table. It is in flight: see [`Io::in_flight`].
+    /// Takes a completed command off the table. The caller has found it there ([`Io::in_flight`]).
     #[inline(always)]
     pub(crate) fn finish(&mut self, now: Nanos, id: IoId, command: &InFlight<S>, failed: bool) {
         self.commands.remove(id);

@@ -15,8 +15,11 @@ const RETRY: Nanos = Nanos::from_ms(250);
 
 /// What one commit makes durable.
 pub(crate) trait Batch: Default {
-    /// Adds what came later.
-    fn append(&mut self, later: Self);
+    /// Moves what came later to the end of this batch. `later` keeps its allocations.
+    fn append(&mut self, later: &mut Self);
+
+    /// Empties the batch. It keeps its allocations.
+    fn clear(&mut self);
 
     /// Takes the host flushes out that wait for it.
     fn take_flushes(&mut self) -> Vec<RequestIndex>;
@@ -38,6 +41,8 @@ pub(crate) struct Group<B> {
     pub(crate) gathering: B,
     /// What the commit under way makes durable.
     pub(crate) committing: B,
+    /// An empty batch whose allocations the next commit uses.
+    spare: B,
     /// Something of the commit under way has failed.
     failed: bool,
     /// A commit is to follow as soon as possible.
@@ -81,6 +86,7 @@ impl<B: Batch> Group<B> {
             phase: Phase::Idle,
             gathering: B::default(),
             committing: B::default(),
+            spare: B::default(),
             failed: false,
             wanted: false,
             retry_at: Nanos::ZERO,
@@ -151,9 +157,14 @@ impl<B: Batch> Group<B> {
 
     fn take_back(&mut self) {
         self.phase = Phase::Idle;
-        let mut batch = std::mem::take(&mut self.committing);
-        batch.append(std::mem::take(&mut self.gathering));
-        self.gathering = batch;
+        self.committing.append(&mut self.gathering);
+        std::mem::swap(&mut self.committing, &mut self.gathering);
+    }
+
+    /// Takes the batch of a commit that is over, so that a later one need not allocate.
+    pub(crate) fn recycle(&mut self, mut batch: B) {
+        batch.clear();
+        self.spare = batch;
     }
 }
 
@@ -191,7 +202,7 @@ pub(crate) trait Commits {
         let group = self.group();
         debug_assert!(group.is_idle(), "one commit at a time");
         group.failed = false;
-        group.committing = std::mem::take(&mut group.gathering);
+        group.committing = std::mem::replace(&mut group.gathering, std::mem::take(&mut group.spare));
         let left = self.flush_before(io, out);
         self.group().phase = Phase::FlushingBefore { left };
         if left == 0 { self.flushed_before(io, out) } else { None }

@@ -44,7 +44,7 @@ impl<P: PlacementOps> Drive<P> {
         self.submit_any(now, id, request, in_range, out);
     }
 
-    /// Whatever is not an access to one extent where it lies.
+    /// Takes a request that [`PlacementOps::try_hit`] has not served.
     #[inline(never)]
     fn submit_any(&mut self, now: Nanos, id: RequestId, request: Request, in_range: bool, out: &mut Commands) {
         let Drive { io, placed, .. } = self;
@@ -82,12 +82,13 @@ impl<P: PlacementOps> Drive<P> {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        let Some(command) = self.io.in_flight(id).copied() else { return Err(DriverError::NotInFlight { io: id }) };
+        let Some(command) = self.io.in_flight(id) else { return Err(DriverError::NotInFlight { io: id }) };
+        let (purpose, device) = (command.purpose, command.device);
         let now = self.io.advance(now);
-        let failed = result.is_err() || self.io.fenced != 0 && self.io.is_fenced(command.device);
+        let failed = result.is_err() || self.io.fenced != 0 && self.io.is_fenced(device);
         if !failed
-            && let Purpose::Step(step) = command.purpose
-            && self.placed.try_complete_hit(&mut self.io, now, id, &command, step, out)
+            && let Purpose::Step(step) = purpose
+            && self.placed.try_complete_hit(&mut self.io, now, id, step, out)
         {
             return Ok(());
         }
@@ -95,10 +96,10 @@ impl<P: PlacementOps> Drive<P> {
         Ok(())
     }
 
-    /// Whatever is not the end of an access that nothing waits for.
+    /// Completes a command other than the end of an access that nothing waits for.
     #[inline(never)]
     fn complete_any(&mut self, now: Nanos, id: IoId, failed: bool, out: &mut Commands) {
-        let command = *self.io.in_flight(id).expect("it was looked up a moment ago");
+        let Some(command) = self.io.in_flight(id).copied() else { return };
         self.io.finish(now, id, &command, failed);
         match command.purpose {
             Purpose::Step(step) => self.placed.step(&mut self.io, now, step, &command, failed, out),

@@ -114,16 +114,17 @@ impl LogDrive {
 
     /// A commit is over. The next one begins if something waits for it.
     fn committed(&mut self, io: &mut LogIo, now: Nanos, outcome: Outcome<LogBatch>, out: &mut Commands) {
-        if let Outcome::Durable(batch) = outcome {
-            for segment in batch.freed {
+        if let Outcome::Durable(mut batch) = outcome {
+            for segment in batch.freed.drain(..) {
                 self.log.drained(segment);
             }
             if batch.index {
                 self.write_index(io, out);
             }
-            for flush in batch.flushes {
+            for flush in batch.flushes.drain(..) {
                 io.part_done(flush, Ok(()), out);
             }
+            self.commit.group.recycle(batch);
         }
         self.retry_deferred(io, now, out);
         self.pump_commit(io, now, out);

@@ -48,7 +48,7 @@ impl LogBatch {
 }
 
 impl journal::Batch for LogBatch {
-    fn append(&mut self, mut later: LogBatch) {
+    fn append(&mut self, later: &mut LogBatch) {
         self.records.append(&mut later.records);
         self.freed.append(&mut later.freed);
         self.flushes.append(&mut later.flushes);
@@ -56,6 +56,14 @@ impl journal::Batch for LogBatch {
         self.settles |= later.settles;
         self.index = later.index;
         self.since = self.since.or(later.since);
+        later.clear();
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.freed.clear();
+        self.flushes.clear();
+        (self.since, self.obsolete, self.settles, self.index) = (None, 0, false, false);
     }
 
     fn take_flushes(&mut self) -> Vec<RequestIndex> {

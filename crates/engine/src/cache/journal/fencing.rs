@@ -60,7 +60,7 @@ impl MapJournal {
         }
         self.group.wanted = false;
         let mut all = std::mem::take(&mut self.group.gathering);
-        all.append(std::mem::take(&mut self.awaiting_slow_flush));
+        all.append(&mut self.awaiting_slow_flush);
         self.latest.clear();
         let nothing = all.freed.is_empty() && all.waiters.is_empty();
         (!nothing).then_some(all)

@@ -73,14 +73,21 @@ impl MapBatch {
 }
 
 impl journal::Batch for MapBatch {
-    fn append(&mut self, mut later: MapBatch) {
+    fn append(&mut self, later: &mut MapBatch) {
         self.updates.append(&mut later.updates);
         self.freed.append(&mut later.freed);
         self.waiters.append(&mut later.waiters);
-        self.since = match (self.since, later.since) {
+        self.since = match (self.since, later.since.take()) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
             (ours, theirs) => ours.or(theirs),
         };
+    }
+
+    fn clear(&mut self) {
+        self.updates.clear();
+        self.freed.clear();
+        self.waiters.clear();
+        self.since = None;
     }
 
     fn take_flushes(&mut self) -> Vec<RequestIndex> {
@@ -262,6 +269,11 @@ impl MapJournal {
         self.group.gathering.freed.len() + self.awaiting_slow_flush.freed.len()
     }
 
+    /// Takes the batch of a commit that is over, for its allocations.
+    pub(in crate::cache) fn recycle(&mut self, batch: MapBatch) {
+        self.group.recycle(batch);
+    }
+
     pub(crate) fn has_pending_free(&self) -> bool {
         self.waiting() > 0 || !self.group.committing.freed.is_empty()
     }
@@ -420,7 +432,7 @@ impl Commits for MapJournal {
                 self.awaiting_slow_flush.updates.retain(|update| latest.get(&update.extent) == Some(&update.sequence));
             }
             self.latest.clear();
-            journal::Batch::append(&mut self.group.committing, std::mem::take(&mut self.awaiting_slow_flush));
+            journal::Batch::append(&mut self.group.committing, &mut self.awaiting_slow_flush);
             (self.wanted_all, self.slow_was_flushed) = (false, false);
         }
         if commit_bytes(self.group.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
