@@ -88,8 +88,9 @@ impl CacheDrive {
         self.direct(now, fragment, Place(slot.0))
     }
 
-    /// Whether a write to a cached extent may be sent past the cache: where the rule judges such writes, and no data is
-    /// lost with the copy. What a dirty copy alone has, it keeps; a copy that is on its way home is left alone.
+    /// Whether a write to a cached extent may bypass the cache: the admission rule judges such writes, and dropping the
+    /// copy loses no data. A dirty copy that the write does not cover stays, and so does a copy that is being written
+    /// home.
     #[inline]
     fn may_bypass(&self, fragment: Fragment) -> bool {
         let entry = self.map.entry(fragment.extent);
