@@ -101,7 +101,8 @@ pub struct Summary {
     /// The requests of clients.
     pub traffic: Traffic,
     /// The engine's statistics.
-    pub ledger: peryton_engine::Stats,
+    #[serde(rename = "ledger")]
+    pub stats: peryton_engine::Stats,
 }
 
 impl Service {
@@ -243,7 +244,7 @@ impl Service {
         server.register();
         server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;
-        let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().stats().clone() };
+        let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
         let (mut engine, about) = server.into_parts();
         if let Some(error) = in_doubt {

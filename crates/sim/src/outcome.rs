@@ -20,7 +20,7 @@ pub(crate) struct Outcome {
     pub(crate) hash: RequestHash,
     /// What of the volume was used, by extents.
     pub(crate) touched: Option<Touched>,
-    pub(crate) ledger: Stats,
+    pub(crate) stats: Stats,
     /// For each device of the design its members, those of the first volume first.
     pub(crate) devices: Vec<Vec<DeviceStats>>,
     pub(crate) wrapped: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
 pub(crate) struct VolumeOutcome {
     pub(crate) times: ResponseTimes,
     pub(crate) touched: Option<Touched>,
-    pub(crate) ledger: Stats,
+    pub(crate) stats: Stats,
     /// The engine's account after the drive had come to rest.
     pub(crate) drained: Stats,
     pub(crate) adaptive: Option<AdaptiveView>,
@@ -62,7 +62,7 @@ pub(crate) fn together(parts: &[VolumeOutcome]) -> VolumeOutcome {
     let mut sum = VolumeOutcome {
         times: ResponseTimes::new(),
         touched: None,
-        ledger: Stats::default(),
+        stats: Stats::default(),
         drained: Stats::default(),
         adaptive: None,
         climb: None,
@@ -70,7 +70,7 @@ pub(crate) fn together(parts: &[VolumeOutcome]) -> VolumeOutcome {
     };
     for part in parts {
         sum.times.add(&part.times);
-        add(&mut sum.ledger, &part.ledger);
+        add(&mut sum.stats, &part.stats);
         add(&mut sum.drained, &part.drained);
         match (&mut sum.bounds, &part.bounds) {
             (Some(sum), Some(part)) => sum.add(part),

@@ -387,7 +387,7 @@ impl PartitionReport {
 pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Outcome) -> Report {
     let span_s = outcome.span.as_s_f64();
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
-    let ledger = &outcome.ledger;
+    let stats = &outcome.stats;
     let latency_us = latency_of(&outcome.times);
     let mut devices = Vec::new();
     for (index, (device, members)) in design.devices.iter().zip(&outcome.devices).enumerate() {
@@ -420,17 +420,17 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         simulated_s: span_s,
         iops: per_s(outcome.answered as f64),
         mib_per_s: per_s(outcome.bytes as f64 / f64::from(1 << 20)),
-        fast_hit_ratio: ledger.fast_hit_ratio().filter(|_| hybrid),
-        moves: hybrid.then(|| moves(ledger)),
-        served_from_ram: hybrid.then_some(ledger.served_from_ram),
-        write_savings: ledger.logging.as_ref().and_then(LoggingStats::write_savings),
+        fast_hit_ratio: stats.fast_hit_ratio().filter(|_| hybrid),
+        moves: hybrid.then(|| moves(stats)),
+        served_from_ram: hybrid.then_some(stats.served_from_ram),
+        write_savings: stats.logging.as_ref().and_then(LoggingStats::write_savings),
         write_savings_emptied: outcome.drained.0.logging.as_ref().and_then(LoggingStats::write_savings),
-        read_penalty: ledger.logging.as_ref().and_then(LoggingStats::read_penalty),
-        logging: ledger.logging.clone(),
-        partition: ledger.partition.as_ref().map(PartitionReport::new),
+        read_penalty: stats.logging.as_ref().and_then(LoggingStats::read_penalty),
+        logging: stats.logging.clone(),
+        partition: stats.partition.as_ref().map(PartitionReport::new),
         volumes,
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
-        admission: admission(design, ledger, outcome.adaptive.as_ref()),
+        admission: admission(design, stats, outcome.adaptive.as_ref()),
         climb: outcome.climb.clone(),
         devices,
         energy_j,
@@ -448,13 +448,13 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         overrides: design.overrides.clone(),
         wrapped_requests: outcome.wrapped,
         skipped_requests: outcome.skipped,
-        failed_requests: ledger.failed_requests,
+        failed_requests: stats.failed_requests,
         deepest_queue: outcome.deepest,
         metadata: hybrid.then(|| MetadataReport {
-            commits: ledger.commits,
-            map_updates: ledger.map_updates,
-            checkpoints: ledger.checkpoints,
-            bytes_written: ledger
+            commits: stats.commits,
+            map_updates: stats.map_updates,
+            checkpoints: stats.checkpoints,
+            bytes_written: stats
                 .devices
                 .iter()
                 .map(|device| device.bytes_written[peryton_engine::Cause::Metadata as usize])
@@ -466,13 +466,13 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     report
 }
 
-pub(crate) fn admission(design: &Design, ledger: &Stats, adaptive: Option<&AdaptiveView>) -> Option<AdmissionReport> {
+pub(crate) fn admission(design: &Design, stats: &Stats, adaptive: Option<&AdaptiveView>) -> Option<AdmissionReport> {
     (design.tuning.admission.by != AdmitBy::All)
-        .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: adaptive.cloned() })
+        .then(|| AdmissionReport { bypassed: stats.bypassed, adaptive: adaptive.cloned() })
 }
 
-fn moves(ledger: &Stats) -> MoveReport {
-    let moves = &ledger.moves;
+fn moves(stats: &Stats) -> MoveReport {
+    let moves = &stats.moves;
     let by = moves.cancelled;
     MoveReport {
         promotions: moves.promotions,

@@ -507,10 +507,10 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             self.empty_logs()?;
         }
         let drained = self.stats();
-        let part = |((volume, host), ledger): ((Volume, Host), Stats)| VolumeOutcome {
+        let part = |((volume, host), stats): ((Volume, Host), Stats)| VolumeOutcome {
             times: host.times,
             touched: volume.touched,
-            ledger,
+            stats,
             drained: volume.engine.stats().clone(),
             adaptive: volume.engine.adaptive_admission(),
             climb: volume.engine.climbing(),
@@ -530,7 +530,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             behind: self.last_reply.saturating_sub(self.last_arrival),
             hash: self.source.hash(),
             touched: whole.touched,
-            ledger: whole.ledger,
+            stats: whole.stats,
             devices,
             wrapped: self.source.wrapped,
             skipped: self.source.skipped,

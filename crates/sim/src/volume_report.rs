@@ -67,7 +67,7 @@ pub(crate) fn volume_report(
     number: usize,
     volume: &VolumeOutcome,
 ) -> VolumeReport {
-    let logged = volume.ledger.logging.as_ref();
+    let logged = volume.stats.logging.as_ref();
     let (mut energy_j, mut lifetime) = (Some(0.0), Lifetime::default());
     let mut rest = devices;
     for device in &design.devices {
@@ -88,15 +88,15 @@ pub(crate) fn volume_report(
         write_savings: logged.and_then(LoggingStats::write_savings),
         write_savings_emptied: volume.drained.logging.as_ref().and_then(LoggingStats::write_savings),
         read_penalty: logged.and_then(LoggingStats::read_penalty),
-        logging: volume.ledger.logging.clone(),
+        logging: volume.stats.logging.clone(),
         ftl_bounds: volume.bounds.expect("only a log is shared").report(),
-        admission: admission(design, &volume.ledger, volume.adaptive.as_ref()),
+        admission: admission(design, &volume.stats, volume.adaptive.as_ref()),
         climb: volume.climb.clone(),
         energy_j,
         mean_power_w: energy_j.filter(|_| span_s > 0.0).map(|energy| energy / span_s),
         lifetime_years: lifetime.years(),
         lifetime_rated_years: lifetime.rated,
         lifetime_physical_years: lifetime.physical,
-        failed_requests: volume.ledger.failed_requests,
+        failed_requests: volume.stats.failed_requests,
     }
 }

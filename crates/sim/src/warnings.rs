@@ -196,7 +196,7 @@ impl Run<'_> {
             let remedy = "make the fast device as small a share of the data as it will be, or take a longer trace";
             all.push(warning("never_full", message, remedy));
         }
-        let misses = self.outcome.ledger.fast_misses;
+        let misses = self.outcome.stats.fast_misses;
         let of_misses = (touched.first as f64 / misses.max(1) as f64).min(1.0);
         let longer = "measure behind a warm-up (--warm-up-requests N, half of the trace say), or take a longer trace";
         if caching && misses > 0 && of_misses >= MOSTLY {

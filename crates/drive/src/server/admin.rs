@@ -73,7 +73,7 @@ impl Server {
 
     fn status(&self) -> Value {
         let engine = self.volume.engine();
-        let ledger = engine.stats();
+        let stats = engine.stats();
         let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
             let health = &self.volume.backend.health()[index];
             let gone = engine.is_gone(DeviceId(index as u8));
@@ -142,9 +142,9 @@ impl Server {
             "faults": self.volume.backend.faults().rules(),
             "dirty_extents": engine.dirty_extents(),
             "lost_extents": engine.lost_extents(),
-            "fast_hit_ratio": ledger.fast_hit_ratio(),
+            "fast_hit_ratio": stats.fast_hit_ratio(),
             "traffic": self.latencies.traffic(),
-            "ledger": ledger,
+            "ledger": stats,
         })
     }
 }

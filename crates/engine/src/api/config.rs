@@ -155,6 +155,9 @@ pub const MOST_MOVES: u32 = 4096;
 
 impl Tuning {
     /// Checks that the values can work together, whatever the placement.
+    ///
+    /// # Errors
+    /// The first setting that cannot work, with its design key and the remedy.
     pub fn check(&self) -> Result<(), TuningError> {
         let range = |key, value: u32, remedy| Err(TuningError::Range { key, value: value.to_string(), remedy });
         if self.demotion_high < self.demotion_low {
