@@ -416,7 +416,7 @@ impl Commits for MapJournal {
         let alive = self.group.alive;
         let flushes_slow =
             self.wanted_all || self.slow_was_flushed || alive != [true; 2] || io.is_unflushed_by_host(self.slow);
-        if flushes_slow || mutation::is(Mutation::HomeboundUnflushed) {
+        if flushes_slow || mutation::is(Mutation::CommitWithoutSlowFlush) {
             let latest = &self.latest;
             if !mutation::is(Mutation::KeepOvertaken) {
                 self.awaiting_slow_flush.updates.retain(|update| latest.get(&update.extent) == Some(&update.sequence));
