@@ -1,4 +1,4 @@
-//! The parts of a report that are about one of several volumes.
+//! The parts of a report about one of several volumes.
 
 use peryton_engine::LoggingStats;
 use peryton_units::Nanos;
@@ -11,7 +11,7 @@ use crate::{
     report::{admission, is_zero, latency_of},
 };
 
-/// What one of several volumes before a shared log device did.
+/// The result of one of several volumes that share a log device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VolumeReport {
     /// Requests answered within the measured span.
@@ -27,7 +27,7 @@ pub struct VolumeReport {
     /// As in [`Report`](crate::Report).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_penalty: Option<f64>,
-    /// What its part of the log did.
+    /// The statistics of its part of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<LoggingStats>,
     /// As in [`Report`](crate::Report), of its own primary.
@@ -44,8 +44,8 @@ pub struct VolumeReport {
     /// The same over the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
-    /// Until the first of its devices is worn out, the shared ones included, at the rate of the measured span: the smaller
-    /// of the two below.
+    /// Years until the first of its devices is worn out, shared ones included, at the rate of the measured span: the
+    /// smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
     /// As in [`Report`](crate::Report).
@@ -59,7 +59,7 @@ pub struct VolumeReport {
     pub failed_requests: u64,
 }
 
-/// The part of one of several volumes; `devices` are those of the whole report.
+/// The report of one of several volumes; `devices` are those of the whole report.
 pub(crate) fn volume_report(
     design: &Design,
     devices: &[(String, DeviceReport)],

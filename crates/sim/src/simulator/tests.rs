@@ -1,4 +1,4 @@
-//! What went in came out, once, and every account agrees with every other.
+//! Every request is answered exactly once, and the statistics of engine and device models agree.
 
 use peryton_device::DeviceStats;
 use peryton_engine::DeviceTraffic;
