@@ -1,4 +1,4 @@
-//! The engine on fake disks: carries out its commands, each when it is told to.
+//! The engine on fake disks. The run decides when each of the engine's commands completes.
 
 use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
 
@@ -16,15 +16,15 @@ use crate::disk::{Disk, Entry, Payload, SECTOR, Tag, expand, tag_of};
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) request: Request,
-    /// When it was submitted, in the model's time.
+    /// The model's time at which the host submitted the request.
     pub(crate) from: u32,
-    /// What a write writes, or what a read has got so far.
+    /// The tags that a write writes, or that a read has returned so far.
     pub(crate) data: Vec<Tag>,
-    /// The same as bytes, once the engine has encoded them.
+    /// The same data as bytes; filled when the engine first encodes them.
     bytes: OnceCell<Vec<u8>>,
 }
 
-/// A buffer of the driver's for moves.
+/// One of the driver's buffers for moves.
 #[derive(Debug)]
 struct MoveBuffer {
     data: Vec<Tag>,
@@ -37,7 +37,7 @@ fn bytes_of(data: &[Tag]) -> Vec<u8> {
     bytes
 }
 
-/// The driver's buffers as bytes.
+/// Gives the engine the driver's buffers as bytes.
 struct AsBytes<'a> {
     requests: &'a BTreeMap<u64, Asked>,
     moves: &'a [MoveBuffer],
@@ -64,9 +64,9 @@ impl Buffers for AsBytes<'_> {
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) command: Command,
-    /// What it writes.
+    /// The content that the command writes, if it writes.
     payload: Option<Payload>,
-    /// For a flush, what it covers.
+    /// For a flush: the number up to which it covers the disk's writes.
     mark: u64,
 }
 
@@ -82,7 +82,7 @@ impl Pending {
         }
     }
 
-    /// What it may leave on the disk if the power goes now.
+    /// The write that the command may leave on the disk if the power goes while it is in flight.
     fn entry(&self, rng: &mut Pcg64Mcg) -> Option<Entry> {
         match self.command {
             Command::Write { at, .. } | Command::Zero { at, .. } => {
@@ -96,7 +96,7 @@ impl Pending {
     }
 }
 
-/// An answer that the driver has to look at.
+/// An answer of the engine that the run has not checked yet.
 pub(crate) type Answer = (RequestId, Asked, Result<(), RequestError>);
 
 pub(crate) struct Drive {
@@ -115,7 +115,7 @@ fn sectors(bytes: Bytes) -> usize {
     (bytes.0 / SECTOR) as usize
 }
 
-/// The sectors of the volume that a request is about.
+/// The sectors of the volume that a request touches; none for a flush.
 pub(crate) fn span(request: &Request) -> std::ops::Range<usize> {
     if request.op == Op::Flush {
         return 0..0;
@@ -161,14 +161,14 @@ impl Drive {
         id
     }
 
-    /// The driver says that a device is dead.
+    /// Reports to the engine that a device is dead, as a driver would.
     pub(crate) fn device_failed(&mut self, device: DeviceId) {
         let mut out = std::mem::take(&mut self.out);
         self.engine.device_failed(self.now, device, &mut out);
         self.obey(out);
     }
 
-    /// When the oldest read in flight was submitted.
+    /// The model's time at which the oldest read in flight was submitted.
     pub(crate) fn oldest_read(&self) -> u32 {
         let reads = self.requests.values().filter(|asked| asked.request.op == Op::Read);
         reads.map(|asked| asked.from).min().unwrap_or(u32::MAX)
@@ -247,13 +247,14 @@ impl Drive {
         bytes
     }
 
-    /// Completes a command. `fails`: it reports a failure, and has an effect on some of its sectors at most.
+    /// Completes the command at `index`. If `fails` is true, the command reports an error and at most some of its
+    /// sectors take effect.
     pub(crate) fn complete(&mut self, index: usize, fails: bool, rng: &mut Pcg64Mcg) -> (Command, bool) {
         let pending = self.pending.swap_remove(index);
         self.complete_taken(pending, fails, rng)
     }
 
-    /// Completes the oldest command, and those that follow from it, until none is left.
+    /// Completes the commands in flight, oldest first, and those that the engine issues meanwhile, until none is left.
     pub(crate) fn complete_all(&mut self, rng: &mut Pcg64Mcg) {
         while !self.pending.is_empty() {
             for pending in std::mem::take(&mut self.pending) {
@@ -335,7 +336,7 @@ impl Drive {
         self.obey(out);
     }
 
-    /// Re-tunes; a tuning that is refused must change nothing.
+    /// Applies a tuning; returns whether the engine accepted it. Panics if a refused tuning changed anything.
     pub(crate) fn retune(&mut self, tuning: peryton_engine::Tuning) -> bool {
         let before = self.engine.tuning().clone();
         let mut out = std::mem::take(&mut self.out);
@@ -345,7 +346,7 @@ impl Drive {
         done
     }
 
-    /// The disks as they are if the power goes now.
+    /// Returns the disks as the next start finds them if the power goes now.
     pub(crate) fn disks_after_crash(&self, rng: &mut Pcg64Mcg) -> Vec<Disk> {
         let disks = 0..self.disks.len();
         disks
@@ -357,7 +358,7 @@ impl Drive {
             .collect()
     }
 
-    /// Reads a range with nothing else under way, letting time pass where only a timer is left.
+    /// Reads a range with nothing else in flight. Advances the clock when only a timer is left to wait for.
     pub(crate) fn read_now(
         &mut self,
         range: std::ops::Range<usize>,
@@ -385,7 +386,7 @@ fn pending_device(command: &Command) -> DeviceId {
     Pending { command: *command, payload: None, mark: 0 }.device()
 }
 
-/// The disks one call at a time.
+/// Carries out the calls of `Engine::open` and its siblings on the disks, each at once.
 pub(crate) struct Direct<'a> {
     pub(crate) disks: &'a mut [Disk],
 }
@@ -426,11 +427,11 @@ impl Storage for Direct<'_> {
     }
 }
 
-/// The power goes at the call that writes or flushes after `left` others.
+/// A storage that loses power at the write or flush after `left` others.
 pub(crate) struct Fused<'a> {
     pub(crate) direct: Direct<'a>,
     pub(crate) left: u32,
-    /// The power has gone, with this write in flight.
+    /// Whether the power has gone; `in_flight` then holds the write that it cut.
     pub(crate) blown: bool,
     pub(crate) in_flight: Option<(DeviceId, Entry)>,
 }

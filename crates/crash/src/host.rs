@@ -1,4 +1,4 @@
-//! The host: requests, their answers, and commands that complete in random order.
+//! The host: it submits requests, checks their answers, and completes commands in random order.
 
 use peryton_engine::{Command, Request, RequestError};
 use peryton_units::{Bytes, Nanos, Op};
@@ -70,7 +70,7 @@ impl World {
         self.drive.tick(span);
     }
 
-    /// Looks at what was answered.
+    /// Checks the answers that the engine has given since the last call.
     pub(crate) fn answers(&mut self) -> Result<(), String> {
         for (_, asked, result) in std::mem::take(&mut self.drive.answered) {
             let now = self.model.tick();
@@ -99,7 +99,7 @@ impl World {
     }
 
     fn expect_error(&self, error: RequestError, request: &Request) -> Result<(), String> {
-        // A tiering drive with one device has less room for what is written.
+        // A tiering drive with one device left has less room for writes.
         let little_room = error == RequestError::NoSpace
             && request.op != Op::Read
             && (self.has_dead() || !self.deaths.without.is_empty());
@@ -109,7 +109,7 @@ impl World {
         Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, span(request)))
     }
 
-    /// Completes all that is under way.
+    /// Completes everything that is in flight.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
         let calm = std::mem::replace(&mut self.faults.calm, true);
         let settled = self.settle_calmly();
@@ -132,7 +132,7 @@ impl World {
         Err(format!("{requests} requests are never answered; the engine is idle: {idle}"))
     }
 
-    /// Reads the whole volume as a host would, with nothing else asked.
+    /// Reads the whole volume as a host would, with no other request in flight.
     pub(crate) fn read_everything(&mut self) -> Result<(), String> {
         self.deaths.quiet = self.drive.requests.is_empty() && self.drive.engine.is_idle();
         let read = self.read_all();

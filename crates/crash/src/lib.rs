@@ -1,4 +1,4 @@
-//! Power losses, simulated: the engine runs on fake disks that lose, keep or tear what was not flushed, and every read is
+//! Simulated power losses. The engine runs on fake disks that lose, keep or tear unflushed writes, and every read is
 //! checked against what a correct disk could return.
 //!
 //! A seed decides everything about a run: the design, the requests, the order in which commands complete, what fails, and
@@ -8,7 +8,7 @@
 //! ```
 //! use peryton_crash::{Kind, Options, run};
 //!
-//! // A cache that loses power. The error would say which sector holds what, and what it could have held.
+//! A cache that loses power. An error would name the sector, what it holds, and what it could have held.
 //! let options = Options { kind: Some(Kind::Caching), ..Options::default() };
 //! let outcome = run(7, &options)?;
 //! println!("{} power losses, {} sectors checked after them", outcome.crash_points, outcome.sectors);
@@ -16,10 +16,11 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! The crate sees the engine only through its public face. The files, from the bottom up: `disk` is the fake disk, `model`
-//! says what a correct disk could return, `drive` is the engine with its disks, `design` draws designs, `faults` and
-//! `deaths` hold what goes wrong besides the power, and `world` holds the state of a run. `host` asks and checks, `offline`
-//! acts while the power is off, `power` takes it away and recovers, and `run` puts them in order.
+//! The crate sees the engine only through its public interface. The files, from the bottom up: `disk` is the fake disk,
+//! `model` computes what a correct disk could return, `drive` joins the engine and its disks, `design` draws designs,
+//! `faults` and `deaths` hold what fails besides the power, and `world` holds the state of a run. `host` submits
+//! requests and checks answers, `offline` changes the disks while the power is off, `power` cuts the power and
+//! recovers, and `run` calls them in turn.
 
 mod deaths;
 mod design;

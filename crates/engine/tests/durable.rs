@@ -1,4 +1,4 @@
-//! A volume on devices that keep what they are given: format, open, use, close or crash, open again.
+//! A volume on devices that keep all writes: format, open, use, close or crash, open again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 const EXTENT: Bytes = Bytes::kib(4);
 
-/// Devices in memory; a flush is all that is ever needed to keep what was written.
+/// Devices in memory that keep every write, flushed or not.
 #[derive(Clone)]
 struct Memory(Vec<Option<Vec<u8>>>);
 
@@ -57,7 +57,7 @@ fn formatted(config: &Config) -> Memory {
     storage
 }
 
-/// Carries commands out at once, in order.
+/// Carries commands out immediately, in order.
 struct Machine {
     engine: Engine,
     storage: Memory,
@@ -160,7 +160,7 @@ fn offset_range(at: Bytes, len: Bytes) -> std::ops::Range<usize> {
     at.0 as usize..(at.0 + len.0) as usize
 }
 
-/// Writes all over the volume, flushing now and then, and returns what it holds.
+/// Writes all over the volume, flushing now and then; returns the content of the volume.
 fn use_it(machine: &mut Machine, rounds: u64) -> Vec<u8> {
     let size = machine.engine.volume_size().0;
     let mut model = machine.request(Op::Read, 0, vec![0; size as usize]);
@@ -270,11 +270,11 @@ fn an_older_copy_of_a_device_is_refused_whenever_it_was_made() {
         machine.request(Op::Flush, 0, Vec::new());
         let late = machine.storage.clone();
         for device in 0..2 {
-            // Both from the same generation.
+            // The two devices are copies from the same generation.
             let mut mixed = late.clone();
             mixed.0[device] = early.0[device].clone();
             assert!(matches!(opened_with(&config, &mixed), Err(OpenError::Stale { device: at, .. }) if at == device));
-            // From the generation before.
+            // The copy is from the previous generation.
             let mut next = late.clone();
             Engine::open(config.clone(), &mut next).unwrap();
             next.0[device] = late.0[device].clone();
@@ -284,7 +284,7 @@ fn an_older_copy_of_a_device_is_refused_whenever_it_was_made() {
 }
 
 #[test]
-fn metadata_that_one_device_lost_is_made_good_from_the_other() {
+fn metadata_that_one_device_lost_is_restored_from_the_other() {
     for caching in [false, true] {
         let config = config(caching);
         let mut machine = Machine::open(&config, formatted(&config)).unwrap();
@@ -294,7 +294,7 @@ fn metadata_that_one_device_lost_is_made_good_from_the_other() {
         for device in 0..2 {
             let mut hurt = machine.storage.clone();
             let bytes = hurt.0[device].as_mut().unwrap();
-            // One bit of every sector that holds anything, in all of the metadata but the second superblock.
+            // One bit of every sector that holds metadata, except in the second superblock.
             for sector in bytes[..data_at].chunks_mut(512) {
                 if sector.iter().any(|byte| *byte != 0) {
                     sector[300] ^= 4;
@@ -316,7 +316,7 @@ fn inspected(config: &Config, storage: &mut Memory) -> Inspection {
 }
 
 #[test]
-fn a_look_says_how_bad_it_is_and_changes_nothing() {
+fn inspecting_reports_the_condition_and_changes_nothing() {
     for caching in [false, true] {
         let config = config(caching);
         let mut storage = formatted(&config);
@@ -331,7 +331,7 @@ fn a_look_says_how_bad_it_is_and_changes_nothing() {
         assert!(!inspection.map.is_empty());
         for row in &inspection.map {
             let now = machine.engine.location(Bytes(row.offset)).unwrap();
-            // A flush leaves what waits for a flush of the slow device to a later commit.
+            // A flush leaves updates that wait for a flush of the slow device to a later commit.
             if !caching && now.device.is_some_and(|device| device.index() == 0) {
                 assert_eq!(now.device.map(DeviceId::index), row.device, "{row:?} {now:?}");
             }
@@ -381,7 +381,7 @@ fn a_detached_device_stands_alone_and_the_volume_is_gone() {
     let mut machine = Machine::open(&config, formatted(&config)).unwrap();
     let model = use_it(&mut machine, 500);
     machine.request(Op::Flush, 0, Vec::new());
-    // Not even closed in good order.
+    // The volume is not even closed in good order.
     let mut storage = machine.storage;
     let detached = Engine::detach(config.clone(), &mut storage).unwrap();
     assert!(detached.written_back > 0);
@@ -393,7 +393,7 @@ fn a_detached_device_stands_alone_and_the_volume_is_gone() {
 }
 
 #[test]
-fn who_is_right_after_somebody_else_wrote_is_for_the_user_to_say() {
+fn after_a_foreign_write_the_user_says_which_device_is_right() {
     let config = config(true);
     let mut machine = Machine::open(&config, formatted(&config)).unwrap();
     let mut model = use_it(&mut machine, 500);
@@ -415,10 +415,10 @@ fn on_fast(machine: &Machine, offset: u64) -> bool {
     machine.engine.location(Bytes(offset)).is_some_and(|at| at.device == Some(DeviceId(0)))
 }
 
-/// Evictions wait for a flush of the slow device, promotions do not: after a crash more is on the fast device than the map
-/// uses at a time, which is put right.
+/// Evictions wait for a flush of the slow device, promotions do not. So after a crash the fast device can hold more
+/// extents than the map may use, and the engine must reduce them.
 #[test]
-fn a_cache_that_comes_back_fuller_than_full_makes_room() {
+fn a_cache_recovered_with_too_many_extents_makes_room() {
     for (_, replacement) in Replacement::ALL {
         let mut config = config(true);
         config.devices = vec![EXTENT * 64, EXTENT * 200];
@@ -444,7 +444,7 @@ fn a_cache_that_comes_back_fuller_than_full_makes_room() {
     }
 }
 
-/// Loses power at a write.
+/// A storage that loses power at a write.
 struct Cut<'a> {
     storage: &'a mut Memory,
     left: u32,
@@ -472,7 +472,7 @@ impl Storage for Cut<'_> {
     }
 }
 
-/// The header of a checkpoint can be newer than what lies behind it, if writing it failed and was begun again.
+/// The header of a checkpoint can be newer than its entries if writing it failed and was begun again.
 #[test]
 fn the_only_checkpoint_that_can_be_read_is_not_the_next_to_be_overwritten() {
     for caching in [false, true] {
@@ -496,7 +496,7 @@ fn the_only_checkpoint_that_can_be_read_is_not_the_next_to_be_overwritten() {
     }
 }
 
-/// A forged superblock may say anything of how large its devices are.
+/// A forged superblock may claim any device size.
 #[test]
 fn devices_larger_than_any_are_refused() {
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: EXTENT };

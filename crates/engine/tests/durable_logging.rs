@@ -1,5 +1,5 @@
-//! A logging volume on disks that keep only what was flushed, and of the rest what they like: format, open, use, close or
-//! crash, open again.
+//! A logging volume on disks that may lose everything that was not flushed: format, open, use, close or crash, open
+//! again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -99,7 +99,7 @@ fn the_primary_alone_does_not_look_like_what_is_on_the_volume() {
     assert!(bytes[..4096] != model[..4096] && bytes[MIB as usize..][..4096] != model[..4096]);
 }
 
-/// All of a log's metadata: where its blocks are, and what they say they are.
+/// All metadata blocks of a log: their places and their kinds.
 fn blocks(machine: &Machine) -> Vec<(u64, [u8; 4])> {
     let bytes = machine.disks.0[1].as_ref().unwrap().contents();
     let kind = |block: &[u8]| -> [u8; 4] { block[4..8].try_into().unwrap() };
@@ -108,12 +108,12 @@ fn blocks(machine: &Machine) -> Vec<(u64, [u8; 4])> {
 }
 
 #[test]
-fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_data() {
+fn a_flipped_bit_in_flushed_data_is_reported_or_repaired_but_never_yields_older_data() {
     let config = config(MIB, 8 * MIB, 4096);
     let mut machine = open(&config, formatted(&config)).unwrap();
     let mut model = use_it(&mut machine, 300, 1);
     machine.request(Op::Flush, 0, Vec::new());
-    // What comes after says that it was flushed.
+    // Appends after it record that it was flushed.
     for last in [1, 2] {
         machine.request(Op::Write, 0, vec![last; 4096]);
         machine.request(Op::Flush, 0, Vec::new());
@@ -130,7 +130,7 @@ fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_d
             match open(&config, hurt) {
                 Err(OpenError::Damaged { device: 1, .. }) => damaged += 1,
                 Err(other) => panic!("{other}"),
-                // Nothing says of the last append that it was flushed, or of the last commit that it was made.
+                // No record says that the last append was flushed, or that the last commit was made.
                 Ok(_) if at == last || at == newest_commit => {}
                 Ok(mut again) => {
                     check_all(&mut again, &model);
@@ -143,7 +143,7 @@ fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_d
 }
 
 #[test]
-fn no_log_whatever_it_holds_breaks_the_reader() {
+fn no_content_of_a_log_breaks_the_reader() {
     let config = config(MIB, 4 * MIB, 4096);
     let mut machine = open(&config, formatted(&config)).unwrap();
     let size = use_it(&mut machine, 300, 1).len();
@@ -157,7 +157,8 @@ fn no_log_whatever_it_holds_breaks_the_reader() {
         for _ in 0..rng.random_range(1..6) {
             let some = if rng.random_bool(0.5) { &rare } else { &blocks };
             let (at, _) = some[rng.random_range(0..some.len())];
-            // A field, or what was in another block: sealed again, so that the reader goes on to what it says.
+            // Changes a field, or copies another block's content, and seals the block again so that the reader
+            // interprets it.
             let field = rng.random_range(2..16u64) * 8;
             let value: u64 = rng.random::<u64>() >> rng.random_range(0..64);
             crashing::forge(&mut hurt, LOG, at, field, value);
@@ -190,7 +191,7 @@ fn a_random_crash_never_loses_a_flushed_byte() {
 #[test]
 fn a_random_crash_never_loses_a_flushed_byte_while_devices_fail() {
     let mut sum = crashing::Sum::default();
-    // The last one: an append fails that would have filled the log's last segment to its end, and nothing follows.
+    // The last seed: an append fails that would have filled the log's last segment to its end, and nothing follows it.
     for seed in crashing::seeds(100_000, 400).chain([101_577]) {
         let Ok(one) = std::panic::catch_unwind(|| crashing::run(seed, true)) else { panic!("seed {seed} fails") };
         sum.add(one);
@@ -198,7 +199,7 @@ fn a_random_crash_never_loses_a_flushed_byte_while_devices_fail() {
     sum.check();
 }
 
-/// A volume with much in its log that a crash left as it was.
+/// A volume with much data in its log, as a crash left it.
 fn left_behind(config: &Config) -> (crashing::Disks, Vec<u8>) {
     let mut machine = open(config, formatted(config)).unwrap();
     let model = use_it(&mut machine, 700, 1);
@@ -207,7 +208,7 @@ fn left_behind(config: &Config) -> (crashing::Disks, Vec<u8>) {
     (machine.disks, model)
 }
 
-/// The fear: a repair moves what the log has, and moves something else.
+/// The fear: a repair migrates the log and writes wrong data.
 #[test]
 fn a_repair_that_migrates_keeps_every_byte() {
     let mut config = config(MIB, 4 * MIB, 4096);
@@ -234,7 +235,7 @@ fn a_detached_primary_stands_alone_and_the_volume_is_gone() {
     assert!(matches!(Engine::open(config, &mut disks).map(|_| ()), Err(OpenError::Detached { .. })));
 }
 
-/// A superblock may claim any size, and what it claims is worked out before anything is believed.
+/// A superblock may claim any size, and the sizes that follow are computed before the superblock is trusted.
 #[test]
 fn sizes_of_a_vast_log_take_no_memory() {
     let placement = Placement::Logging(Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) });
@@ -244,14 +245,15 @@ fn sizes_of_a_vast_log_take_no_memory() {
     assert!(sizes.devices[0] > Bytes(1 << 59), "{sizes:?}");
 }
 
-/// Of a migration that a dead primary ended nothing is obsolete: what was recorded before it is needed to find the log.
+/// If a primary dies during a migration, that migration makes no record obsolete: earlier records are needed to read
+/// the log.
 #[test]
 fn a_primary_that_dies_while_the_log_is_emptied_leaves_all_of_the_log() {
     let config = config(MIB, 4 * MIB, 4096);
     let mut machine = open(&config, formatted(&config)).unwrap();
     use_it(&mut machine, 200, 1);
     machine.request(Op::Flush, 0, Vec::new());
-    // Opening after a crash records which appends there are not.
+    // Opening after a crash records which appends are absent.
     let mut machine = open(&config, machine.disks).unwrap();
     machine.primary_dies_in_migration(MIB - 4096..MIB);
     assert!(machine.engine.is_durably_gone(PRIMARY) && machine.engine.is_idle());
@@ -261,13 +263,13 @@ fn a_primary_that_dies_while_the_log_is_emptied_leaves_all_of_the_log() {
 }
 
 #[test]
-fn a_look_finds_all_that_the_log_holds_and_changes_nothing() {
+fn inspecting_finds_everything_in_the_log_and_changes_nothing() {
     let config = config(MIB / 4, 2 * MIB, 4096);
     let mut machine = open(&config, formatted(&config)).unwrap();
     let mut seen = [0; 3];
     for round in 0..12 {
         let mut model = use_it(&mut machine, 60, 100 + round);
-        // Some of it is surely logged.
+        // This range is surely in the log.
         let discarded = 8192 * round as usize..8192 * (round as usize + 1);
         machine.request(Op::Write, discarded.start as u64, vec![7; discarded.len()]);
         machine.request(Op::Discard, discarded.start as u64, vec![0; discarded.len()]);
@@ -304,7 +306,7 @@ fn a_look_finds_all_that_the_log_holds_and_changes_nothing() {
         seen[0] += log.appends.len();
         seen[1] += log.indexes.len();
         seen[2] += log.records.len();
-        // The log device alone, or without it.
+        // The log device alone, and the primary alone.
         let alone = Engine::inspect(config.clone(), &mut disks, true, &[PRIMARY]).unwrap();
         assert_eq!(alone.log.as_ref(), Some(&log));
         assert_eq!(Engine::inspect(config.clone(), &mut disks, true, &[LOG]).unwrap().log, None);

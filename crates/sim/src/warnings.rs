@@ -1,4 +1,4 @@
-//! What makes the figures of a report mislead: which runs are overloaded, cold, too short or not comparable, and what to do.
+//! Warnings about runs whose figures mislead: overloaded, cold, too short or not comparable ones, each with a remedy.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use crate::{Design, LatencySummary, Options, Replay, Report, outcome::Outcome, simulator::MOST_IN_FLIGHT};
 
-/// Something to know before figures are believed.
+/// A circumstance to know before the figures are used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// Stable, for scripts.
     pub code: &'static str,
-    /// What is so, in a sentence without its full stop.
+    /// The circumstance, in a sentence without a full stop.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -36,20 +36,20 @@ const OVERLOAD_PER_DEVICE: f64 = 32.0;
 /// The last answer may come so late after the last request, as a share of the span, and at least.
 const BEHIND_SHARE: f64 = 0.1;
 const BEHIND_LEAST: Nanos = Nanos::from_ms(100);
-/// Promotions that were given up are a warning from this share of all that were tried, and from so many.
+/// Cancelled promotions cause a warning from this share of all attempts on, and from this many.
 const GIVEN_UP: f64 = 0.2;
 const GIVEN_UP_LEAST: u64 = 100;
-/// First accesses among misses: most of them, or enough to matter.
+/// The share of first accesses among misses that counts as most of them, and the share that matters.
 const MOSTLY: f64 = 0.5;
 const SOME: f64 = 0.1;
-/// A span should be so many times as long as what happens in it.
+/// A span should be this many times as long as the intervals in it.
 const TIMES: f64 = 10.0;
-/// A percentile should have so many requests beyond it.
+/// A percentile should have this many requests beyond it.
 const BEYOND: f64 = 10.0;
 /// A disk of which less than this is used.
 const FULL_DISK: f64 = 0.1;
 
-/// What one run says of itself.
+/// The warnings about one run.
 pub(crate) fn of(design: &Design, options: &Options, outcome: &Outcome, report: &Report) -> Vec<Warning> {
     let mut all = Vec::new();
     let run = Run { design, options, outcome, report };
@@ -133,7 +133,7 @@ impl Run<'_> {
         })
     }
 
-    /// Promotions that did not happen for a reason that has nothing to do with what is worth promoting.
+    /// Promotions that failed for a reason other than the value of the extent.
     fn given_up(&self) -> Option<Warning> {
         let moves = self.report.moves.as_ref()?;
         let by = &moves.cancelled_by;
@@ -176,7 +176,7 @@ impl Run<'_> {
         Some(warning(code, message, remedy))
     }
 
-    /// Fast devices that began empty, and those that never had to choose.
+    /// Fast devices that began empty, and fast devices that were never full.
     fn cold(&self, all: &mut Vec<Warning>) {
         let (Some(touched), Some(moves)) = (&self.outcome.touched, &self.report.moves) else { return };
         let (Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair)) =
@@ -196,7 +196,7 @@ impl Run<'_> {
             let remedy = "make the fast device as small a share of the data as it will be, or take a longer trace";
             all.push(warning("never_full", message, remedy));
         }
-        let misses = self.outcome.ledger.fast_misses;
+        let misses = self.outcome.stats.fast_misses;
         let of_misses = (touched.first as f64 / misses.max(1) as f64).min(1.0);
         let longer = "measure behind a warm-up (--warm-up-requests N, half of the trace say), or take a longer trace";
         if caching && misses > 0 && of_misses >= MOSTLY {
@@ -318,7 +318,7 @@ impl Run<'_> {
         })
     }
 
-    /// What flushes promise.
+    /// What a flush guarantees with this design.
     fn durability(&self) -> Option<Warning> {
         let tuning = &self.design.tuning;
         let hybrid = self.outcome.touched.is_some();
@@ -365,7 +365,7 @@ impl Run<'_> {
     }
 }
 
-/// What several runs of one trace say of each other.
+/// Warnings from the comparison of several runs of one trace.
 pub(crate) fn compare(reports: &mut [Report]) {
     for index in 1..reports.len() {
         let (before, rest) = reports.split_at_mut(index);
@@ -393,14 +393,14 @@ fn same(a: &Report, b: &Report) -> bool {
     a.latency_us == b.latency_us && a.moves == b.moves && a.devices == b.devices && a.fast_hit_ratio == b.fast_hit_ratio
 }
 
-/// A warning, and the designs that it is about.
+/// A warning, and the designs that it applies to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warned<'a> {
     /// Their names, in the order of the reports.
     pub designs: Vec<&'a str>,
-    /// That of the first of them; those of the others differ in their figures at most.
+    /// The warning of the first of them; the others differ at most in their figures.
     pub warning: &'a Warning,
-    /// Whether those of the others have other figures.
+    /// Whether the others have different figures.
     pub differs: bool,
 }
 
@@ -424,7 +424,7 @@ pub fn warned(reports: &[Report]) -> Vec<Warned<'_>> {
 }
 
 impl fmt::Display for Warned<'_> {
-    /// One line.
+    /// The warning in one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Warning { message, remedy, .. } = self.warning;
         match &self.designs[..] {

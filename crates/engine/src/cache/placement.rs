@@ -125,7 +125,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn retuned(&mut self, io: &mut CacheIo, before: &Tuning, now: Nanos, out: &mut Commands) {
-        // The search begins again, from what the user wants now.
+        // The search starts again from the settings that the user has just given.
         let tuner = Tuner::new(&self.placement, &io.tuning);
         let earlier = std::mem::replace(&mut self.tuner, tuner);
         if let (Some(tuner), Some(earlier)) = (&mut self.tuner, earlier) {
@@ -142,7 +142,8 @@ impl PlacementOps for CacheDrive {
     }
 
     fn move_buffers(&self, tuning: &Tuning) -> u32 {
-        // A promotion is under MCML when it asks for a slot, and the evictions that begin for it may reach MCML.
+        // A promotion asks for a slot while fewer than MCML moves are in flight; the evictions that it starts may reach
+        // MCML.
         self.buffer_count.max(tuning.max_moves + 1)
     }
 
@@ -298,7 +299,7 @@ impl PlacementOps for CacheDrive {
     }
 }
 
-/// What hill climbing judges by.
+/// The counts by which hill climbing compares settings.
 fn counted(stats: &Stats, fast: DeviceId) -> Counted {
     Counted {
         written: stats.devices[fast.index()].bytes_written.iter().sum(),

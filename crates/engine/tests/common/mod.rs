@@ -1,5 +1,5 @@
-//! A host, devices and a plain array to check the engine against. Data is one number per cell of 128 bytes; commands
-//! complete in random order, and fail at random where the run asks for it.
+//! A host, devices and a plain array to check the engine against. Data is one number per cell of 128 bytes. Commands
+//! complete in random order, and some fail if the run asks for it.
 #![allow(dead_code)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,17 +16,17 @@ pub const CELL: u64 = 128;
 
 struct Asked {
     request: Request,
-    /// What a write writes, or what a read has got so far.
+    /// What a write writes, or what a read has returned so far.
     data: Vec<u64>,
-    /// For a read, for each cell, what it may return.
+    /// For a read, the values that each cell may return.
     allowed: Vec<BTreeSet<u64>>,
-    /// For each cell, whether a write of it was in flight at some time meanwhile.
+    /// For each cell, whether a write of it was in flight at any time during the request.
     contended: Vec<bool>,
 }
 
 struct Pending {
     command: Command,
-    /// What a write's buffer held when it was issued; it must not change under way.
+    /// The content of a write's buffer when the write was issued; it must not change until completion.
     snapshot: Vec<u64>,
 }
 
@@ -34,13 +34,13 @@ pub struct World {
     pub engine: Engine,
     pub now: Nanos,
     pub rng: Pcg64Mcg,
-    /// One in so many commands fails; zero for none.
+    /// One command in this many fails; zero for none.
     pub fail_one_in: u32,
     /// Every command of this device fails, without any effect.
     pub dead: Option<DeviceId>,
-    /// Failed reads and writes that have not been looked at: those of a device that is dead.
+    /// Failed reads and writes that the test has not examined yet.
     pub failed: Vec<Request>,
-    /// How many move buffers there are: what the engine asked for when it was made or re-tuned.
+    /// The number of move buffers that the engine asked for when it was made or re-tuned.
     buffers: u32,
     devices: Vec<Vec<u64>>,
     move_buffers: HashMap<u32, Vec<u64>>,
@@ -48,7 +48,7 @@ pub struct World {
     requests: BTreeMap<RequestId, Asked>,
     pending: Vec<Pending>,
     out: Commands,
-    /// The plain array: what each cell may hold.
+    /// The plain array: the values that each cell may hold.
     model: Vec<BTreeSet<u64>>,
     next_id: u64,
     next_value: u64,
@@ -146,7 +146,7 @@ impl World {
             90..97 => Op::Discard,
             _ => Op::Flush,
         };
-        // Half of the requests go to a few extents, so that there is something to promote.
+        // Half of the requests go to a few extents, so that some are promoted.
         let hot = (self.extent_cells as u64 * 4).min(total);
         let start = if self.rng.random_bool(0.5) {
             self.rng.random_range(0..hot)
@@ -230,7 +230,7 @@ impl World {
                         allowed[index]
                     );
                 }
-                // With no write about, what was read once is what it is.
+                // If no write overlaps the read, the value read is the content of the cell.
                 for (cell, index) in range.zip(0..) {
                     if !contended[index] {
                         self.model[cell] = BTreeSet::from([data[index]]);
@@ -263,12 +263,12 @@ impl World {
         }
     }
 
-    /// The commands under way, oldest first as long as only [`World::complete_at`] is used.
+    /// The commands in flight, oldest first as long as only [`World::complete_at`] is used.
     pub fn commands(&self) -> Vec<Command> {
         self.pending.iter().map(|pending| pending.command).collect()
     }
 
-    /// Completes the oldest command, and those that follow from it, until none is under way.
+    /// Completes the commands in flight, oldest first, and those that follow, until none is left.
     pub fn complete_all(&mut self) {
         while !self.pending.is_empty() {
             self.complete_at(0);
@@ -334,7 +334,7 @@ impl World {
         self.obey(out);
     }
 
-    /// The driver says that the device is dead.
+    /// Reports to the engine that the device is dead.
     pub fn device_failed(&mut self, device: DeviceId) {
         let mut out = std::mem::take(&mut self.out);
         self.engine.device_failed(self.now, device, &mut out);
@@ -349,7 +349,7 @@ impl World {
         self.report_programs();
     }
 
-    /// The devices program three times what is written to them, and say so.
+    /// Reports that the devices program three times what is written to them.
     fn report_programs(&mut self) {
         let Some(device) = self.engine.asks_what_was_programmed(self.now) else { return };
         let written: u64 = self.engine.stats().devices[device.index()].bytes_written.iter().sum();
@@ -366,8 +366,8 @@ impl World {
         self.obey(out);
     }
 
-    /// One random thing: a request where fewer than `depth` are under way, a completion, or time that passes. Now and then
-    /// other settings.
+    /// Does one random thing: a request if fewer than `depth` are in flight, a completion, or an advance of the clock.
+    /// Now and then it changes the settings.
     pub fn step(&mut self, depth: usize, most_cells: u64, tuning: impl FnOnce(&mut World) -> Tuning) {
         if self.in_flight() < depth && self.chance(2) {
             self.random_request(most_cells);
@@ -384,7 +384,7 @@ impl World {
         self.engine.check_invariants();
     }
 
-    /// Completes all that is under way, letting time pass where only a timer is left.
+    /// Completes everything in flight; advances the clock when only a timer is left to wait for.
     pub fn settle(&mut self) {
         for _ in 0..1_000_000 {
             if self.pending.is_empty() {
@@ -463,7 +463,7 @@ impl World {
         }
     }
 
-    /// A hint for a random range.
+    /// Sends a hint for a random range.
     pub fn evict(&mut self) {
         let size = self.engine.volume_size().0;
         let (from, to) = (self.rng.random_range(0..=size), self.rng.random_range(0..=size));
@@ -472,7 +472,7 @@ impl World {
         self.obey(out);
     }
 
-    /// Takes commands that the test got from the engine itself.
+    /// Carries out commands that the test got from the engine directly.
     pub fn carry_out(&mut self, out: Commands) {
         self.obey(out);
     }

@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::SECTOR;
 
-/// One disk: what it says it holds, and for each sector written since the last flush all it may hold after a crash.
+/// A disk: its current content, and for each sector written since the last flush every content that a crash may leave.
 #[derive(Clone)]
 pub struct Disk {
     bytes: Vec<u8>,
@@ -50,7 +50,7 @@ impl Disk {
 pub struct Disks(pub Vec<Option<Disk>>);
 
 impl Disks {
-    /// A crash that loses all that can be lost.
+    /// A crash that loses everything that no flush covers.
     pub fn lose_everything(&mut self) {
         for disk in self.0.iter_mut().flatten() {
             for (sector, versions) in std::mem::take(&mut disk.volatile) {
@@ -89,7 +89,7 @@ impl Storage for Disks {
     }
 }
 
-/// Fails for good after so many writes and flushes: a crash while a volume is opened or closed.
+/// Fails for good after a number of writes and flushes, like a crash during opening or closing.
 pub struct Interrupted<'a> {
     pub disks: &'a mut Disks,
     pub left: u32,
@@ -123,7 +123,7 @@ pub fn flip(disks: &mut Disks, device: DeviceId, at: u64, bits: u8) {
     disks.0[device.index()].as_mut().unwrap().bytes[at as usize] ^= bits;
 }
 
-/// Changes a field of a metadata block and seals it again, as a forger would who knows the volume's name.
+/// Changes a field of a metadata block and seals it again, as a forger could who knows the volume's identity.
 pub fn forge(disks: &mut Disks, device: DeviceId, at: u64, field: u64, value: u64) {
     let bytes = &mut disks.0[device.index()].as_mut().unwrap().bytes[at as usize..][..4096];
     bytes[field as usize..][..8].copy_from_slice(&value.to_le_bytes());

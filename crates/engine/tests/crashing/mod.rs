@@ -1,5 +1,5 @@
-//! Disks with a volatile cache that loses, reorders and tears what was not flushed, and a host that knows what may be
-//! read after that.
+//! Disks with a volatile cache that loses, reorders and tears unflushed writes, and a host that knows what may be read
+//! after that.
 #![allow(dead_code, unused_imports)]
 
 mod disks;
@@ -45,7 +45,7 @@ pub fn open(config: &Config, disks: Disks) -> Result<Machine, OpenError> {
     Machine::open(config.clone(), disks, 1)
 }
 
-/// The bytes behind the names.
+/// The content of the buffers.
 #[derive(Default)]
 struct Memory {
     host: HashMap<RequestId, Vec<u8>>,
@@ -89,7 +89,7 @@ fn is_for(command: &Command, dead: DeviceId) -> bool {
 
 struct InFlight {
     command: Command,
-    /// What is written.
+    /// The data that is written.
     bytes: Vec<u8>,
 }
 
@@ -218,7 +218,7 @@ impl Machine {
         self.take(out);
     }
 
-    /// Of a write that failed or was under way when it ended, any part may be there.
+    /// Puts a write on a disk. If it failed or was in flight at a crash (`in_part`), any part of it may be there.
     fn put(&mut self, device: DeviceId, at: Bytes, bytes: &[u8], in_part: bool) {
         let all = !in_part || self.rng.random_bool(0.3);
         for (sector, from) in bytes.chunks_exact(SECTOR).zip((0..).step_by(SECTOR)) {
@@ -236,8 +236,8 @@ impl Machine {
         self.settle();
     }
 
-    /// Empties the log, as far as the first write to the primary; then the primary dies, while it is to discard something.
-    /// Then the host flushes. No time passes, so that no index is due.
+    /// Empties the log up to the first write to the primary. Then the primary dies while it is to discard a range, and
+    /// the host flushes. The clock stands still, so that no index is due.
     pub fn primary_dies_in_migration(&mut self, discards: Range<u64>) {
         let mut out = Commands::new();
         self.engine.write_all_back(self.now, &mut out);
@@ -271,7 +271,7 @@ impl Machine {
         self.disks
     }
 
-    /// One request by itself.
+    /// Carries out one request alone.
     pub fn request(&mut self, op: Op, offset: u64, bytes: Vec<u8>) -> Vec<u8> {
         let len = bytes.len() as u64;
         let id = self.submit(op, offset, bytes, len);
@@ -299,7 +299,7 @@ impl Machine {
     }
 }
 
-/// Writes all over the volume, flushing now and then, and returns what it holds.
+/// Writes all over the volume, flushing now and then; returns the content of the volume.
 pub fn use_it(machine: &mut Machine, rounds: u64, seed: u64) -> Vec<u8> {
     let size = machine.engine.volume_size().0;
     let mut model = machine.request(Op::Read, 0, vec![0; size as usize]);
@@ -324,7 +324,7 @@ pub fn check_all(machine: &mut Machine, model: &[u8]) {
     machine.engine.check_invariants();
 }
 
-/// Which seeds to run; `CRASH_SEEDS=from..to` asks for others.
+/// The seeds to run; `CRASH_SEEDS=from..to` chooses others.
 pub fn seeds(first: u64, count: u64) -> Range<u64> {
     let asked = std::env::var("CRASH_SEEDS").ok();
     let range = asked.as_deref().and_then(|text| text.split_once(".."));

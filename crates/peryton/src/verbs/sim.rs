@@ -217,9 +217,9 @@ const LOG_HEADER: &[&str] = &[
 fn shown_logs(reports: &[Report]) -> String {
     let mut table = table::figures(LOG_HEADER);
     for report in reports {
-        let (Some(books), Some(bounds)) = (&report.logging, &report.ftl_bounds) else { continue };
-        let row = |name: String, savings, emptied, penalty, books: &LoggingStats, bounds: &FtlReport| {
-            let by = &books.migrations;
+        let (Some(stats), Some(bounds)) = (&report.logging, &report.ftl_bounds) else { continue };
+        let row = |name: String, savings, emptied, penalty, stats: &LoggingStats, bounds: &FtlReport| {
+            let by = &stats.migrations;
             vec![
                 name,
                 table::percent(savings),
@@ -233,12 +233,12 @@ fn shown_logs(reports: &[Report]) -> String {
             ]
         };
         let emptied = report.write_savings_emptied;
-        table.add_row(row(report.design.clone(), report.write_savings, emptied, report.read_penalty, books, bounds));
+        table.add_row(row(report.design.clone(), report.write_savings, emptied, report.read_penalty, stats, bounds));
         for (number, volume) in report.volumes.iter().enumerate() {
-            let Some(books) = &volume.logging else { continue };
+            let Some(stats) = &volume.logging else { continue };
             let name = format!("  volume {number}");
             let (savings, emptied) = (volume.write_savings, volume.write_savings_emptied);
-            table.add_row(row(name, savings, emptied, volume.read_penalty, books, &volume.ftl_bounds));
+            table.add_row(row(name, savings, emptied, volume.read_penalty, stats, &volume.ftl_bounds));
         }
     }
     if table.row_count() == 0 { String::new() } else { format!("\n{}", table::shown(&table)) }

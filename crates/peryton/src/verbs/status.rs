@@ -158,15 +158,15 @@ fn shown(status: &Value) -> String {
     let mut devices = table::figures(&["device", "state", "reads", "writes", "flushes", "errors", "retries", "path"]);
     let rows = status["devices"].as_object().into_iter().flatten();
     for (row, (name, device)) in rows.enumerate() {
-        let ledger = &status["ledger"]["devices"][row];
+        let counts = &status["ledger"]["devices"][row];
         let sum =
-            |key: &str| -> String { ledger[key].as_array().into_iter().flatten().map(number).sum::<u64>().to_string() };
+            |key: &str| -> String { counts[key].as_array().into_iter().flatten().map(number).sum::<u64>().to_string() };
         devices.add_row(vec![
             name.clone(),
             text(&device["state"]),
             sum("reads"),
             sum("writes"),
-            number(&ledger["flushes"]).to_string(),
+            number(&counts["flushes"]).to_string(),
             number(&device["errors"]).to_string(),
             number(&device["retries"]).to_string(),
             device["path"].as_str().unwrap_or("-").to_owned(),
