@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Computes the tables of docs/findings/mixcp.md again.
 
-Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
+Each table is between two comments of the document. The script replaces the text between them and nothing else. All
 figures go to report/findings/mixcp.json as well.
 
 usage: mixcp.py [--peryton PROGRAM] [--only NAME,NAME...] [--requests N] [--jobs N]
