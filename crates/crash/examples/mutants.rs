@@ -1,5 +1,5 @@
-//! Makes one mistake after the other in the engine and shows after how many seeds the crash simulation notices each
-//! (`make mutants`). The exit status is 1 if a mistake goes unnoticed.
+//! Makes one mistake after the other in the engine and shows after how many seeds the crash simulation notices:
+//! `make mutants`. Exit status 1 if one goes unnoticed.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -7,16 +7,16 @@ use clap::Parser;
 use peryton_crash::{Options, run, torture};
 use peryton_engine::mutation::{Mutation, make};
 
-/// Makes mistakes in the engine, one at a time, and checks that the simulation notices them.
+/// Makes mistakes in the engine, one at a time, and looks for them.
 #[derive(Parser)]
 struct Arguments {
-    /// The most seeds for each mistake
+    /// How many seeds each may take
     #[arg(long, default_value_t = 100_000)]
     seeds: u64,
-    /// The most seconds for each mistake
+    /// How many seconds each may take
     #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// Only make mistakes whose name contains this
+    /// Only mutations whose name contains this
     #[arg(long, default_value = "")]
     only: String,
 }

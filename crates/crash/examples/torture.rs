@@ -1,4 +1,4 @@
-//! Simulates power losses until a budget of time is spent: `make torture SECONDS=60 SEEDS=0..1000000`.
+//! Power losses until a budget of time is spent: `make torture SECONDS=60 SEEDS=0..1000000`.
 
 use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
 
@@ -14,10 +14,10 @@ struct Arguments {
     /// Seeds to run: one (5) or a range (0..1000)
     #[arg(long, default_value = "0..18446744073709551615", value_parser = seeds)]
     seeds: Range<u64>,
-    /// Only simulate this placement
+    /// Only this placement
     #[arg(long, value_parser = kind)]
     placement: Option<Kind>,
-    /// Whether devices fail as well; by default some runs have failing devices
+    /// Whether devices fail, too; both if not given
     #[arg(long)]
     faults: Option<bool>,
     /// Print each step (best with one seed)

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use crate::{Design, LatencySummary, Options, Replay, Report, outcome::Outcome, simulator::MOST_IN_FLIGHT};
 
-/// A reason why figures of a report may mislead.
+/// Something to know before figures are believed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// Stable, for scripts.
     pub code: &'static str,
-    /// The condition, as a sentence without its full stop.
+    /// What is so, in a sentence without its full stop.
     pub message: String,
     /// What to do about it.
     pub remedy: String,
@@ -49,7 +49,7 @@ const BEYOND: f64 = 10.0;
 /// A disk of which less than this is used.
 const FULL_DISK: f64 = 0.1;
 
-/// The warnings about one run.
+/// What one run says of itself.
 pub(crate) fn of(design: &Design, options: &Options, outcome: &Outcome, report: &Report) -> Vec<Warning> {
     let mut all = Vec::new();
     let run = Run { design, options, outcome, report };
