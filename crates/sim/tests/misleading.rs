@@ -109,7 +109,7 @@ fn a_closed_loop_sets_the_pace_of_wear_and_power() {
 fn what_did_not_fit_the_volume_is_counted_with_what_to_do() {
     let requests = [request(0, Op::Read, 1 << 40, 4096), request(1, Op::Read, 0, 4096)];
     let with = |fit| simulate(SINGLE, &requests, &Options { fit, ..Options::default() }).unwrap();
-    has(&with(Fit::Wrap), "wrapped", &["1 requests (50 %)", "at least what the trace reaches over"]);
+    has(&with(Fit::Wrap), "wrapped", &["1 requests (50 %)", "at least as large as the span of the trace's addresses"]);
     has(&with(Fit::Skip), "skipped", &["1 requests (50 %)"]);
 }
 
@@ -221,7 +221,7 @@ fn designs_that_agree_in_every_figure_are_called_so_and_each_warning_is_shown_on
     has_not(&reports[0], "equal_results");
     has_not(&reports[2], "equal_results");
     let twice = compared(&[("a", SINGLE.to_owned()), ("b", SINGLE.to_owned())], &requests);
-    has(&twice[1], "equal_results", &["the files say the same"]);
+    has(&twice[1], "equal_results", &["the files have the same settings"]);
     let shown = warned(&reports);
     let cold: Vec<_> = shown.iter().filter(|warned| warned.warning.code == "cold_start").collect();
     assert_eq!(cold.len(), 1);

@@ -28,7 +28,7 @@ pub struct Args {
     /// Design files
     #[arg(required = true, value_name = "DESIGN.toml")]
     designs: Vec<PathBuf>,
-    /// The trace; a specification (.toml) is drawn from; several are merged by time
+    /// The trace; several are merged by time, and from a specification (.toml) a trace is drawn
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
@@ -41,12 +41,12 @@ pub struct Args {
     /// Write the reports as JSON to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// Write the reports as a page (HTML that needs nothing else) to a file (- for standard output, in place of the table)
+    /// Write the reports as a self-contained HTML page to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
 }
 
-/// Memory for flash in the state in which simulations begin.
+/// The most memory for the state of flash at the beginning of simulations.
 const IMAGES: Bytes = Bytes::gib(1);
 
 /// Replays and reports.
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     let skipped = Counted::default();
-    // A specification that cannot be drawn from is told before the simulations start; a trace is not opened twice from
+    // A specification from which no trace can be drawn is reported before the simulations start; a trace is not opened twice from
     // a pipe.
     if !from_stdin {
         args.trace_args.source(&args.trace, &skipped)?;

@@ -44,7 +44,7 @@ fn degraded(status: &Value, lost: &Value) -> String {
     let shown = shown.collect::<Vec<_>>().join(", ");
     let more = if ranges.len() > MOST_RANGES { ", ..." } else { "" };
     let without = if gone.is_empty() {
-        "all devices are there again".to_owned()
+        "all devices are present again".to_owned()
     } else {
         format!("without {}", gone.join(" and "))
     };
@@ -103,7 +103,7 @@ fn mapped(status: &Value) -> String {
 fn logged(log: &Value) -> String {
     let migrations = log["migrations"].as_object().into_iter().flatten().map(|(_, count)| number(count)).sum::<u64>();
     format!(
-        "{} logged, {} past the log; {migrations} migrations of {}; {} of {} reads had something from the log",
+        "{} logged, {} written past the log; {migrations} migrations of {}; {} of {} reads needed the log",
         bytes(&log["bytes_appended"]),
         bytes(&log["bytes_direct"]),
         bytes(&log["bytes_migrated"]),

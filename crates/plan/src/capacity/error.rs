@@ -73,7 +73,9 @@ pub enum PlanError {
         volumes: usize,
     },
     /// The capacity is less than what the trace uses.
-    #[error("--capacity {capacity} is less than the {reach} that the trace reaches over: leave it out, or give more")]
+    #[error(
+        "--capacity {capacity} is less than the {reach} that the trace's addresses span: leave it out, or give more"
+    )]
     Capacity {
         /// What was given.
         capacity: Bytes,

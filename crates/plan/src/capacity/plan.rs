@@ -412,15 +412,15 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         let share = active.0 as f64 / capacity.0 as f64 * 100.0;
         let why = match ask.active {
             Some(_) => "as --active says",
-            None => "the same share as of what the trace reaches over; --active says otherwise",
+            None => "the same share as of the span of the trace's addresses; --active sets another",
         };
         all.push(format!(
-            "of the {capacity} stored, {active} ({share:.2} %) are in use over a time as long as the trace: {why}"
+            "of the {capacity} stored, {active} ({share:.2} %) are in use during a time as long as the trace: {why}"
         ));
         if whole.space() >= 1.0 && whole.volume() < capacity {
             all.push(format!(
-                "what is stored beside that is not asked for: designs are simulated with a volume of {}, as far as the trace \
-                 reaches",
+                "the other stored data are not accessed: designs are simulated with a volume of {}, the span of the \
+                 trace's addresses",
                 whole.volume()
             ));
         }
