@@ -68,7 +68,7 @@ pub(crate) fn tag_of(bytes: &[u8]) -> Tag {
 
 /// What a write carries.
 #[derive(Clone, Debug)]
-pub(crate) enum Payload {
+pub enum Payload {
     Data(Rc<[Tag]>),
     Metadata(Rc<[u8]>),
 }
@@ -161,7 +161,7 @@ enum Survival {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Disk {
+pub struct Disk {
     size: u64,
     stable: Content,
     live: Content,

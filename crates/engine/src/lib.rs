@@ -195,7 +195,7 @@ pub use peryton_format::{
 };
 pub use peryton_policy::{
     AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, BareCache, Climb, ClimbView, Objective, Partition,
-    PartitionStats, Predict, Regulation, Replacement, Threshold, WearBudget, WriteHits,
+    PartitionStats, Predict, Regulation, Replacement, Threshold, WearBudget, WriteHits, admission::Unit,
 };
 
 /// The example of the README is compiled and run as well.

@@ -108,7 +108,7 @@ fn run(kind: Kind, dies: DeviceId, seed: u64) -> (u64, u64) {
             was_dirty = dirty(&world, unit);
             // What is under way may come to its end.
             unsure = !says || world.has_pending();
-            world.dead = Some(dies);
+            world.disks.dead = Some(dies);
             if says {
                 world.device_failed(dies);
             }
