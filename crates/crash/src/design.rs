@@ -2,7 +2,7 @@
 
 use peryton_engine::{
     Adaptive, Admission, AdmitBy, Climb, Config, DeviceId, Hybrid, LogCaching, Logging, LoggingTuning, Objective,
-    Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, WearBudget, WriteHits,
+    Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, Unit, WearBudget, WriteHits,
     WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
@@ -96,7 +96,8 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, reach }
 }
 
-pub(crate) fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
+/// A tuning for a fast device of so many extents: anything that can be set.
+pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
     let high = rng.random_range(0..fast_extents.max(2) + 1);
     Tuning {
         promotion_threshold: rng.random_range(0..3),
@@ -124,7 +125,7 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
     if rng.random_bool(0.5) {
         return Admission::default();
     }
-    let by = [AdmitBy::All, AdmitBy::Size, AdmitBy::Hotness, AdmitBy::Probability][rng.random_range(0..4)];
+    let by = AdmitBy::ALL[rng.random_range(0..AdmitBy::ALL.len())].1;
     let adaptive = Adaptive {
         rate: 0.5,
         caches: rng.random_range(2..5),
@@ -133,19 +134,20 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
         smoothing: 0.8,
         objective: Objective::default(),
     };
-    let threshold = match (by, rng.random_bool(0.5)) {
-        (AdmitBy::All, _) => Threshold::Fixed(1.0),
-        (_, true) => Threshold::Adaptive(adaptive),
-        (AdmitBy::Size, false) => Threshold::Fixed(8192.0),
-        (_, false) => Threshold::Fixed(0.5),
+    let threshold = match (by.adapts(), rng.random_bool(0.5)) {
+        (true, true) => Threshold::Adaptive(adaptive),
+        _ => Threshold::Fixed(match by.unit() {
+            Unit::Bytes => 8192.0,
+            Unit::Nothing | Unit::Count | Unit::Share => by.default_threshold().unwrap_or(0.5),
+        }),
     };
-    let bypass = matches!(by, AdmitBy::Size | AdmitBy::Probability) && rng.random_bool(0.5);
+    let bypass = by.write_hits().is_some() && rng.random_bool(0.5);
     Admission {
         by,
         threshold,
         seed: rng.next_u64() % 9,
         endurance: vec![Some(Bytes::gib(1)), None],
-        programmable: Vec::new(),
+        programmable: vec![rng.random_bool(0.5).then_some(Bytes::gib(2)), None],
         energy: Vec::new(),
         write_hits: if bypass { WriteHits::Bypass } else { WriteHits::Cache },
     }
@@ -153,7 +155,8 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
 
 fn wear_budget(rng: &mut Pcg64Mcg) -> WearBudget {
     let endurance = Bytes::mib(rng.random_range(1..10));
-    WearBudget { endurance, programmable: None, lifetime: Nanos::from_s(60), amplification: 1_000 }
+    let programmable = rng.random_bool(0.5).then_some(endurance * 2);
+    WearBudget { endurance, programmable, lifetime: Nanos::from_s(60), amplification: 1_000 }
 }
 
 fn random_partition(rng: &mut Pcg64Mcg) -> Partition {

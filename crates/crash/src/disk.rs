@@ -69,7 +69,7 @@ pub(crate) fn tag_of(bytes: &[u8]) -> Tag {
 
 /// The content that a write carries.
 #[derive(Clone, Debug)]
-pub(crate) enum Payload {
+pub enum Payload {
     Data(Rc<[Tag]>),
     Metadata(Rc<[u8]>),
 }
@@ -162,7 +162,7 @@ enum Survival {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Disk {
+pub struct Disk {
     size: u64,
     stable: Content,
     live: Content,

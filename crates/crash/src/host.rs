@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use crate::{
     disk::{SECTOR, Tag},
-    drive::span,
+    drive::Drive,
     world::{World, say},
 };
 
@@ -35,7 +35,7 @@ impl World {
         }
         let len = len.min(total - start);
         let request = Request { op, offset: Bytes(start as u64 * SECTOR), len: Bytes(len as u64 * SECTOR) };
-        let range = span(&request);
+        let range = Drive::span(&request);
         let from = self.model.tick();
         let data = match op {
             Op::Write if self.chance(16) => vec![0; range.len()],
@@ -74,7 +74,7 @@ impl World {
     pub(crate) fn answers(&mut self) -> Result<(), String> {
         for (_, asked, result) in std::mem::take(&mut self.drive.answered) {
             let now = self.model.tick();
-            let range = span(&asked.request);
+            let range = Drive::span(&asked.request);
             say!(self, "{now}: {:?} {range:?} of {} is answered {result:?}", asked.request.op, asked.from);
             if let Err(error) = result {
                 self.expect_error(error, &asked.request)?;
@@ -106,7 +106,7 @@ impl World {
         if self.faults.active && (little_room || matches!(error, RequestError::Device | RequestError::Lost)) {
             return Ok(());
         }
-        Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, span(request)))
+        Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, Drive::span(request)))
     }
 
     /// Completes everything that is in flight.
@@ -148,7 +148,7 @@ impl World {
             let request =
                 Request { op: Op::Read, offset: Bytes(start as u64 * SECTOR), len: Bytes(len as u64 * SECTOR) };
             let from = self.model.tick();
-            say!(self, "{from}: Read {:?}", span(&request));
+            say!(self, "{from}: Read {:?}", Drive::span(&request));
             self.drive.submit(request, from, vec![Tag::MAX; len]);
             self.answers()?;
             for _ in 0..10_000 {
@@ -163,7 +163,7 @@ impl World {
                 self.answers()?;
             }
             if !self.drive.requests.is_empty() {
-                return Err(format!("a read of {:?} is never answered", span(&request)));
+                return Err(format!("a read of {:?} is never answered", Drive::span(&request)));
             }
         }
         Ok(())

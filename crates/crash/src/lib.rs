@@ -16,16 +16,17 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! The crate sees the engine only through its public interface. The files, from the bottom up: `disk` is the fake disk,
-//! `model` computes what a correct disk could return, `drive` joins the engine and its disks, `design` draws designs,
-//! `faults` and `deaths` hold what fails besides the power, and `world` holds the state of a run. `host` submits
-//! requests and checks answers, `offline` changes the disks while the power is off, `power` cuts the power and
-//! recovers, and `run` calls them in turn.
+//! The crate sees the engine only through its public face. The files, from the bottom up: `disk` is the fake disk, `model`
+//! says what a correct disk could return, [`Driver`] carries out the engine's commands on fake disks of any kind, `drive` does
+//! so on those that lose power, `design` draws designs, `faults` and
+//! `deaths` hold what goes wrong besides the power, and `world` holds the state of a run. `host` asks and checks, `offline`
+//! acts while the power is off, `power` takes it away and recovers, and `run` puts them in order.
 
 mod deaths;
 mod design;
 mod disk;
 mod drive;
+mod driver;
 mod faults;
 mod host;
 mod model;
@@ -36,7 +37,8 @@ mod run;
 mod torture;
 mod world;
 
-pub use design::Kind;
+pub use design::{Kind, random_tuning};
+pub use driver::{Answer, Asked, Disks, Driver, Effect, Pending};
 pub use options::{Options, Outcome};
 pub use run::run;
 pub use torture::{Torture, torture};

@@ -198,7 +198,7 @@ pub use peryton_format::{
 };
 pub use peryton_policy::{
     AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, BareCache, Climb, ClimbView, Objective, Partition,
-    PartitionStats, Predict, Regulation, Replacement, Threshold, WearBudget, WriteHits,
+    PartitionStats, Predict, Regulation, Replacement, Threshold, WearBudget, WriteHits, admission::Unit,
 };
 
 /// Compiles and runs the example of the README.

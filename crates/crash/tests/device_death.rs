@@ -109,7 +109,7 @@ fn run(kind: Kind, dies: DeviceId, seed: u64) -> (u64, u64) {
             was_dirty = dirty(&world, unit);
             // Moves in flight may still end.
             unsure = !says || world.has_pending();
-            world.dead = Some(dies);
+            world.disks.dead = Some(dies);
             if says {
                 world.device_failed(dies);
             }

@@ -264,9 +264,7 @@ fn a_hint_migrates_its_range_and_nothing_else() {
         ask(&mut world, Op::Write, block * BLOCK, BLOCK);
     }
     world.complete_all();
-    let mut out = Vec::new();
-    world.engine.evict(world.now, Bytes(2 * BLOCK)..Bytes(4 * BLOCK), &mut out);
-    world.carry_out(out);
+    world.evict_range(Bytes(2 * BLOCK)..Bytes(4 * BLOCK));
     world.complete_all();
     assert_eq!(primary_writes(&world), (1, 2 * BLOCK));
     assert_eq!(log_stats(&world).migrations.hint, 1);
@@ -498,9 +496,7 @@ fn a_discard_of_logged_data_exposes_nothing_older() {
     // The primary has an old copy, the log a new one.
     ask(&mut world, Op::Write, 0, 2 * BLOCK);
     world.complete_all();
-    let mut out = Vec::new();
-    world.engine.evict(world.now, Bytes::ZERO..Bytes(2 * BLOCK), &mut out);
-    world.carry_out(out);
+    world.evict_range(Bytes::ZERO..Bytes(2 * BLOCK));
     world.complete_all();
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();

@@ -28,7 +28,7 @@ fn a_volume_that_was_closed_comes_back_as_it_was() {
         model = use_it(&mut machine, 400, generation);
         machine.settle();
         machine.close();
-        disks = machine.disks;
+        disks = machine.driver.disks;
         let (_, opened) = Engine::open(config.clone(), &mut disks.clone()).unwrap();
         assert!(opened.clean && opened.generation == generation + 1, "{opened:?}");
     }
@@ -43,8 +43,8 @@ fn a_volume_that_was_dropped_after_a_flush_comes_back_as_it_was() {
         let mut machine = open(&config, disks).unwrap();
         let model = use_it(&mut machine, rounds, seed);
         machine.request(Op::Flush, 0, Vec::new());
-        machine.disks.lose_everything();
-        disks = machine.disks;
+        machine.driver.disks.lose_everything();
+        disks = machine.driver.disks;
         let (_, opened) = Engine::open(config.clone(), &mut disks.clone()).unwrap();
         assert!(!opened.clean);
         logged += opened.mapped;
@@ -74,15 +74,15 @@ fn devices_that_are_not_the_volume_are_refused_by_name() {
     used.close();
     for device in [PRIMARY, LOG] {
         let at = used.engine.data_at(device).0 + 1024;
-        let mut written = used.disks.clone();
+        let mut written = used.driver.disks.clone();
         flip(&mut written, device, at, 1);
         assert_eq!(opened(&written), Err(OpenError::Changed { device: device.index() }));
     }
-    let older = used.disks.clone();
-    let mut next = open(&config, used.disks).unwrap();
+    let older = used.driver.disks.clone();
+    let mut next = open(&config, used.driver.disks).unwrap();
     use_it(&mut next, 50, 2);
     for device in 0..2 {
-        let mut mixed = next.disks.clone();
+        let mut mixed = next.driver.disks.clone();
         mixed.0[device] = older.0[device].clone();
         assert!(matches!(opened(&mixed), Err(OpenError::Stale { device: at, .. }) if at == device));
     }
@@ -95,13 +95,13 @@ fn the_primary_alone_does_not_look_like_what_is_on_the_volume() {
     let model = use_it(&mut machine, 400, 1);
     machine.settle();
     assert_eq!(machine.engine.data_at(PRIMARY), Bytes::mib(1));
-    let bytes = machine.disks.0[0].as_ref().unwrap().contents();
+    let bytes = machine.driver.disks.0[0].as_ref().unwrap().contents();
     assert!(bytes[..4096] != model[..4096] && bytes[MIB as usize..][..4096] != model[..4096]);
 }
 
 /// All metadata blocks of a log: their places and their kinds.
 fn blocks(machine: &Machine) -> Vec<(u64, [u8; 4])> {
-    let bytes = machine.disks.0[1].as_ref().unwrap().contents();
+    let bytes = machine.driver.disks.0[1].as_ref().unwrap().contents();
     let kind = |block: &[u8]| -> [u8; 4] { block[4..8].try_into().unwrap() };
     let all = bytes.chunks_exact(4096).zip((0..).step_by(4096));
     all.map(|(block, at)| (at, kind(block))).filter(|(_, kind)| [*b"PYla", *b"PYli", *b"PYlc"].contains(kind)).collect()
@@ -125,7 +125,7 @@ fn a_flipped_bit_in_flushed_data_is_reported_or_repaired_but_never_yields_older_
     let (mut damaged, mut good) = (0, 0);
     for (at, _) in blocks {
         for bit in [77, 4000 * 8] {
-            let mut hurt = machine.disks.clone();
+            let mut hurt = machine.driver.disks.clone();
             flip(&mut hurt, LOG, at + bit / 8, 1 << (bit % 8));
             match open(&config, hurt) {
                 Err(OpenError::Damaged { device: 1, .. }) => damaged += 1,
@@ -153,7 +153,7 @@ fn no_content_of_a_log_breaks_the_reader() {
     let mut rng = Pcg64Mcg::seed_from_u64(1);
     let (mut opened, mut refused) = (0, 0);
     for _ in 0..600 {
-        let mut hurt = machine.disks.clone();
+        let mut hurt = machine.driver.disks.clone();
         for _ in 0..rng.random_range(1..6) {
             let some = if rng.random_bool(0.5) { &rare } else { &blocks };
             let (at, _) = some[rng.random_range(0..some.len())];
@@ -204,8 +204,8 @@ fn left_behind(config: &Config) -> (crashing::Disks, Vec<u8>) {
     let mut machine = open(config, formatted(config)).unwrap();
     let model = use_it(&mut machine, 700, 1);
     machine.request(Op::Flush, 0, Vec::new());
-    machine.disks.lose_everything();
-    (machine.disks, model)
+    machine.driver.disks.lose_everything();
+    (machine.driver.disks, model)
 }
 
 /// The fear: a repair migrates the log and writes wrong data.
@@ -253,11 +253,11 @@ fn a_primary_that_dies_while_the_log_is_emptied_leaves_all_of_the_log() {
     let mut machine = open(&config, formatted(&config)).unwrap();
     use_it(&mut machine, 200, 1);
     machine.request(Op::Flush, 0, Vec::new());
-    // Opening after a crash records which appends are absent.
-    let mut machine = open(&config, machine.disks).unwrap();
+    // Opening after a crash records which appends there are not.
+    let mut machine = open(&config, machine.driver.disks).unwrap();
     machine.primary_dies_in_migration(MIB - 4096..MIB);
     assert!(machine.engine.is_durably_gone(PRIMARY) && machine.engine.is_idle());
-    let mut disks = machine.disks;
+    let mut disks = machine.driver.disks;
     let (engine, opened) = Engine::open_without(config, &mut disks, &[PRIMARY]).unwrap();
     assert!(opened.mapped > 100 && engine.is_gone(PRIMARY), "{opened:?}");
 }
@@ -282,12 +282,12 @@ fn inspecting_finds_everything_in_the_log_and_changes_nothing() {
             machine.settle();
             machine.close();
         }
-        let mut disks = machine.disks.clone();
+        let mut disks = machine.driver.disks.clone();
         let report = Engine::inspect(config.clone(), &mut disks, true, &[]).unwrap();
-        for (now, before) in disks.0.iter().zip(&machine.disks.0) {
+        for (now, before) in disks.0.iter().zip(&machine.driver.disks.0) {
             assert!(now.as_ref().unwrap().contents() == before.as_ref().unwrap().contents(), "a look is only a look");
         }
-        let contents = |device: DeviceId| machine.disks.0[device.index()].as_ref().unwrap().contents();
+        let contents = |device: DeviceId| machine.driver.disks.0[device.index()].as_ref().unwrap().contents();
         let data_at = machine.engine.data_at(PRIMARY).0 as usize;
         let mut image = contents(PRIMARY)[data_at..data_at + model.len()].to_vec();
         for row in &report.map {
@@ -311,7 +311,7 @@ fn inspecting_finds_everything_in_the_log_and_changes_nothing() {
         assert_eq!(alone.log.as_ref(), Some(&log));
         assert_eq!(Engine::inspect(config.clone(), &mut disks, true, &[LOG]).unwrap().log, None);
         if round == 7 {
-            machine = open(&config, machine.disks).unwrap();
+            machine = open(&config, machine.driver.disks).unwrap();
         } else if round % 3 == 1 {
             machine.settle();
             machine.migrate();

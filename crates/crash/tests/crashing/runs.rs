@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use peryton_engine::{Commands, Config, Engine, LogCaching, LoggingTuning, RequestId, Triggers, Tuning};
+use peryton_engine::{Config, Engine, LogCaching, LoggingTuning, RequestId, Triggers, Tuning};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -90,9 +90,9 @@ impl Host {
 
     /// Checks the answers since the last call.
     fn answers(&mut self, machine: &mut Machine) {
-        for (id, ok) in std::mem::take(&mut machine.replies) {
+        for (id, answered, result) in std::mem::take(&mut machine.driver.answered) {
             let Asked { op, sectors, covers } = self.asked.remove(&id).unwrap();
-            let bytes = machine.memory.host.remove(&id).unwrap();
+            let (bytes, ok) = (answered.data, result.is_ok());
             match op {
                 Op::Read if ok => {
                     for (index, bytes) in sectors.zip(bytes.chunks_exact(SECTOR)) {
@@ -256,8 +256,8 @@ pub fn run(seed: u64, failures: bool) -> Sum {
             settle(&mut machine, &mut host);
             sum.closed += 1;
             let left = if rng.random_bool(0.5) { u32::MAX } else { rng.random_range(0..14) };
-            let done = machine.engine.close(&mut Interrupted { disks: &mut machine.disks, left }).is_ok();
-            disks = machine.disks;
+            let done = machine.driver.engine.close(&mut Interrupted { disks: &mut machine.driver.disks, left }).is_ok();
+            disks = machine.driver.disks;
             if !done {
                 disks.crash(rng);
             }
@@ -286,8 +286,8 @@ fn step(machine: &mut Machine, host: &mut Host, rng: &mut Pcg64Mcg) {
         } else if !host.is_busy(&range) {
             host.ask(machine, op, range);
         }
-    } else if !machine.in_flight.is_empty() && rng.random_bool(0.9) {
-        let index = rng.random_range(0..machine.in_flight.len());
+    } else if !machine.pending.is_empty() && rng.random_bool(0.9) {
+        let index = rng.random_range(0..machine.pending.len());
         machine.carry_out(index);
     } else {
         machine.tick(Nanos(rng.random_range(0..200_000_000)));
@@ -295,9 +295,7 @@ fn step(machine: &mut Machine, host: &mut Host, rng: &mut Pcg64Mcg) {
     if rng.random_bool(0.005) {
         let size = machine.engine.volume_size();
         let from = Bytes(rng.random_range(0..size.0));
-        let mut out = Commands::new();
-        machine.engine.evict(machine.now, from..size, &mut out);
-        machine.take(out);
+        machine.driver.call(|engine, now, out| engine.evict(now, from..size, out));
     }
     machine.engine.check_invariants();
     host.answers(machine);
@@ -306,9 +304,7 @@ fn step(machine: &mut Machine, host: &mut Host, rng: &mut Pcg64Mcg) {
 /// Completes everything, flushes, and reads the whole volume.
 fn settle(machine: &mut Machine, host: &mut Host) {
     for _ in 0..2_000 {
-        while !machine.in_flight.is_empty() {
-            machine.carry_out(0);
-        }
+        machine.carry_out_all();
         host.answers(machine);
         if host.asked.is_empty() && machine.engine.is_idle() {
             break;
@@ -318,15 +314,11 @@ fn settle(machine: &mut Machine, host: &mut Host) {
     assert!(host.asked.is_empty() && machine.engine.is_idle(), "something is never answered");
     host.ask(machine, Op::Flush, 0..0);
     while !host.asked.is_empty() {
-        while !machine.in_flight.is_empty() {
-            machine.carry_out(0);
-        }
+        machine.carry_out_all();
         host.answers(machine);
         // A commit that failed before is repeated only after a pause.
         machine.tick(Nanos::from_ms(500));
     }
-    while !machine.in_flight.is_empty() {
-        machine.carry_out(0);
-    }
+    machine.carry_out_all();
     host.pin(machine);
 }

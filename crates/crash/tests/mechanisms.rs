@@ -383,7 +383,8 @@ fn re_tuning_is_refused_whole() {
         Tuning { max_moves: 0, ..tuning() },
         Tuning { read_effect: Some(0), ..tuning() },
     ] {
-        let error = world.engine.retune(world.now, wrong, &mut out).expect_err("this cannot work");
+        let now = world.now;
+        let error = world.engine.retune(now, wrong, &mut out).expect_err("this cannot work");
         assert!(matches!(error, TuningError::Range { .. }), "{error}");
         assert_eq!(world.engine.tuning(), &before);
     }

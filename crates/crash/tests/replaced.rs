@@ -26,7 +26,7 @@ fn logged() -> (Config, Disks, Vec<u8>) {
     let model = use_it(&mut machine, 200, 2);
     machine.settle();
     machine.close();
-    (config, machine.disks, model)
+    (config, machine.driver.disks, model)
 }
 
 /// The content of the primary alone.
@@ -45,12 +45,12 @@ fn goes_on(config: &Config, disks: Disks) {
     let mut machine = open(config, disks).unwrap();
     let model = use_it(&mut machine, 300, 7);
     machine.request(Op::Flush, 0, Vec::new());
-    machine.disks.lose_everything();
-    let mut machine = open(config, machine.disks).unwrap();
+    machine.driver.disks.lose_everything();
+    let mut machine = open(config, machine.driver.disks).unwrap();
     check_all(&mut machine, &model);
     machine.settle();
     machine.close();
-    let inspected = Engine::inspect(config.clone(), &mut machine.disks, false, &[]).unwrap();
+    let inspected = Engine::inspect(config.clone(), &mut machine.driver.disks, false, &[]).unwrap();
     assert_eq!(inspected.verdict, Verdict::Clean, "{:?}", inspected.findings);
 }
 
@@ -75,7 +75,7 @@ fn a_replaced_log_leaves_the_primarys_image_and_nothing_of_the_old_log() {
         Engine::replace(config.clone(), &mut disks, LOG, true).unwrap();
         let mut machine = open(&config, disks).unwrap();
         check_all(&mut machine, &old);
-        goes_on(&config, machine.disks);
+        goes_on(&config, machine.driver.disks);
     }
     // The old log belongs to another volume now.
     let mut replaced = disks.clone();
@@ -102,7 +102,7 @@ fn a_replaced_primary_has_what_the_log_has_and_zeros() {
     let mut machine = open(&config, disks).unwrap();
     assert_eq!(machine.engine.losses(0).bytes, Bytes::ZERO);
     check_all(&mut machine, &expected);
-    goes_on(&config, machine.disks);
+    goes_on(&config, machine.driver.disks);
 }
 
 fn linear() -> (Config, Disks, Vec<u8>) {
@@ -114,7 +114,7 @@ fn linear() -> (Config, Disks, Vec<u8>) {
     let mut machine = open(&config, disks).unwrap();
     let model = use_it(&mut machine, 200, 1);
     machine.request(Op::Flush, 0, Vec::new());
-    (config, machine.disks, model)
+    (config, machine.driver.disks, model)
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_replaced_part_of_linear_reads_as_zeros() {
     model[64 << 10..128 << 10].fill(0);
     let mut machine = open(&config, disks).unwrap();
     check_all(&mut machine, &model);
-    goes_on(&config, machine.disks);
+    goes_on(&config, machine.driver.disks);
 }
 
 #[test]
