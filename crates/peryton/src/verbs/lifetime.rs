@@ -4,8 +4,9 @@ use std::{fmt::Display, path::PathBuf};
 
 use peryton_plan::lifetime::{Array, Lifetime, LifetimeError, Wear};
 use peryton_units::{Bytes, Nanos};
+use serde::Serialize;
 
-use crate::{failure::Failure, output, table};
+use crate::{failure::Failure, output, page, table};
 
 /// Options of `peryton lifetime`. Each option is also a key of the file, and replaces it.
 #[derive(Debug, clap::Args)]
@@ -168,6 +169,21 @@ fn in_options(error: &str) -> String {
     message
 }
 
+/// What `--json` prints for each share of admitted misses.
+#[derive(Serialize)]
+struct Printed<'a> {
+    peryton_version: &'static str,
+    command: String,
+    #[serde(flatten)]
+    lifetime: &'a Lifetime,
+}
+
+impl Printed<'_> {
+    fn new(lifetime: &Lifetime) -> Printed<'_> {
+        Printed { peryton_version: env!("CARGO_PKG_VERSION"), command: page::command_line(), lifetime }
+    }
+}
+
 /// Prints the lifetimes.
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.file.is_none() && args.overlay().is_empty() {
@@ -192,7 +208,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     if args.json {
         // One row gives one object, as the other verbs do.
-        return match &rows[..] {
+        let printed: Vec<Printed<'_>> = rows.iter().map(Printed::new).collect();
+        return match &printed[..] {
             [one] => output::print_json(one),
             all => output::print_json(all),
         };

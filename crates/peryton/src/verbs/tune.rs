@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{
     failure::Failure,
-    output,
+    output, page,
     replay_args::ReplayArgs,
     table,
     trace_args::{Counted, TraceArgs},
@@ -93,6 +93,8 @@ fn bounds(text: &str) -> Result<Bounds, ConstraintError> {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Printed<'a> {
+    command: String,
+    trace: String,
     design: &'a str,
     objective: Metric,
     subject_to: &'a [Constraint],
@@ -143,11 +145,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         save(args, &tuned, path)?;
     }
     if args.json {
-        let printed =
-            Printed { design: &design.name, objective: args.objective, subject_to: &search.constraints, tuned: &tuned };
+        let printed = Printed {
+            command: page::command_line(),
+            trace: trace_names(args),
+            design: &design.name,
+            objective: args.objective,
+            subject_to: &search.constraints,
+            tuned: &tuned,
+        };
         return output::print_json(&printed);
     }
     output::print(&shown(args, &tuned))
+}
+
+fn trace_names(args: &Args) -> String {
+    let names = args.trace.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+    names.collect::<Vec<_>>().join("+")
 }
 
 fn knobs(args: &Args, design: &Design) -> Result<Vec<Knob>, Failure> {
@@ -171,9 +184,13 @@ fn save(args: &Args, tuned: &Tuned, path: &PathBuf) -> Result<(), Failure> {
     let all: Vec<String> = args.set.iter().chain(&tuned.overrides).cloned().collect();
     let text = Design::rewritten(&args.design, &all)?;
     let text = format!(
-        "# {} with settings found by peryton tune --objective {}.\n{text}",
+        "# {} with settings found by Peryton {} on {} requests of {} (hash {}):\n# {}\n{text}",
         args.design.file_name().unwrap_or_default().display(),
-        args.objective
+        tuned.peryton_version,
+        tuned.trace_requests,
+        trace_names(args),
+        tuned.trace_hash,
+        page::command_line(),
     );
     fs::write(path, text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
@@ -209,6 +226,13 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
     }
     text += &table::shown(&figures);
     text += &format!("\n* what was to be {}; {}", best_word(args.objective), effort(tuned));
+    text += &format!(
+        "Measured on {} requests of {}; trace {}, Peryton {}.\n",
+        tuned.trace_requests,
+        trace_names(args),
+        tuned.trace_hash,
+        tuned.peryton_version
+    );
     if !tuned.met_after {
         text += "No settings were found that keep every bound: loosen one, or change the devices.\n";
     }
