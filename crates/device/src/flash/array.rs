@@ -5,7 +5,7 @@ use super::{
 
 /// The operations that a translation layer requests of the flash. Preconditioning runs the same layer with [`Untimed`].
 pub(super) trait Operations {
-    /// Programs `units` of one stripe, data of the host; returns when it is done.
+    /// Programs `units` of one stripe with host data; returns when it is done.
     fn program(&mut self, die: u32, units: u32) -> u64;
     /// Reads `units` of one stripe into the controller, to be written elsewhere.
     fn fetch(&mut self, die: u32, units: u32);
