@@ -8,9 +8,12 @@
 mod candidate;
 mod catalogue;
 mod error;
+
 mod models;
 mod plan;
 mod predict;
+mod quality;
+mod report;
 mod sample;
 mod search;
 mod training;
@@ -20,11 +23,12 @@ pub use candidate::{Candidate, Enumerate, Member, Mode};
 pub use catalogue::{Catalogue, Kind};
 pub use error::PlanError;
 pub use models::{DeviceModels, Fitted, Form, MODEL_VERSION, Models, Predictors, Trained};
-pub use plan::{
-    Active, Ask, Bought, Budget, Error as PredictionError, Found, Infeasible, ModelQuality, Plan, Regression, Variant,
-    plan, qualities,
-};
+pub use plan::{Active, Ask, plan};
 pub use predict::Prediction;
+pub use quality::qualities;
+pub use report::{
+    Bought, Budget, Error as PredictionError, Found, Infeasible, ModelQuality, Plan, Regression, Variant,
+};
 pub use sample::Scale;
 pub use search::Rung;
 pub use training::{TRAINING_TRACES, Training};
