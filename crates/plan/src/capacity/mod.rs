@@ -8,7 +8,6 @@
 mod candidate;
 mod catalogue;
 mod error;
-
 mod models;
 mod plan;
 mod predict;
