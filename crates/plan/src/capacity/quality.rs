@@ -1,7 +1,8 @@
 //! The quality of the regressions: how far their predictions are from the simulations, and what they would have chosen.
 
 use super::{
-    Catalogue, Trained,
+    catalogue::Catalogue,
+    models::Trained,
     report::{Error, Found, ModelQuality, Regression},
 };
 

@@ -3,7 +3,13 @@
 use peryton_trace::RequestHash;
 use serde::Serialize;
 
-use super::{Candidate, Like, Mode, Prediction, Rung};
+use super::{
+    candidate::{Candidate, Mode},
+    models::Fitted,
+    predict::Prediction,
+    search::Rung,
+    workload::Like,
+};
 use crate::{
     constraint::{Constraint, Metric},
     evaluate::{Account, Metrics},
@@ -207,5 +213,5 @@ pub struct ModelQuality {
     pub used: bool,
     /// The model.
     #[serde(flatten)]
-    pub fitted: super::Fitted,
+    pub fitted: Fitted,
 }
