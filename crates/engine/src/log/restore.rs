@@ -7,13 +7,12 @@
 //! anything beyond the cut. If a later append says that one did, the log is damaged rather than cut. Nothing beyond the
 //! cut is ever used.
 
-use std::collections::BTreeMap;
-
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
     log::MOST_SEQUENCE,
     log::header::{self, AppendBody, AppendHeader, IndexEntry},
-    log::ring::{self, CommitHead, CommitRecord, LogRing, SegmentUse},
+    log::recorded::{ListedSegment, NoCommits, Recorded, Void},
+    log::ring::{self, CommitHead, CommitRecord, SegmentUse},
     log::scan::{FoundIndex, LogScan, SegmentsInUse},
     log::{FIRST_SEQUENCE, HEADER, NOWHERE, SECTOR},
     storage::Storage,
@@ -25,7 +24,7 @@ use crate::{
     api::error::{DeviceError, OpenError},
     api::opened::Opened,
     log::drive::LogDrive,
-    log::found::{Contents, Event, Listed, Recorded, Replay, Void},
+    log::found::{Contents, Event, Replay},
     log::index::Pending,
     log::step::LogIo,
 };
@@ -130,7 +129,7 @@ impl LogDrive {
         self.commit.resume(head, (next + head.bytes()) % self.commit.ring.bytes(), records);
         self.volume = Some(volume);
         opened.commits = recorded.commits;
-        opened.repaired += recorded.damaged;
+        opened.repaired += recorded.damaged_blocks;
         opened.mapped = self.log.live.div_ceil(self.block);
         opened.dirty = opened.mapped;
         for (segment, _) in &in_use {
@@ -141,47 +140,9 @@ impl LogDrive {
         Ok(())
     }
 
+    /// Reads what the ring of commits records.
     pub(in crate::log) fn read_ring(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<Recorded, OpenError> {
-        let part = "part of its commits cannot be read";
-        let mut ring = LogRing::scan(storage, self.log_device, (self.commit.at, self.commit.ring.bytes()), volume);
-        let newest = ring.newest_whole().and_then(|number| ring.find(number));
-        let newest = newest.ok_or_else(|| self.damaged("none of its commits can be read"))?;
-        // The commit after the newest may be torn; if a still later one exists, a commit between is lost.
-        if ring.newest_previous() > newest.head.number {
-            return Err(self.damaged(part));
-        }
-        let sound = newest.segments.len() == self.log.segments.len()
-            && (FIRST_SEQUENCE..MOST_SEQUENCE).contains(&newest.head.next_sequence)
-            && newest.head.first_needed <= newest.head.number;
-        if !sound {
-            return Err(self.damaged("its newest commit says what cannot be"));
-        }
-        let mut chain = vec![newest.records.clone()];
-        let (mut last, mut used) = (newest.head, newest.head.bytes());
-        while last.number > newest.head.first_needed {
-            let found = ring.find(last.previous).filter(|found| found.head.number < last.number);
-            let found = found.ok_or_else(|| self.damaged(part))?;
-            if found.head.number < newest.head.first_needed {
-                break;
-            }
-            (last, used) = (found.head, used + found.head.bytes());
-            chain.push(found.records);
-        }
-        let records: Vec<CommitRecord> = chain.iter().rev().flatten().copied().collect();
-        let mut recorded = Recorded {
-            commits: chain.len() as u64,
-            used,
-            next_number: ring.newest().saturating_add(1),
-            voids: Vec::new(),
-            absents: BTreeMap::new(),
-            listed: BTreeMap::new(),
-            damaged: ring.damaged_blocks(),
-            newest,
-            records: Vec::new(),
-        };
-        recorded.sort(&records);
-        recorded.records = records;
-        Ok(recorded)
+        Recorded::read(storage, &self.layout, volume).map_err(|NoCommits(what)| self.damaged(what))
     }
 
     /// Reads the content of a log into the map without writing. Calls `seen` for each append that no index covers.
@@ -343,7 +304,7 @@ impl LogDrive {
     ) -> Vec<CommitRecord> {
         let Some((_, oldest)) = in_use.first().copied() else { return Vec::new() };
         let mut records: Vec<CommitRecord> = Vec::new();
-        for (segment, Listed { opened, as_of, left }) in &recorded.listed {
+        for (segment, ListedSegment { opened, as_of, left }) in &recorded.listed {
             if in_use.iter().any(|(other, _)| other == segment) {
                 let (segment, opened, as_of, count) = (*segment, *opened, *as_of, left.len() as u32);
                 records.push(CommitRecord::Listed { segment, count, opened, as_of });

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use peryton_device::{Class, Model, Profile};
 use peryton_units::{Bytes, Nanos};
 
-use super::PlanError;
+use super::error::PlanError;
 
 /// Devices with prices.
 #[derive(Clone, Debug)]

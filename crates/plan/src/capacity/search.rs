@@ -16,8 +16,12 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{
-    Candidate, Catalogue, Mode, PlanError, Progress, Workload,
+    candidate::{Candidate, Mode},
+    catalogue::Catalogue,
+    error::PlanError,
+    progress::Progress,
     sample::{Sample, Scale},
+    workload::Workload,
 };
 use crate::{
     constraint::{Constraint, Metric, strain},
@@ -378,7 +382,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use peryton_trace::{SynthSource, SynthSpec};
 
-    use super::{super::Member, *};
+    use super::{super::candidate::Member, *};
 
     fn sampled(mean_ms: f64, dollars: f64) -> Metrics {
         Metrics {
