@@ -16,6 +16,7 @@ fn comments_and_messages_of_rust_are_read_and_names_are_not() {
     let text = "fn told<'a>(limbo: &'a str) {}\nlet b = r#\"say \"whoever\"\"#; let ledger = br\"x\"; // `parked`\nparked();\n";
     assert_eq!(lines(Kind::Rust, text), [(2, "whoever")]);
     assert_eq!(lines(Kind::Rust, "let a = \"one\n two\";\n// told\n"), [(3, "told")]);
+    assert!(lines(Kind::Rust, "status[\"ledger\"]").is_empty(), "a key is a name");
 }
 
 #[test]
