@@ -3,7 +3,7 @@
 //!
 //! The check reads Markdown without code and quotations, comments and string literals of Rust, and whole files of Python, shell,
 //! TOML, CSS and make. It does not read names in Rust code, nor string literals of a single word, which are names as well
-//! (keys of JSON, for example).
+//! (keys of JSON, for example), nor the names in their braces.
 
 use std::{
     fs, io,
@@ -211,9 +211,7 @@ fn rust_prose(text: &str) -> String {
         };
         match end {
             Some(end) => {
-                let text = &chars[at..end];
-                let is_prose = text.iter().any(|c| c.is_whitespace());
-                prose.extend(text.iter().map(|&c| if is_prose || c == '\n' { c } else { ' ' }));
+                message(&chars[at..end], &mut prose);
                 at = end;
             }
             None => {
@@ -223,6 +221,16 @@ fn rust_prose(text: &str) -> String {
         }
     }
     prose
+}
+
+/// Adds a string literal without the names in its braces, or blanks if it is a single word.
+fn message(text: &[char], prose: &mut String) {
+    let is_prose = text.iter().any(|c| c.is_whitespace());
+    let mut in_braces = false;
+    for &c in text {
+        in_braces = (in_braces || c == '{') && c != '}';
+        prose.push(if c == '\n' || (is_prose && !in_braces) { c } else { ' ' });
+    }
 }
 
 fn is_name(c: char) -> bool {

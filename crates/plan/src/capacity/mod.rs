@@ -30,5 +30,5 @@ pub use search::Rung;
 pub use training::{TRAINING_TRACES, Training};
 pub use workload::{Like, MOST_HELD, Workload};
 
-/// Is told how far a plan is: what is being done, how much of it is done, and of how much.
+/// Receives the progress of a plan: what is being done, how much of it is done, and of how much.
 pub type Progress<'a> = dyn Fn(&str, u64, u64) + Sync + 'a;
