@@ -5,10 +5,9 @@
 //! TOML, CSS and make. It does not read names in Rust code, nor string literals of a single word, which are names as well
 //! (keys of JSON, for example), nor the names in their braces.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
+
+use crate::files::files;
 
 /// A word or a phrase that prose does not use, in lower case, and what to write instead.
 const FORBIDDEN: &[(&str, &str)] = &[
@@ -48,19 +47,13 @@ const ALLOWED: &[(&str, &str)] = &[
 /// Words before a forbidden one that make it right: the name that MixedStore gives to its mechanism.
 const QUALIFIED: &[(&str, &str)] = &[("fragmentation", "busting")];
 
-/// Folders that hold no prose of the project.
-const SKIPPED: &[&str] = &["target", "corpus", "report", "node_modules"];
-
 /// Reads all prose beneath `root` and returns a line for each forbidden word: where it is, and what to write instead.
 ///
 /// # Errors
 /// If a folder or a file cannot be read.
 pub fn forbidden_words(root: &Path) -> io::Result<Vec<String>> {
-    let mut files = Vec::new();
-    gather(root, &mut files)?;
-    files.sort();
     let mut found = Vec::new();
-    for file in files {
+    for file in files(root)? {
         let path = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
         let Some(kind) = Kind::of(&path) else { continue };
         let text = fs::read_to_string(&file)?;
@@ -72,24 +65,6 @@ pub fn forbidden_words(root: &Path) -> io::Result<Vec<String>> {
         }
     }
     Ok(found)
-}
-
-fn gather(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with('.') || SKIPPED.contains(&&*name) {
-            continue;
-        }
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            gather(&entry.path(), files)?;
-        } else if kind.is_file() {
-            files.push(entry.path());
-        }
-    }
-    Ok(())
 }
 
 /// How prose stands in a file.
