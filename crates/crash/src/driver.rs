@@ -1,4 +1,4 @@
-//! The driver's half of the engine's contract on fake disks: carries out commands, each when it is told to.
+//! The driver's half of the engine's contract on fake disks: it carries out each command when its caller says so.
 
 use std::{cell::OnceCell, collections::BTreeMap, fmt::Debug, ops::Range};
 

@@ -107,7 +107,7 @@ fn a_write_that_covers_a_dirty_copy_goes_home_before_the_copy_is_dropped() {
     assert_eq!(world.engine.stats().moves.writebacks, 0);
 }
 
-/// The host was told that its data is durable, so the map update that drops the old copy must be durable too.
+/// The answer to the host says that its data is durable, so the map update that drops the old copy must be durable too.
 #[test]
 fn a_flush_makes_a_superseding_write_durable() {
     let mut world = cached(true, WriteHits::Bypass);

@@ -45,7 +45,7 @@ fn compare(profile: &Profile, measured: &ModelFigures) -> Vec<String> {
     apart
 }
 
-/// The solid-state profiles; `disk_profiles.rs` does the same for disks.
+/// The solid-state profiles; `disk_calibration.rs` does the same for disks.
 fn solid_state() -> impl Iterator<Item = Profile> {
     let all = Profile::shipped().map(|name| Profile::named(name).expect("a shipped profile"));
     all.filter(|profile| profile.class != Class::Hdd)

@@ -14,9 +14,9 @@ pub enum Moment {
     Ticked,
     /// The host has dropped a range from its own cache.
     Hinted(Bytes, Bytes),
-    /// The engine was told how many bytes a device had programmed so far.
+    /// The engine received the number of bytes that a device had programmed so far.
     Programmed(DeviceId, Bytes),
-    /// The engine was told how much energy its devices had drawn so far, in microjoules.
+    /// The engine received the energy that its devices had drawn so far, in microjoules.
     Drew(u64),
     /// The engine gave a command.
     Commanded(Command),

@@ -25,7 +25,7 @@ use crate::{
 /// The most requests of a timed replay that are in flight on a volume. Later arrivals wait outside, and their response
 /// time still counts from their arrival. This bounds memory if a drive is slower than its trace.
 pub(crate) const MOST_IN_FLIGHT: u32 = 65_536;
-/// How many requests ahead the engine is told about: far enough that the prefetch completes in time, near enough that
+/// How many requests ahead the engine sees for prefetching: far enough that the prefetch completes in time, near enough that
 /// its data is still cached.
 const FAR: usize = 10;
 const NEAR: usize = 4;

@@ -1,9 +1,16 @@
 //! The fear: private words come back into documents, comments and messages.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::fs;
+use std::{fs, path::Path};
 
 use house::{Kind, forbidden_words, in_text};
+
+#[test]
+fn no_private_word_is_in_the_prose_of_this_workspace() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let found = forbidden_words(&root).unwrap();
+    assert!(found.is_empty(), "{} private words:\n{}", found.len(), found.join("\n"));
+}
 
 fn lines(kind: Kind, text: &str) -> Vec<(usize, &'static str)> {
     in_text(kind, text).into_iter().map(|(line, word, _)| (line, word)).collect()
@@ -16,6 +23,8 @@ fn comments_and_messages_of_rust_are_read_and_names_are_not() {
     let text = "fn told<'a>(limbo: &'a str) {}\nlet b = r#\"say \"whoever\"\"#; let ledger = br\"x\"; // `parked`\nparked();\n";
     assert_eq!(lines(Kind::Rust, text), [(2, "whoever")]);
     assert_eq!(lines(Kind::Rust, "let a = \"one\n two\";\n// told\n"), [(3, "told")]);
+    assert!(lines(Kind::Rust, "status[\"ledger\"]").is_empty(), "a key is a name");
+    assert_eq!(lines(Kind::Rust, "format!(\"{told} was told\")"), [(1, "told")]);
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
             handle.stop();
             Ok(json!({}))
         }
-        Ask::Events { .. } => unreachable!("events are told as they come"),
+        Ask::Events { .. } => unreachable!("events are sent as they come"),
     };
     result.map_or_else(|error| wrong(&error), |more| well(&more))
 }

@@ -35,7 +35,7 @@ const BOUNCE: u64 = 32 << 10;
 const BOUNCES: u32 = 64;
 /// The longest write of zeros at once, in bytes.
 pub(crate) const ZEROS: u64 = 1 << 20;
-/// How often a failed command is tried before the engine is told. Disks retry for seconds by themselves; what remains
+/// How often a failed command is tried before the failure is reported to the engine. Disks retry for seconds by themselves; what remains
 /// are paths and controllers that recover. A flush is never repeated: see [`Disks::failed`].
 const ATTEMPTS: u8 = 3;
 /// How often a command that was interrupted, or found no resources, is tried.
@@ -130,7 +130,7 @@ pub(crate) struct Disks {
     own: Option<u32>,
     /// Operations of the engine that touch what the server's own operation touches, or flush what it writes.
     behind_own: VecDeque<u32>,
-    /// Devices with a failed flush that the server requested and the engine has not been told of, one bit each.
+    /// Devices with a failed flush that the server requested and that was not yet reported to the engine, one bit each.
     untold: u32,
     /// Failures that have not been reported as events yet.
     pub(crate) failures: Vec<Failure>,

@@ -40,7 +40,7 @@ pub struct Export {
     pub block: BlockSizes,
     /// Whether writes, trims and zeroes are refused.
     pub read_only: bool,
-    /// Whether clients are told that seeks are slow.
+    /// Whether the export's flags say that seeks are slow.
     pub rotational: bool,
 }
 

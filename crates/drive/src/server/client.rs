@@ -128,7 +128,7 @@ pub(super) struct Client {
     pub(super) later: bool,
     /// Its long requests without data, in order.
     pub(super) long: VecDeque<u32>,
-    /// Tells the handshake thread that the result is no longer needed.
+    /// Set when the handshake thread's result is no longer needed.
     pub(super) gone: Arc<AtomicBool>,
 }
 

@@ -344,7 +344,7 @@ pub enum OpenError {
     },
     /// The volume was detached.
     #[error(
-        "the volume was detached: device {device} stands alone, without the others; mount it (dump tells the offset)"
+        "the volume was detached: device {device} stands alone, without the others; mount it (dump prints the offset)"
     )]
     Detached {
         /// The index of the device that has everything.

@@ -73,7 +73,7 @@ impl CacheDrive {
     ) {
         for Freed { place, discarded } in &batch.freed {
             if *discarded && !io.is_fenced(self.layout.at(*place).0) {
-                // The device is told to discard the place, and the place is not reused before the device has answered:
+                // The device discards the place, and the place is not reused before the device has answered:
                 // a device may reorder a discard and a later write.
                 let len = Bytes(self.layout.extent_bytes);
                 self.discarding += 1;

@@ -64,7 +64,7 @@ impl<P: PlacementOps> Drive<P> {
         self.report_answers(now);
     }
 
-    /// Tells the placement which requests were answered, if it asked for that.
+    /// Reports to the placement which requests were answered, if it asked for that.
     #[inline]
     fn report_answers(&mut self, now: Nanos) {
         if self.io.reports_answers() {

@@ -1,7 +1,7 @@
 //! Commits in the ring on the log device. They record what the log's headers cannot say.
 //!
 //! A commit is one or more blocks, each with a checksum; it is valid only if all of them are. It names the commit
-//! before it and the first one that is still needed, so the newest valid commit tells which others must exist. It holds
+//! before it and the first one that is still needed, so the newest valid commit says which others must exist. It holds
 //! the state of every segment, and either the records since the commit before or all that are needed.
 
 use std::collections::BTreeMap;

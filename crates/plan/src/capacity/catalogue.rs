@@ -96,7 +96,7 @@ impl Catalogue {
                 let value = format!("more than {MOST_KINDS} devices");
                 return Err(PlanError::Range { key: "--devices", value, remedy: "fewer of them" });
             }
-            // A model that cannot be built is told now, not in the middle of the search.
+            // A model that cannot be built is reported now, not in the middle of the search.
             profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1)?;
             kinds.push(Kind { profile, reference, price_usd, owned: 0 });
         }

@@ -32,7 +32,7 @@ pub enum PlanError {
         /// Which.
         path: String,
     },
-    /// Two devices of one name could not be told apart.
+    /// Two devices have the same name.
     #[error("two devices are called '{name}': {first} and {second}; rename one")]
     SameName {
         /// Which.

@@ -22,7 +22,7 @@ const CAP: Climb = Climb {
     power_cap_w: None,
 };
 
-/// A drive that writes what the test tells it to.
+/// A drive that writes what the test sets.
 struct Drive {
     budget: Budget,
     now: Nanos,

@@ -501,7 +501,7 @@ impl Commits for MapJournal {
     }
 
     /// Keeps the number of the commit for the next attempt. That attempt flushes the slow device, because the batch no
-    /// longer tells which of its updates needed that.
+    /// longer records which of its updates needed that.
     fn is_taken_back(&mut self, io: &mut CacheIo, why: Setback) {
         self.wanted_all = true;
         // A commit that fencing interrupted is repeated without a pause.
