@@ -25,6 +25,7 @@ enum Unit {
     KilowattHoursAYear,
     Dollars,
     PerSecond,
+    PerSecondAndWatt,
 }
 
 macro_rules! metrics {
@@ -101,6 +102,8 @@ metrics! {
     Power ["power", "watts", "power_w"] Watts Less |m| m.power_w, "mean power of all devices";
     Energy ["energy", "energy_kwh_per_year"] KilowattHoursAYear Less |m| m.energy_kwh_per_year,
         "energy of all devices in a year";
+    IopsPerWatt ["iops_per_watt"] PerSecondAndWatt More |m| m.iops.zip(m.power_w).map(|(iops, watts)| iops / watts),
+        "requests per second and watt";
     Dollars ["dollars", "usd", "price"] Dollars Less |m| m.dollars, "purchase of all devices";
     Ownership ["ownership", "ownership_usd", "tco"] Dollars Less |m| m.ownership_usd,
         "purchase, replacements of what wears out, and electricity, over some years";
@@ -153,14 +156,17 @@ impl Metric {
 
     /// Whether spinning disks down can change it for the better.
     pub fn about_energy(self) -> bool {
-        matches!(self.unit(), Unit::Watts | Unit::KilowattHoursAYear) || self == Metric::Ownership
+        matches!(self.unit(), Unit::Watts | Unit::KilowattHoursAYear | Unit::PerSecondAndWatt)
+            || self == Metric::Ownership
     }
 
     /// What to do where a design has no value of it.
     pub fn remedy(self) -> &'static str {
         match self.unit() {
             Unit::Dollars => "give its devices prices (cost.price_usd), or leave it out",
-            Unit::Watts | Unit::KilowattHoursAYear => "use device profiles with power figures, or leave it out",
+            Unit::Watts | Unit::KilowattHoursAYear | Unit::PerSecondAndWatt => {
+                "use device profiles with power figures, or leave it out"
+            }
             Unit::Milliseconds | Unit::Years | Unit::PerSecond => "leave it out, or use a trace that has such requests",
         }
     }
@@ -195,7 +201,7 @@ impl Metric {
                 let digits = text.strip_prefix('$').unwrap_or_else(|| text.strip_suffix("USD").unwrap_or(text));
                 number(digits).ok_or_else(|| bad("dollars such as 500"))
             }
-            Unit::PerSecond => number(text).ok_or_else(|| bad("a number such as 500")),
+            Unit::PerSecond | Unit::PerSecondAndWatt => number(text).ok_or_else(|| bad("a number such as 500")),
         }
     }
 
@@ -212,6 +218,7 @@ impl Metric {
             Unit::KilowattHoursAYear => format!("{digits} kWh/y"),
             Unit::Dollars => format!("{digits} USD"),
             Unit::PerSecond => format!("{digits}/s"),
+            Unit::PerSecondAndWatt => format!("{digits}/s/W"),
         }
     }
 }
