@@ -36,6 +36,7 @@ mod io;
 mod meter;
 mod nearest;
 mod profile;
+mod provenance;
 mod stats;
 pub mod validate;
 
@@ -48,6 +49,7 @@ pub use flash::Flash;
 pub use io::{Accepted, Io, PowerState, Tag};
 pub use nearest::{explain_unknown_key, nearest};
 pub use profile::{Class, DataSheet, Endurance, Model, Profile, WriteState};
+pub use provenance::{Origin, Provenance, Sourced, Statement};
 pub use stats::DeviceStats;
 
 /// The examples of the README are tests.

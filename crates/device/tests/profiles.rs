@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use peryton_device::{Class, Device, Model, ModelFigures, Profile, Throughput, WriteState, characterise};
+use peryton_device::{Class, Device, Model, ModelFigures, Origin, Profile, Throughput, WriteState, characterise};
 use peryton_units::Bytes;
 use proptest::prelude::*;
 
@@ -79,6 +79,69 @@ fn shipped_profiles_are_sorted_named_as_their_files_and_sourced() {
         assert!(!profile.description.is_empty());
         profile.build(Some(Bytes(profile.capacity.0.min(1 << 30))), 1).unwrap();
     }
+}
+
+/// The fear: a figure that somebody remembered is taken for one that a maker states.
+#[test]
+fn every_value_of_a_shipped_profile_says_where_it_comes_from() {
+    for name in Profile::shipped() {
+        let profile = Profile::named(name).unwrap();
+        let unsaid: Vec<&str> = profile.provenance.unsaid().collect();
+        assert!(unsaid.is_empty(), "{name}: {unsaid:?} come from nowhere");
+        let figures: Vec<&str> = profile.provenance.values().map(|(path, _)| path).collect();
+        for key in profile.provenance.fitted_to() {
+            let published = format!("data_sheet.{key}");
+            let measured = format!("measured.{key}");
+            assert!(
+                figures.contains(&published.as_str()) || figures.contains(&measured.as_str()),
+                "{name}: a value is fitted to {key}, which the profile does not have"
+            );
+        }
+        if profile.price_usd.is_some() && profile.year >= Some(2022) {
+            assert!(profile.price_date.is_some(), "{name}: a price of these years has a date");
+        }
+    }
+}
+
+#[test]
+fn what_is_said_of_a_value_is_read_and_nonsense_is_refused() {
+    let file = |provenance: &str| {
+        let head = "name = 'x'\ndescription = ''\nclass = 'fixed'\nsources = ['a sheet']\n[data_sheet]\nidle_w = 1.0\nactive_w = 2.0\n\
+                    [fixed]\nread = '1ms'\nwrite = '1ms'\ncapacity = '1GB'\nidle_w = 1.0\n";
+        Profile::parse(&format!("{head}{provenance}"), "x.toml")
+    };
+    // A file of a user who says nothing loads as ever.
+    let silent = file("").unwrap();
+    assert_eq!(silent.provenance.unsaid().count(), 6);
+    let said = "[provenance]\n'data_sheet.*' = 'published [1]: page 3'\n'data_sheet.active_w' = 'measured [1]'\n\
+                'fixed.read, fixed.write' = 'fitted to active_w'\n'fixed.capacity' = 'estimated: as others'\n";
+    let profile = file(said).unwrap();
+    let origin = |path: &str| profile.provenance.of(path).map(|said| said.origin);
+    assert_eq!(origin("data_sheet.idle_w"), Some(Origin::Published));
+    assert_eq!(origin("data_sheet.active_w"), Some(Origin::Measured), "the more exact key counts");
+    assert_eq!((origin("fixed.write"), origin("fixed.idle_w")), (Some(Origin::Fitted), None));
+    assert_eq!(profile.provenance.of("data_sheet.idle_w").unwrap().to_string(), "published [1]: page 3");
+    assert_eq!(profile.provenance.with(Origin::Estimated).collect::<Vec<_>>(), ["fixed.capacity"]);
+    // What a design replaces is the design's.
+    let replaced = profile.with_model(&toml::from_str("read = '2ms'").unwrap()).unwrap();
+    assert_eq!(replaced.provenance.of("fixed.read").unwrap().origin, Origin::Given);
+
+    for (provenance, told) in [
+        ("'fixed.reed' = 'published [1]'", "did you mean 'fixed.read'?"),
+        ("'fixed.read' = 'published'", "say in which of the 1 sources"),
+        ("'fixed.read' = 'published [2]'", "say in which of the 1 sources"),
+        ("'fixed.read' = 'estimated'", "say why"),
+        ("'fixed.read' = 'fitted'", "say to what"),
+        ("'fixed.read' = 'guessed: who knows'", "begin with published"),
+        ("fixed.read = 'published [1]'", "quotation marks"),
+    ] {
+        let line = error(file(&format!("[provenance]\n{provenance}\n")));
+        assert!(line.contains(told) && line.starts_with("x.toml"), "{provenance}: {line}");
+    }
+    let whole =
+        fs::read_to_string(format!("{}/profiles/samsung-870-evo-1tb.toml", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let line = error(Profile::parse(&format!("{whole}\n'flash.*' = 'estimated: all of it'\n"), "x.toml"));
+    assert!(line.contains("of each value of [flash]"), "{line}");
 }
 
 #[test]
