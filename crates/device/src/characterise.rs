@@ -83,7 +83,12 @@ pub fn run(device: &mut Device, workload: &ClosedLoop, now: Nanos, seed: u64) ->
         while submitted < workload.requests
             && let Some(tag) = idle_tags.pop()
         {
-            let place = if workload.random { random.random_range(0..places) } else { submitted % places };
+            // One stream on each actuator is what their makers measure.
+            let streams = if workload.random { 1 } else { device.actuators() };
+            let place = match workload.random {
+                true => random.random_range(0..places),
+                false => (submitted / streams + submitted % streams * (places / streams)) % places,
+            };
             let reads = workload.read_share >= 1.0
                 || (workload.read_share > 0.0 && random.random_bool(workload.read_share.min(1.0)));
             let op = if reads { Op::Read } else { Op::Write };

@@ -4,7 +4,9 @@ use peryton_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BuildError, Device, Disk, DiskParameters, Fixed, Flash, ProfileError, fixed,
+    BuildError, Device, Disk, DiskParameters, Fixed, Flash, ProfileError,
+    disk::{Shingled, TwoActuators},
+    fixed,
     flash::{self, Images},
     nearest::{explain_unknown_key, nearest},
     provenance::Provenance,
@@ -378,7 +380,11 @@ impl Profile {
                 let flash = Flash::from_image(flash, (self.capacity, used), seed, images).map_err(fail)?;
                 Device::Flash(Box::new(flash))
             }
-            Model::Disk(disk) => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
+            Model::Disk(disk) => match &disk.shingled {
+                Some(shingled) => Device::Shingled(Box::new(Shingled::new(disk, shingled).map_err(fail)?)),
+                None if disk.actuators == 2 => Device::TwoActuators(Box::new(TwoActuators::new(disk).map_err(fail)?)),
+                None => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
+            },
             Model::Fixed(fixed) => {
                 let parameters = fixed::FixedParameters { capacity: used, ..fixed.clone() };
                 Device::Fixed(Box::new(Fixed::new(&parameters).map_err(fail)?))

@@ -133,7 +133,9 @@ impl SlcCache {
         let units = u64::from(units);
         if self.used + units <= self.limit() {
             Room::Cache
-        } else if self.usual() + units + self.bits * self.used.saturating_sub(self.fixed) <= self.cells || self.used == 0 {
+        } else if self.usual() + units + self.bits * self.used.saturating_sub(self.fixed) <= self.cells
+            || self.used == 0
+        {
             Room::Direct
         } else {
             Room::None
@@ -171,7 +173,11 @@ impl SlcCache {
 
     /// A unit that the drive held is discarded.
     pub fn discarded(&mut self, unit: u32) {
-        self.forget(unit);
+        if self.cached[unit as usize / 64] >> (unit % 64) & 1 == 1 {
+            self.forget(unit);
+        } else {
+            self.open.retain(|&open| open != unit);
+        }
         self.held -= 1;
     }
 
