@@ -2,6 +2,7 @@
 
 use peryton_device::{Accepted, ClosedLoop, Device, Io, PowerState, Profile, Tag, Throughput, run};
 use peryton_units::{Bytes, Nanos, Op};
+use proptest::prelude::*;
 
 const DISK: &str = r#"
     name = "d"
@@ -189,5 +190,49 @@ fn shingled_time_adds_up_and_bad_parameters_are_refused() {
         let text = DISK.replace("EXTRA", extra).replace("CAPACITY", "9GB");
         let error = Profile::parse(&text, "d").unwrap().build(None, 1).map(drop).expect_err(key).to_string();
         assert!(error.contains(key) && !error.contains('\n'), "{extra}: {error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    /// The fear: a command that is split, or waits for a cache that is being emptied, never ends, or ends twice.
+    #[test]
+    fn every_command_ends_once_whatever_is_done(
+        shingled in any::<bool>(),
+        commands in prop::collection::vec((0u8..5, 0u64..2_000_000, 1u64..600, 0u64..3_000), 1..120)
+    ) {
+        let extra = if shingled { "shingled = { zone = '16MiB', cache = '64MiB', extents = 40 }" } else { "actuators = 2" };
+        let mut device = disk(extra);
+        let (mut now, mut ended) = (Nanos::from_s(1), Vec::new());
+        let mut expected = 0;
+        for (index, (what, sector, sectors, pause_ms)) in commands.into_iter().enumerate() {
+            let op = [Op::Read, Op::Write, Op::Write, Op::Flush, Op::Discard][usize::from(what)];
+            let len = if op == Op::Flush { 0 } else { sectors * 4096 };
+            device.submit(now, Tag(index as u32), Io { op, at: Bytes(sector * 4096), len: Bytes(len) });
+            expected += 1;
+            now += Nanos::from_ms(if pause_ms < 2_000 { pause_ms / 100 } else { pause_ms });
+            device.advance(now, &mut ended);
+            if pause_ms % 17 == 0 {
+                device.set_power(now, PowerState::Standby);
+            }
+        }
+        let mut steps = 0;
+        while let Some(event) = device.next_event() {
+            device.advance(event, &mut ended);
+            now = now.max(event);
+            steps += 1;
+            prop_assert!(steps < 100_000, "it comes to rest");
+        }
+        let mut tags: Vec<u32> = ended.iter().map(|(tag, _)| tag.0).collect();
+        tags.sort_unstable();
+        prop_assert_eq!(tags, (0..expected).collect::<Vec<u32>>());
+        let later = now + Nanos::from_s(1000);
+        let stats = device.stats(later);
+        prop_assert_eq!(stats.busy + stats.idle + stats.standby, later);
+        if let Device::Shingled(disk) = &mut device {
+            disk.set_power(later, PowerState::Active);
+            let clean = disk.clean_all(later);
+            prop_assert_eq!(disk.cache(clean).0, Bytes::ZERO);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use peryton_device::{Accepted, ClosedLoop, Device, Flash, Io, Profile, Tag, flash::FlashParameters, run};
 use peryton_units::{Bytes, Nanos, Op};
+use proptest::prelude::*;
 
 /// Four dies; a stripe of 16 KiB takes 1 ms, in single-level mode 100 µs: 65 MB/s, or 655.
 const BASE: &str = r#"
@@ -177,4 +178,27 @@ fn writes_smaller_than_the_mapping_unit_read_and_program_all_of_it() {
     assert!((3.8..4.2).contains(&(amplified / once)), "{amplified} against {once}");
     assert!(small <= whole * 1.02 && small > whole * 0.5, "{small} writes a second against {whole}");
     assert!(fine > 2.5 * small && plain < amplified / 2.5, "{fine} and {plain} with small units");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    /// The fear: the account of the cache and the map drift apart.
+    #[test]
+    fn whatever_is_written_discarded_and_cleaned_the_cache_comes_out_even(
+        commands in prop::collection::vec((0u8..4, 0u64..16_000, 1u64..700, 0u64..40), 1..300),
+        state in prop::sample::select(vec!["fresh", "sequential", "random"]),
+    ) {
+        let mut drive = flash(&format!("{CACHE}precondition = '{state}'\n"));
+        let mut now = Nanos::from_ms(1);
+        for (what, unit, units, pause_ms) in commands {
+            let op = [Op::Write, Op::Write, Op::Discard, Op::Flush][usize::from(what)];
+            let units = if op == Op::Flush { 0 } else { units.min(16_384 - unit) };
+            let io = Io { op, at: Bytes::kib(4 * unit), len: Bytes::kib(4 * units) };
+            let Accepted::At(end) = drive.submit(now, Tag(0), io) else { panic!("flash knows the end at once") };
+            now = end + Nanos::from_ms(if pause_ms > 30 { pause_ms } else { 0 });
+        }
+        drive.check();
+        prop_assert!(used(&mut drive, now).is_some_and(|used| used <= Bytes::mib(17)));
+        prop_assert_eq!(used(&mut drive, now + Nanos::from_s(10)), Some(Bytes::ZERO));
+    }
 }

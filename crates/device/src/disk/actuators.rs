@@ -81,6 +81,7 @@ impl TwoActuators {
     pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         self.collect(now.0);
         self.meter.command(io);
+        let io = if io.op == Op::Flush { Io { at: Bytes::ZERO, len: Bytes::ZERO, ..io } } else { io };
         // The spindle is one: what wakes an arm wakes both.
         self.arms.iter_mut().for_each(|arm| arm.set_power(now, PowerState::Active));
         let end = io.at.0 + io.len.0;

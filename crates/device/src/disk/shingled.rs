@@ -172,7 +172,8 @@ impl Shingled {
         let parts = match io.op {
             Op::Read => self.places(io.at.0, io.at.0 + io.len.0),
             Op::Write => self.write(io.at.0, io.at.0 + io.len.0),
-            Op::Discard | Op::Flush => vec![(self.cache + io.at.0, io.len.0)],
+            Op::Discard => vec![(self.cache + io.at.0, io.len.0)],
+            Op::Flush => vec![(0, 0)],
         };
         self.joins.more(slot, parts.len() as u32);
         for (at, len) in parts {
@@ -430,6 +431,19 @@ impl Shingled {
     /// Addressable bytes.
     pub fn capacity(&self) -> Bytes {
         Bytes(self.disk.capacity().0 - self.cache)
+    }
+
+    /// Lets the disk rest from `now` on until no zone is to be cleaned; returns when that is.
+    pub fn clean_all(&mut self, now: Nanos) -> Nanos {
+        self.progress(now.0);
+        let mut now = now.0;
+        while !self.asleep && (self.used > 0 || self.cleaning.is_some() || self.joins.in_service() > 0) {
+            let event = self.disk.next_event().map(|at| at.0);
+            let begin = self.ended.saturating_add(self.clean_after);
+            now = event.unwrap_or(begin).max(now);
+            self.progress(now);
+        }
+        Nanos(now)
     }
 
     /// Bytes in the cache at `now`, and bytes of zones written anew so far.

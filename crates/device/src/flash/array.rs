@@ -103,6 +103,8 @@ pub(super) struct Array {
     /// What is written in single-level mode first.
     pub slc: Option<Box<SlcCache>>,
     stripe_units: u32,
+    /// The die that folds next where the host waits for it: all in turn, whichever the host's own stripes go to.
+    folds: u32,
 }
 
 impl Array {
@@ -144,6 +146,7 @@ impl Array {
             erases: 0,
             slc,
             stripe_units: geometry.stripe_units,
+            folds: 0,
         }
     }
 
@@ -204,12 +207,14 @@ impl Array {
     }
 
     /// A stripe of the host, fast while the cache has room. Where neither it nor the other cells have any, some of it is folded
-    /// first, and the host waits.
+    /// first, and keeps the dies from the host.
     #[inline(never)]
     fn program_with_cache(&mut self, die: u32, units: u32) -> u64 {
         let room = |array: &Array| array.slc.as_ref().map_or(Room::Direct, |slc| slc.room(units));
         while room(self) == Room::None {
-            self.fold(die);
+            let at = self.folds;
+            self.folds = if at + 1 == self.dies.len() as u32 { 0 } else { at + 1 };
+            self.fold(at);
         }
         let in_cache = room(self) == Room::Cache;
         let mut program = self.program;
