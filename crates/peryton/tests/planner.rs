@@ -221,6 +221,36 @@ fn a_plan_says_which_estimates_would_change_it() {
 }
 
 #[test]
+fn devices_without_a_price_are_named_and_take_part_with_one() {
+    let folder = folder();
+    let ask = ["plan", "--trace", "trace.csv", "--no-models", "--runners-up", "0", "--latency", "1s", "--json"];
+    let plan = |more: &[&str]| -> Value {
+        serde_json::from_str(&peryton(folder.path(), &[&ask[..], more].concat()).ok().out).expect("a plan")
+    };
+    let names = |found: &Value| -> Vec<String> {
+        found["catalogue"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|name| name.as_str().map(str::to_owned))
+            .collect()
+    };
+    let found = plan(&["--most", "1"]);
+    let assumed = found["assumptions"].to_string();
+    assert!(assumed.contains("seagate-exos-x24-24tb") && assumed.contains("--price"), "{assumed}");
+    assert!(
+        !names(&found).iter().any(|name| name.contains("intel-320")),
+        "that is of another era: {:?}",
+        names(&found)
+    );
+    let with = names(&plan(&["--most", "1", "--price", "seagate-exos-x24-24tb=450"]));
+    assert!(with.iter().any(|name| name == "seagate-exos-x24-24tb"), "{with:?}");
+    let old = names(&plan(&["--most", "1", "--era", "2010-2012"]));
+    assert!(old.iter().any(|name| name == "intel-320-300gb"), "{old:?}");
+    peryton(folder.path(), &[&ask[..], &["--era", "1990"]].concat()).fails(2, &["1990-1990", "--era"]);
+}
+
+#[test]
 fn models_are_kept_where_they_are_told_and_shown() {
     let folder = folder();
     let args = [

@@ -141,6 +141,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
     bar.finish();
     plan.command = Some(page::command_line());
+    if !catalogue.unpriced.is_empty() {
+        let names = catalogue.unpriced.join(", ");
+        plan.assumptions.push(format!("devices of which no price is known take no part: {names} (--price NAME=USD)"));
+    }
     plan.estimated_values = estimates::of(&plan, &catalogue);
     if args.sensitivity {
         plan.sensitivity = Some(estimates::sensitivity(&plan, &ask.options, &trace)?);

@@ -12,6 +12,8 @@ use super::PlanError;
 pub struct Catalogue {
     /// In the order of their names.
     pub kinds: Vec<Kind>,
+    /// Devices of the era that cannot be bought, for nobody knows their price.
+    pub unpriced: Vec<String>,
 }
 
 /// A device that can be bought, any number of times.
@@ -57,13 +59,17 @@ impl Catalogue {
                 profiles.push((profile, reference));
             }
         }
+        let mut unpriced = Vec::new();
         if names.is_empty() {
             let given = |profile: &Profile| prices.iter().any(|(name, _)| *name == profile.name);
+            let sold = |profile: &Profile| profile.class != Class::Fixed && era.has(profile) && !given(profile);
+            let without = profiles.iter().filter(|(profile, _)| profile.price_usd.is_none() && sold(profile));
+            unpriced.extend(without.map(|(profile, _)| profile.name.clone()));
             profiles.retain(|(profile, _)| {
                 given(profile) || (profile.price_usd.is_some() && profile.class != Class::Fixed && era.has(profile))
             });
         }
-        Catalogue::new(profiles, prices, era)
+        Ok(Catalogue { unpriced, ..Catalogue::new(profiles, prices, era)? })
     }
 
     fn new(profiles: Vec<(Profile, String)>, prices: &[(String, f64)], era: &Era) -> Result<Catalogue, PlanError> {
@@ -106,7 +112,7 @@ impl Catalogue {
             return Err(PlanError::NoDevices { era: era.to_string() });
         }
         kinds.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
-        Ok(Catalogue { kinds })
+        Ok(Catalogue { kinds, unpriced: Vec::new() })
     }
 
     /// So many of a device are there already: they cost nothing to buy.
