@@ -20,12 +20,22 @@ impl Profile {
         }
     }
 
+    /// Whether a value is an estimate, or was fitted to nothing but estimates.
+    pub fn is_estimate(&self, path: &str) -> bool {
+        let estimated = |path: &str| self.provenance.of(path).is_some_and(|said| said.origin == Origin::Estimated);
+        let target = |key: &String| estimated(&format!("data_sheet.{key}")) || estimated(&format!("measured.{key}"));
+        estimated(path)
+            || self.provenance.of(path).is_some_and(|said| {
+                said.origin == Origin::Fitted && !said.fitted_to.is_empty() && said.fitted_to.iter().all(target)
+            })
+    }
+
     /// The values of its model that are estimates, and how many values it has.
     pub fn estimated(&self) -> (Vec<&str>, usize) {
         let name = self.model_name();
         let of_model = |path: &str| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
-        let all = self.provenance.values().filter(|(path, _)| of_model(path)).count();
-        (self.provenance.with(Origin::Estimated).filter(|path| of_model(path)).collect(), all)
+        let all: Vec<&str> = self.provenance.values().map(|(path, _)| path).filter(|path| of_model(path)).collect();
+        (all.iter().copied().filter(|path| self.is_estimate(path)).collect(), all.len())
     }
 
     /// A value of the model (such as `flash.read`) times `factor`, as a design would give it. None for what is no quantity,

@@ -141,6 +141,18 @@ fn a_clients_drive_slows_down_where_it_was_seen_to() {
 }
 
 #[test]
+fn what_was_fitted_to_a_guess_is_a_guess() {
+    // Its watts under load are remembered; its rates are a reviewer's.
+    let evo = Profile::named("samsung-870-evo-1tb").unwrap();
+    assert!(evo.is_estimate("flash.busy_w") && evo.is_estimate("flash.read") && !evo.is_estimate("flash.interface_mb_per_s"));
+    let (estimated, all) = evo.estimated();
+    assert!(estimated.contains(&"flash.busy_w") && estimated.len() < all);
+    let slower = evo.with_varied("flash.read", 1.3).unwrap();
+    assert!(matches!(&slower.model, Model::Flash(flash) if flash.read == Nanos::from_ns(58_500)));
+    assert!(evo.varied("flash.page", 1.3).is_none() && evo.varied("flash.no_such", 1.3).is_none());
+}
+
+#[test]
 fn what_is_said_of_a_value_is_read_and_nonsense_is_refused() {
     let file = |provenance: &str| {
         let head = "name = 'x'\ndescription = ''\nclass = 'fixed'\nsources = ['a sheet']\n[data_sheet]\nidle_w = 1.0\nactive_w = 2.0\n\

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use peryton_device::{AtWork, Class, ClosedLoop, DataSheet, Model, Origin, Profile, ProfileError, at_work};
+use peryton_device::{AtWork, Class, ClosedLoop, DataSheet, Model, Profile, ProfileError, at_work};
 use peryton_units::Bytes;
 use serde::Serialize;
 use thiserror::Error;
@@ -171,8 +171,7 @@ impl Figures {
 
     /// Of these values of the profile, those that are estimates are what a figure rests on.
     fn rests_on(&mut self, profile: &Profile, figure: &'static str, paths: impl IntoIterator<Item = String>) {
-        let estimate = |path: &String| profile.provenance.of(path).is_some_and(|said| said.origin == Origin::Estimated);
-        let estimates: Vec<String> = paths.into_iter().filter(estimate).collect();
+        let estimates: Vec<String> = paths.into_iter().filter(|path| profile.is_estimate(path)).collect();
         if !estimates.is_empty() {
             self.estimates.insert(figure, estimates);
         }
