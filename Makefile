@@ -13,9 +13,9 @@ DEMO_TRACE = examples/traces/pgbench-ext4.parquet
 setup:
 	@scripts/setup.sh
 
-# Six designs on a recorded PostgreSQL trace: a table here, a page in report/demo.html, all figures in report/demo.json. Then a small
-# volume runs on two files, moves data to where it is used, is killed and loses nothing. The build leaves out what this does not
-# need, and whole-program optimisation (the profile `demo`).
+# Simulates six designs on a recorded PostgreSQL trace: it prints a table and writes a page (report/demo.html) and all figures
+# (report/demo.json). Then a small volume runs on two files, moves data that are used often to the fast one, is killed and loses
+# nothing. The build leaves out features that the demo does not need, and whole-program optimisation (the profile `demo`).
 demo: setup
 	$(CARGO) build --locked --profile demo --package peryton --no-default-features --features parquet
 	@mkdir -p report
@@ -32,25 +32,26 @@ test: setup
 	$(CARGO) test --workspace --locked
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-# Simulated power losses for SECONDS; one seed (SEEDS=5) is replayed step by step.
+# Simulates power losses for SECONDS; a single seed (SEEDS=5) is replayed step by step.
 SECONDS ?= 60
 SEEDS ?= 0..1000000000
 torture: setup
 	$(CARGO) run --quiet --profile torture --package peryton-crash --example torture -- \
 		--seconds $(SECONDS) --seeds $(SEEDS) $(if $(findstring ..,$(SEEDS)),,--verbose)
 
-# Makes one mistake after the other in the engine: each must be noticed by the simulated power losses.
+# Makes one mistake after the other in the engine; the simulated power losses must notice each.
 mutants: setup
 	$(CARGO) run --quiet --profile torture --package peryton-crash --features mutants --example mutants
 
-# One benchmark per hot path; requests per second on one core. Then the drive beside qemu-nbd, and what its moves cost.
+# Runs a benchmark for each hot path (requests per second on one core), compares the drive with qemu-nbd, and measures how its
+# moves delay requests.
 bench: setup
 	$(CARGO) bench --workspace
 	@$(CARGO) build --release --package peryton
 	python3 scripts/bench/nbd.py
 	python3 scripts/bench/moves.py
 
-# The figures of docs/findings/ once more; some hours on two cores, most of them for the mixed arrays and the planner.
+# Computes the figures of docs/findings/ again; this takes some hours on two cores, most of them for the mixed arrays and the planner.
 findings: setup
 	@$(CARGO) build --release --package peryton
 	python3 scripts/findings/greendm.py
@@ -61,14 +62,14 @@ findings: setup
 	python3 scripts/findings/mixcp.py
 	python3 scripts/findings/tuning.py
 
-# Hostile bytes, made from seeds, for every parser that reads bytes from outside; needs no nightly compiler.
+# Runs every parser that reads bytes from outside on hostile bytes made from seeds; it needs no nightly compiler.
 fuzz: setup
 	@for target in $(FUZZ_TARGETS); do echo "$$target:"; \
 		$(CARGO) run --quiet --release --manifest-path fuzz/Cargo.toml --bin $$target -- $(FUZZ_CASES) || exit 1; \
 	done
 
-# The same with bytes that libFuzzer chooses, to reach code that it has not seen yet: needs a nightly compiler and
-# `cargo install cargo-fuzz`. It begins with a thousand of the inputs above and goes on with what it kept (fuzz/corpus).
+# The same with bytes that libFuzzer chooses to reach new code. It needs a nightly compiler and `cargo install cargo-fuzz`.
+# It begins with a thousand of the inputs above and continues with the inputs that it kept (fuzz/corpus).
 libfuzzer: setup
 	@for target in $(FUZZ_TARGETS); do mkdir -p fuzz/corpus/$$target; \
 		$(CARGO) run --quiet --release --manifest-path fuzz/Cargo.toml --bin $$target -- 1000 0 fuzz/corpus/$$target && \

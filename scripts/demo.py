@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs a small tiering volume on two files, in about twenty seconds: data moves to where it is used, the drive is killed
-in the middle of its work, and every block is checked afterwards.
+"""Runs a small tiering volume on two files, in about twenty seconds. Data that are used often move to the fast file; then the
+script kills the drive in the middle of its work and checks every block.
 
-It needs Python and the built command, neither root nor any other tool.
+It needs Python and the built command. It needs neither root nor any other tool.
 
 usage: scripts/demo.py [--peryton BINARY] [--design FILE] [--seconds N] [--seed N]
 """
@@ -22,15 +22,15 @@ import zlib
 READ, WRITE, DISCONNECT, FLUSH = 0, 1, 2, 3
 BLOCK = 4096
 MIB = 1 << 20
-WRITTEN = 256 * MIB  # The part of the volume that is used.
-HOT = 40 * MIB  # What is busy at a time; it fits the fast device, all data does not.
+WRITTEN = 256 * MIB  # The part of the volume that the demo uses.
+HOT = 40 * MIB  # The part that is used often at a time. It fits the fast device; all data do not.
 RATE = 500  # Requests a second.
 FLUSH_EVERY = 50  # Requests between two flushes.
-IN_FLIGHT = 64  # Writes under way when the drive is killed.
+IN_FLIGHT = 64  # Writes in flight when the drive is killed.
 
 
 class Nbd:
-    """Just enough of NBD: simple replies, in order of asking unless told otherwise."""
+    """The part of NBD that the demo needs: simple replies, which `ask` expects in the order of its requests."""
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -69,7 +69,7 @@ class Nbd:
 
 
 class Drive:
-    """The drive as a process of its own, on two files in a folder."""
+    """The drive as a separate process, on two files in a folder."""
 
     def __init__(self, peryton, design, folder):
         self.peryton, self.design = peryton, design
@@ -111,7 +111,7 @@ class Drive:
 
 
 class Blocks:
-    """What was written: each block holds its number, the number of its version, and a checksum of both."""
+    """The blocks that were written: each holds its number, the number of its version, and a checksum of both."""
 
     def __init__(self):
         self.version = 0
@@ -148,7 +148,7 @@ def fill(nbd, blocks, requests):
 
 
 def busy(drive, nbd, blocks, chance, hot, seconds, name, requests):
-    """Reads and writes for some seconds, nine times out of ten in the hot part, and says what happens in each second."""
+    """Reads and writes for some seconds, nine times out of ten in the hot part, and prints a line about each second."""
     before = drive.status()["ledger"]
     for second in range(seconds):
         began = time.monotonic()
@@ -196,7 +196,7 @@ def check_all(nbd, blocks):
 
 
 def simulated(peryton, design, folder, requests):
-    """The same requests in the simulator."""
+    """Runs the same requests in the simulator."""
     path, start = f"{folder}/demo.csv", requests[0][0]
     with open(path, "w") as trace:
         trace.write("time_us,op,offset,length\n")

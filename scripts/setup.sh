@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the build needs, where it can: on Debian as root through apt-get. Elsewhere it says what is missing
-# and carries on, so that the build itself has the last word. With the argument `test`, also the NBD clients and databases
-# of other people that the tests drive; tests that lack theirs are skipped.
+# Installs the tools that the build needs, if it runs as root on Debian, through apt-get. Elsewhere it says what is missing
+# and continues, so that the build can still be tried. With the argument `test` it also installs the NBD clients and the databases
+# that the tests use; tests whose tools are missing are skipped.
 set -euo pipefail
 
 missing=()

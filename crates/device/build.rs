@@ -1,4 +1,4 @@
-//! Finds the profiles that are shipped: every `profiles/*.toml` is built in under the name of its file.
+//! Finds the shipped profiles: every `profiles/*.toml` is built in under the name of its file.
 
 use std::{env, fmt::Write, fs, io, path::PathBuf};
 

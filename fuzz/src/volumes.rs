@@ -202,7 +202,9 @@ impl Used {
                 Command::Write { io, device, at, len, buffer, .. } => {
                     let mut bytes = vec![0; len.0 as usize];
                     match buffer {
-                        Buffer::Metadata => self.engine.encode_with(io, &mut bytes, &self.buffers).expect("it is in flight"),
+                        Buffer::Metadata => {
+                            self.engine.encode_with(io, &mut bytes, &self.buffers).expect("it is in flight")
+                        }
                         buffer => bytes.copy_from_slice(self.buffers.bytes_mut(buffer, len)),
                     }
                     (io, self.storage.write(device, at, &bytes))

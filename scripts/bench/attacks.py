@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What an honest client notices of others that mean harm: its latencies alone and under each attack, and how long the server
-takes to end after SIGTERM while the attack goes on.
+"""Measures the latencies of an honest client alone and during each of several attacks by other clients, and the time that the
+server takes to end after SIGTERM while the attack goes on.
 
 usage: scripts/bench/attacks.py [--peryton BINARY] [--requests N] [--folder FOLDER]
 
-The honest client has one request in flight: reads and writes of 4 KiB in turn. Unix sockets only. Alone and
-attacked take turns, because other programs may use the machine; figures are medians of the rounds."""
+The honest client has one request in flight: reads and writes of 4 KiB in turn. All clients use unix sockets. Rounds with and
+without the attack alternate, because other programs may use the machine; figures are medians of the rounds."""
 
 import argparse, multiprocessing, os, random, signal, socket, statistics, struct, subprocess, tempfile, threading, time
 

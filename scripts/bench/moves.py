@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What background moves cost those who wait: the 99th percentile of small reads from the fast device, while another client
-reads the slow one at a steady rate and extents are, or are not, moved for it.
+"""Measures how background moves delay requests: the 99th percentile of small reads from the fast device, while another client
+reads the slow one at a steady rate, with and without moving the extents that it reads.
 
 usage: scripts/bench/moves.py [--peryton BINARY] [--seconds N] [--rounds N] [--directory DIR] [--json OUT]
 
-One tiering volume on two files, re-tuned while it runs: without moves, and with up to 1, 4 and 16 at a time (MCML). The other
-client is the same throughout. Needs fio (Debian: fio).
+It uses one tiering volume on two files and changes its settings while it runs: no moves, then up to 1, 4 and 16 at a time (MCML).
+The other client does the same in all cases. The script needs fio (Debian: fio).
 """
 
 import json
@@ -36,7 +36,7 @@ demotion = { low = 32, high = 64 }
 """
 HOT = 384 * MIB
 COLD_AT, COLD = 1024 * MIB, 3072 * MIB
-# Never, or at the first access.
+# The thresholds: never promote, or promote at the first access.
 CASES = [("no moves", 1_000_000, 16), ("up to 1", 0, 1), ("up to 4", 0, 4), ("up to 16", 0, 16)]
 COUNTED = ["promotions", "demotions"]
 
@@ -53,7 +53,7 @@ def measure(peryton, directory, seconds, rounds):
     socket, control = os.path.join(directory, "bench.nbd"), os.path.join(directory, "bench.control")
     server = Server("peryton", [peryton, "serve", design], socket, directory)
     try:
-        # The hot part lies on the fast device, for it is written first; the cold one fills the rest and the slow device.
+        # The hot part is written first, so it lies on the fast device; the cold part fills the rest of it and the slow device.
         fio(server, "write", "1m", 4, None, size=HOT)
         fio(server, "write", "1m", 4, None, ["--offset", str(COLD_AT)], size=COLD)
         runs = {name: [] for name, _, _ in CASES}
@@ -61,7 +61,7 @@ def measure(peryton, directory, seconds, rounds):
             for name, threshold, most in CASES:
                 settings = [f"placement.promotion.threshold={threshold}", f"placement.max_moves={most}"]
                 subprocess.run([peryton, "set", control, *settings], check=True, stdout=subprocess.DEVNULL)
-                # Whatever the last case moved away is back before this one counts.
+                # Wait until the extents that the last case demoted are back before this case is measured.
                 fio(server, "read", "1m", 1, None, size=HOT)
                 fio(server, "read", "1m", 1, None, size=HOT)
                 more = ["--offset", str(COLD_AT), "--rate_iops=400", "--randseed=7"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Peryton beside qemu-nbd: the same fio lines on the same file system, in turn, in one run.
+"""Compares Peryton with qemu-nbd: the same fio jobs on the same file system, in turn, in one run.
 
 usage: scripts/bench/nbd.py [--peryton BINARY] [--seconds N] [--rounds N] [--directory DIR] [--json OUT]
 
@@ -39,7 +39,7 @@ slow = "slow"
 extent = "1MiB"
 """
 
-# name, rw, bs, iodepth, what counts, and what it should be at least (or at most) of qemu-nbd's
+# name, rw, bs, iodepth, the figure that counts, and its aim as a ratio to qemu-nbd's
 LINES = [
     ("4 KiB random read, depth 32", "randread", "4k", 32, "iops", 1.0),
     ("4 KiB random write, depth 32", "randwrite", "4k", 32, "iops", 1.0),
@@ -51,7 +51,7 @@ LINES = [
 
 
 class Server:
-    """A server with a socket, and what it takes of the processor."""
+    """A server with a socket, and the processor time that it uses."""
 
     def __init__(self, name, command, socket, cwd):
         if os.path.exists(socket):
@@ -116,7 +116,7 @@ def bench(measure, show, tools, seconds):
 
 
 def median(runs):
-    """Of several runs, figure by figure."""
+    """The medians of several runs, figure by figure."""
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
@@ -134,7 +134,7 @@ def measure(peryton, directory, seconds, rounds):
     ]
     try:
         for server in servers:
-            # Every byte exists, and is where it will be read.
+            # Write every byte, so that it is on the device from which it will be read.
             fio(server, "write", "1m", 4, None)
             fio(server, "write", "1m", 4, None)
         results = {}

@@ -1,4 +1,4 @@
-"""What the scripts of Griffin's and the mixed array's findings share: traces, runs, tables between comments."""
+"""Code that the scripts of several findings share: traces, runs, tables between comments."""
 
 import concurrent.futures
 import json
@@ -19,7 +19,7 @@ GRIFFIN_5 = ["src1_0", "src2_2", "stg_1", "prxy_1", "wdev_2"]
 
 
 class Trace:
-    """A trace, how to read it, and what is known of it."""
+    """A trace, the options to read it, and its known characteristics."""
 
     def __init__(self, name, path, options=(), wrap_mib=None, limit=None, stand_in=False):
         self.name, self.path, self.options, self.stand_in = name, str(path), list(options), stand_in
@@ -39,7 +39,7 @@ class Trace:
 
 
 def shortened(name, requests, folder):
-    """A stand-in with fewer requests and a footprint smaller by as much, so that data is used again as often."""
+    """A stand-in with fewer requests and a footprint smaller by the same factor, so that data are used again as often."""
     text = (ROOT / f"examples/workloads/msr/{name}.toml").read_text()
     whole = int(re.search(r"^requests = (\d+)", text, re.M)[1])
     factor = max(1, whole // requests)
@@ -53,7 +53,7 @@ def shortened(name, requests, folder):
 
 
 def real_traces(limit):
-    """Those at hand: recorded ones that are shared among developers, and those that ship."""
+    """The traces that exist here: recorded ones that developers share, and those that ship with the project."""
     shared = [
         Trace("cloudphysics", f"{SHARED}/cloudphysics.vscsi", limit=limit),
         Trace("devbox", f"{SHARED}/devbox-ext4.csv.xz", limit=limit),
@@ -85,13 +85,13 @@ class Runner:
         return json.loads(done.stdout)
 
     def look(self, traces):
-        """Fills in what is known of the traces."""
+        """Fills in the characteristics of the traces."""
         def info(trace):
             trace.info = self.command("trace", "info", trace.path, *trace.options, "--json")
         list(self.pool.map(info, traces))
 
     def sim(self, design, trace, settings, options=()):
-        """One design on one trace: a promise of its report."""
+        """Runs one design on one trace; returns a future of its report."""
         arguments = ["sim", design, *trace.replay(), *options]
         for setting in settings:
             arguments += ["--set", setting]
@@ -162,7 +162,7 @@ def fill(document, tables, runner, only, reports=None):
         if begin not in text:
             sys.exit(f"{document}: no line '{begin.strip()}': put it where the table belongs, with '{end}' below")
         before, rest = text.split(begin, 1)
-        # After each table, so that a run that is stopped has not been for nothing.
+        # Write after each table, so that a run that is stopped keeps the tables that it has made.
         document.write_text(f"{before}{begin}\n{body}\n\n{end}{rest.split(end, 1)[1]}")
     out = ROOT / f"report/findings/{reports or document.stem}.json"
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/findings/greendm.md again.
+"""Computes the tables of docs/findings/greendm.md again.
 
 Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. Tables
 whose traces are not at hand keep what they had. All figures go to report/findings/greendm.json as well.
@@ -23,7 +23,7 @@ ALL = ["ssd-only", "hdd-only", "linear", "tiering", "caching-back", "caching-thr
 PAPER = ALL[:5]
 BASE = ALL[:3]
 HYBRID = ["tiering", "caching-back"]
-# Not measured: what a quiet desktop around the drive might draw. The paper measured the whole machine.
+# An assumption: the power of an idle desktop computer without the drive. The paper measured the whole machine.
 HOST_W = 50.0
 LIMIT_GB = 36_500e9
 # Sizes in whole MiB: the fast device's share of the volume. 30518 MiB are 32 GB, 7630 MiB are 8 GB.
@@ -45,7 +45,7 @@ class Row:
         self.stops = self.disk["start_stops"] if self.disk else None
         self.flash = flash
         self.wear = {effect: wear(flash, effect) for effect in (10, 100)}
-        # The report's own figure is for the read effect of the designs; ours for the other one is the same equation.
+        # The report's figure is for the read effect of the designs; the other is computed by the same equation.
         assert flash is None or abs(flash["wear_eu"] - self.wear[100]) <= 1e-6 * self.wear[100], report["design"]
         self.hit = report.get("fast_hit_ratio")
         self.moves = report.get("moves", {})
@@ -173,7 +173,7 @@ def online(run, table, share=4):
 
 
 def commits(run, table):
-    """What a commit at each promotion costs: the same drive with more free extents than the engine's limit for one."""
+    """The cost of a commit at each promotion: the same drive with so many free extents that it needs no commit for room."""
     trace, options = "examples/workloads/fiu-online.toml", ("--replay", "sync", "--warm-up", "--limit", "1000000")
     yield "| ES | LT, HT | requests/s | commits | map updates | metadata written | demoted |"
     yield "|---|---|--:|--:|--:|--:|--:|"
@@ -189,7 +189,7 @@ def commits(run, table):
 
 
 def write_back(run, table):
-    """How much of caching's loss is the haste of its write-backs."""
+    """How much of caching's loss comes from writing back at once."""
     yield "| trace | design | write-back after | requests/s | mean ms | SSD hit % | written back | written to disk |"
     yield "|---|---|--:|--:|--:|--:|--:|--:|"
     online, pgbench = "examples/workloads/fiu-online.toml", "examples/traces/pgbench-ext4.parquet"
@@ -234,7 +234,7 @@ def real_web_search(run, table, trace):
 
 
 def tables():
-    """Name, traces needed, and what makes its lines."""
+    """The tables: name, traces needed, and the function that makes the lines."""
     sync, timed = ("--replay", "sync", "--warm-up"), ("--replay", "timed", "--warm-up")
     web, wider = "examples/workloads/websearch.toml", "scripts/findings/websearch-wider.toml"
     pgbench = "examples/traces/pgbench-ext4.parquet"
@@ -291,7 +291,7 @@ def main():
         after = rest.split(end, 1)[1]
         body = "\n".join(make(runner.run, name)).rstrip()
         text = f"{before}{begin}\n{body}\n\n{end}{after}"
-        # After each table, so that a run that is stopped has not been for nothing.
+        # Write after each table, so that a run that is stopped keeps the tables that it has made.
         DOCUMENT.write_text(text)
     out = ROOT / "report/findings/greendm.json"
     out.parent.mkdir(parents=True, exist_ok=True)

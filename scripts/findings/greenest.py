@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/findings/greenest.md again.
+"""Computes the tables of docs/findings/greenest.md again.
 
-Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
+Each table is between two comments of the document. The script replaces the text between them and nothing else. All
 figures go to report/findings/greenest.json as well.
 
 usage: greenest.py [--peryton PROGRAM] [--only NAME,NAME...]
@@ -67,14 +67,14 @@ def table(header, rows):
 
 
 def devices(run, workload, names, *more):
-    # A demand is needed to ask at all; the properties do not depend on it.
+    # The command requires a demand; the properties do not depend on it.
     found = run.greenest("--peak", "1MB", "--average", "1MB", "--capacity", "1TB", "--workload", workload,
                          "--devices", ",".join(names), *more)
     return {row["device"]: row for row in found["devices"]}
 
 
 def properties(run):
-    """Tables III to VI: what the profiles give, and in brackets what is printed."""
+    """Tables III to VI: figures from the profiles, and in brackets those that the paper prints."""
     header = ["table", "device", "D_b MB/s", "P_b W", "P_i/D_b mW·s/MB", "P_i/D_c W/TB", "P_b/D_b mW·s/MB",
               "(P_b−P_i)/D_b mW·s/MB", "P_b/D_c W/TB"]
     rows = []
@@ -98,7 +98,7 @@ def beside(paper, ours):
 
 
 def model(run):
-    """The same bandwidths and powers on our device models, which the published figures calibrated."""
+    """The same bandwidths and powers from the device models, which were calibrated with the published figures."""
     rows = []
     for workload, printed in PRINTED.items():
         found = devices(run, workload, printed, "--model")
@@ -119,7 +119,7 @@ def seconds(row, key):
 
 
 def break_even(run):
-    """Whole devices in their hundreds, so that rounding N up does not show."""
+    """Break-even times for hundreds of whole devices, so that rounding N up has no visible effect."""
     cases = [
         ("seq-write", "idle", (HD1, SSD1), "greener_when", "SSD1 is greener than HD1", "longer than 8,727.27 s"),
         ("seq-write", "standby", (HD1, SSD1), "greener_when", "HD1 is greener than SSD1", "longer than 414,000 s"),
@@ -131,7 +131,7 @@ def break_even(run):
     ]
     rows = []
     for workload, policy, pair, key, claim, paper in cases:
-        # Everything is moved once, at a rate that takes an hour: the table's times then say when that would turn.
+        # All data are moved once, at a rate that takes an hour; the table's times say for which run times the order changes.
         found = run.greenest("--peak", "1TB", "--average", "1TB", "--capacity", "100PB", "--workload", workload,
                              "--devices", ",".join(pair), "--policy", policy, "--electricity", PAPER_USD_PER_KWH)
         times = [value for row in found["devices"] for value in [seconds(row, key)[1]] if value]
@@ -178,7 +178,7 @@ def half_speed(run):
 
 
 def fleets(run):
-    """What a mix of devices adds, which the paper leaves open."""
+    """The gain from a mix of devices, a question that the paper leaves open."""
     cases = [
         ("archive: 100 TB written once at 200 MB/s", ("--peak", "200MB", "--average", "200MB", "--capacity", "100TB", "--workload", "seq-write")),
         ("file server: 20 TB, 2 GB/s at the peak, 100 MB/s on average, random reads, 5 years",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/findings/griffin.md again.
+"""Computes the tables of docs/findings/griffin.md again.
 
-Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
+Each table is between two comments of the document. The script replaces the text between them and nothing else. All
 reports go to report/findings/griffin.json as well.
 
 usage: griffin.py [--peryton PROGRAM] [--only NAME,NAME...] [--requests N]
@@ -221,7 +221,7 @@ def main():
                 found[trace.name] = runner.overwrites(trace)
             return found[trace.name].result().get("ideal_write_savings")
 
-        # Those that a disk can follow, and that keep it busy at times.
+        # Traces that a disk can keep up with, and that keep it busy at times.
         stressed = [named[name] for name in ("cloudphysics", "pgbench", "sqlite", "prxy_0", "stg_0", "src1_2", "hm_0")
                     if name in named]
         few = [named[name] for name in ("hm_0", "stg_0", "src1_2") if name in named]

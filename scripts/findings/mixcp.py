@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/findings/mixcp.md again.
+"""Computes the tables of docs/findings/mixcp.md again.
 
-Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
+Each table is between two comments of the document. The script replaces the text between them and nothing else. All
 figures go to report/findings/mixcp.json as well.
 
 usage: mixcp.py [--peryton PROGRAM] [--only NAME,NAME...] [--requests N] [--jobs N]
@@ -21,7 +21,7 @@ SSD, DISK = "super-talent-32gb", "ibm-ultrastar-36z15"
 STAND_INS = {"Financial": "financial", "Cello99": "cello99", "TPC-H": "tpc-h"}
 # Table 2: KB, read %, sequential %, ms between arrivals.
 TABLE_2 = {"Financial": (4.38, 9.0, 2.0, 133.50), "Cello99": (5.03, 35.0, 1.0, 41.01), "TPC-H": (12.82, 95.0, 18.0, 155.56)}
-# Table 3: sequential share, sectors, utilisation, ms; and what section 4.4 says of the error of the response time.
+# Table 3: sequential share, sectors, utilisation, ms; and the error of the response time from section 4.4.
 TABLE_3 = {"W1": (0.10, 41.54, 0.89, 322.18, None), "W2": (0.70, 16.90, 0.89, 79.90, 4), "W3": (0.30, 115.71, 0.94, 80.24, 21),
            "W4": (0.70, 115.44, 0.58, 319.74, None), "W5 (Financial)": (0.03, 6.57, 0.91, 164.49, 55)}
 # Table 4: years with 2, 1 and 0.5 GB of flash.
@@ -35,7 +35,7 @@ class Findings:
         self.models = self.folder / "models.json"
 
     def plan(self, *arguments):
-        """A plan, found or not: 1 says that no design meets the budgets."""
+        """Runs a plan. Exit code 1 means that no design meets the budgets."""
         command = [self.runner.program, "plan", *arguments, "--models", str(self.models), "--json"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode not in (0, 1) or not done.stdout:

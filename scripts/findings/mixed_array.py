@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/findings/mixed-array.md again.
+"""Computes the tables of docs/findings/mixed-array.md again.
 
-Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
+Each table is between two comments of the document. The script replaces the text between them and nothing else. All
 reports go to report/findings/mixed-array.json as well.
 
 usage: mixed_array.py [--peryton PROGRAM] [--only NAME,NAME...] [--requests N]
@@ -16,7 +16,7 @@ DOCUMENT = ROOT / "docs/findings/mixed-array.md"
 CYCLES = {"cache": 100_000, "storage": 10_000}
 MEMBERS = 3
 YEAR_S = 31_557_600
-# Sweeps go over these: of weak, strong and unknown locality, two each.
+# The sweeps use these volumes: two each of weak, strong and unknown locality.
 SIX = ["web_0", "prn_0", "hm_0", "wdev_0", "ts_0", "src2_0"]
 WEAK = {"mds_0", "stg_0", "web_0", "prn_0", "usr_0", "proj_0", "src1_2"}
 STRONG = {"hm_0", "prxy_0", "rsrch_0", "wdev_0"}
@@ -32,8 +32,8 @@ RATE = 0.01
 
 
 def adaptive(by, target="400us", rate=RATE, more=()):
-    # Section V-B: alpha is 0.8 at 1 %, 0.9 at 5 and 10 %, which is what a design has where it says nothing.
-    # Only misses are judged, as in the paper's analysis (section IV-B), unless the caller says otherwise.
+    # Section V-B: alpha is 0.8 at 1 %, and 0.9 at 5 and 10 %, which is also the default of a design.
+    # The rule judges misses only, as in the paper's analysis (section IV-B), unless the caller chooses otherwise.
     if by == "probability" and not any("write_hits" in setting for setting in more):
         more = [*more, "admission.write_hits=cache"]
     return [f"admission.by={by}", f"admission.adaptive.rate={rate}", "admission.adaptive.caches=10",
@@ -69,7 +69,7 @@ class Array:
         if key not in self.kept:
             storage = 2 * trace.info["footprint"]["bytes"]
             cache = max(int(share * storage) // 4096, 8) * 4096
-            # Addresses may lie far apart: the endurance is that of storage of twice the data all the same.
+            # Addresses may lie far apart; the endurance is still that of storage of twice the data.
             sizes = [f"devices.storage.size={trace.volume_mib()}MiB", f"devices.cache.size={cache}",
                      f"endurance.cache.written={CYCLES['cache'] * cache}",
                      f"endurance.storage.written={CYCLES['storage'] * storage // MEMBERS}"]
@@ -174,8 +174,8 @@ def write_hits(array, traces):
 
 
 def objectives(array, traces):
-    """The objective is a parameter: what each weighting does."""
-    # Watts that a PCIe and a SATA drive might take; the paper has none.
+    """The effect of each weighting of the objective, which is a parameter."""
+    # Assumed powers of a PCIe and a SATA drive in watts; the paper gives none.
     power = ["devices.cache.model.active_w=12", "devices.cache.model.idle_w=5",
              "devices.storage.model.active_w=4", "devices.storage.model.idle_w=1"]
     weights = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (2, 1, 0), (1, 2, 0), (1, 1, 1)]

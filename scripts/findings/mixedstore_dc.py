@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/findings/mixedstore.md that are about the drive itself (MixDC) and its flash again.
+"""Computes the tables of docs/findings/mixedstore.md about the drive itself (MixDC) and its flash again.
 
-Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
+Each table is between two comments of the document. The script replaces the text between them and nothing else. All
 reports go to report/findings/mixedstore-dc.json as well.
 
 usage: mixedstore_dc.py [--peryton PROGRAM] [--only NAME,NAME...] [--requests N]
@@ -17,12 +17,12 @@ MIXED, STATIC, SSD, HDD = (f"{DESIGNS}/{name}.toml" for name in ("partitioned", 
 WORKLOADS = "examples/workloads/mixedstore"
 DOCUMENT = ROOT / "docs/findings/mixedstore.md"
 LAYERS = ["page", "dftl", "log-block", "block-mapped"]
-# Of the models of section 5.1: learning all along, on the first half only, and the baseline.
+# Settings of the models of section 5.1: one learns all the time, one on the first half only, one is the baseline.
 ON_LINE, LAST = ["partition.predict=linear"], ["partition.predict=last_value"]
-# Of a stand-in's requests.
+# Numbers of requests of a stand-in.
 WARM_UP = 300_000
 BUSTED = ["financial", "cello99", "financial-bursty", "cloudphysics", "pgbench"]
-# The profile's capacity; what wears in the paper is flash of the size that the drive has.
+# The profile's capacity. In the paper flash of the size that the drive has wears.
 CAPACITY = 32e9
 CYCLES = 10_000
 
@@ -33,7 +33,7 @@ class Drive:
 
     def run(self, design, trace, settings=(), options=()):
         if trace.path.startswith(WORKLOADS) and "--warm-up-requests" not in options:
-            # The flash begins empty.
+            # The flash is empty at the beginning.
             options = [*options, "--warm-up-requests", str(WARM_UP)]
         key = (design, trace.name, tuple(settings), tuple(options))
         if key not in self.kept:
@@ -41,7 +41,7 @@ class Drive:
         return self.kept[key]
 
     def workload(self, name, **keys):
-        """A synthetic workload of its own."""
+        """A synthetic workload that is not in a file."""
         path = self.folder / f"{name}.toml"
         path.write_text("".join(f"{key} = {value}\n" for key, value in {"name": f'"{name}"', **keys}.items()))
         return Trace(name, path, stand_in=True)
@@ -62,7 +62,7 @@ def years(report, gib=1):
 
 
 def written_years(report, gib=1):
-    """The same by the bytes that are programmed: erases come late where the flash was empty."""
+    """The same life, by the bytes that are programmed: flash that was empty is erased late."""
     per_s = flash(report)["nand_bytes_written"] / report["simulated_s"]
     return number(CYCLES * gib * (1 << 30) / per_s / 31_557_600) if per_s else "–"
 
@@ -87,7 +87,7 @@ def figure1(drive):
     for step in steps:
         row = []
         for _, design, trace, settings in columns:
-            # What the disk does has no history.
+            # A disk's behaviour does not depend on earlier writes.
             begin = step if design == SSD else 0
             options = ["--replay", "sync", "--warm-up-requests", str(begin), "--limit", str(begin + 2_000)]
             row.append(drive.run(design, trace, settings, options))
@@ -135,7 +135,7 @@ def sizes(drive, stand_ins):
 
 
 def served_by_flash(report):
-    """Of the requests, as Table 5 has it: by the accesses to extents, one or few a request."""
+    """The share of the requests, as in Table 5, computed from the accesses to extents (one or few a request)."""
     return report.get("fast_hit_ratio")
 
 
@@ -189,11 +189,11 @@ def prediction(drive, traces):
             rows.append((f"{trace.name}, {layer}", runs))
     def cells(runs):
         on_line, trained, last = (run.result() for run in runs)
-        books = [report["partition"] for report in (on_line, trained, last)]
-        if not books[0]["predicted"]:
+        partitions = [report["partition"] for report in (on_line, trained, last)]
+        if not partitions[0]["predicted"]:
             return None
-        return [number(books[0]["predicted"]), *(percent(book.get("prediction_error")) for book in books),
-                percent(books[0].get("last_value_error")), *(number(book.get("r_squared")) for book in books),
+        return [number(partitions[0]["predicted"]), *(percent(partition.get("prediction_error")) for partition in partitions),
+                percent(partitions[0].get("last_value_error")), *(number(partition.get("r_squared")) for partition in partitions),
                 *(ms(report) for report in (on_line, trained, last))]
     made = [[name, *row] for name, row in ((name, cells(runs)) for name, runs in rows) if row]
     yield from table(["trace, layer", "writes predicted", "error, %: on line", "trained", "last value",
@@ -201,7 +201,7 @@ def prediction(drive, traces):
                       "trained", "last value"], made)
 
 
-def busting(drive, traces):
+def fragmentation_busting(drive, traces):
     """Figure 10: fragmentation busting."""
     rows = []
     for trace in traces:
@@ -295,7 +295,7 @@ def main():
         ("rates", lambda: rates(drive, stand_ins)),
         ("systems", lambda: systems(drive, traces)),
         ("prediction", lambda: prediction(drive, traces)),
-        ("busting", lambda: busting(drive, [trace for trace in traces if trace.name in BUSTED])),
+        ("fragmentation-busting", lambda: fragmentation_busting(drive, [trace for trace in traces if trace.name in BUSTED])),
         ("regulation", lambda: regulation(drive, stand_ins[3])),
         ("levelling", lambda: levelling(drive, stand_ins[3])),
     ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/findings/tuning.md again.
+"""Computes the tables of docs/findings/tuning.md again.
 
-Each table stands between two comments of the document; what is between them is replaced, the rest is left alone. All
+Each table is between two comments of the document. The script replaces the text between them and nothing else. All
 reports go to report/findings/tuning.json as well.
 
 usage: tuning.py [--peryton PROGRAM] [--only NAME,NAME...] [--requests N]

@@ -1,5 +1,5 @@
-//! Makes one mistake after the other in the engine and shows after how many seeds the crash simulation notices:
-//! `make mutants`. Exit status 1 if one goes unnoticed.
+//! Builds one deliberate mistake after another into the engine and reports how many seeds the crash simulation needs to
+//! notice each of them: `make mutants`. The exit status is 1 if a mistake goes unnoticed.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -7,21 +7,21 @@ use clap::Parser;
 use peryton_crash::{Options, run, torture};
 use peryton_engine::mutation::{Mutation, make};
 
-/// Makes mistakes in the engine, one at a time, and looks for them.
+/// Builds mistakes into the engine, one at a time, and runs the crash simulation against each.
 #[derive(Parser)]
 struct Arguments {
-    /// How many seeds each may take
+    /// The most seeds to run for each mutation
     #[arg(long, default_value_t = 100_000)]
     seeds: u64,
-    /// How many seconds each may take
+    /// The most seconds to spend on each mutation
     #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// Only mutations whose name contains this
+    /// Run only mutations whose name contains this text
     #[arg(long, default_value = "")]
     only: String,
 }
 
-/// What was noticed, without the particulars.
+/// Sorts an error message by the check that produced it, without its sector numbers.
 fn check(error: &str) -> &str {
     let kinds = [
         ("panic: two extents", "recovery: two extents in one place"),
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         let (points, seconds) = (result.outcome.crash_points, result.elapsed.as_secs_f64());
         let (seeds, how) = match result.failures.first() {
             Some((seed, error)) => {
-                // It has to be the mutation that was noticed.
+                // The same seed must pass without the mutation; otherwise the failure has another cause.
                 make(None);
                 if let Err(error) = run(*seed, &options) {
                     println!("without any mutation seed {seed} fails: {error}");

@@ -1,4 +1,4 @@
-//! Power losses until a budget of time is spent: `make torture SECONDS=60 SEEDS=0..1000000`.
+//! Simulates power losses until a time budget is spent: `make torture SECONDS=60 SEEDS=0..1000000`.
 
 use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
 
@@ -11,13 +11,13 @@ struct Arguments {
     /// Stop after this many seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Seeds to run: one (5) or a range (0..1000)
+    /// Run these seeds: one (5) or a range (0..1000)
     #[arg(long, default_value = "0..18446744073709551615", value_parser = seeds)]
     seeds: Range<u64>,
-    /// Only this placement
+    /// Run only this placement
     #[arg(long, value_parser = kind)]
     placement: Option<Kind>,
-    /// Whether devices fail, too; both if not given
+    /// Whether devices fail as well as the power; if absent, the seed decides
     #[arg(long)]
     faults: Option<bool>,
     /// Print each step (best with one seed)
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let log: Option<fn(&str)> = if arguments.verbose { Some(|line| println!("{line}")) } else { None };
     let options = Options { kind: arguments.placement, faults: arguments.faults, log };
-    // Panics are results here.
+    // A panic of the engine is a result here: `run` reports it, so the default message is suppressed.
     std::panic::set_hook(Box::new(|_| {}));
     if arguments.verbose {
         for seed in arguments.seeds {

@@ -1,20 +1,20 @@
-//! What has become of the devices of a run.
+//! Which devices of a run have died, and what follows for the checks.
 
 use peryton_engine::DeviceId;
 
 use crate::design::Kind;
 
-/// What has become of a run's devices.
+/// Which devices of a run have died, and what follows for the checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Deaths {
     pub(crate) kind: Kind,
-    /// The volume is opened without these.
+    /// The volume is opened without these devices.
     pub(crate) without: Vec<DeviceId>,
-    /// A cache that never wrote back: nothing can be lost with it.
+    /// True while the drive is a cache that has never written back: then no device failure may lose data.
     pub(crate) never_back: bool,
-    /// Nothing else is asked while this is read.
+    /// True while the whole volume is read for a check: the host submits nothing else.
     pub(crate) quiet: bool,
-    /// What is left is an older image: there is nothing to compare it with.
+    /// True once only the primary of a log is left: it holds an older image that the model cannot check.
     pub(crate) over: bool,
 }
 

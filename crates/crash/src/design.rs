@@ -1,44 +1,44 @@
-//! Random designs: small, so that everything is full most of the time.
+//! Random designs. The devices are small, so that every table is full most of the time.
 
 use peryton_engine::{
     Adaptive, Admission, AdmitBy, Climb, Config, DeviceId, Hybrid, LogCaching, Logging, LoggingTuning, Objective,
-    Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, WearBudget, WriteHits,
+    Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, Unit, WearBudget, WriteHits,
     WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64Mcg;
 
-/// A placement to try.
+/// A placement to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One device.
     Single,
-    /// One after the other.
+    /// Two devices, one after the other.
     Linear,
     /// Hot extents on the fast device.
     Tiering,
     /// The fast device as a cache.
     Caching,
-    /// Writes to whichever device is quicker.
+    /// Writes go to the device that answers sooner.
     Partitioned,
-    /// Writes to a log before they go to the primary.
+    /// Writes go to a log first and to the primary later.
     Logging,
 }
 
 impl Kind {
-    /// All of them.
+    /// Every placement, in the order in which reports list them.
     pub const ALL: [Kind; 6] =
         [Kind::Single, Kind::Linear, Kind::Tiering, Kind::Caching, Kind::Partitioned, Kind::Logging];
 
-    /// For a seed: mostly those with a map.
+    /// Draws a placement; those with an extent map are drawn most often.
     pub(crate) fn of(rng: &mut Pcg64Mcg) -> Kind {
         match rng.random_range(0..20) {
             0 => Kind::Single,
             1 => Kind::Linear,
             2..8 => Kind::Tiering,
             8..11 => Kind::Partitioned,
-            // Recovery reads a whole log: these take longest.
+            // Logging is drawn rarely because recovery reads a whole log, so these runs take longest.
             11 => Kind::Logging,
             _ => Kind::Caching,
         }
@@ -49,13 +49,14 @@ pub(crate) struct Plan {
     pub(crate) config: Config,
     pub(crate) extent: u64,
     pub(crate) fast_extents: u32,
-    /// A request spans so many extents at most.
+    /// The most extents that one request spans.
     pub(crate) reach: usize,
 }
 
-/// One design in so many is wide, so that a commit takes several blocks. It takes much longer.
+/// One design in this many is wide, so that a commit takes several blocks. Wide runs take much longer.
 const WIDE_ONE_IN: u32 = 40;
-/// One in so many has room enough for commits to differ in what they wait for, and is full nevertheless.
+/// One design in this many has room for many requests in flight, so that commits differ in what they wait for. It still
+/// fills up.
 const ROOMY_ONE_IN: u32 = 8;
 
 pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
@@ -88,14 +89,15 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
         Kind::Single => vec![extent * slow],
         _ => vec![extent * fast, extent * slow],
     };
-    // HT of the format settles how many spare extents there are. A cache that frees nothing ahead is always full.
+    // The format's high threshold sets the number of spare extents. A cache that frees nothing ahead is always full.
     let ahead = rng.random_bool(0.75);
     let spare = if ahead || kind == Kind::Tiering { rng.random_range(0..fast.min(slow)) as u32 } else { 0 };
     let tuning = Tuning { demotion_low: 0, demotion_high: spare, ..random_tuning(fast as u32, rng) };
     Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, reach }
 }
 
-pub(crate) fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
+/// A tuning for a fast device of so many extents: anything that can be set.
+pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
     let high = rng.random_range(0..fast_extents.max(2) + 1);
     Tuning {
         promotion_threshold: rng.random_range(0..3),
@@ -114,7 +116,7 @@ pub(crate) fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         read_effect: Some(10),
         partition: random_partition(rng),
         logging: random_logging(rng),
-        // Without a draw of its own, so that other settings stay what they were for each seed.
+        // Derived from an earlier draw rather than a new one, so that the other settings stay the same for each seed.
         climb: (high % 3 == 0).then(|| Climb { every: Nanos::from_ms(5), requests: 3, ..Climb::default() }),
     }
 }
@@ -123,7 +125,7 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
     if rng.random_bool(0.5) {
         return Admission::default();
     }
-    let by = [AdmitBy::All, AdmitBy::Size, AdmitBy::Hotness, AdmitBy::Probability][rng.random_range(0..4)];
+    let by = AdmitBy::ALL[rng.random_range(0..AdmitBy::ALL.len())].1;
     let adaptive = Adaptive {
         rate: 0.5,
         caches: rng.random_range(2..5),
@@ -132,19 +134,20 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
         smoothing: 0.8,
         objective: Objective::default(),
     };
-    let threshold = match (by, rng.random_bool(0.5)) {
-        (AdmitBy::All, _) => Threshold::Fixed(1.0),
-        (_, true) => Threshold::Adaptive(adaptive),
-        (AdmitBy::Size, false) => Threshold::Fixed(8192.0),
-        (_, false) => Threshold::Fixed(0.5),
+    let threshold = match (by.adapts(), rng.random_bool(0.5)) {
+        (true, true) => Threshold::Adaptive(adaptive),
+        _ => Threshold::Fixed(match by.unit() {
+            Unit::Bytes => 8192.0,
+            Unit::Nothing | Unit::Count | Unit::Share => by.default_threshold().unwrap_or(0.5),
+        }),
     };
-    let bypass = matches!(by, AdmitBy::Size | AdmitBy::Probability) && rng.random_bool(0.5);
+    let bypass = by.write_hits().is_some() && rng.random_bool(0.5);
     Admission {
         by,
         threshold,
         seed: rng.next_u64() % 9,
         endurance: vec![Some(Bytes::gib(1)), None],
-        programmable: Vec::new(),
+        programmable: vec![rng.random_bool(0.5).then_some(Bytes::gib(2)), None],
         energy: Vec::new(),
         write_hits: if bypass { WriteHits::Bypass } else { WriteHits::Cache },
     }
@@ -152,7 +155,8 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
 
 fn wear_budget(rng: &mut Pcg64Mcg) -> WearBudget {
     let endurance = Bytes::mib(rng.random_range(1..10));
-    WearBudget { endurance, programmable: None, lifetime: Nanos::from_s(60), amplification: 1_000 }
+    let programmable = rng.random_bool(0.5).then_some(endurance * 2);
+    WearBudget { endurance, programmable, lifetime: Nanos::from_s(60), amplification: 1_000 }
 }
 
 fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
@@ -178,7 +182,7 @@ fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
     }
 }
 
-/// A log that is soon full before a small primary.
+/// A log that fills soon, before a small primary.
 fn logging_plan(rng: &mut Pcg64Mcg) -> Plan {
     let block = Bytes(512 << rng.random_range(0..5));
     let (primary, log) = (Bytes::kib(4 * rng.random_range(8..200)), Bytes::kib(4 * rng.random_range(513..1300)));

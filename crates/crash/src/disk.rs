@@ -1,7 +1,8 @@
-//! A fake disk with a volatile write cache: what no flush has covered may, when the power goes, be lost, kept, or torn
-//! sector by sector, whatever the order in which it was completed.
+//! A fake disk with a volatile write cache. When the power goes, each write that no flush has covered may be lost,
+//! kept, or torn sector by sector, whatever the order in which the writes were completed.
 //!
-//! Data is a tag per sector; only metadata has real bytes, because only metadata is decoded. Where metadata lies amid
+//! Each sector of data holds a tag instead of bytes. Metadata holds real bytes, because recovery decodes it. Where
+//! metadata lies among data, as in a log, the tags of its sectors stand for their bytes.
 //! data, as in a log, its sectors have tags that stand for their bytes.
 
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
@@ -10,30 +11,30 @@ use peryton_units::Bytes;
 use rand::{RngExt, seq::SliceRandom};
 use rand_pcg::Pcg64Mcg;
 
-/// What a disk writes as a whole.
+/// The unit that a disk writes as a whole, in bytes.
 pub(crate) const SECTOR: u64 = 512;
 const SECTOR_LEN: usize = SECTOR as usize;
-/// Metadata is kept in blocks.
+/// The fake disk stores metadata in blocks of this many bytes.
 const BLOCK_LEN: usize = 4096;
 const SECTORS_PER_BLOCK: u64 = 8;
 
-/// What a sector of data holds: a number that no other write of any sector has; 0 for zeros.
+/// The content of a data sector: a number that no other write of any sector has, or 0 for zeros.
 pub(crate) type Tag = u32;
 
-/// Tags from here on stand for bytes.
+/// Tags from this value on are raw: they stand for bytes in `BYTES`.
 const RAW: Tag = 1 << 31;
 
 thread_local! {
-    /// The bytes of raw tags, of the run on this thread.
+    /// The bytes that the raw tags of this thread's run stand for.
     static BYTES: RefCell<Vec<[u8; SECTOR_LEN]>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A run begins on this thread.
+/// Forgets the raw tags of the previous run on this thread.
 pub(crate) fn forget_bytes() {
     BYTES.with_borrow_mut(Vec::clear);
 }
 
-/// The bytes of a sector: those that a raw tag stands for, or the tag over and over.
+/// Writes the bytes of a sector: those that a raw tag stands for, or else the tag repeated.
 pub(crate) fn expand(tag: Tag, into: &mut [u8]) {
     if tag == 0 {
         return into.fill(0);
@@ -54,7 +55,7 @@ pub(crate) fn expand(tag: Tag, into: &mut [u8]) {
     }
 }
 
-/// The tag of a sector with these bytes.
+/// Returns the tag of a sector with these bytes; makes a raw tag if they are not one tag repeated.
 pub(crate) fn tag_of(bytes: &[u8]) -> Tag {
     let tag = Tag::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     if tag < RAW && bytes.chunks_exact(4).all(|four| four == tag.to_le_bytes()) {
@@ -66,9 +67,9 @@ pub(crate) fn tag_of(bytes: &[u8]) -> Tag {
     })
 }
 
-/// What a write carries.
+/// The content that a write carries.
 #[derive(Clone, Debug)]
-pub(crate) enum Payload {
+pub enum Payload {
     Data(Rc<[Tag]>),
     Metadata(Rc<[u8]>),
 }
@@ -82,13 +83,13 @@ impl Payload {
     }
 }
 
-/// A write, or what is left of one.
+/// A write, or the part of one that takes effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The sector of the device at which it begins.
+    /// The sector of the device at which the write begins.
     pub(crate) sector: u64,
     pub(crate) payload: Payload,
-    /// Which of its sectors have an effect; all, if there is none.
+    /// Which sectors of the write take effect; `None` stands for all.
     pub(crate) mask: Option<Rc<[bool]>>,
 }
 
@@ -98,14 +99,14 @@ impl Entry {
         Entry { sector: at.0 / SECTOR, payload, mask: None }
     }
 
-    /// Only some of its sectors, chosen at random, take effect.
+    /// Chooses at random which sectors of the write take effect.
     pub(crate) fn partial(mut self, rng: &mut Pcg64Mcg) -> Entry {
         self.mask = Some((0..self.payload.sectors()).map(|_| rng.random_bool(0.5)).collect());
         self
     }
 }
 
-/// What a disk holds. Metadata lies before and after the data.
+/// The content of a disk. Metadata lies before and after the data.
 #[derive(Clone, Debug)]
 struct Content {
     data_from: u64,
@@ -129,7 +130,7 @@ impl Content {
         At::Metadata { block: (sector / SECTORS_PER_BLOCK) as usize, within }
     }
 
-    /// Writes those sectors of an entry that `keep` wants.
+    /// Writes those sectors of an entry for which `keep` returns true.
     fn apply(&mut self, entry: &Entry, mut keep: impl FnMut() -> bool) {
         for index in 0..entry.payload.sectors() as usize {
             if entry.mask.as_ref().is_some_and(|mask| !mask[index]) || !keep() {
@@ -149,33 +150,34 @@ impl Content {
     }
 }
 
-/// How much of what was not flushed survives.
+/// How many of the unflushed writes survive a power loss.
 #[derive(Clone, Copy, Debug)]
 enum Survival {
     All,
     Nothing,
-    /// Of each write everything, nothing, or some sectors.
+    /// Each write survives as a whole, not at all, or in some of its sectors.
     Some,
-    /// Of each sector.
+    /// Each sector survives or not, independently of the others.
     Sectors,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Disk {
+pub struct Disk {
     size: u64,
     stable: Content,
     live: Content,
-    /// Completed, but not covered by a flush, oldest first; the first one is number `first`.
+    /// Writes that are completed but not covered by a flush, oldest first. The first one has number `first`.
     cache: Vec<Entry>,
     first: u64,
-    /// Sectors that cannot be read until they are written.
+    /// Sectors that the disk cannot read until they are written again.
     pub(crate) bad: BTreeSet<u64>,
-    /// Every command fails.
+    /// Whether the disk has died: then every command fails.
     pub(crate) dead: bool,
 }
 
 impl Disk {
-    /// A disk of `size`, with metadata before `data_at` and in the last block. `content` says what data it holds.
+    /// Makes a disk of `size` with metadata before `data_at` and in the last block. `content` gives the tag of each
+    /// data sector.
     pub(crate) fn new(size: Bytes, data_at: Bytes, content: impl Fn(u64) -> Tag) -> Disk {
         assert!(size.0.is_multiple_of(BLOCK_LEN as u64) && data_at.0.is_multiple_of(BLOCK_LEN as u64));
         let data = (size.0 - data_at.0) / SECTOR - SECTORS_PER_BLOCK;
@@ -199,12 +201,12 @@ impl Disk {
         Bytes(self.size)
     }
 
-    /// Sectors of data, and where they begin.
+    /// The sector at which the data begins, and the number of data sectors.
     pub(crate) fn data(&self) -> (u64, usize) {
         (self.live.data_from, self.live.data.len())
     }
 
-    /// A write has completed.
+    /// Applies a completed write; it stays volatile until a flush covers it.
     pub(crate) fn write(&mut self, entry: Entry) {
         if !self.bad.is_empty() {
             for (index, sector) in (entry.sector..entry.sector + entry.payload.sectors()).enumerate() {
@@ -228,7 +230,7 @@ impl Disk {
         }
     }
 
-    /// Reads as bytes: metadata as it is, data as its tags over and over.
+    /// Reads bytes: metadata as it is, data as its tags repeated.
     pub(crate) fn read_bytes(&self, at: Bytes, into: &mut [u8]) {
         for (sector, into) in (at.0 / SECTOR..).zip(into.chunks_mut(SECTOR_LEN)) {
             match self.live.at(sector) {
@@ -241,7 +243,7 @@ impl Disk {
         }
     }
 
-    /// A write of bytes, wherever they go.
+    /// Makes the entry for a write of bytes, to data or to metadata.
     pub(crate) fn entry(&self, at: Bytes, bytes: Vec<u8>) -> Entry {
         let payload = match self.live.at(at.0 / SECTOR) {
             At::Data(_) => Payload::Data(bytes.chunks_exact(SECTOR_LEN).map(tag_of).collect()),
@@ -250,12 +252,12 @@ impl Disk {
         Entry::new(at, payload)
     }
 
-    /// What a flush that begins now will cover.
+    /// The number up to which a flush that begins now covers the writes.
     pub(crate) fn mark(&self) -> u64 {
         self.first + self.cache.len() as u64
     }
 
-    /// A flush that began at `mark` has completed.
+    /// Makes durable what a flush covers that began at `mark` and has now completed.
     pub(crate) fn flushed(&mut self, mark: u64) {
         let count = mark.saturating_sub(self.first) as usize;
         for entry in self.cache.drain(..count) {
@@ -264,12 +266,12 @@ impl Disk {
         self.first += count as u64;
     }
 
-    /// How many writes no flush has covered.
+    /// The number of completed writes that no flush has covered.
     pub(crate) fn unflushed(&self) -> usize {
         self.cache.len()
     }
 
-    /// The disk as it is after the power has gone, with these writes in flight.
+    /// Returns the disk as the next start finds it if the power goes now, with these writes in flight.
     pub(crate) fn after_crash(&self, in_flight: impl Iterator<Item = Entry>, rng: &mut Pcg64Mcg) -> Disk {
         let survival = match rng.random_range(0..10) {
             0..2 => Survival::All,
@@ -280,7 +282,7 @@ impl Disk {
         let mut stable = self.stable.clone();
         let mut in_flight: Vec<Entry> = in_flight.collect();
         in_flight.shuffle(rng);
-        // Writes to one sector do not overtake each other, so what survives is a subset.
+        // Writes to one sector do not overtake each other, so the survivors are applied in the order of completion.
         for entry in self.cache.iter().chain(&in_flight) {
             match survival {
                 Survival::All => stable.apply(entry, || true),
@@ -294,30 +296,30 @@ impl Disk {
             }
         }
         let live = stable.clone();
-        // A device that died comes back with the power.
+        // A dead device answers again after a power cycle, so that recovery must recognise its stale content.
         Disk { stable, live, cache: Vec::new(), first: 0, bad: self.bad.clone(), dead: false, ..*self }
     }
 
-    /// Metadata blocks that have been written.
+    /// The metadata blocks that have been written.
     pub(crate) fn written_blocks(&self) -> Vec<usize> {
         (0..self.stable.blocks.len()).filter(|block| self.stable.blocks[*block].is_some()).collect()
     }
 
-    /// Flips a bit of a metadata block that has been written.
+    /// Flips one bit of a metadata block that has been written.
     pub(crate) fn flip(&mut self, block: usize, bit: usize) {
         let bytes = self.stable.blocks[block].as_mut().expect("the block has been written");
         Rc::make_mut(bytes)[bit / 8] ^= 1 << (bit % 8);
         self.live.blocks[block] = self.stable.blocks[block].clone();
     }
 
-    /// The first sector of a metadata block.
+    /// The device sector at which a metadata block begins.
     pub(crate) fn sector_of(&self, block: usize) -> u64 {
         let before = self.live.data_from / SECTORS_PER_BLOCK;
         let after = if block as u64 >= before { self.live.data.len() as u64 } else { 0 };
         block as u64 * SECTORS_PER_BLOCK + after
     }
 
-    /// A program other than Peryton writes to a sector of data.
+    /// Writes to a data sector as a program other than Peryton would.
     pub(crate) fn scribble(&mut self, index: usize, tag: Tag) {
         self.stable.data[index] = tag;
         self.live.data[index] = tag;

@@ -1,126 +1,83 @@
-//! The engine on fake disks: carries out its commands, each when it is told to.
+//! The simulated disks as a driver uses them, and one call at a time.
 
-use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
+use std::rc::Rc;
 
-use peryton_engine::{
-    Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, IoId, OpenError, Opened, Request,
-    RequestError, RequestId, Storage,
-};
-use peryton_units::{Bytes, Nanos, Op};
-use rand::RngExt;
+use peryton_engine::{Command, Config, DeviceError, DeviceId, Engine, OpenError, Opened, Storage};
+use peryton_units::{Bytes, Op};
 use rand_pcg::Pcg64Mcg;
 
-use crate::disk::{Disk, Entry, Payload, SECTOR, Tag, expand, tag_of};
+use crate::{
+    disk::{Disk, Entry, Payload, SECTOR, Tag, expand, tag_of},
+    driver::{Disks, Driver, Effect, Pending},
+};
 
-/// A request of the host that has not been answered.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) request: Request,
-    /// When it was submitted, in the model's time.
-    pub(crate) from: u32,
-    /// What a write writes, or what a read has got so far.
-    pub(crate) data: Vec<Tag>,
-    /// The same as bytes, once the engine has encoded them.
-    bytes: OnceCell<Vec<u8>>,
-}
+impl Disks for Vec<Disk> {
+    type Cell = Tag;
+    type Payload = Payload;
+    const CELL: u64 = SECTOR;
+    const ZERO: Tag = 0;
+    const UNSET: Tag = Tag::MAX;
 
-/// A buffer of the driver's for moves.
-#[derive(Debug)]
-struct MoveBuffer {
-    data: Vec<Tag>,
-    bytes: OnceCell<Vec<u8>>,
-}
-
-fn bytes_of(data: &[Tag]) -> Vec<u8> {
-    let mut bytes = vec![0; data.len() * SECTOR as usize];
-    bytes.chunks_exact_mut(SECTOR as usize).zip(data).for_each(|(into, tag)| expand(*tag, into));
-    bytes
-}
-
-/// The driver's buffers as bytes.
-struct AsBytes<'a> {
-    requests: &'a BTreeMap<u64, Asked>,
-    moves: &'a [MoveBuffer],
-}
-
-impl Buffers for AsBytes<'_> {
-    fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8] {
-        let (bytes, offset) = match buffer {
-            Buffer::Request { id, offset } => {
-                let asked = &self.requests[&id.0];
-                (asked.bytes.get_or_init(|| bytes_of(&asked.data)), offset)
-            }
-            Buffer::Move { index, offset } => {
-                let buffer = &self.moves[index as usize];
-                (buffer.bytes.get_or_init(|| bytes_of(&buffer.data)), offset)
-            }
-            Buffer::Metadata => unreachable!("metadata is encoded"),
-        };
-        &bytes[offset.0 as usize..][..len.0 as usize]
+    fn data(cells: &[Tag]) -> Payload {
+        Payload::Data(Rc::from(cells))
     }
-}
 
-/// A command that has not been completed.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    pub(crate) command: Command,
-    /// What it writes.
-    payload: Option<Payload>,
-    /// For a flush, what it covers.
-    mark: u64,
-}
+    fn is_still(payload: &Payload, cells: &[Tag]) -> bool {
+        matches!(payload, Payload::Data(data) if **data == *cells)
+    }
 
-impl Pending {
-    pub(crate) fn device(&self) -> DeviceId {
-        match self.command {
-            Command::Read { device, .. }
-            | Command::Write { device, .. }
-            | Command::Flush { device, .. }
-            | Command::Discard { device, .. }
-            | Command::Zero { device, .. } => device,
-            _ => unreachable!("done at once"),
+    fn to_bytes(cells: &[Tag]) -> Vec<u8> {
+        let mut bytes = vec![0; cells.len() * SECTOR as usize];
+        bytes.chunks_exact_mut(SECTOR as usize).zip(cells).for_each(|(into, tag)| expand(*tag, into));
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Vec<Tag> {
+        bytes.chunks_exact(SECTOR as usize).map(tag_of).collect()
+    }
+
+    fn metadata(&self, device: DeviceId, at: Bytes, bytes: Vec<u8>) -> Payload {
+        self[device.index()].entry(at, bytes).payload
+    }
+
+    fn is_dead(&self, device: DeviceId) -> bool {
+        self[device.index()].dead
+    }
+
+    fn read(&self, device: DeviceId, at: Bytes, into: &mut [Tag]) -> Result<(), DeviceError> {
+        let disk = &self[device.index()];
+        if disk.is_bad(at, Bytes(into.len() as u64 * SECTOR)) {
+            return Err(DeviceError);
         }
+        disk.read(at, into);
+        Ok(())
     }
 
-    /// What it may leave on the disk if the power goes now.
-    fn entry(&self, rng: &mut Pcg64Mcg) -> Option<Entry> {
-        match self.command {
-            Command::Write { at, .. } | Command::Zero { at, .. } => {
-                Some(Entry::new(at, self.payload.clone().expect("a write has a payload")))
-            }
-            Command::Discard { at, .. } => {
-                Some(Entry::new(at, self.payload.clone().expect("a discard zeroes")).partial(rng))
-            }
-            _ => None,
-        }
+    fn write(&mut self, device: DeviceId, at: Bytes, payload: Payload, effect: Effect, rng: &mut Pcg64Mcg) {
+        let entry = Entry::new(at, payload);
+        self[device.index()].write(if effect == Effect::Whole { entry } else { entry.partial(rng) });
+    }
+
+    fn mark(&self, device: DeviceId) -> u64 {
+        self[device.index()].mark()
+    }
+
+    fn flushed(&mut self, device: DeviceId, mark: u64) {
+        self[device.index()].flushed(mark);
     }
 }
 
-/// An answer that the driver has to look at.
-pub(crate) type Answer = (RequestId, Asked, Result<(), RequestError>);
+/// The engine on simulated disks.
+pub(crate) type Drive = Driver<Vec<Disk>>;
 
-pub(crate) struct Drive {
-    pub(crate) engine: Engine,
-    pub(crate) disks: Vec<Disk>,
-    pub(crate) now: Nanos,
-    pub(crate) requests: BTreeMap<u64, Asked>,
-    pub(crate) pending: Vec<Pending>,
-    pub(crate) answered: Vec<Answer>,
-    buffers: Vec<MoveBuffer>,
-    next_id: u64,
-    out: Commands,
-}
-
-fn sectors(bytes: Bytes) -> usize {
-    (bytes.0 / SECTOR) as usize
-}
-
-/// The sectors of the volume that a request is about.
-pub(crate) fn span(request: &Request) -> std::ops::Range<usize> {
-    if request.op == Op::Flush {
-        return 0..0;
+/// What a command may leave on the disk if the power goes now.
+fn entry_of(pending: &Pending<Payload>, rng: &mut Pcg64Mcg) -> Option<Entry> {
+    let payload = || pending.payload.clone().expect("it writes");
+    match pending.command {
+        Command::Write { at, .. } | Command::Zero { at, .. } => Some(Entry::new(at, payload())),
+        Command::Discard { at, .. } => Some(Entry::new(at, payload()).partial(rng)),
+        _ => None,
     }
-    sectors(request.offset)..sectors(request.offset + request.len)
 }
 
 impl Drive {
@@ -137,212 +94,10 @@ impl Drive {
         }
     }
 
-    pub(crate) fn new(engine: Engine, disks: Vec<Disk>) -> Drive {
-        Drive {
-            engine,
-            disks,
-            now: Nanos::ZERO,
-            requests: BTreeMap::new(),
-            pending: Vec::new(),
-            answered: Vec::new(),
-            buffers: Vec::new(),
-            next_id: 0,
-            out: Commands::new(),
-        }
-    }
-
-    pub(crate) fn submit(&mut self, request: Request, from: u32, data: Vec<Tag>) -> RequestId {
-        let id = RequestId(self.next_id);
-        self.next_id += 1;
-        self.requests.insert(id.0, Asked { request, from, data, bytes: OnceCell::new() });
-        let mut out = std::mem::take(&mut self.out);
-        self.engine.submit(self.now, id, request, &mut out);
-        self.obey(out);
-        id
-    }
-
-    /// The driver says that a device is dead.
-    pub(crate) fn device_failed(&mut self, device: DeviceId) {
-        let mut out = std::mem::take(&mut self.out);
-        self.engine.device_failed(self.now, device, &mut out);
-        self.obey(out);
-    }
-
     /// When the oldest read in flight was submitted.
     pub(crate) fn oldest_read(&self) -> u32 {
         let reads = self.requests.values().filter(|asked| asked.request.op == Op::Read);
         reads.map(|asked| asked.from).min().unwrap_or(u32::MAX)
-    }
-
-    fn buffer(&mut self, buffer: Buffer, len: Bytes) -> &mut [Tag] {
-        let (whole, offset) = match buffer {
-            Buffer::Request { id, offset } => {
-                let asked = self.requests.get_mut(&id.0).expect("the engine used the buffer of an answered request");
-                asked.bytes.take();
-                (&mut asked.data, offset)
-            }
-            Buffer::Move { index, offset } => {
-                assert!(index < self.engine.move_buffers(), "move buffer {index} is beyond the bound");
-                let len = sectors(self.engine.move_buffer_bytes());
-                while self.buffers.len() <= index as usize {
-                    self.buffers.push(MoveBuffer { data: vec![Tag::MAX; len], bytes: OnceCell::new() });
-                }
-                let buffer = &mut self.buffers[index as usize];
-                buffer.bytes.take();
-                (&mut buffer.data, offset)
-            }
-            Buffer::Metadata => unreachable!("metadata is encoded, and never read by a command"),
-        };
-        &mut whole[sectors(offset)..][..sectors(len)]
-    }
-
-    fn obey(&mut self, mut out: Commands) {
-        for command in out.drain(..) {
-            let (mut payload, mut mark) = (None, 0);
-            match command {
-                Command::Copy { from, to, len } => {
-                    let data = self.buffer(from, len).to_vec();
-                    self.buffer(to, len).copy_from_slice(&data);
-                    continue;
-                }
-                Command::Clear { buffer, len } => {
-                    self.buffer(buffer, len).fill(0);
-                    continue;
-                }
-                Command::Power { .. } => continue,
-                Command::Encode { io, into, len } => {
-                    let bytes = self.encode(io, len);
-                    let tags = bytes.chunks_exact(SECTOR as usize).map(tag_of);
-                    self.buffer(into, len).iter_mut().zip(tags).for_each(|(into, tag)| *into = tag);
-                    continue;
-                }
-                Command::Reply { id, result } => {
-                    let asked = self.requests.remove(&id.0).expect("a request is answered once");
-                    self.answered.push((id, asked, result));
-                    continue;
-                }
-                Command::Write { io, device, at, len, buffer: Buffer::Metadata, .. } => {
-                    let bytes = self.encode(io, len);
-                    payload = Some(self.disks[device.index()].entry(at, bytes).payload);
-                }
-                Command::Write { buffer, len, .. } => {
-                    payload = Some(Payload::Data(Rc::from(&*self.buffer(buffer, len))))
-                }
-                Command::Zero { len, .. } | Command::Discard { len, .. } => {
-                    payload = Some(Payload::Data(vec![0; sectors(len)].into()));
-                }
-                Command::Flush { device, .. } => mark = self.disks[device.index()].mark(),
-                Command::Read { .. } => {}
-            }
-            self.pending.push(Pending { command, payload, mark });
-        }
-        self.out = out;
-    }
-
-    fn encode(&self, io: IoId, len: Bytes) -> Vec<u8> {
-        let mut bytes = vec![0; len.0 as usize];
-        self.engine
-            .encode_with(io, &mut bytes, &AsBytes { requests: &self.requests, moves: &self.buffers })
-            .expect("it is in flight");
-        bytes
-    }
-
-    /// Completes a command. `fails`: it reports a failure, and has an effect on some of its sectors at most.
-    pub(crate) fn complete(&mut self, index: usize, fails: bool, rng: &mut Pcg64Mcg) -> (Command, bool) {
-        let pending = self.pending.swap_remove(index);
-        self.complete_taken(pending, fails, rng)
-    }
-
-    /// Completes the oldest command, and those that follow from it, until none is left.
-    pub(crate) fn complete_all(&mut self, rng: &mut Pcg64Mcg) {
-        while !self.pending.is_empty() {
-            for pending in std::mem::take(&mut self.pending) {
-                self.complete_taken(pending, false, rng);
-            }
-        }
-    }
-
-    fn complete_taken(&mut self, pending: Pending, fails: bool, rng: &mut Pcg64Mcg) -> (Command, bool) {
-        let Pending { command, payload, mark } = pending;
-        let device = pending_device(&command);
-        let disk = &self.disks[device.index()];
-        let mut failed = fails || disk.dead;
-        let dead = disk.dead;
-        let io = match command {
-            Command::Read { io, at, len, buffer, .. } => {
-                failed |= disk.is_bad(at, len);
-                if !failed {
-                    let mut data = vec![0; sectors(len)];
-                    disk.read(at, &mut data);
-                    self.buffer(buffer, len).copy_from_slice(&data);
-                }
-                io
-            }
-            Command::Write { io, at, len, buffer, .. } => {
-                let payload = payload.expect("a write has a payload");
-                if let Payload::Data(data) = &payload
-                    && buffer != Buffer::Metadata
-                {
-                    let now = &*self.buffer(buffer, len);
-                    assert!(now == &**data, "a buffer changed while it was written: {command:?}");
-                }
-                let entry = Entry::new(at, payload);
-                if !failed {
-                    self.disks[device.index()].write(entry);
-                } else if !dead {
-                    self.disks[device.index()].write(entry.partial(rng));
-                }
-                io
-            }
-            Command::Zero { io, at, .. } | Command::Discard { io, at, .. } => {
-                let entry = Entry::new(at, payload.expect("it zeroes"));
-                let whole = !failed && matches!(command, Command::Zero { .. });
-                if whole {
-                    self.disks[device.index()].write(entry);
-                } else if !dead {
-                    self.disks[device.index()].write(entry.partial(rng));
-                }
-                io
-            }
-            Command::Flush { io, .. } => {
-                if !failed {
-                    self.disks[device.index()].flushed(mark);
-                }
-                io
-            }
-            Command::Copy { .. }
-            | Command::Clear { .. }
-            | Command::Encode { .. }
-            | Command::Power { .. }
-            | Command::Reply { .. } => unreachable!("done at once"),
-        };
-        self.now += Nanos(rng.random_range(0..2_000_000));
-        self.finish(io, failed);
-        (command, failed)
-    }
-
-    fn finish(&mut self, io: IoId, failed: bool) {
-        let mut out = std::mem::take(&mut self.out);
-        let result = if failed { Err(DeviceError) } else { Ok(()) };
-        self.engine.complete(self.now, io, result, &mut out).expect("each command is completed once");
-        self.obey(out);
-    }
-
-    pub(crate) fn tick(&mut self, span: Nanos) {
-        self.now += span;
-        let mut out = std::mem::take(&mut self.out);
-        self.engine.tick(self.now, &mut out);
-        self.obey(out);
-    }
-
-    /// Re-tunes; a tuning that is refused must change nothing.
-    pub(crate) fn retune(&mut self, tuning: peryton_engine::Tuning) -> bool {
-        let before = self.engine.tuning().clone();
-        let mut out = std::mem::take(&mut self.out);
-        let done = self.engine.retune(self.now, tuning, &mut out).is_ok();
-        self.obey(out);
-        assert!(done || *self.engine.tuning() == before, "a refused tuning changed something");
-        done
     }
 
     /// The disks as they are if the power goes now.
@@ -351,41 +106,14 @@ impl Drive {
         disks
             .map(|index| {
                 let here = self.pending.iter().filter(|pending| pending.device().index() == index);
-                let entries: Vec<Entry> = here.filter_map(|pending| pending.entry(rng)).collect();
+                let entries: Vec<Entry> = here.filter_map(|pending| entry_of(pending, rng)).collect();
                 self.disks[index].after_crash(entries.into_iter(), rng)
             })
             .collect()
     }
-
-    /// Reads a range with nothing else under way, letting time pass where only a timer is left.
-    pub(crate) fn read_now(
-        &mut self,
-        range: std::ops::Range<usize>,
-        rng: &mut Pcg64Mcg,
-    ) -> Result<Vec<Tag>, RequestError> {
-        let request = Request {
-            op: Op::Read,
-            offset: Bytes(range.start as u64 * SECTOR),
-            len: Bytes(range.len() as u64 * SECTOR),
-        };
-        let id = self.submit(request, 0, vec![Tag::MAX; range.len()]);
-        for _ in 0..1000 {
-            self.complete_all(rng);
-            if let Some(at) = self.answered.iter().position(|(other, ..)| *other == id) {
-                let (_, asked, result) = self.answered.swap_remove(at);
-                return result.map(|()| asked.data);
-            }
-            self.tick(Nanos::from_ms(500));
-        }
-        panic!("a read of sectors {range:?} is never answered");
-    }
 }
 
-fn pending_device(command: &Command) -> DeviceId {
-    Pending { command: *command, payload: None, mark: 0 }.device()
-}
-
-/// The disks one call at a time.
+/// Carries out the calls of `Engine::open` and its siblings on the disks, each at once.
 pub(crate) struct Direct<'a> {
     pub(crate) disks: &'a mut [Disk],
 }
@@ -426,11 +154,11 @@ impl Storage for Direct<'_> {
     }
 }
 
-/// The power goes at the call that writes or flushes after `left` others.
+/// A storage that loses power at the write or flush after `left` others.
 pub(crate) struct Fused<'a> {
     pub(crate) direct: Direct<'a>,
     pub(crate) left: u32,
-    /// The power has gone, with this write in flight.
+    /// Whether the power has gone; `in_flight` then holds the write that it cut.
     pub(crate) blown: bool,
     pub(crate) in_flight: Option<(DeviceId, Entry)>,
 }

@@ -1,28 +1,28 @@
-//! What goes wrong besides the power, and how often: commands that fail, sectors that cannot be read, metadata that rots,
-//! devices that die.
+//! Faults besides a power loss, and how often each happens: commands that fail, sectors that cannot be read, metadata
+//! that rots, devices that die.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use crate::design::Kind;
 
-/// How things fail in this run.
+/// The faults of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     pub(crate) active: bool,
-    /// Nothing fails for now.
+    /// While true, no command fails.
     pub(crate) calm: bool,
-    /// One command in so many fails, and has an effect on some sectors at most; 0 for none.
+    /// One command in this many fails, and at most some of its sectors take effect; 0 for none.
     pub(crate) fail_one_in: u32,
-    /// One step in so many a sector of data goes bad; 0 for none.
+    /// In one step of this many a data sector becomes unreadable; 0 for none.
     pub(crate) bad_one_in: u32,
-    /// One step in so many a device dies; 0 for none.
+    /// In one step of this many a device dies; 0 for none.
     pub(crate) dies_one_in: u32,
-    /// A death is all that goes wrong.
+    /// Whether the death of a device is the only fault of this run.
     pub(crate) deaths_only: bool,
-    /// Metadata of one device rots while the power is off.
+    /// Whether the metadata of one device rots while the power is off.
     pub(crate) rots: bool,
-    /// Each commit since the last checkpoint of a recovery went to both devices.
+    /// Whether each commit since recovery's last checkpoint was written to both devices.
     pub(crate) mirrored: bool,
 }
 
@@ -41,13 +41,13 @@ impl Faults {
             fail_one_in: pick([0, 30, 100, 300]),
             bad_one_in: if kind == Kind::Logging { 0 } else { pick([0, 0, 30, 200]) },
             dies_one_in: pick([0, 0, 0, 150]),
-            // A log has no second copy: what rots in it may keep the volume from being opened.
+            // A log has one copy: if its metadata rots, recovery may rightly refuse the volume.
             rots: pick([0, 0, 1, 1]) == 1 && kind != Kind::Logging,
             mirrored: false,
         }
     }
 
-    /// Whether anything but a device's death goes wrong.
+    /// Whether the run has any fault other than the death of a device.
     pub(crate) fn fails_at_all(&self) -> bool {
         self.fail_one_in > 0 || self.bad_one_in > 0 || self.rots
     }

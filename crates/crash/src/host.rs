@@ -1,4 +1,4 @@
-//! The host: requests, their answers, and commands that complete in random order.
+//! The host: it submits requests, checks their answers, and completes commands in random order.
 
 use peryton_engine::{Command, Request, RequestError};
 use peryton_units::{Bytes, Nanos, Op};
@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use crate::{
     disk::{SECTOR, Tag},
-    drive::span,
+    drive::Drive,
     world::{World, say},
 };
 
@@ -35,7 +35,7 @@ impl World {
         }
         let len = len.min(total - start);
         let request = Request { op, offset: Bytes(start as u64 * SECTOR), len: Bytes(len as u64 * SECTOR) };
-        let range = span(&request);
+        let range = Drive::span(&request);
         let from = self.model.tick();
         let data = match op {
             Op::Write if self.chance(16) => vec![0; range.len()],
@@ -70,11 +70,11 @@ impl World {
         self.drive.tick(span);
     }
 
-    /// Looks at what was answered.
+    /// Checks the answers that the engine has given since the last call.
     pub(crate) fn answers(&mut self) -> Result<(), String> {
         for (_, asked, result) in std::mem::take(&mut self.drive.answered) {
             let now = self.model.tick();
-            let range = span(&asked.request);
+            let range = Drive::span(&asked.request);
             say!(self, "{now}: {:?} {range:?} of {} is answered {result:?}", asked.request.op, asked.from);
             if let Err(error) = result {
                 self.expect_error(error, &asked.request)?;
@@ -99,17 +99,17 @@ impl World {
     }
 
     fn expect_error(&self, error: RequestError, request: &Request) -> Result<(), String> {
-        // A tiering drive with one device has less room for what is written.
+        // A tiering drive with one device left has less room for writes.
         let little_room = error == RequestError::NoSpace
             && request.op != Op::Read
             && (self.has_dead() || !self.deaths.without.is_empty());
         if self.faults.active && (little_room || matches!(error, RequestError::Device | RequestError::Lost)) {
             return Ok(());
         }
-        Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, span(request)))
+        Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, Drive::span(request)))
     }
 
-    /// Completes all that is under way.
+    /// Completes everything that is in flight.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
         let calm = std::mem::replace(&mut self.faults.calm, true);
         let settled = self.settle_calmly();
@@ -132,7 +132,7 @@ impl World {
         Err(format!("{requests} requests are never answered; the engine is idle: {idle}"))
     }
 
-    /// Reads the whole volume as a host would, with nothing else asked.
+    /// Reads the whole volume as a host would, with no other request in flight.
     pub(crate) fn read_everything(&mut self) -> Result<(), String> {
         self.deaths.quiet = self.drive.requests.is_empty() && self.drive.engine.is_idle();
         let read = self.read_all();
@@ -148,7 +148,7 @@ impl World {
             let request =
                 Request { op: Op::Read, offset: Bytes(start as u64 * SECTOR), len: Bytes(len as u64 * SECTOR) };
             let from = self.model.tick();
-            say!(self, "{from}: Read {:?}", span(&request));
+            say!(self, "{from}: Read {:?}", Drive::span(&request));
             self.drive.submit(request, from, vec![Tag::MAX; len]);
             self.answers()?;
             for _ in 0..10_000 {
@@ -163,7 +163,7 @@ impl World {
                 self.answers()?;
             }
             if !self.drive.requests.is_empty() {
-                return Err(format!("a read of {:?} is never answered", span(&request)));
+                return Err(format!("a read of {:?} is never answered", Drive::span(&request)));
             }
         }
         Ok(())

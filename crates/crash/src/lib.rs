@@ -1,4 +1,4 @@
-//! Power losses, simulated: the engine runs on fake disks that lose, keep or tear what was not flushed, and every read is
+//! Simulated power losses. The engine runs on fake disks that lose, keep or tear unflushed writes, and every read is
 //! checked against what a correct disk could return.
 //!
 //! A seed decides everything about a run: the design, the requests, the order in which commands complete, what fails, and
@@ -8,7 +8,7 @@
 //! ```
 //! use peryton_crash::{Kind, Options, run};
 //!
-//! // A cache that loses power. The error would say which sector holds what, and what it could have held.
+//! A cache that loses power. An error would name the sector, what it holds, and what it could have held.
 //! let options = Options { kind: Some(Kind::Caching), ..Options::default() };
 //! let outcome = run(7, &options)?;
 //! println!("{} power losses, {} sectors checked after them", outcome.crash_points, outcome.sectors);
@@ -17,7 +17,8 @@
 //! ```
 //!
 //! The crate sees the engine only through its public face. The files, from the bottom up: `disk` is the fake disk, `model`
-//! says what a correct disk could return, `drive` is the engine with its disks, `design` draws designs, `faults` and
+//! says what a correct disk could return, [`Driver`] carries out the engine's commands on fake disks of any kind, `drive` does
+//! so on those that lose power, `design` draws designs, `faults` and
 //! `deaths` hold what goes wrong besides the power, and `world` holds the state of a run. `host` asks and checks, `offline`
 //! acts while the power is off, `power` takes it away and recovers, and `run` puts them in order.
 
@@ -25,6 +26,7 @@ mod deaths;
 mod design;
 mod disk;
 mod drive;
+mod driver;
 mod faults;
 mod host;
 mod model;
@@ -35,7 +37,8 @@ mod run;
 mod torture;
 mod world;
 
-pub use design::Kind;
+pub use design::{Kind, random_tuning};
+pub use driver::{Answer, Asked, Disks, Driver, Effect, Pending};
 pub use options::{Options, Outcome};
 pub use run::run;
 pub use torture::{Torture, torture};

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::disk::Tag;
 
-/// Counts submissions and answers.
+/// The model's clock: it counts submissions and answers.
 pub(crate) type Time = u32;
 const NEVER: Time = Time::MAX;
 
@@ -18,9 +18,11 @@ struct Version {
     tag: Tag,
     from: Time,
     over: Time,
-    /// It was a write, and it succeeded: it supersedes. Discards and failed writes may have had no effect.
+    /// Whether this version supersedes older ones: it was a write, and it succeeded. A discard or a failed write may
+    /// have had no effect.
     counts: bool,
-    /// What was found after a crash: one of several values, but always the same one, and durable.
+    /// Whether this is a candidate from before a crash: the sector holds one of these values, durably and always the
+    /// same one.
     base: bool,
 }
 
@@ -32,10 +34,10 @@ fn superseded(versions: &[Version], version: &Version, at: Time) -> bool {
 pub(crate) struct Model {
     sectors: Vec<Vec<Version>>,
     now: Time,
-    /// Writes that were over by then are durable.
+    /// Writes that were over by this time are durable.
     durable: Time,
     next_tag: Tag,
-    /// First tag and first sector of each write.
+    /// The first tag and the first sector of each write.
     written: Vec<(Tag, u64)>,
 }
 
@@ -50,13 +52,13 @@ impl Model {
         self.sectors.len()
     }
 
-    /// Time goes on with every submission and every answer.
+    /// Advances the clock, once for every submission and every answer.
     pub(crate) fn tick(&mut self) -> Time {
         self.now += 1;
         self.now
     }
 
-    /// Tags that were never used, for a write of this range.
+    /// Returns tags that were never used, for a write of this range.
     pub(crate) fn new_tags(&mut self, range: Range<usize>) -> Vec<Tag> {
         let first = self.next_tag;
         self.next_tag += range.len() as Tag;
@@ -64,7 +66,8 @@ impl Model {
         (first..self.next_tag).collect()
     }
 
-    /// A write (or a discard, of zeros) of this range has been submitted. `oldest`: when the oldest read in flight was.
+    /// Records that a write, or a discard as a write of zeros, has been submitted. `oldest` is the time at which the
+    /// oldest read in flight was submitted.
     pub(crate) fn begin(&mut self, range: Range<usize>, tags: &[Tag], from: Time, oldest: Time) {
         let horizon = self.durable.min(oldest);
         for (versions, tag) in self.sectors[range].iter_mut().zip(tags) {
@@ -76,7 +79,7 @@ impl Model {
         }
     }
 
-    /// It has been answered. `counts`: it was a write, and it succeeded.
+    /// Records that the write or discard has been answered. `counts` is true for a write that succeeded.
     pub(crate) fn end(&mut self, range: Range<usize>, tags: &[Tag], from: Time, counts: bool) {
         let now = self.now;
         for (versions, tag) in self.sectors[range].iter_mut().zip(tags) {
@@ -86,7 +89,7 @@ impl Model {
         }
     }
 
-    /// A read that was submitted at `from` has returned this.
+    /// Checks the result of a read that was submitted at `from`.
     pub(crate) fn read(&mut self, range: Range<usize>, data: &[Tag], from: Time) -> Result<(), String> {
         for (sector, tag) in range.zip(data) {
             let versions = &mut self.sectors[sector];
@@ -99,12 +102,13 @@ impl Model {
             if !allowed {
                 return Err(self.complain(sector, *tag, from));
             }
-            // What was found after a crash is found from now on.
+            // The read settles which of the candidates from before the crash the sector holds.
             let mut same = versions.iter().filter(|version| version.tag == *tag);
             if same.next().is_some_and(|version| version.base) && same.next().is_none() {
                 versions.retain(|version| !version.base || version.tag == *tag);
             }
-            // With no write about, what was read is what it is; durably so only once it is flushed.
+            // If no write overlaps the read, the value read is the sector's content; it is durable only once it is
+            // flushed.
             let contended = versions.iter().any(|version| version.over >= from);
             let settled = versions.iter().all(|version| version.tag == *tag || superseded(versions, version, self.now));
             if !contended && !settled {
@@ -114,24 +118,24 @@ impl Model {
         Ok(())
     }
 
-    /// A flush that was submitted at `from` succeeded.
+    /// Records that a flush submitted at `from` has succeeded.
     pub(crate) fn flushed(&mut self, from: Time) {
         self.durable = self.durable.max(from);
     }
 
-    /// The volume was closed: everything that was answered is durable.
+    /// Records that the volume was closed, which makes everything answered durable.
     pub(crate) fn closed(&mut self) {
         self.durable = self.tick();
     }
 
-    /// Whether a sector may hold this after a crash now.
+    /// Checks whether a sector may hold this tag after a crash now.
     pub(crate) fn survives(&self, sector: usize, tag: Tag) -> Result<(), String> {
         let versions = &self.sectors[sector];
         let allowed = versions.iter().any(|version| version.tag == tag && !superseded(versions, version, self.durable));
         if allowed { Ok(()) } else { Err(self.complain(sector, tag, self.durable)) }
     }
 
-    /// The power went.
+    /// Forgets what a crash cannot have kept; the rest become candidates.
     pub(crate) fn crashed(&mut self) {
         let durable = self.durable;
         for versions in &mut self.sectors {
@@ -148,7 +152,7 @@ impl Model {
         }
     }
 
-    /// What a tag is, for the reader.
+    /// Describes a tag for an error message.
     fn name(&self, tag: Tag) -> String {
         let index = self.written.partition_point(|(first, _)| *first <= tag);
         match index.checked_sub(1).map(|index| self.written[index]) {

@@ -1,5 +1,5 @@
-//! What happens to the devices while the power is off: metadata rots, other disks stand in for the right ones, a device that
-//! died comes back, and an empty one takes its place.
+//! What happens to the devices while the power is off: metadata rots, wrong disks stand in for the right ones, a dead
+//! device answers again, and an empty device replaces it.
 
 use peryton_engine::{DeviceId, Engine, Formatting, OpenError, VolumeId};
 use peryton_units::Bytes;
@@ -12,17 +12,18 @@ use crate::{
     world::World,
 };
 
-/// What a program other than Peryton writes to a device.
+/// The tag that stands for a write by a program other than Peryton.
 const STRANGE: Tag = Tag::MAX - 1;
 
 impl World {
-    /// Bits flip in the metadata of one device, or its sectors cannot be read: the other device's copy must do.
+    /// Flips bits in the metadata of one device or makes its sectors unreadable. Recovery must use the other device's
+    /// copy.
     pub(crate) fn damage_metadata(&mut self, disks: &mut [Disk]) {
-        // What one device has alone has no copy.
+        // With a device missing, the other has the only copy of the metadata.
         if !self.faults.rots || !self.deaths.without.is_empty() || self.has_dead() || self.chance(2) {
             return;
         }
-        // What was written to the fast device alone has no copy.
+        // If commits went to the fast device alone, only the slow device's metadata has another copy.
         let first = usize::from(!self.faults.mirrored || disks.len() == 1);
         if first >= disks.len() {
             return;
@@ -34,7 +35,7 @@ impl World {
             disk.written_blocks().into_iter().filter(|block| !ends.contains(&disk.sector_of(*block))).collect();
         for block in blocks {
             match self.rng.random_range(0..4) {
-                // Most blocks are not full: half of the bits are flipped where something is.
+                // Most blocks are not full, so half of the flips hit their beginning.
                 0 => {
                     let bytes = if self.rng.random_bool(0.5) { 128 } else { 4096 };
                     disk.flip(block, self.rng.random_range(0..bytes * 8));
@@ -46,7 +47,7 @@ impl World {
                 _ => {}
             }
         }
-        // One of its two superblocks.
+        // Makes one of the device's two superblocks unreadable.
         if self.rng.random_bool(0.5) {
             let end = ends[self.rng.random_range(0..2)];
             disk.bad.insert(end + self.rng.random_range(0..8));
@@ -54,7 +55,7 @@ impl World {
         self.say(&format!("--- metadata of device {index} rots"));
     }
 
-    /// Disks that do not belong there must be refused, and by name.
+    /// Checks that the engine refuses disks that do not belong to the volume, and that the error names the device.
     pub(crate) fn impostors(&mut self, disks: &[Disk], closed: bool) -> Result<(), String> {
         if disks.iter().any(|disk| disk.dead) {
             self.before = None;
@@ -99,7 +100,7 @@ impl World {
         let unreadable = disks[stand_in].is_bad(Bytes(from * SECTOR), Bytes::kib(4));
         if closed && !unreadable && self.chance(2) {
             let mut changed = disks.to_vec();
-            // Where a file system has its superblock.
+            // Sector 2 is where ext4 has its superblock.
             changed[stand_in].scribble(2, STRANGE);
             match self.try_open(changed) {
                 Err(OpenError::Changed { device: named }) if named == device => {}
@@ -113,8 +114,8 @@ impl World {
         Engine::open(self.config.clone(), &mut Direct { disks: &mut disks }).map(|_| ())
     }
 
-    /// Which of the devices the volume is opened without, now that the power is back and a dead one answers again.
-    /// `None` where the run cannot go on.
+    /// Decides which devices the volume is opened without, now that the power is back and a dead device answers again.
+    /// Returns `None` if the run cannot continue.
     pub(crate) fn revive(&mut self, disks: &mut [Disk]) -> Result<Option<Vec<DeviceId>>, String> {
         let mut without = self.deaths.without.clone();
         for device in &without {
@@ -132,7 +133,7 @@ impl World {
             Err(OpenError::LeftOut { device: named, .. }) if named == died && self.drive.engine.is_gone(device) => true,
             Err(error) => return Err(format!("device {died} is back, given up: {durable}; {error}")),
         };
-        // A log that is gone takes what its map said with it: the primary alone has an older image.
+        // A lost log takes its map with it: the primary alone has an older image.
         let image = self.deaths.kind == Kind::Logging && device == DeviceId(0);
         if disks.len() > 1 && (refused || !image && self.chance(2)) {
             let mut copy = disks.to_vec();
@@ -144,7 +145,7 @@ impl World {
                     self.say(&format!("--- device {died} stays away"));
                     disks[died].dead = true;
                 }
-                // It is unknown what was dirty, unless nothing ever was.
+                // A cache does not know what was dirty on the lost device, unless it never wrote back.
                 Err(OpenError::Untracked { .. }) if !refused && !self.deaths.never_back => {
                     without.pop();
                 }
@@ -154,8 +155,8 @@ impl World {
         Ok(Some(without))
     }
 
-    /// Makes what came back, with what it held, an empty member of the volume again, now and then; the power may go
-    /// meanwhile. Says whether it tried.
+    /// Now and then replaces a device that answers again by itself, as an empty member; the power may go meanwhile.
+    /// Returns whether it tried.
     pub(crate) fn maybe_replace(&mut self, disks: &mut Vec<Disk>, without: &mut Vec<DeviceId>) -> Result<bool, String> {
         let has_map = matches!(self.deaths.kind, Kind::Tiering | Kind::Caching | Kind::Partitioned);
         let [device] = without[..] else { return Ok(false) };
@@ -182,7 +183,7 @@ impl World {
             }
             Err(error) => return Err(format!("device {index} cannot be replaced: {error}")),
         }
-        // What only the disk had is lost in a cache, too.
+        // A replaced slow device of a cache is empty, so even a cache that never wrote back has lost data.
         self.deaths.never_back &= device != DeviceId(1);
         without.clear();
         Ok(true)

@@ -1,40 +1,40 @@
-//! What to run, and what came of it.
+//! What a caller can choose about a run, and the counts that a run returns.
 
 use crate::design::Kind;
 
-/// What to run.
+/// What a caller can choose about a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Only this placement; otherwise the seed chooses.
+    /// Use this placement; if absent, the seed chooses.
     pub kind: Option<Kind>,
-    /// Whether devices fail as well; otherwise the seed decides.
+    /// Whether devices fail as well; if absent, the seed decides.
     pub faults: Option<bool>,
-    /// Is told every step.
+    /// Called with a line of text for each step.
     pub log: Option<fn(&str)>,
 }
 
-/// What a run did.
+/// The counts of one run or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Moments at which the power went.
+    /// Power losses that were checked.
     pub crash_points: u64,
-    /// Those that were during recovery or closing.
+    /// How many of them happened during recovery or closing.
     pub recoveries_cut_short: u64,
-    /// How often the run went on with what was recovered.
+    /// How often the run continued with what was recovered.
     pub generations: u64,
-    /// Commands that were completed.
+    /// Device commands that were completed.
     pub commands: u64,
-    /// Reads of the host that were checked.
+    /// Host reads that were checked.
     pub reads: u64,
-    /// Sectors that were checked after a crash.
+    /// Sectors that were checked after a power loss.
     pub sectors: u64,
-    /// Commits, checkpoints and moves while running, and commits that were replayed by recoveries.
+    /// Commits made while the drive was running.
     pub commits: u64,
-    /// Checkpoints.
+    /// Checkpoints written while the drive was running.
     pub checkpoints: u64,
     /// Promotions, demotions and write-backs.
     pub moves: u64,
-    /// Commits that recoveries found in the journal.
+    /// Commits that recoveries found in the journal and replayed.
     pub commits_replayed: u64,
 }
 

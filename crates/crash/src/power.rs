@@ -1,5 +1,5 @@
-//! The power: what a loss of it would leave, losses and closings after which the run goes on, and recoveries that lose it
-//! again.
+//! Power losses and orderly closings: what a power loss now would leave, losses after which the run continues with what
+//! was recovered, and recoveries that lose power themselves.
 
 use peryton_engine::{Config, DeviceId, Engine, Opened, Tuning, WritePolicy};
 use rand::RngExt;
@@ -10,11 +10,11 @@ use crate::{
     world::{World, say},
 };
 
-/// The most calls that write or flush in an open or close; the power may go at any of them.
+/// The most writes and flushes that an open or close makes; the power may go at any of them.
 const MOST_CALLS: u32 = 32;
 
 impl World {
-    /// What would be left if the power went now? The run goes on as if it had not.
+    /// Checks what a power loss now would leave. The run then continues as if the power had stayed on.
     pub(crate) fn branch(&mut self) -> Result<(), String> {
         self.outcome.crash_points += 1;
         let disks = self.drive.disks_after_crash(&mut self.rng);
@@ -29,7 +29,7 @@ impl World {
         }
         let found = self.look(&mut drive)?;
         if self.chance(8) {
-            // Nothing was written since: what was found once is found again.
+            // Nothing is written between two recoveries, so each must find the same data.
             let mut disks = drive.disks_after_crash(&mut self.rng);
             without.iter().for_each(|device| disks[device.index()].dead = true);
             let config = self.config_to_open();
@@ -49,7 +49,7 @@ impl World {
         Ok(())
     }
 
-    /// Reads everything on a recovered drive and checks it, without touching the model.
+    /// Reads and checks every sector of a recovered drive without changing the model.
     fn look(&mut self, drive: &mut Drive) -> Result<Vec<Option<Tag>>, String> {
         self.deaths.quiet = true;
         let looked = self.look_at(drive);
@@ -87,7 +87,7 @@ impl World {
         Ok(found)
     }
 
-    /// The power goes; the run goes on with what is recovered.
+    /// Cuts the power; the run continues with what is recovered.
     pub(crate) fn crash(&mut self) -> Result<(), String> {
         self.outcome.crash_points += 1;
         let unflushed: Vec<usize> = self.drive.disks.iter().map(Disk::unflushed).collect();
@@ -100,7 +100,8 @@ impl World {
         self.reopen(disks, Some(false))
     }
 
-    /// Opens the volume again, and goes on. `closed`: whether it was, if that is known.
+    /// Opens the volume after a power loss or a close. `closed` says whether it was closed in good order, if that is
+    /// known.
     fn reopen(&mut self, mut disks: Vec<Disk>, closed: Option<bool>) -> Result<(), String> {
         self.model.crashed();
         let Some(mut without) = self.revive(&mut disks)? else {
@@ -139,7 +140,7 @@ impl World {
         self.outcome.moves += stats.moves.promotions + stats.moves.demotions + stats.moves.writebacks;
     }
 
-    /// Opens a volume, losing power meanwhile now and then.
+    /// Opens a volume; now and then the power goes during recovery.
     fn recover(
         &mut self,
         config: &Config,
@@ -173,11 +174,12 @@ impl World {
         opened
     }
 
-    /// The design with which the volume is opened next: some of what may change between two times has changed.
+    /// Draws the design with which the volume is opened next: settings that may change between two openings have
+    /// changed.
     fn config_to_open(&mut self) -> Config {
         let mut tuning: Tuning = self.drive.engine.tuning().clone();
         if self.chance(3) {
-            // Nothing moves: what is found is what was recovered.
+            // With this threshold nothing is promoted, so that reads return what was recovered.
             tuning.promotion_threshold = u32::MAX / 2;
         }
         if self.chance(6) {

@@ -1,4 +1,4 @@
-//! One run: a host at a random design, power losses at random moments, recovery, and on with what was recovered.
+//! One run: a host with a random design, power losses at random moments, recovery, and further requests after it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,11 +12,12 @@ use crate::{
     world::{World, say},
 };
 
-/// Runs one seed.
+/// Runs one seed and checks every read.
 ///
 /// # Errors
-/// A line that says what was wrong: a sector that holds what it could not hold, a request that is never answered or fails
-/// though nothing else did, a volume that cannot be opened or is opened though it must not be, or a panic of the engine.
+/// A description of the first wrong result: a sector that holds what it cannot hold, a request that is never answered
+/// or that fails although nothing else failed, a volume that cannot be opened or is opened although it must not be, or
+/// a panic of the engine.
 pub fn run(seed: u64, options: &Options) -> Result<Outcome, String> {
     disk::forget_bytes();
     let run = || {
@@ -32,14 +33,14 @@ pub fn run(seed: u64, options: &Options) -> Result<Outcome, String> {
 }
 
 impl World {
-    /// Runs for some steps, then loses power or closes, and opens again; several times.
+    /// Runs some steps, then loses power or closes, and opens again; several times.
     fn run(&mut self) -> Result<(), String> {
         for _ in 0..self.rng.random_range(2..6) {
             let steps = [20, 100, 300][self.rng.random_range(0..3)];
             for _ in 0..steps {
                 self.step()?;
             }
-            // A drive with a dead device does not come to rest before it is given up.
+            // A drive with a dead device does not become idle before the device is given up.
             if self.chance(4) && self.is_given_up() {
                 self.close()?
             } else {

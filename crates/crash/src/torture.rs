@@ -1,4 +1,4 @@
-//! Many runs on all processors, within a budget of time.
+//! Runs many seeds on all processors, within a time budget.
 
 use std::{
     ops::Range,
@@ -13,24 +13,24 @@ use crate::{
     run::run,
 };
 
-/// What came of many runs.
+/// The result of many runs.
 #[derive(Clone, Debug, Default)]
 pub struct Torture {
-    /// All runs together.
+    /// The counts of all runs together.
     pub outcome: Outcome,
-    /// Seeds that were run, the first this many of the range.
+    /// The number of seeds that were run, counted from the start of the range.
     pub seeds: u64,
-    /// Seeds that failed, and how.
+    /// The seeds that failed, each with its error.
     pub failures: Vec<(u64, String)>,
     /// How long it took.
     pub elapsed: Duration,
 }
 
-/// Seeds are handed out in pieces of this size.
+/// Each thread takes this many seeds at a time.
 const PIECE: u64 = 64;
 
-/// Runs the seeds of a range in order until `budget` is spent or `most_failures` have failed. `progress` is told how
-/// things stand after each piece.
+/// Runs the seeds of a range in order until `budget` is spent or `most_failures` seeds have failed. Calls `progress`
+/// with the result so far after each piece.
 pub fn torture(
     seeds: Range<u64>,
     options: &Options,
@@ -47,7 +47,7 @@ pub fn torture(
         let results: Vec<_> = (from..to)
             .into_par_iter()
             .map(|seed| {
-                // Within a piece, too: a run must not outlast the budget by much.
+                // The budget is checked for each seed too, so that a run does not outlast it by much.
                 if budget.is_some_and(|budget| began.elapsed() > budget) {
                     late.store(true, Ordering::Relaxed);
                     return None;

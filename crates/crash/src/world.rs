@@ -1,5 +1,5 @@
-//! The state of one run: the design, the drive on its disks, what a correct disk could return, and what goes wrong.
-//! The files `host`, `offline`, `power` and `run` act on it.
+//! The state of one run: the design, the drive on its disks, the model of a correct disk, and the faults. The files
+//! `host`, `offline`, `power` and `run` act on it.
 
 use peryton_engine::{Config, DeviceId, Engine, Formatting, RequestError, VolumeId, WritePolicy};
 use peryton_units::Bytes;
@@ -16,7 +16,7 @@ use crate::{
     options::{Options, Outcome},
 };
 
-/// Tells the log of the run, if there is one.
+/// Writes a line to the log of the run, if it has one.
 macro_rules! say {
     ($world:expr, $($text:tt)*) => {
         if let Some(log) = $world.log {
@@ -26,7 +26,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Tags of what was on the devices before they were formatted begin here, those of writes above.
+/// The tags of what was on the devices before they were formatted begin here; the tags of writes begin above them.
 const BEFORE_FORMAT: Tag = 1;
 const FIRST_TAG: Tag = 1 << 24;
 
@@ -34,7 +34,7 @@ pub(crate) struct World {
     pub(crate) rng: Pcg64Mcg,
     pub(crate) log: Option<fn(&str)>,
     pub(crate) plan: Plan,
-    /// The design as it is next opened.
+    /// The design with which the volume is opened next.
     pub(crate) config: Config,
     pub(crate) drive: Drive,
     pub(crate) model: Model,
@@ -43,23 +43,23 @@ pub(crate) struct World {
     pub(crate) generation: u64,
     pub(crate) faults: Faults,
     pub(crate) deaths: Deaths,
-    /// The disks as they were when the last generation ended.
+    /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
 }
 
-/// What this host and this power supply are like.
+/// The behaviour of this run's host and power supply.
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
     pub(crate) depth: usize,
-    /// Weights of read, write, discard and flush.
+    /// The weights of read, write, discard and flush.
     pub(crate) mix: [u32; 4],
     pub(crate) most_sectors: usize,
-    /// One step in so many is a look at what a crash now would leave.
+    /// One step in this many checks what a power loss at that moment would leave.
     pub(crate) branch_one_in: u32,
     pub(crate) retune_one_in: u32,
-    /// The share of requests to a few hot extents, in percent.
+    /// The percentage of requests that go to a few hot extents.
     pub(crate) hot_percent: u32,
-    /// For each device how readily its commands complete, in percent.
+    /// For each device, the probability in percent that a command chosen for completion is completed.
     pub(crate) speed: Vec<u32>,
 }
 
@@ -126,7 +126,7 @@ impl World {
         Ok(world)
     }
 
-    /// What the volume holds when it is new: where data has a home, what the home held before.
+    /// The content of a new volume. Where its data has a place on a device, that is what the device held before.
     fn before(kind: Kind, disks: &[Disk], sectors: usize) -> Vec<Tag> {
         let whole = |disk: &Disk| {
             let (from, len) = disk.data();
@@ -162,7 +162,7 @@ impl World {
         self.drive.disks.iter().any(|disk| disk.dead)
     }
 
-    /// Whether everything that the volume has is on devices that answer.
+    /// Whether the engine has given up every dead device, and another device still answers.
     pub(crate) fn is_given_up(&self) -> bool {
         let some = self.drive.disks.iter().any(|disk| !disk.dead);
         some && (0..self.drive.disks.len())
@@ -180,7 +180,7 @@ impl World {
         self.say(&format!("sector {sector} of device {index} goes bad"));
     }
 
-    /// Every command to a device fails from now on.
+    /// Lets a device die now and then: every command to it fails from then on.
     pub(crate) fn maybe_die(&mut self) {
         let one_in = self.faults.dies_one_in;
         if one_in == 0 || self.has_dead() || !self.chance(one_in) {
@@ -190,12 +190,12 @@ impl World {
         self.drive.disks[index].dead = true;
         self.say(&format!("device {index} dies"));
         if self.chance(2) {
-            // The driver knows.
+            // The driver learns of the death and reports it to the engine.
             self.drive.device_failed(DeviceId(index as u8));
         }
     }
 
-    /// What has to hold at any time.
+    /// Checks what must hold at any time about lost data.
     pub(crate) fn check_losses(&mut self, drive: Option<&Drive>) -> Result<(), String> {
         let engine = &drive.unwrap_or(&self.drive).engine;
         self.deaths.never_back &= engine.tuning().write != WritePolicy::Back;
@@ -208,8 +208,8 @@ impl World {
         Ok(())
     }
 
-    /// A request failed where nothing but a device's death goes wrong: what it is about must be named as lost, unless
-    /// that is not known yet.
+    /// Checks a request that failed in a run whose only fault is a device's death: its range must be reported as lost,
+    /// unless the loss is not settled yet.
     pub(crate) fn must_be_named(&self, drive: &Drive, error: RequestError, from: u64, to: u64) -> Result<(), String> {
         if !self.deaths.quiet {
             return Ok(());

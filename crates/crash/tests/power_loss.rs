@@ -1,4 +1,4 @@
-//! The fear: after a power loss, a byte that was flushed is gone, or one is there that was never written.
+//! Guards against a power loss after which a flushed byte is gone, or a byte is there that was never written.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,15 +19,16 @@ fn twenty_thousand_power_losses_lose_nothing_that_was_flushed() {
 }
 
 #[test]
-fn what_once_lost_a_byte_does_not_any_more() {
+fn seeds_that_once_lost_a_byte_pass() {
     for seed in [
-        // Commits went to the fast device alone again while a checkpoint said that they do not; then that device died.
+        // After a checkpoint had recorded that commits go to both devices, they went to the fast device alone; then
+        // that device died.
         7_000_053_552,
-        // A write-through failed on the cache; the slow device was flushed before the copy could be given up, and the host's
-        // flush did not wait for that to be known. Opened as a write-back cache.
+        // In a write-back cache, a write-through failed on the cache. The slow device was flushed before the copy could
+        // be given up, and the host's flush did not wait until the failure was known.
         7_000_049_421,
-        // An extent was written home and came back as a clean copy, with no flush of the slow device between; opened as a cache
-        // that writes through, which takes the home for the truth.
+        // An extent was written home and cached again as clean with no flush of the slow device between. The volume was
+        // then opened as a write-through cache, which trusts the slow device's copy.
         9_000_027_111,
     ] {
         assert!(run(seed, &Options::default()).is_ok(), "seed {seed}");

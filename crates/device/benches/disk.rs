@@ -1,4 +1,4 @@
-//! What a command costs the simulator, in host time.
+//! Measures what a command costs the simulator, in host time.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use peryton_device::{Accepted, Device, Io, Model, Profile, Tag, disk::Queue};
 use peryton_units::{Bytes, Nanos, Op};
 
-/// A small xorshift: the benchmark measures the disk, not a generator.
+/// A small xorshift generator, so that the benchmark measures the disk and not the generator.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

@@ -1,4 +1,4 @@
-//! What a model does under simple workloads, as data sheets state it.
+//! The figures of a model under simple workloads, as data sheets give them.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -37,9 +37,9 @@ pub struct ClosedLoop {
     pub size: Bytes,
     /// At random multiples of the size, or one after the other.
     pub random: bool,
-    /// Where the addressed part begins.
+    /// Start of the addressed part.
     pub from: Bytes,
-    /// How long it is.
+    /// Length of the addressed part.
     pub span: Bytes,
     /// Requests in flight.
     pub queue_depth: u32,
@@ -47,7 +47,7 @@ pub struct ClosedLoop {
     pub requests: u64,
 }
 
-/// What a [`ClosedLoop`] met.
+/// The results of a [`ClosedLoop`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Throughput {
     /// MB (10⁶ bytes) per second.
@@ -74,7 +74,7 @@ pub fn run(device: &mut Device, workload: &ClosedLoop, now: Nanos, seed: u64) ->
     let mut submitted = 0;
     let mut in_flight = 0;
     let mut latency = 0.0;
-    // Ends that are known, and reports of those that were not.
+    // Ends that are known at submission, and those that the device reported.
     let mut ends: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
     let mut began = vec![Nanos::ZERO; workload.queue_depth as usize];
     let mut idle_tags: Vec<u32> = (0..workload.queue_depth).collect();
@@ -137,7 +137,7 @@ pub fn run(device: &mut Device, workload: &ClosedLoop, now: Nanos, seed: u64) ->
     (throughput, now)
 }
 
-/// The modelled counterpart of a [`DataSheet`](crate::DataSheet). Absent where the model cannot say.
+/// The modelled counterpart of a [`DataSheet`](crate::DataSheet). A figure that the model does not give is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ModelFigures {
     /// Sequential reads of 1 MiB from the start of the device, queue depth 8.
@@ -168,7 +168,7 @@ pub struct ModelFigures {
     /// Bytes programmed per byte written in that (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification_steady: Option<f64>,
-    /// What its translation layer did in that, and how fragmented the data was at the end (flash).
+    /// The work of its translation layer meanwhile, and the fragmentation of the data at the end (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl_steady: Option<FtlStats>,
     /// Random reads of 1 MiB, queue depth 1.
@@ -210,14 +210,14 @@ fn write_cache(profile: &Profile) -> Bytes {
 /// Most rounds of a workload until a write cache is full, and the share of a round's bytes that it may still grow by.
 const MOST_ROUNDS: u64 = 64;
 const STILL_GROWS: f64 = 0.005;
-/// A long range leaves the cache in pieces of an eighth of it: so many times the cache are written in a round of sequential
-/// writes and while they are measured, that a piece more or less makes no difference.
+/// A long range leaves the write cache in pieces of an eighth of it. A round of sequential writes, and the measurement
+/// after it, write this many times the cache, so that a piece more or less makes no difference.
 const CACHES: u64 = 32;
 const PIECES: u64 = 8;
 
-/// Runs a workload from `now` on until what is measured afterwards does not depend on how long it has run: the write
-/// cache takes in as much as leaves it, and the free blocks of flash have been used (where requests write at random).
-/// Returns the workload to measure, which goes on where this ended, and the time.
+/// Runs a workload from `now` on until later measurements do not depend on how long it has run: as much leaves the
+/// write cache as enters it, and the free blocks of flash have been used (for random writes). Returns the workload to
+/// measure, which continues where this one ended, and the time.
 fn settle(device: &mut Device, profile: &Profile, workload: ClosedLoop, now: Nanos) -> (ClosedLoop, Nanos) {
     let (size, cache) = (workload.size.0, write_cache(profile).0);
     let warm = ClosedLoop { requests: (workload.requests / 4).max(1), ..workload };
@@ -229,7 +229,8 @@ fn settle(device: &mut Device, profile: &Profile, workload: ClosedLoop, now: Nan
         let requests = if cleaned { warm.requests.max(device.capacity().0 / size) } else { warm.requests };
         return (workload, run(device, &ClosedLoop { requests, ..workload }, now, 5).1);
     }
-    // Requests that follow each other go on where those before ended: what is still in the cache would be overwritten there.
+    // Sequential requests continue where the earlier ones ended; otherwise data that is still in the cache would be
+    // overwritten.
     let places = workload.span.0 / size;
     let ahead = |from: u64, requests: u64| {
         let from = if workload.random || from + 2 * requests > places { 0 } else { from };
@@ -255,8 +256,8 @@ fn settle(device: &mut Device, profile: &Profile, workload: ClosedLoop, now: Nan
     (ahead(from, requests).1, now)
 }
 
-/// Puts what a device has in RAM on its surface, and lets it come to rest: no workload pays for the one before, and no
-/// rest is disturbed by it.
+/// Writes the data in a device's RAM to its medium and lets it become idle, so that no workload pays for the one before
+/// it and no idle time is disturbed by it.
 fn quiesce(device: &mut Device, now: Nanos) -> Nanos {
     let mut done = match device.submit(now, Tag(0), Io { op: Op::Flush, at: Bytes::ZERO, len: Bytes::ZERO }) {
         Accepted::At(end) => end,
@@ -274,7 +275,7 @@ fn quiesce(device: &mut Device, now: Nanos) -> Nanos {
     done + Nanos::from_s(10)
 }
 
-/// The device, or a slice of it if it is flash, written before as `state` says.
+/// The device, or a slice of it if it is flash, preconditioned to `state`.
 fn preconditioned(profile: &Profile, state: &str) -> Result<Device, ProfileError> {
     let used = Some(slice(profile));
     if !matches!(profile.model, Model::Flash(_)) {
@@ -284,7 +285,7 @@ fn preconditioned(profile: &Profile, state: &str) -> Result<Device, ProfileError
     profile.clone().with_model(&overrides)?.build(used, 1)
 }
 
-/// By then every spindle is at rest.
+/// After this time every spindle has stopped.
 const STANDBY_REACHED: Nanos = Nanos::from_s(60);
 
 /// A model under one workload, and at rest.
@@ -305,7 +306,7 @@ pub struct AtWork {
 /// # Errors
 /// Parameters that the model refuses.
 pub fn at_work(profile: &Profile, workload: ClosedLoop) -> Result<AtWork, ProfileError> {
-    // What was never written costs nothing to read.
+    // Reading data that was never written costs nothing.
     let state = if workload.read_share > 0.0 || workload.random { "sequential" } else { "fresh" };
     let mut device = preconditioned(profile, state)?;
     let mut span = device.capacity();
@@ -338,8 +339,8 @@ pub fn at_work(profile: &Profile, workload: ClosedLoop) -> Result<AtWork, Profil
 }
 
 impl ModelFigures {
-    /// Watts of the workload that takes most, of those that drives are rated with: sequential reads and writes, random reads
-    /// and writes at a deep queue (of flash in steady state).
+    /// Power in watts of the workload that draws most, among those that drives are rated with: sequential reads and
+    /// writes, and random reads and writes at a deep queue (for flash, in steady state).
     pub fn most_w(&self) -> Option<f64> {
         let random_writes = self.rand_write_steady.or(self.rand_write_fresh);
         let rated = [self.seq_read, self.seq_write, self.rand_read, random_writes];
@@ -381,7 +382,7 @@ pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
 
     let mut now = Nanos::from_s(1);
     let mut measure = |device: &mut Device, workload: ClosedLoop| {
-        // Time to come to rest in between, so that no workload pays for the one before.
+        // An idle time in between, so that no workload pays for the one before it.
         let (throughput, end) = run(device, &workload, now, 7);
         now = quiesce(device, end);
         Some(throughput)
@@ -393,12 +394,12 @@ pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
     let reads = profile.data_sheet.rand_read_depth.unwrap_or(deep).clamp(1, MOST_DEPTH);
     measured.rand_read = measure(&mut device, ClosedLoop { queue_depth: reads, ..whole });
     measured.rand_read_large = measure(&mut device, ClosedLoop { requests: large / 2, ..mib });
-    // Half of a flash device is given back first, as on a drive that is not full: cleaning is measured below. A disk's
-    // seeks are those of all of it.
+    // Half of a flash device is discarded first, as on a drive that is not full, because cleaning is measured below. A
+    // disk's seeks cover all of it.
     let half = if flash.is_some() { Bytes(used.0 / 2) } else { used };
     device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(used.0 - half.0) });
     let mixed = ClosedLoop { read_share: 0.5, span: half, requests: large / 2, ..mib };
-    // Of a disk it is what goes to the surface that counts; of flash there is room, as on a drive that is not full.
+    // For a disk, the rate of writes to the surface counts; flash has room, as on a drive that is not full.
     let (mixed, began) = if flash.is_some() { (mixed, now) } else { settle(&mut device, profile, mixed, now) };
     let (throughput, end) = run(&mut device, &mixed, began, 7);
     measured.rand_mixed_large = Some(throughput);

@@ -5,7 +5,7 @@ use crate::{
     disk::{Shingled, TwoActuators},
 };
 
-/// A model of one device, of whatever kind. The times that it is given never go back.
+/// A model of one device of any kind. The times passed to it must never go back.
 ///
 /// ```
 /// use peryton_device::{Accepted, Device, Io, PowerState, Profile, Tag};
@@ -53,7 +53,7 @@ macro_rules! each {
 }
 
 impl Device {
-    /// Gives the device a command. `tag` comes back from [`Device::advance`] if the answer is [`Accepted::Queued`].
+    /// Submits a command. [`Device::advance`] returns `tag` if the answer is [`Accepted::Queued`].
     ///
     /// # Panics
     /// If the command reaches past [`Device::capacity`].
@@ -62,13 +62,13 @@ impl Device {
         each!(self, model => model.submit(now, tag, io))
     }
 
-    /// When [`Device::advance`] will next have something to do; none while nothing is queued.
+    /// When [`Device::advance`] next has something to do; `None` while nothing is queued.
     #[inline]
     pub fn next_event(&self) -> Option<Nanos> {
         each!(self, model => model.next_event())
     }
 
-    /// Does what is due at `now` and reports the commands that were queued and are done, with their times.
+    /// Does what is due at `now` and reports queued commands that are done, with their times.
     #[inline]
     pub fn advance(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
         each!(self, model => model.advance(now, completed))
@@ -79,7 +79,7 @@ impl Device {
         each!(self, model => model.set_power(now, state))
     }
 
-    /// What has been done and spent up to `now`.
+    /// The counts and the energy up to `now`.
     pub fn stats(&mut self, now: Nanos) -> DeviceStats {
         each!(self, model => model.stats(now))
     }
@@ -89,7 +89,8 @@ impl Device {
         each!(self, model => model.reset_stats(now))
     }
 
-    /// What a disk has taken into its write cache and not put on its surface at `now`. (Flash fills its buffer within a
+    /// Data in a disk's write cache that is not on its surface at `now`. (Flash fills its buffer within a few
+    /// requests.)
     /// few requests.)
     pub fn unwritten(&mut self, now: Nanos) -> Bytes {
         match self {

@@ -11,15 +11,15 @@ pub enum BuildError {
         key: &'static str,
         /// Its value.
         found: String,
-        /// What would be accepted.
+        /// The accepted values.
         expected: &'static str,
     },
-    /// More of the device is to be used than there is, or nothing of it.
+    /// More of the device is to be used than it has, or nothing.
     #[error("cannot use {used} of a device of {capacity}: choose a size from 1B to {capacity}")]
     Used {
-        /// What was asked for.
+        /// The number of bytes asked for.
         used: Bytes,
-        /// What there is.
+        /// The capacity of the device.
         capacity: Bytes,
     },
     /// The tables of the translation layer would grow beyond their bound.
@@ -28,9 +28,9 @@ pub enum BuildError {
          precondition = \"fresh\""
     )]
     TooLarge {
-        /// What was asked for.
+        /// The number of bytes asked for.
         used: Bytes,
-        /// What is possible with this mapping unit and precondition.
+        /// The most that is possible with this mapping unit and precondition.
         limit: Bytes,
     },
     /// The system has no memory for the tables.
@@ -38,9 +38,9 @@ pub enum BuildError {
         "no memory for the map of {used} of flash ({bytes}): use less of the device (size), or a larger mapping_unit"
     )]
     NoMemory {
-        /// What was asked for.
+        /// The number of bytes asked for.
         used: Bytes,
-        /// What its tables need.
+        /// The memory that its tables need.
         bytes: Bytes,
     },
 }
@@ -51,9 +51,9 @@ pub enum ProfileError {
     /// No such profile.
     #[error("profile '{name}' is neither shipped nor a file{hint} (`peryton devices` lists the shipped ones)")]
     Unknown {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// The nearest name, as a question, or nothing.
+        /// The nearest name, as a question; empty if there is none.
         hint: String,
     },
     /// The file cannot be read.
@@ -61,7 +61,7 @@ pub enum ProfileError {
     Io {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The file is not a profile.
@@ -69,7 +69,7 @@ pub enum ProfileError {
     Parse {
         /// File and line.
         place: String,
-        /// What was found and what was expected.
+        /// What was found, and what is expected.
         what: String,
     },
     /// The model refuses its parameters.
@@ -77,7 +77,7 @@ pub enum ProfileError {
     Build {
         /// The profile.
         name: String,
-        /// Why.
+        /// The model's error.
         source: BuildError,
     },
 }

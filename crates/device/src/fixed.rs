@@ -1,4 +1,4 @@
-//! The device of an analytic model: every read takes as long as every other, every write too.
+//! A device with constant latencies: all reads take the same time, and all writes do.
 
 use peryton_units::{Bytes, Nanos, Op};
 use serde::Deserialize;
@@ -8,13 +8,13 @@ use crate::{
     meter::{Draw, Meter},
 };
 
-/// Erases are counted in blocks of this size, since the model has none of its own.
+/// Erases are counted in blocks of this size, because the model has no blocks.
 const ERASE_BLOCK: Bytes = Bytes::kib(256);
 
 /// A bound on `parallelism`, so that a typing error does not become a scan over millions of servers per command.
 const MAX_PARALLELISM: u32 = 1024;
 
-/// What a fixed-latency device is made of.
+/// The parameters of a device with constant latencies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixedParameters {
@@ -161,7 +161,7 @@ impl Fixed {
         self.parameters.capacity
     }
 
-    /// The next time that [`Fixed::advance`] has something to do: never, since every end is known at submission.
+    /// The next time that [`Fixed::advance`] has something to do: never, because every end is known at submission.
     pub fn next_event(&self) -> Option<Nanos> {
         None
     }

@@ -28,7 +28,7 @@ const DISK: &str = r#"
 fn disk(extra: &str) -> Device {
     let capacity = if extra.contains("shingled") { "9GB" } else { "10GB" };
     let text = DISK.replace("EXTRA", extra).replace("CAPACITY", capacity);
-    Profile::parse(&text, "d").unwrap().build(None, 1).unwrap()
+    Profile::parse(&text, "d").expect("a profile").build(None, 1).expect("a disk")
 }
 
 fn work(mut device: Device, read_share: f64, random: bool, kib: u64, queue_depth: u32, requests: u64) -> Throughput {

@@ -47,7 +47,7 @@ fn compare(profile: &Profile, measured: &ModelFigures) -> Vec<String> {
     apart
 }
 
-/// The solid-state profiles; `disk_profiles.rs` does the same for disks.
+/// The solid-state profiles; `disk_calibration.rs` does the same for disks.
 fn solid_state() -> impl Iterator<Item = Profile> {
     let all = Profile::shipped().map(|name| Profile::named(name).expect("a shipped profile"));
     all.filter(|profile| profile.class != Class::Hdd)
@@ -113,7 +113,7 @@ fn a_clients_drive_slows_down_where_it_was_seen_to() {
     let mut drive = profile.build(Some(Bytes::gib(8)), 1).unwrap();
     let (mut now, mut rates) = (Nanos::from_s(1), Vec::new());
     // One per cent after the other.
-    let part = Bytes(Bytes::gib(8).0 / 100 >> 20 << 20);
+    let part = Bytes::mib(81);
     for step in 0..100 {
         let workload = ClosedLoop {
             read_share: 0.0,
@@ -144,11 +144,15 @@ fn a_clients_drive_slows_down_where_it_was_seen_to() {
 fn what_was_fitted_to_a_guess_is_a_guess() {
     // Its watts under load are remembered; its rates are a reviewer's.
     let evo = Profile::named("samsung-870-evo-1tb").unwrap();
-    assert!(evo.is_estimate("flash.busy_w") && evo.is_estimate("flash.read") && !evo.is_estimate("flash.interface_mb_per_s"));
+    assert!(
+        evo.is_estimate("flash.busy_w")
+            && evo.is_estimate("flash.read")
+            && !evo.is_estimate("flash.interface_mb_per_s")
+    );
     let (estimated, all) = evo.estimated();
     assert!(estimated.contains(&"flash.busy_w") && estimated.len() < all);
     let slower = evo.with_varied("flash.read", 1.3).unwrap();
-    assert!(matches!(&slower.model, Model::Flash(flash) if flash.read == Nanos::from_ns(58_500)));
+    assert!(matches!(&slower.model, Model::Flash(flash) if flash.read == Nanos(58_500)));
     assert!(evo.varied("flash.page", 1.3).is_none() && evo.varied("flash.no_such", 1.3).is_none());
 }
 

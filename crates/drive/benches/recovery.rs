@@ -1,5 +1,6 @@
-//! How long a large volume takes to come back after kill -9, and how much memory: `cargo bench -p peryton-drive --bench
-//! recovery`. Sparse files, in the directory for temporary files (TMPDIR); ext4 holds files of up to 16 TiB.
+//! Measures how long a large volume takes to recover after kill -9, and how much memory that takes: `cargo bench -p
+//! peryton-drive --bench recovery`. It uses sparse files in the temporary directory (TMPDIR); ext4 holds files of up to
+//! 16 TiB.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../tests/large/mod.rs"]

@@ -4,11 +4,11 @@ use std::{io, ptr::NonNull};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// What arenas are aligned to and measured in: a page, and the largest logical block that disks have.
+/// The alignment and granularity of arenas, in bytes: a page, which is also the largest logical block of disks.
 pub(crate) const PAGE: usize = 4096;
 
-/// A stretch of memory in zeros. Only [`Memory`] is given out, because the kernel reads and writes it while the program
-/// runs; the owners of a part keep track of its use.
+/// A zeroed mapping. The arena gives out [`Memory`] only, not slices, because the kernel reads and writes it while the
+/// program runs; the owner of a part tracks its use.
 #[derive(Debug)]
 pub(crate) struct Arena {
     start: NonNull<u8>,
@@ -16,10 +16,10 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// `len` bytes, rounded up to pages. The kernel provides them when they are first touched.
+    /// Maps `len` bytes, rounded up to pages. The kernel allocates pages when they are first touched.
     pub(crate) fn new(len: usize) -> io::Result<Arena> {
         let len = len.next_multiple_of(PAGE).max(PAGE);
-        // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that exists.
+        // SAFETY: a new private mapping at an address that the kernel chooses overlaps nothing.
         let start = unsafe {
             mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
         }?;
@@ -56,10 +56,10 @@ impl Drop for Arena {
 /// use peryton_drive::Memory;
 ///
 /// let mut block = vec![7_u8; 4096];
-/// // SAFETY: the block outlives its only use, the next line.
+/// SAFETY: the block outlives its only use, the next line.
 /// let memory = unsafe { Memory::of(&mut block) };
 /// assert_eq!(memory.len(), 4096);
-/// // SAFETY: nothing writes the block meanwhile.
+/// SAFETY: nothing writes the block meanwhile.
 /// assert_eq!(unsafe { memory.slice(2) }, [7, 7]);
 /// ```
 ///
@@ -75,10 +75,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Operations without data.
+    /// The memory of operations without data.
     pub const NONE: Memory = Memory { start: NonNull::dangling(), len: 0 };
 
-    /// The memory of a slice.
+    /// Names the memory of a slice.
     ///
     /// # Safety
     /// The slice must stay where it is until the last operation on this memory is complete, and until then nothing else
@@ -87,7 +87,7 @@ impl Memory {
         Memory { len: slice.len(), start: NonNull::from(slice).cast() }
     }
 
-    /// The memory of a slice that is only read.
+    /// Names the memory of a slice that is only read.
     ///
     /// # Safety
     /// As [`Memory::of`], and no operation may write it.
@@ -95,17 +95,17 @@ impl Memory {
         Memory { len: slice.len(), start: NonNull::from(slice).cast() }
     }
 
-    /// In bytes.
+    /// Length in bytes.
     pub fn len(self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the length is zero.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// For the kernel.
+    /// The address, for system calls.
     pub(crate) fn as_ptr(self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -114,10 +114,10 @@ impl Memory {
         self.start.as_ptr() as usize
     }
 
-    /// What is left of it after the first `bytes`.
+    /// The rest of the memory after the first `bytes`.
     ///
     /// # Panics
-    /// It is shorter than that.
+    /// If the memory is shorter than that.
     #[inline]
     #[must_use]
     pub(crate) fn add(self, bytes: usize) -> Memory {
@@ -126,10 +126,10 @@ impl Memory {
         Memory { start: unsafe { self.start.add(bytes) }, len: self.len - bytes }
     }
 
-    /// Its first `len` bytes.
+    /// The first `len` bytes of the memory.
     ///
     /// # Panics
-    /// It is shorter than that.
+    /// If the memory is shorter than that.
     #[inline]
     #[must_use]
     pub(crate) fn first(self, len: usize) -> Memory {
@@ -137,25 +137,25 @@ impl Memory {
         Memory { len, ..self }
     }
 
-    /// Its first `len` bytes.
+    /// The first `len` bytes as a slice.
     ///
     /// # Safety
     /// The buffer must still be there, and nothing may write those bytes while the slice lives.
     ///
     /// # Panics
-    /// It is shorter than that.
+    /// If the memory is shorter than that.
     pub unsafe fn slice<'a>(self, len: usize) -> &'a [u8] {
         // SAFETY: `first` has checked the length; the rest is as the caller promises.
         unsafe { std::slice::from_raw_parts(self.first(len).as_ptr(), len) }
     }
 
-    /// Its first `len` bytes, to be written.
+    /// The first `len` bytes as a mutable slice.
     ///
     /// # Safety
     /// The buffer must still be there, and nothing else may read or write those bytes while the slice lives.
     ///
     /// # Panics
-    /// It is shorter than that.
+    /// If the memory is shorter than that.
     pub unsafe fn slice_mut<'a>(self, len: usize) -> &'a mut [u8] {
         // SAFETY: `first` has checked the length; the rest is as the caller promises.
         unsafe { std::slice::from_raw_parts_mut(self.first(len).as_ptr(), len) }

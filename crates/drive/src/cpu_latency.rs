@@ -1,24 +1,25 @@
-//! How long processors may take to wake up while clients wait for them.
+//! The setting for how long a processor may take to wake up while clients wait for it.
 
 use std::{fs, str::FromStr, time::Duration};
 
 use peryton_units::Nanos;
 
-/// Up to so many processors are kept awake unasked: on a large machine that costs more than it is worth to one client.
+/// By default, processors are kept awake only on machines with at most this many: on larger ones it costs more than it
+/// is worth to one client.
 const FEW: i64 = 8;
-/// Only sleep that costs next to nothing to leave (C1 of real processors).
+/// The wake-up time of a light sleep (C1 of real processors), which costs almost nothing to leave.
 const LIGHT_SLEEP: Duration = Duration::from_micros(2);
 
-/// The longest that waking an idle processor may take while clients get their answers fast.
+/// The longest time that an idle processor may take to wake up while clients get fast answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CpuLatency {
-    /// None in a virtual machine, where any sleep is a deep one, 2 µs elsewhere; whatever it takes on machines with more
-    /// than eight processors.
+    /// Zero in a virtual machine, where every sleep is deep; 2 µs elsewhere; no limit on machines with more than eight
+    /// processors.
     #[default]
     Auto,
-    /// Whatever it takes.
+    /// No limit.
     Off,
-    /// So long.
+    /// At most this long.
     AtMost(Duration),
 }
 
@@ -29,7 +30,7 @@ impl FromStr for CpuLatency {
         match text {
             "auto" => Ok(CpuLatency::Auto),
             "off" => Ok(CpuLatency::Off),
-            // The only time that needs no unit.
+            // Zero is the only time that needs no unit.
             "0" => Ok(CpuLatency::AtMost(Duration::ZERO)),
             _ => match text.parse::<Nanos>() {
                 Ok(time) => Ok(CpuLatency::AtMost(Duration::from_nanos(time.0))),
@@ -40,13 +41,13 @@ impl FromStr for CpuLatency {
 }
 
 impl CpuLatency {
-    /// On this machine; `None` where nothing is to be asked of it.
+    /// The limit on this machine; `None` for no limit.
     pub(crate) fn at_most(self) -> Option<Duration> {
         match self {
             CpuLatency::Off => None,
             CpuLatency::AtMost(time) => Some(time),
             CpuLatency::Auto => {
-                // SAFETY: it only reads.
+                // SAFETY: the call only reads system configuration.
                 let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
                 let driver = fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver").unwrap_or_default();
                 let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -57,7 +58,7 @@ impl CpuLatency {
 }
 
 fn auto(processors: i64, idle_driver: &str, cpuinfo: &str) -> Option<Duration> {
-    // Without a driver there is but one way to sleep, and nothing to choose.
+    // Without an idle driver there is only one kind of sleep, so there is nothing to choose.
     if processors > FEW || idle_driver.is_empty() || idle_driver == "none" {
         return None;
     }
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_depends_on_the_machine() {
+    fn the_default_depends_on_the_machine() {
         let (metal, guest) = ("model name\t: x\nflags\t\t: fpu vme\n", "flags\t\t: fpu hypervisor vme\n");
         assert_eq!(auto(4, "intel_idle", metal), Some(LIGHT_SLEEP));
         assert_eq!(auto(8, "acpi_idle", guest), Some(Duration::ZERO));
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_people_write_it() {
+    fn it_is_parsed_as_people_write_it() {
         assert_eq!("auto".parse(), Ok(CpuLatency::Auto));
         assert_eq!("off".parse(), Ok(CpuLatency::Off));
         assert_eq!("0".parse(), Ok(CpuLatency::AtMost(Duration::ZERO)));

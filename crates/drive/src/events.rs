@@ -1,4 +1,4 @@
-//! What happens to a volume and is worth telling: a bounded memory of it, and waiting for more.
+//! The events of a volume: a bounded history, and waiting for more.
 
 use std::{
     collections::VecDeque,
@@ -8,18 +8,19 @@ use std::{
 
 use serde::Serialize;
 
-/// How many are remembered of each class; older ones are forgotten, which followers notice by the numbers. Clients that
-/// come and go, or a device that fails all the time, do not make what happened to the volume be forgotten.
+/// The most events of each class that are kept. Older ones are dropped; followers notice a gap in the numbers. Because
+/// each class has its own bound, clients that come and go, or a device that keeps failing, cannot displace the events
+/// of the volume.
 pub(crate) const REMEMBERED: [usize; 3] = [1024, 256, 256];
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
-    /// Counts from 1.
+    /// The number of the event, counted from 1.
     pub number: u64,
-    /// When, in milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub unix_ms: u64,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub what: What,
 }
@@ -30,26 +31,26 @@ pub struct Event {
 pub enum What {
     /// The volume is open.
     Opened {
-        /// It had been closed in good order.
+        /// Whether it had been closed in good order.
         clean: bool,
         /// How often it has been opened.
         generation: u64,
     },
     /// A client has finished its handshake and uses the volume.
     Connected {
-        /// Which.
+        /// The number of the client.
         client: u32,
-        /// Who.
+        /// The address or process of the client.
         peer: String,
     },
     /// A client that used the volume has gone.
     Disconnected {
-        /// Which.
+        /// The number of the client.
         client: u32,
-        /// Who.
+        /// The address or process of the client.
         peer: String,
     },
-    /// A command failed for good.
+    /// A command failed after all attempts.
     DeviceError {
         /// The device.
         device: String,
@@ -59,24 +60,25 @@ pub enum What {
         at: u64,
         /// Length.
         len: u64,
-        /// In the system's words.
+        /// The error, as the system describes it.
         error: String,
     },
-    /// A device is dead, or was left out, and the volume goes on without it: that is durable now.
+    /// The fencing of a device, or its absence, is durable: the volume continues without it.
     DeviceGone {
         /// The device.
         device: String,
-        /// What cannot be read any more, as in the status: `bytes`, some `ranges`, and whether there are `more`.
+        /// What cannot be read any more, in the form of the status: `bytes`, some `ranges`, and whether there are
+        /// `more`.
         lost: serde_json::Value,
     },
     /// Settings were changed.
     Set {
-        /// Those in force on top of the design.
+        /// The settings in force in addition to the design.
         settings: Vec<String>,
     },
-    /// A fault was asked for, or all were ended.
+    /// A fault was added, or all faults were ended.
     Faults {
-        /// Those in force.
+        /// The number of faults in force.
         faults: usize,
     },
     /// The volume is about to be closed.
@@ -84,7 +86,7 @@ pub enum What {
 }
 
 impl What {
-    /// Which share of the memory it belongs to.
+    /// The class of the event, which bounds how many are kept.
     fn class(&self) -> usize {
         match self {
             What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
@@ -133,13 +135,13 @@ impl Events {
         self.0.more.notify_all();
     }
 
-    /// Nothing more will happen.
+    /// Marks the end: no more events will follow.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
         self.0.more.notify_all();
     }
 
-    /// What happened after number `after`; waits for something at most so long if there is nothing. `None` at the end.
+    /// Returns the events after number `after`; if there are none, waits for one, at most this long. `None` at the end.
     pub(crate) fn since(&self, after: u64, wait: Duration) -> Option<Vec<Event>> {
         let mut memory = self.lock();
         if memory.last <= after && !memory.ended && wait > Duration::ZERO {
@@ -157,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_follower_that_sleeps_costs_no_memory_and_notices_what_it_missed() {
+    fn a_slow_follower_costs_no_memory_and_notices_what_it_missed() {
         let events = Events::default();
         let most = REMEMBERED[0];
         for _ in 0..most + 10 {
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_come_and_go_do_not_wash_out_the_death_of_a_device() {
+    fn clients_that_come_and_go_do_not_displace_the_death_of_a_device() {
         let events = Events::default();
         events.tell(What::DeviceGone { device: "ssd".to_owned(), lost: serde_json::Value::Null });
         for client in 0..100_000 {

@@ -1,4 +1,4 @@
-//! Making a volume: devices are looked at, emptied, and given their superblocks.
+//! Formatting: checks the devices of a new volume, empties them, and writes their superblocks.
 
 use std::{
     io,
@@ -19,23 +19,23 @@ use crate::{
     storage::Files,
 };
 
-/// Why a volume cannot be made. One line each.
+/// Why a volume cannot be formatted. One line each.
 #[derive(Debug, Error)]
 pub enum MakeError {
-    /// A device.
+    /// A device cannot be opened.
     #[error(transparent)]
     Open(#[from] DeviceOpenError),
-    /// The engine refuses the design, or could not write its metadata; with the devices' names.
+    /// The engine refuses the design, or could not write its metadata. The message has the devices' names.
     #[error("{0}")]
     Refused(String),
-    /// A device holds something.
+    /// A device holds data.
     #[error("{}: device '{name}' holds {what}: give --force to destroy it, or another path", path.display())]
     Holds {
         /// The device.
         name: String,
         /// Where.
         path: PathBuf,
-        /// What was found.
+        /// What was found on the device.
         what: &'static str,
     },
     /// A block device is too small.
@@ -50,47 +50,47 @@ pub enum MakeError {
         /// What is needed.
         need: Bytes,
     },
-    /// The system says no.
+    /// A system call failed.
     #[error("{}: device '{name}': {what}: {source}", path.display())]
     System {
         /// The device.
         name: String,
         /// Where.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// What it says.
         source: io::Error,
     },
-    /// No randomness or memory.
+    /// The system has no randomness or no memory.
     #[error("{0}")]
     Other(#[from] io::Error),
 }
 
-/// A volume that was made.
+/// A new volume.
 #[derive(Clone, Debug, Serialize)]
 pub struct Made {
-    /// Its name, 32 hexadecimal digits.
+    /// The volume's identity, 32 hexadecimal digits.
     pub volume: String,
-    /// Its size.
+    /// Size of the volume.
     pub size: Bytes,
-    /// What it occupies of each device.
+    /// What the volume occupies on each device.
     pub devices: Vec<MadeDevice>,
 }
 
-/// A device of a volume that was made.
+/// A device of a new volume.
 #[derive(Clone, Debug, Serialize)]
 pub struct MadeDevice {
     /// Its name in the design.
     pub name: String,
-    /// Where it is.
+    /// Path of the device.
     pub path: PathBuf,
     /// How much of it the volume occupies.
     pub used: Bytes,
 }
 
-/// Makes a volume. What its devices held is lost; that they hold something is an error unless `force` says otherwise.
-/// Regular files are made where there are none, and are sparse.
+/// Formats a volume. The content of its devices is lost; if they hold data, that is an error unless `force` is true.
+/// Creates regular files that do not exist, as sparse files.
 ///
 /// # Errors
 /// The design does not fit the devices, a device holds something, or the system refuses to write it.
@@ -99,7 +99,7 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let needs = sizes.devices;
     let mut devices = Device::open_all(&spec.devices, Opening { direct: true, create: true }, &[])?;
     let all = || devices.iter().flatten().zip(&needs);
-    // Nothing is written until all of them are known to be good.
+    // Nothing is written until all devices have been checked.
     for (device, need) in all() {
         let (name, path) = (device.name.clone(), device.path.clone());
         if device.is_block && device.size < *need {
@@ -139,11 +139,12 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
 
 type Failed = (&'static str, io::Error);
 
-/// Makes what the volume will use read as zeros; says whether that could be done without writing it all.
+/// Makes the part of a device that the volume uses read as zeros; returns whether that was possible without writing it
+/// all.
 pub(crate) fn empty(device: &mut Device, need: Bytes) -> Result<bool, Failed> {
     let file = &device.file;
     if device.is_block {
-        // Deallocates, and promises zeros, or refuses.
+        // This call either deallocates the range, which then reads as zeros, or fails.
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         return Ok(rustix::fs::fallocate(file, flags, 0, need.0).is_ok());
     }
@@ -155,9 +156,9 @@ pub(crate) fn empty(device: &mut Device, need: Bytes) -> Result<bool, Failed> {
     Ok(true)
 }
 
-/// Writes zeros to all that the volume will use of a block device.
+/// Writes zeros to all of a block device that the volume will use.
 pub(crate) fn zero(device: &Device, need: Bytes) -> io::Result<()> {
-    /// So that it can be interrupted.
+    /// Written in parts of this many bytes, so that the program can be interrupted.
     const AT_ONCE: u64 = 1 << 30;
     for at in (0..need.0).step_by(AT_ONCE as usize) {
         let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;

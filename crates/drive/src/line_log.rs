@@ -1,7 +1,7 @@
-//! A log that never makes the program wait and never ends it: lines that cannot be written are dropped and counted.
+//! A log that never blocks or ends the program: lines that cannot be written are dropped and counted.
 //!
-//! A pipe that nobody reads blocks a write for ever, a full file system or a closed pipe fails it. So a thread of its own
-//! writes, and what waits for it is bounded.
+//! A write to a pipe that is not read blocks for ever, and a write to a full file system or a closed pipe fails. So a
+//! separate thread writes the lines, and the queue before it is bounded.
 
 use std::{
     collections::VecDeque,
@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So many bytes of lines wait to be written at most; what comes then is dropped.
+/// The most bytes of lines that wait to be written; further lines are dropped.
 const MOST_WAITING: usize = 256 << 10;
-/// A longer line is cut: what peers send may be part of it.
+/// Longer lines are cut, because they may contain what peers send.
 const LONGEST_LINE: usize = 4 << 10;
 
 #[derive(Debug, Default)]
@@ -21,9 +21,9 @@ struct Queue {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     dropped: u64,
-    /// Of `dropped`, so many are said in the log itself.
+    /// How many of `dropped` the log itself has reported.
     told: u64,
-    /// A line is being written.
+    /// Whether the thread is writing a line.
     busy: bool,
 }
 
@@ -39,15 +39,15 @@ impl Shared {
     }
 }
 
-/// A log. Clones write to the same one. As [`Write`] it takes one line a call, and never fails.
+/// A log. Clones write to the same log. As [`Write`] it takes one line a call, and never fails.
 #[derive(Clone, Debug)]
 pub struct LineLog(Arc<Shared>);
 
 impl LineLog {
-    /// Writes lines to `to`, by a thread that lives as long as the program.
+    /// Writes lines to `to` from a thread that lives as long as the program.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system refuses to create a thread.
     pub fn new(to: impl Write + Send + 'static) -> io::Result<LineLog> {
         let shared = Arc::new(Shared::default());
         let writer = Arc::clone(&shared);
@@ -55,12 +55,12 @@ impl LineLog {
         Ok(LineLog(shared))
     }
 
-    /// How many lines were dropped so far.
+    /// The number of lines dropped so far.
     pub fn dropped(&self) -> u64 {
         self.0.lock().dropped
     }
 
-    /// Waits until everything is written, but no longer than that.
+    /// Waits until everything is written, but at most this long.
     pub fn finish(&self, at_most: Duration) {
         let until = Instant::now() + at_most;
         let mut queue = self.0.lock();
@@ -94,7 +94,7 @@ impl LineLog {
 impl Queue {
     fn push(&mut self, line: &[u8]) {
         let cut = &line[..line.len().min(LONGEST_LINE)];
-        // One line stays one line, whatever is in it.
+        // Control characters are replaced, so that one line stays one line.
         let mut line: Vec<u8> = cut.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte }).collect();
         line.push(b'\n');
         self.bytes += line.len();
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a line when it is let, as a pipe does that is read now and then; then says what it took.
+    /// Accepts a line when the test allows it, like a pipe that is read now and then, and passes on what it accepted.
     struct Gate(mpsc::Receiver<bool>, mpsc::Sender<Vec<u8>>);
 
     impl Write for Gate {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_bounded_dropped_and_counted() {
+    fn unread_lines_are_bounded_dropped_and_counted() {
         let (mut log, open, taken) = gated();
         let began = Instant::now();
         for number in 0..100_000 {
@@ -173,7 +173,7 @@ mod tests {
         assert!(dropped > 90_000, "{dropped}");
         assert!(log.0.lock().bytes <= MOST_WAITING + LONGEST_LINE);
         log.finish(Duration::from_millis(10));
-        // Once it is read again, the log says what is missing.
+        // Once the log is read again, it reports what is missing.
         for _ in 0..20_000 {
             open.send(true).unwrap();
         }
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_full_file_system_costs_lines_and_nothing_else() {
         let (mut log, open, taken) = gated();
-        // The second line has the news of the first before it.
+        // The second line carries the report about the first before it.
         for (line, may) in [("first", &[false][..]), ("second", &[false, false]), ("third", &[true, true])] {
             log.write_all(line.as_bytes()).unwrap();
             may.iter().for_each(|may| open.send(*may).unwrap());

@@ -1,4 +1,4 @@
-//! Where clients connect.
+//! The addresses where clients connect.
 
 use std::{
     fmt, fs,
@@ -21,13 +21,13 @@ use rustix::{
 };
 use thiserror::Error;
 
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// An address for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A unix socket. A program that may open it may use the volume.
+    /// A unix socket. Every program that may open it may use the volume.
     Unix(PathBuf),
     /// Host and port.
     Tcp(String),
@@ -36,7 +36,7 @@ pub enum Endpoint {
 impl FromStr for Endpoint {
     type Err = String;
 
-    /// `HOST:PORT`, or a path: whatever has a slash in it, or no port.
+    /// Parses `HOST:PORT` or a path; a text with a slash or without a port is a path.
     fn from_str(text: &str) -> Result<Endpoint, String> {
         if text.is_empty() {
             return Err("give the path of a socket, or HOST:PORT".to_owned());
@@ -61,7 +61,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// An address that cannot be listened on.
+/// Why an address cannot be listened on.
 #[derive(Debug, Error)]
 #[error("{place}: {source}{remedy}")]
 pub struct ListenError {
@@ -105,7 +105,7 @@ impl Listener {
         matches!(self.socket, Socket::Tcp(_))
     }
 
-    /// The kernel's own polling must not be told to wait.
+    /// Makes calls on the socket return at once, for the thread that polls it.
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
         match &self.socket {
             Socket::Unix(listener, _) => listener.set_nonblocking(true),
@@ -120,10 +120,10 @@ impl Listener {
         }
     }
 
-    /// Where clients find it; the port is the one that the system chose.
+    /// The address that clients use; the port is the one that the system chose.
     pub(crate) fn endpoint(&self) -> Endpoint {
         match &self.socket {
-            // From anywhere.
+            // As an absolute path, so that it is valid in every directory.
             Socket::Unix(_, OwnPath { path, .. }) => {
                 Endpoint::Unix(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
             }
@@ -133,7 +133,7 @@ impl Listener {
         }
     }
 
-    /// Makes a new connection ready, and says who it is and where it comes from.
+    /// Prepares a new connection; returns a description of the peer and its origin.
     pub(crate) fn prepare(&self, socket: &OwnedFd) -> (String, String) {
         match &self.socket {
             Socket::Unix(..) => {
@@ -141,7 +141,7 @@ impl Listener {
                 (peer.clone(), peer)
             }
             Socket::Tcp(_) => {
-                // Answers go out at once; where that fails they go out a little later.
+                // Answers are to be sent immediately; if this fails, they are sent slightly later.
                 let _ = rustix::net::sockopt::set_tcp_nodelay(socket, true);
                 let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
                 let name = rustix::net::getpeername(socket).ok().flatten();
@@ -156,12 +156,12 @@ impl Listener {
     }
 }
 
-/// The path of a socket that was bound here. Removed when it is dropped, unless another socket is there by then: that of
-/// the next server.
+/// The path of a socket that was bound here. It is removed on drop, unless another socket, that of the next server, is
+/// there by then.
 #[derive(Debug)]
 pub(crate) struct OwnPath {
     pub(crate) path: PathBuf,
-    /// The socket's inode: as long as it is open, no other one gets its number.
+    /// The socket's inode, kept open so that no other file gets its number.
     inode: Option<OwnedFd>,
 }
 
@@ -181,13 +181,13 @@ impl OwnPath {
 impl Drop for OwnPath {
     fn drop(&mut self) {
         if self.is_there() {
-            // It may have been taken away already.
+            // The path may have been removed already.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// The process at the other end.
+/// Describes the process at the other end.
 fn peer_of(socket: BorrowedFd<'_>) -> String {
     match rustix::net::sockopt::socket_peercred(socket) {
         Ok(peer) => format!("process {}", peer.pid.as_raw_nonzero()),
@@ -195,7 +195,7 @@ fn peer_of(socket: BorrowedFd<'_>) -> String {
     }
 }
 
-/// Listens on a unix socket that only its owner may use. One that a server left behind is replaced.
+/// Listens on a unix socket that only its owner may use. Replaces a socket that a server has left behind.
 pub(crate) fn bind_unix(path: &Path) -> Result<(UnixListener, OwnPath), ListenError> {
     let failed = |source, remedy| ListenError { place: path.display().to_string(), source, remedy };
     if fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
@@ -215,8 +215,8 @@ pub(crate) fn bind_unix(path: &Path) -> Result<(UnixListener, OwnPath), ListenEr
     Ok((listener, OwnPath::new(path)))
 }
 
-/// Binds and listens. Linux gives the file of a socket the mode of the socket, so that nobody else can connect between the
-/// two calls.
+/// Binds and listens. Linux gives the socket's file the mode of the socket, so nobody else can connect between the two
+/// calls.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_never_open_to_others_not_even_for_a_moment() {
+    fn a_socket_is_never_open_to_others() {
         let directory = tempfile::tempdir().unwrap();
         let (path, stop) = (directory.path().join("socket"), AtomicBool::new(false));
         let (seen, worst) = thread::scope(|scope| {

@@ -1,5 +1,4 @@
-//! What is done to a volume that nobody serves: looked at, put right, given a device in place of one that is gone, taken
-//! apart.
+//! Operations on a volume that is not being served: inspect, repair, replace a lost device, detach.
 
 use std::io;
 
@@ -14,16 +13,16 @@ use crate::{
     storage::Files,
 };
 
-/// Why it could not be done. One line each.
+/// Why an operation failed. One line each.
 #[derive(Debug, Error)]
 pub enum OfflineError {
-    /// A device.
+    /// A device cannot be opened.
     #[error(transparent)]
     Device(#[from] DeviceOpenError),
-    /// The engine refuses the design, or what is to be done with the volume; with the devices' names.
+    /// The engine refuses the design or the operation. The message has the devices' names.
     #[error("{0}")]
     Refused(String),
-    /// What is to be the new device holds something.
+    /// The new device holds data.
     #[error("device '{name}' holds {what}: give --force to destroy it")]
     Holds {
         /// The device.
@@ -31,7 +30,7 @@ pub enum OfflineError {
         /// What it holds.
         what: &'static str,
     },
-    /// No memory.
+    /// The system has no memory.
     #[error("memory for buffers: {0}")]
     System(#[from] io::Error),
 }
@@ -40,11 +39,11 @@ fn refused<E: std::fmt::Display>(spec: &VolumeSpec) -> impl Fn(E) -> OfflineErro
     |error| OfflineError::Refused(spec.with_names(error))
 }
 
-/// As devices are opened that are there already.
+/// How existing devices are opened.
 const AS_THEY_ARE: Opening = Opening { direct: true, create: false };
 
-/// Looks at a volume without changing anything; `whole`: the journal and the map as well. As it would be without the
-/// devices of these names.
+/// Inspects a volume without changing anything. `whole`: also reports the journal and the map. `without`: reports the
+/// volume as it would be without the devices of these names.
 ///
 /// # Errors
 /// A device cannot be opened or read, or the volume is not one of this design.
@@ -54,27 +53,27 @@ pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Ins
     Engine::inspect(spec.config.clone(), &mut Files::new(&devices)?, whole, &without).map_err(refused(spec))
 }
 
-/// Makes good what a crash or a damaged copy left behind, without the devices of these names.
+/// Repairs what a crash or a damaged copy left behind, without the devices of these names.
 ///
 /// # Errors
-/// As [`inspect`], or there is nothing to repair it from.
+/// Those of [`inspect`], or there is no copy to repair the volume from.
 pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Opened, OfflineError> {
     let without = named(&spec.devices, without)?;
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
     Engine::repair(spec.config.clone(), &mut Files::new(&devices)?, trust, &without).map_err(refused(spec))
 }
 
-/// Puts an empty device in the place of the one of this name, which is gone. That what is at its path now holds something
-/// is an error unless `force` says otherwise; so is a loss that nobody could name afterwards (`linear`, `logging`) unless
-/// `accept_loss` says that it is accepted.
+/// Replaces a lost device by the empty one at its path. It is an error if that device holds data, unless `force` is
+/// true. It is also an error if data would be lost that no metadata can name afterwards (`linear`, `logging`), unless
+/// `accept_loss` is true.
 ///
 /// # Errors
-/// As [`inspect`], the device is not the one that is gone, or one of the refusals above.
+/// Those of [`inspect`], or the device is not the lost one, or one of the refusals above.
 pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) -> Result<Opened, OfflineError> {
     let replaced = named(&spec.devices, &[name.to_owned()])?[0];
     let device = replaced.index();
     let mut devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[replaced])?;
-    // Nothing is destroyed before it is known that the others can do without it.
+    // Nothing is destroyed before it is known that the volume can be opened without the device.
     let mut files = Files::new(&devices)?;
     Engine::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
     drop(files);
@@ -96,10 +95,10 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     Engine::replace(spec.config.clone(), &mut Files::new(&devices)?, replaced, accept_loss).map_err(refused(spec))
 }
 
-/// Takes a volume apart, so that one device stands alone.
+/// Writes everything to one device, which can then be used without the others.
 ///
 /// # Errors
-/// As [`inspect`], or neither device can stand alone.
+/// Those of [`inspect`], or no device can have everything.
 pub fn detach(spec: &VolumeSpec) -> Result<Detached, OfflineError> {
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
     Engine::detach(spec.config.clone(), &mut Files::new(&devices)?).map_err(refused(spec))

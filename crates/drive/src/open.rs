@@ -1,4 +1,4 @@
-//! Opening the devices of a volume: files and block devices, for us alone, past the page cache where that can be.
+//! Opens the devices of a volume: files and block devices, exclusively, bypassing the page cache if possible.
 
 use std::{
     fs, io,
@@ -23,25 +23,25 @@ use thiserror::Error;
 
 use crate::disks::Ability;
 
-/// How long to wait for a device of a server that has just ended: for its lock on a file, and for its hold on a block
-/// device, which the kernel gives up only when it has taken io_uring down, after the process is gone.
+/// How long to wait for a device of a server that has just ended. Its lock on a file, and its hold on a block device,
+/// end only when the kernel has released the io_uring instance, some time after the process has ended.
 const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
-/// How often to look meanwhile.
+/// The interval of attempts meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a device must be aligned to where the system does not say.
+/// The alignment of devices for which the system states none, in bytes.
 const CAUTIOUS_BLOCK: u64 = 4096;
 
-/// Where a device of a design is.
+/// The path of a device of a design.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePath {
     /// Its name in the design.
     pub name: String,
-    /// A regular file or a block device.
+    /// Path of a regular file or a block device.
     pub path: PathBuf,
 }
 
-/// Why a device cannot be opened. One line: which, what is wrong, what to do.
+/// Why a device cannot be opened. One line: which device, what is wrong, what to do.
 #[derive(Debug, Error)]
 pub enum DeviceOpenError {
     /// It is neither a file nor a block device.
@@ -61,28 +61,28 @@ pub enum DeviceOpenError {
         name: String,
         /// Where.
         path: PathBuf,
-        /// Who, and what to do.
+        /// What uses it, and what to do.
         by: &'static str,
     },
-    /// The design has no such device.
+    /// The design has no device of this name.
     #[error("there is no device '{name}' to leave out or replace: the design has {known}")]
     Unknown {
-        /// What was given.
+        /// The name that was given.
         name: String,
-        /// Those that there are.
+        /// The devices of the design.
         known: String,
     },
-    /// Two devices of the design are one.
+    /// Two devices of the design are the same file.
     #[error("{}: devices '{first}' and '{second}' are the same: give each its own file or block device", path.display())]
     Same {
-        /// One.
+        /// Name of the first device.
         first: String,
-        /// The other.
+        /// Name of the second device.
         second: String,
         /// Where.
         path: PathBuf,
     },
-    /// The system says no.
+    /// A system call failed.
     #[error("{}: device '{name}': {source}{remedy}", path.display())]
     System {
         /// The device.
@@ -91,12 +91,12 @@ pub enum DeviceOpenError {
         path: PathBuf,
         /// What it says.
         source: io::Error,
-        /// What to do.
+        /// What to do about it.
         remedy: &'static str,
     },
 }
 
-/// The devices with these names, in the order of the engine.
+/// Finds the devices with these names.
 pub(crate) fn named(devices: &[DevicePath], names: &[String]) -> Result<Vec<DeviceId>, DeviceOpenError> {
     let find = |name: &String| {
         let index = devices.iter().position(|device| device.name == *name);
@@ -123,26 +123,26 @@ pub struct Device {
     /// Whether the page cache is bypassed.
     pub is_direct: bool,
     pub(crate) ability: Ability,
-    /// Which file it is: two paths may lead to one.
+    /// Which file the device is; two paths may lead to one file.
     identity: (u64, u64),
-    /// It was made when it was opened: its directory does not have it durably.
+    /// Whether the file was created when it was opened, so that its directory is not durable yet.
     is_new: bool,
 }
 
 /// How devices are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Bypass the page cache where the file system can.
+    /// Whether to bypass the page cache if the file system supports that.
     pub direct: bool,
-    /// Make a regular file where there is nothing.
+    /// Whether to create a regular file if there is nothing at the path.
     pub create: bool,
 }
 
 impl Device {
-    /// Opens a device and locks it. `None` if there is nothing (and none is to be made).
+    /// Opens a device and locks it. Returns `None` if there is nothing at the path and `create` is false.
     ///
     /// # Errors
-    /// It cannot be opened, is in use, or is neither a file nor a block device.
+    /// The device cannot be opened, is in use, or is neither a file nor a block device.
     pub fn open(at: &DevicePath, opening: Opening) -> Result<Option<Device>, DeviceOpenError> {
         let DevicePath { name, path } = at;
         let failed = |source: io::Error, remedy| DeviceOpenError::System {
@@ -168,7 +168,7 @@ impl Device {
         };
         let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
         if is_block {
-            // The kernel refuses a second opener of this kind, and mounts.
+            // The kernel then refuses a second opener with this flag, and mounts.
             flags |= OFlags::EXCL;
         } else if opening.create {
             flags |= OFlags::CREATE;
@@ -219,10 +219,10 @@ impl Device {
         Ok(Some(Device { name, path, file, size: Bytes(size), is_block, is_direct, ability, identity, is_new }))
     }
 
-    /// A file that was made outlives a power loss only once its directory is durable.
+    /// Makes the directory of a new file durable, so that the file survives a power loss.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system cannot open or flush the directory.
     pub(crate) fn sync_directory(&self) -> io::Result<()> {
         if !self.is_new {
             return Ok(());
@@ -231,17 +231,17 @@ impl Device {
         fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
     }
 
-    /// Lets others have it, at once: closing a file that io_uring has used takes the kernel a moment. Nothing may be in
-    /// flight.
+    /// Releases the lock now, because the kernel takes a while to close a file that io_uring has used. Nothing may be
+    /// in flight.
     pub(crate) fn unlock(&self) {
-        // What is not locked any more is what we want.
+        // A failure means that the file is not locked any more.
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 
-    /// Opens all devices of a volume but those that are left out; those that are not there are `None`.
+    /// Opens all devices of a volume except those that are left out; devices that do not exist are `None`.
     ///
     /// # Errors
-    /// That of the first device that cannot be opened.
+    /// The error of the first device that cannot be opened.
     pub fn open_all(
         devices: &[DevicePath],
         opening: Opening,
@@ -253,7 +253,7 @@ impl Device {
                 open.push(None);
                 continue;
             }
-            // A file that two devices share would be locked by the first.
+            // Two devices with one file would otherwise appear as "in use", because the first has locked it.
             if let Some(other) = open.iter().flatten().find(|other| same_file(&other.path, &at.path)) {
                 let (first, second) = (other.name.clone(), at.name.clone());
                 return Err(DeviceOpenError::Same { first, second, path: at.path.clone() });
@@ -267,8 +267,8 @@ impl Device {
     }
 }
 
-/// The lock of a server that was killed goes only when the kernel has finished the writes that were in flight, and that is
-/// what one wants to wait for: such a write must not land on what we do.
+/// Locks the file. The lock of a killed server ends only when the kernel has finished the writes that were in flight.
+/// Waiting for that is necessary: such a write must not overwrite ours.
 fn lock(file: &OwnedFd) -> rustix::io::Result<()> {
     let began = Instant::now();
     loop {
@@ -289,7 +289,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// What the device wants of offsets, lengths and memory.
+/// What the device requires of offsets, lengths and memory.
 fn ability(file: &OwnedFd, is_direct: bool, is_block: bool) -> Ability {
     let (mut block, mut memory) = (1, 1);
     if is_direct {
@@ -302,10 +302,11 @@ fn ability(file: &OwnedFd, is_direct: bool, is_block: bool) -> Ability {
     Ability { block, memory, punch: true, zero_range: true }
 }
 
-/// What direct I/O on the file must be aligned to: offsets and lengths, and memory (`STATX_DIOALIGN`, Linux 6.1).
+/// The alignment that direct I/O on the file requires: of offsets and lengths, and of memory (`STATX_DIOALIGN`, Linux
+/// 6.1).
 fn direct_alignment(file: &OwnedFd) -> Option<(u64, u64)> {
     let mut about = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the path is an empty C string, and the structure is there to be filled.
+    // SAFETY: the path is an empty C string, and the structure is a local buffer for the result.
     let about = unsafe {
         let flags = libc::AT_EMPTY_PATH;
         let result = libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, libc::STATX_DIOALIGN, about.as_mut_ptr());
@@ -316,6 +317,6 @@ fn direct_alignment(file: &OwnedFd) -> Option<(u64, u64)> {
     };
     let (block, memory) = (u64::from(about.stx_dio_offset_align), u64::from(about.stx_dio_mem_align));
     let known = about.stx_mask & libc::STATX_DIOALIGN != 0 && block.is_power_of_two() && memory.is_power_of_two();
-    // A larger block than a page is nothing that the buffers provide for.
+    // The buffers do not support blocks larger than a page.
     (known && block <= CAUTIOUS_BLOCK && memory <= CAUTIOUS_BLOCK).then_some((block, memory))
 }

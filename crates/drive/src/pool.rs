@@ -1,24 +1,24 @@
-//! The buffers of host requests: one arena of fixed size, divided by halves (a buddy allocator). When it is used up,
-//! clients wait; it never grows.
+//! The buffers of host requests: one arena of fixed size, managed by a buddy allocator. When it is used up, clients
+//! wait; it never grows.
 
 use std::io;
 
 use crate::arena::{Arena, Memory, PAGE};
 
-/// A buffer of the pool. Give it back with [`Pool::free`].
+/// A buffer of the pool. Return it with [`Pool::free`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     page: u32,
     order: u8,
 }
 
-/// What a page is the first of.
+/// The state of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing: it lies within a block.
+    /// The page lies within a block, after its first page.
     Inside,
     Used,
-    /// Free, and where it stands in the list of its order.
+    /// The page is the first of a free block; with its position in the list of its order.
     Free {
         order: u8,
         position: u32,
@@ -29,20 +29,20 @@ enum State {
 pub(crate) struct Pool {
     arena: Arena,
     pages: Vec<State>,
-    /// First pages of free blocks of 2^order pages.
+    /// The first pages of the free blocks of 2^order pages.
     free: Vec<Vec<u32>>,
     free_pages: usize,
 }
 
 impl Pool {
-    /// `bytes` in all, rounded down to pages.
+    /// Makes a pool of `bytes`, rounded down to pages.
     pub(crate) fn new(bytes: usize) -> io::Result<Pool> {
         let count = (bytes / PAGE).max(1);
         let arena = Arena::new(count * PAGE)?;
         let orders = count.ilog2() as usize + 1;
         let mut pool =
             Pool { arena, pages: vec![State::Inside; count], free: vec![Vec::new(); orders], free_pages: count };
-        // The largest blocks that fit, from the start: what is left is a sum of smaller powers of two.
+        // The largest blocks that fit are taken from the start; the rest is a sum of smaller powers of two.
         let mut page = 0;
         for order in (0..orders).rev() {
             if count & (1 << order) != 0 {
@@ -57,7 +57,7 @@ impl Pool {
         &self.arena
     }
 
-    /// The longest buffer that can ever be had.
+    /// The length of the longest possible buffer.
     #[cfg(test)]
     pub(crate) fn longest(&self) -> usize {
         PAGE << (self.free.len() - 1)
@@ -67,13 +67,13 @@ impl Pool {
         self.free_pages * PAGE
     }
 
-    /// A buffer of at least `len` bytes; `None` if none is free now.
+    /// Takes a buffer of at least `len` bytes; `None` if none is free.
     pub(crate) fn take(&mut self, len: usize) -> Option<Block> {
         let order = order_of(len);
         let found = (usize::from(order)..self.free.len()).find(|order| !self.free[*order].is_empty())?;
         let page = *self.free[found].last().expect("it was just seen");
         self.remove(page);
-        // The upper halves of what is too large stay free.
+        // A block that is too large is halved; the upper halves stay free.
         for half in (order..found as u8).rev() {
             self.push(page + (1 << half), half);
         }
@@ -82,8 +82,8 @@ impl Pool {
         Some(Block { page, order })
     }
 
-    /// The longest buffer of at most `len` bytes, rounded up, that is free now: where large blocks have been divided, a
-    /// shorter one. `None` if no page is free.
+    /// Takes the longest free buffer of at most `len` bytes, rounded up. It can be shorter than `len` if large blocks
+    /// have been divided. `None` if no page is free.
     pub(crate) fn take_some(&mut self, len: usize) -> Option<Block> {
         if let Some(block) = self.take(len) {
             return Some(block);
@@ -93,17 +93,17 @@ impl Pool {
         self.take(PAGE << order)
     }
 
-    /// How long a buffer is.
+    /// The length of a buffer in bytes.
     pub(crate) fn bytes(block: &Block) -> usize {
         PAGE << block.order
     }
 
-    /// How long a buffer for so many bytes is.
+    /// The length of the buffer that holds this many bytes.
     pub(crate) fn rounded(len: usize) -> usize {
         PAGE << order_of(len)
     }
 
-    /// Gives a buffer back; free halves become one again.
+    /// Returns a buffer; free halves are merged.
     pub(crate) fn free(&mut self, block: Block) {
         let Block { mut page, mut order } = block;
         assert_eq!(self.pages[page as usize], State::Used, "a buffer was given back twice");
@@ -121,7 +121,7 @@ impl Pool {
         self.push(page, order);
     }
 
-    /// Its memory, to the end of its last page.
+    /// The memory of a buffer, to the end of its last page.
     pub(crate) fn memory(&self, block: &Block) -> Memory {
         self.arena.at(block.page as usize * PAGE).first(PAGE << block.order)
     }
@@ -156,7 +156,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Two clients must never share a byte, and what is given back must be there again, however it was divided.
+        /// Two clients must never share a byte, and returned buffers must be available again, however they were
+        /// divided.
         #[test]
         fn buffers_never_overlap_and_all_come_back(
             pages in 1_usize..200,
@@ -168,7 +169,7 @@ mod tests {
             for (take, number) in steps {
                 if take || held.is_empty() {
                     let before = pool.free_bytes();
-                    // Every other time what is there will do.
+                    // Every other time a shorter buffer is accepted.
                     let taken = if number % 2 == 0 { pool.take(number) } else { pool.take_some(number) };
                     let number = taken.as_ref().map_or(number, |block| number.min(Pool::bytes(block)));
                     match taken {

@@ -1,4 +1,4 @@
-//! What a device holds already, by the marks that file systems, partition tables and volume managers leave.
+//! Finds out what a device holds already, by the signatures of file systems, partition tables and volume managers.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use crate::{
     open::Device,
 };
 
-/// A mark: bytes at an offset from the start.
+/// A signature: bytes at an offset from the start.
 struct Mark {
     what: &'static str,
     at: usize,
@@ -23,8 +23,8 @@ const fn mark(what: &'static str, at: usize, bytes: &'static [u8]) -> Mark {
     Mark { what, at, bytes }
 }
 
-/// From the headers of the Linux kernel, of util-linux (libblkid) and of qemu. What is more likely to be meant stands
-/// first: a partition table beside a file system is a file system's boot sector.
+/// From the headers of the Linux kernel, util-linux (libblkid) and qemu. The more specific ones come first: a
+/// boot-sector signature beside that of a file system belongs to the file system.
 const MARKS: &[Mark] = &[
     mark("a Peryton volume", 8, b"PERYTON\n"),
     mark("an ext2, ext3 or ext4 file system", 1080, &[0x53, 0xef]),
@@ -72,25 +72,25 @@ const BCACHE: [u8; 16] =
 const BCACHEFS: [u8; 16] =
     [0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef];
 
-/// So much of the start is looked at.
+/// The number of bytes at the start that are examined.
 const START: usize = 256 << 10;
-/// And so much of the end: backup partition tables, RAID of version 0.9 and 1.0, ZFS labels.
+/// The number of bytes at the end that are examined: backup partition tables, RAID of version 0.9 and 1.0, ZFS labels.
 const END: usize = 256 << 10;
 
-/// So much of the data behind the start is read from its beginning: partitions and images begin there.
+/// The number of bytes after the start that are read in full: partitions and images begin there.
 const DENSE: u64 = 64 << 20;
-/// What is read of each place that is looked at after that.
+/// The number of bytes read at each further place.
 const SAMPLE: u64 = 16 << 10;
-/// So many places are looked at in a first pass over the device, spread evenly; each further pass looks between them.
+/// The number of places in the first pass over the device, evenly spread; each further pass reads between them.
 const FIRST_PASS: u64 = 1024;
-/// Passes go on for so long, and there are at most so many.
+/// The time for passes; there are at most [`MOST_PASSES`].
 const LOOK_TIME: Duration = Duration::from_secs(5);
 const MOST_PASSES: u32 = 8;
-/// The most stretches of data of a sparse file that are looked at, each at its beginning.
+/// The most data extents of a sparse file that are examined, each at its beginning.
 const MOST_STRETCHES: usize = 65_536;
 
-/// What the device holds; `None` if no data is found: not at its start and end, not where a sparse file has data, not at
-/// places all over it.
+/// Returns what the device holds; `None` if no data is found at its start and end, in the extents of a sparse file, or
+/// at places all over it.
 pub(crate) fn content(device: &Device) -> io::Result<Option<&'static str>> {
     let size = device.size.0 as usize;
     let arena = Arena::new(START + END)?;
@@ -98,7 +98,7 @@ pub(crate) fn content(device: &Device) -> io::Result<Option<&'static str>> {
     let bytes = unsafe { arena.at(0).slice_mut(START + END) };
     let (start, end) = bytes.split_at_mut(START);
     let start = read(device, 0, &mut start[..START.min(size)])?;
-    // Direct I/O wants whole blocks.
+    // Direct I/O requires whole blocks.
     let at = size.saturating_sub(END).next_multiple_of(4096);
     let end = read(device, at as u64, &mut end[..size.saturating_sub(at).min(END)])?;
     match judge(start, end) {
@@ -107,7 +107,7 @@ pub(crate) fn content(device: &Device) -> io::Result<Option<&'static str>> {
     }
 }
 
-/// Where a file has data, in order: start and end. A device has it everywhere.
+/// The extents of a file that have data, in order: start and end. A block device is one extent.
 fn stretches(device: &Device) -> Vec<(u64, u64)> {
     let size = device.size.0;
     let whole = vec![(0, size)];
@@ -118,7 +118,7 @@ fn stretches(device: &Device) -> Vec<(u64, u64)> {
     while at < size && found.len() < MOST_STRETCHES {
         let from = match rustix::fs::seek(&device.file, SeekFrom::Data(at)) {
             Ok(from) => from,
-            // Nothing but a hole up to the end.
+            // Only a hole follows, up to the end.
             Err(rustix::io::Errno::NXIO) => break,
             Err(_) => return whole,
         };
@@ -129,7 +129,7 @@ fn stretches(device: &Device) -> Vec<(u64, u64)> {
     found
 }
 
-/// Whether anything but zeros is found.
+/// Whether any byte that is examined is not zero.
 fn holds_data(device: &Device) -> io::Result<bool> {
     let arena = Arena::new(1 << 20)?;
     let any = |at: u64, len: u64| -> io::Result<bool> {
@@ -151,7 +151,7 @@ fn holds_data(device: &Device) -> io::Result<bool> {
     let all: u64 = stretches.iter().map(|(from, to)| to - from).sum();
     for pass in 0..MOST_PASSES {
         let stride = (all / (FIRST_PASS << pass)).max(SAMPLE).next_multiple_of(PAGE as u64);
-        // From the second pass on the places lie in the middle between those of the passes before.
+        // From the second pass on, each place is in the middle between two of the earlier passes.
         let mut next = if pass == 0 { 0 } else { stride / 2 / PAGE as u64 * PAGE as u64 };
         let mut before = 0;
         for (from, to) in &stretches {
@@ -173,7 +173,7 @@ fn holds_data(device: &Device) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Reads what there is.
+/// Reads at `at`, up to the end of the device.
 fn read<'a>(device: &Device, at: u64, into: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let mut done = 0;
     // A file that ends within a block is read past its end, which direct I/O allows.
@@ -183,7 +183,7 @@ fn read<'a>(device: &Device, at: u64, into: &'a mut [u8]) -> io::Result<&'a [u8]
             Ok(0) => break,
             Ok(moved) => done += moved,
             Err(rustix::io::Errno::INTR) => {}
-            // The rest of a last, incomplete block.
+            // The rest of an incomplete last block.
             Err(rustix::io::Errno::INVAL) if done > 0 || !whole.is_multiple_of(512) => break,
             Err(error) => return Err(error.into()),
         }
@@ -216,7 +216,7 @@ mod tests {
     use crate::open::{DevicePath, Opening};
 
     #[test]
-    fn what_is_known_is_recognised_and_nothing_is_nothing() {
+    fn known_signatures_are_recognised_and_zeros_are_no_data() {
         assert_eq!(judge(&[0; START], &[0; END]), None);
         for mark in MARKS {
             let mut start = vec![0; START];
@@ -241,10 +241,10 @@ mod tests {
         let file = std::fs::File::create(&path).unwrap();
         file.set_len(64 << 30).unwrap();
         assert_eq!(look(), None);
-        // What the first and the last MiB do not show.
+        // This place is neither in the first nor in the last MiB.
         file.write_all_at(&[1], 40 << 30).unwrap();
         assert_eq!(look(), Some("data of an unknown kind"));
-        // Zeros that are there count as nothing; a byte among them does not hide.
+        // Allocated zeros count as no data, but a byte among them is found.
         file.set_len(0).unwrap();
         file.write_all_at(&vec![0; 8 << 20], 0).unwrap();
         assert_eq!(look(), None);

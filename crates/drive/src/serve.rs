@@ -1,4 +1,4 @@
-//! Serving a volume: from a design and its devices to a server that runs until it is told to stop.
+//! Serves a volume: from a design and its devices to a server that runs until it is stopped.
 
 use std::{
     path::{Path, PathBuf},
@@ -33,31 +33,31 @@ use crate::{
 pub struct TlsFiles {
     /// The server's certificate.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The server's private key.
     pub key: PathBuf,
     /// The authority that signs clients' certificates.
     pub authority: PathBuf,
 }
 
-/// How a volume is served; nothing of it changes what is stored.
+/// How a volume is served; no setting here changes what is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Memory for the data of host requests. When it is used up, clients wait.
     pub pool: Bytes,
     /// The most memory for the buffers of moves.
     pub move_memory: Bytes,
-    /// Use io_uring where the system lets us.
+    /// Whether to use io_uring if the system allows it.
     pub io_uring: bool,
-    /// Bypass the page cache where the file system can.
+    /// Whether to bypass the page cache if the file system supports that.
     pub direct: bool,
-    /// How long to look for the next event before sleeping, where they come that soon and nobody else needs the processor.
-    /// Saves the time of waking up, costs processor time.
+    /// How long to poll for the next event before sleeping, when events come that soon and no other program needs the
+    /// processor. Saves wake-up time, costs processor time.
     pub spin: Duration,
-    /// How long waking a processor may take while clients get their answers fast. Saves the time of waking up, costs energy.
+    /// How long a processor may take to wake up while clients get fast answers. Saves wake-up time, costs energy.
     pub cpu_latency: CpuLatency,
-    /// TLS; without it only unix sockets are served.
+    /// Certificates for TLS; without them only unix sockets are served.
     pub tls: Option<TlsFiles>,
-    /// Devices to do without, by their names in the design: they are not looked at, and what only they had is lost.
+    /// Names of devices to leave out: they are not opened, and data that only they have is lost.
     pub without: Vec<String>,
 }
 
@@ -95,17 +95,18 @@ pub struct Service {
     log: Option<LineLog>,
 }
 
-/// What was served.
+/// What a server did while it served.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Summary {
-    /// Requests of clients.
+    /// The requests of clients.
     pub traffic: Traffic,
-    /// What the engine did.
-    pub ledger: peryton_engine::Stats,
+    /// The engine's statistics.
+    #[serde(rename = "ledger")]
+    pub stats: peryton_engine::Stats,
 }
 
 impl Service {
-    /// Opens the devices, recovers the volume, and listens. Clients that connect from now on wait until it runs.
+    /// Opens the devices, recovers the volume, and listens. Clients that connect wait until [`Service::run`] is called.
     ///
     /// # Errors
     /// A device is missing, too small or in use, the volume cannot be opened, or the address cannot be listened on.
@@ -126,7 +127,8 @@ impl Service {
         let (engine, opened) = open_engine(spec, &devices, &without)?;
         let mut export = Export::new(&spec.name, engine.volume_size());
         export.rotational = spec.rotational;
-        // A request and its place in a block must fit into half of the pool, so that two clients never starve each other.
+        // A request, with its place in a block, must fit into half of the pool, so that two clients never block each
+        // other.
         let most = (settings.pool.0 / 2).min(32 << 20);
         export.block.maximum = Bytes(1 << most.ilog2());
         export.check()?;
@@ -153,17 +155,17 @@ impl Service {
         })
     }
 
-    /// The log that the program writes, for `status` to say what is missing in it.
+    /// Sets the log that the program writes, so that the status can report lines that were dropped.
     pub fn set_log(&mut self, log: LineLog) {
         self.log = Some(log);
     }
 
-    /// A way to reach it while it runs.
+    /// A handle to the server, for other threads.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Where clients find it.
+    /// The address for clients.
     pub fn endpoint(&self) -> Endpoint {
         self.listeners[0].endpoint()
     }
@@ -173,12 +175,12 @@ impl Service {
         self.export.size
     }
 
-    /// How much of it is lost with devices that are gone.
+    /// How many bytes of the volume are lost with devices that are gone.
     pub fn lost(&self) -> Bytes {
         self.engine.losses(0).bytes
     }
 
-    /// Listens on a control socket, as long as what is returned lives and the volume is served.
+    /// Listens on a control socket while the returned value lives and the volume is served.
     ///
     /// # Errors
     /// The address cannot be listened on.
@@ -188,15 +190,15 @@ impl Service {
         Ok(control)
     }
 
-    /// In what state the volume was found.
+    /// The state in which the volume was found.
     pub fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// Serves on this thread until told to stop, and closes the volume.
+    /// Serves on this thread until stopped, then closes the volume.
     ///
     /// # Errors
-    /// The system fails, or the volume cannot be closed in good order; it is recovered when it is opened next.
+    /// A system call fails, or the volume cannot be closed in good order; it is recovered when it is opened next.
     pub fn run(self) -> Result<Summary, ServeError> {
         let system = |what| move |source| ServeError::System { what, source };
         let controls = self.controls;
@@ -242,11 +244,11 @@ impl Service {
         server.register();
         server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;
-        let summary = Summary { traffic: server.latencies.traffic(), ledger: server.volume.engine().stats().clone() };
+        let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
         let (mut engine, about) = server.into_parts();
         if let Some(error) = in_doubt {
-            // Marked open, as it is on the devices, it is recovered when it is opened next.
+            // The volume stays marked as open on its devices, so it is recovered when it is opened next.
             about.events.end();
             controls.iter().for_each(Listening::end);
             about.devices.iter().flatten().for_each(Device::unlock);
@@ -255,7 +257,7 @@ impl Service {
         let mut files = Files::new(&about.devices).map_err(system("memory"))?;
         let closed = engine.close(&mut files);
         about.events.end();
-        // The next server of the volume may want the same path.
+        // The next server of the volume may need the same path.
         controls.iter().for_each(Listening::end);
         about.devices.iter().flatten().for_each(Device::unlock);
         closed?;
@@ -264,9 +266,9 @@ impl Service {
     }
 }
 
-/// About how many commands are in flight at most.
+/// The approximate number of commands in flight.
 const DEPTH: u32 = 512;
-/// Nothing is asked of a device that is not there.
+/// The abilities of an absent device, which gets no commands.
 const ABSENT: crate::disks::Ability = crate::disks::Ability { block: 1, memory: 1, punch: false, zero_range: false };
 
 /// Opens the volume on its devices.

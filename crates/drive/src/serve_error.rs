@@ -19,10 +19,10 @@ pub(crate) const SMALLEST_POOL: Bytes = Bytes::mib(8);
 /// Why a volume cannot be served. One line each.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// A device.
+    /// A device cannot be opened.
     #[error(transparent)]
     Open(#[from] DeviceOpenError),
-    /// A device is not there.
+    /// A device does not exist.
     #[error("{}: device '{name}' is not there: check the path, make it with peryton format, or do without what it has \
         (--without {name})", path.display())]
     Missing {
@@ -43,7 +43,7 @@ pub enum ServeError {
         /// What is needed.
         need: Bytes,
     },
-    /// The engine refuses the design or the volume; with the devices' names.
+    /// The engine refuses the design or the volume. The message has the devices' names.
     #[error("{0}")]
     Refused(String),
     /// The volume was not closed in good order.
@@ -57,31 +57,31 @@ pub enum ServeError {
         name: String,
         /// Where.
         path: PathBuf,
-        /// How often.
+        /// How many flushes failed.
         times: u64,
     },
-    /// TCP without TLS.
+    /// A TCP address without TLS.
     #[error("{0}: TCP is served with TLS only: give --tls-cert, --tls-key and --tls-ca, or the path of a unix socket")]
     Clear(String),
-    /// An address.
+    /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Certificates.
+    /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The volume is nothing that NBD can express.
+    /// NBD cannot express the volume.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// Memory for moves.
+    /// The buffers for moves cannot be provided.
     #[error(transparent)]
     Memory(#[from] RetuneError),
     /// The pool is too small.
     #[error("a pool of {0} is too small: give at least {SMALLEST_POOL}")]
     Pool(Bytes),
-    /// The system says no.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// What it says.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! A volume on paper: what the design says, where the devices are, and how settings are read.
+//! The description of a volume: its design, the paths of its devices, and how settings are parsed.
 
 use std::{fmt, sync::Arc};
 
@@ -6,15 +6,15 @@ use peryton_engine::{Config, Tuning};
 
 use crate::open::DevicePath;
 
-/// Reads settings as the design file has them (`placement.max_moves=4`), on top of those of the design.
+/// Parses settings with the design file's keys (`placement.max_moves=4`) and applies them to the design.
 #[derive(Clone)]
 pub struct Tuner(Arc<Tune>);
 
 type Tune = dyn Fn(&[String]) -> Result<Tuning, String> + Send + Sync;
 
 impl Tuner {
-    /// `tune` gets all settings that are in force, in the order in which they came, and answers with what they come to,
-    /// or with one line that says what is wrong with them.
+    /// `tune` is given all settings in force, in the order in which they were made. It returns the resulting tuning, or
+    /// one line that says what is wrong with the settings.
     pub fn new(tune: impl Fn(&[String]) -> Result<Tuning, String> + Send + Sync + 'static) -> Tuner {
         Tuner(Arc::new(tune))
     }
@@ -30,27 +30,27 @@ impl std::fmt::Debug for Tuner {
     }
 }
 
-/// A volume on paper: what the design says, and where the devices are.
+/// The description of a volume: its design, and the paths of its devices.
 #[derive(Clone, Debug)]
 pub struct VolumeSpec {
     /// The name of the design, and of the NBD export.
     pub name: String,
-    /// What the engine is told.
+    /// The engine's configuration.
     pub config: Config,
-    /// In the order of the engine.
+    /// The paths of the devices, in the engine's order.
     pub devices: Vec<DevicePath>,
-    /// Whether seeks cost, on any of them.
+    /// Whether seeks are slow on any of the devices.
     pub rotational: bool,
-    /// Reads settings that are changed while the volume is served; without it they cannot be.
+    /// Parses settings that are changed while the volume is served; without it they cannot be changed.
     pub tuner: Option<Tuner>,
 }
 
 impl VolumeSpec {
-    /// What the engine says, which numbers devices, with their names and paths.
+    /// Replaces the device numbers in a message of the engine by names and paths.
     #[must_use]
     pub fn with_names(&self, said: impl fmt::Display) -> String {
         let mut named = said.to_string();
-        // From the last on: "device 1" is the start of "device 10".
+        // From the last to the first, because "device 1" is the start of "device 10".
         for (index, device) in self.devices.iter().enumerate().rev() {
             let path = device.path.display();
             named = named.replace(&format!("device {index}"), &format!("device '{}' ({path})", device.name));

@@ -1,4 +1,4 @@
-//! What a volume says of itself.
+//! The figures that a served volume reports.
 
 use hdrhistogram::Histogram;
 use peryton_units::{Bytes, Nanos};
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::nbd::Command;
 
-/// The longest time that is told apart from longer ones.
+/// The longest time that is distinguished from longer ones.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// How long requests took, from their arrival (a write's payload included) to their answer.
+/// The response times of requests, from arrival (including a write's payload) to answer.
 #[derive(Debug)]
 pub(crate) struct Latencies {
     reads: Histogram<u64>,
@@ -29,22 +29,22 @@ impl Default for Latencies {
     }
 }
 
-/// Requests of a kind.
+/// Figures of one kind of request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Kind {
-    /// How many were answered.
+    /// Number of answered requests.
     pub requests: u64,
     /// Mean latency in microseconds.
     pub mean_us: f64,
-    /// Median.
+    /// Median in microseconds.
     pub p50_us: f64,
-    /// 90th percentile.
+    /// 90th percentile in microseconds.
     pub p90_us: f64,
-    /// 99th percentile.
+    /// 99th percentile in microseconds.
     pub p99_us: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile in microseconds.
     pub p999_us: f64,
-    /// The longest.
+    /// The longest in microseconds.
     pub max_us: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The devices one call at a time, for opening, formatting and closing a volume.
+//! Synchronous access to the devices, for formatting, opening and closing a volume.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use peryton_units::Bytes;
 
 use crate::{arena::Arena, open::Device};
 
-/// What is read or written at once.
+/// The most bytes that are read or written at once.
 const AT_ONCE: usize = 1 << 20;
 
 /// Open devices in the order of the design; absent ones are `None`.
 #[derive(Debug)]
 pub(crate) struct Files<'a> {
     devices: &'a [Option<Device>],
-    /// Aligned as direct I/O wants it.
+    /// A buffer with the alignment that direct I/O requires.
     buffer: Arena,
 }
 
@@ -33,7 +33,7 @@ fn failed(device: &Device, what: &str, error: io::Error) -> DeviceError {
     DeviceError
 }
 
-/// Repeats a call that moves bytes until all have moved.
+/// Repeats a call that transfers bytes until all are transferred.
 fn whole(len: usize, mut call: impl FnMut(usize) -> rustix::io::Result<usize>) -> io::Result<()> {
     let mut done = 0;
     while done < len {
@@ -56,7 +56,7 @@ impl Storage for Files<'_> {
         let device = self.device(device)?;
         for (index, part) in into.chunks_mut(AT_ONCE).enumerate() {
             let at = at.0 + (index * AT_ONCE) as u64;
-            // SAFETY: nobody else knows the buffer.
+            // SAFETY: no other reference to the buffer exists.
             let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
             whole(part.len(), |done| rustix::io::pread(&device.file, &mut buffer[done..], at + done as u64))
                 .map_err(|error| failed(device, "a read", error))?;
@@ -69,7 +69,7 @@ impl Storage for Files<'_> {
         let device = self.device(device)?;
         for (index, part) in from.chunks(AT_ONCE).enumerate() {
             let at = at.0 + (index * AT_ONCE) as u64;
-            // SAFETY: nobody else knows the buffer.
+            // SAFETY: no other reference to the buffer exists.
             let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
             buffer.copy_from_slice(part);
             whole(part.len(), |done| rustix::io::pwrite(&device.file, &buffer[done..], at + done as u64))

@@ -1,4 +1,4 @@
-//! An engine, the buffers that it names, and a back end: requests in, replies out. No thread, no clock, no socket.
+//! An engine, its buffers, and a back end: requests in, replies out. Without threads, clock or sockets.
 
 use std::{fmt, io, mem, ops::Range};
 
@@ -17,9 +17,9 @@ use crate::{
 /// The data of a host request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// None: flushes and discards.
+    /// No data: flushes and discards.
     None,
-    /// As long as the request. The volume's until the reply.
+    /// Memory as long as the request. It belongs to the volume until the reply.
     At(Memory),
     /// A write of zeros, no longer than [`Volume::longest_zeros`].
     Zeros,
@@ -28,7 +28,7 @@ pub enum Data {
 /// The answer to a host request.
 pub type Reply = (RequestId, Result<(), RequestError>);
 
-/// The buffers of moves would take too much memory.
+/// The buffers of moves would take more memory than allowed.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
     "moves would need {need_mib} MiB of buffers, more than the {most_mib} MiB that they may have: lower \
@@ -39,30 +39,30 @@ pub struct TooMuchMemory {
     most_mib: u64,
 }
 
-/// Why a volume cannot be re-tuned. It stays as it was.
+/// Why a volume cannot be re-tuned. Its tuning is unchanged.
 #[derive(Debug, Error)]
 pub enum RetuneError {
-    /// The engine refuses.
+    /// The engine refuses the tuning.
     #[error(transparent)]
     Tuning(#[from] TuningError),
-    /// Memory.
+    /// The buffers of moves would take more memory than allowed.
     #[error(transparent)]
     Memory(#[from] TooMuchMemory),
-    /// The system has none.
+    /// The system has no memory.
     #[error("buffers for moves: {0}")]
     System(#[from] io::Error),
 }
 
-/// A volume that runs on some back end. Its driver hands requests and completions in, with the time, and takes
-/// replies out; everything that the engine says is carried out before a call returns.
+/// A volume that runs on any back end. Its driver passes in requests and completions, with the time, and takes replies
+/// out. Everything that the engine commands is issued before a call returns.
 #[derive(Debug)]
 pub struct Volume<B> {
     engine: Engine,
-    /// Where operations go.
+    /// Carries operations out.
     pub backend: B,
     commands: Commands,
     replies: Vec<Reply>,
-    /// By request id.
+    /// The data of requests by their ids.
     requests: Vec<Data>,
     moves: Moves,
     metadata: Metadata,
@@ -74,7 +74,7 @@ pub struct Volume<B> {
 
 type Observe = Box<dyn FnMut(Nanos, &Command) + Send>;
 
-/// Sees every command before it is carried out.
+/// Called with every command before it is carried out.
 #[derive(Default)]
 struct Observer(Option<Observe>);
 
@@ -84,11 +84,11 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// The longest request of zeros on a volume.
+/// The longest write of zeros, in bytes.
 const LONGEST_ZEROS: usize = 1 << 20;
 
 impl<B: Backend> Volume<B> {
-    /// `most_move_memory` bounds the buffers of moves, in bytes.
+    /// Makes a volume. `most_move_memory` bounds the buffers of moves, in bytes.
     ///
     /// # Errors
     /// The buffers of moves are larger than that, or the system has no memory.
@@ -112,22 +112,22 @@ impl<B: Backend> Volume<B> {
         })
     }
 
-    /// The engine, to look at.
+    /// The engine, for reading its state.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The engine, to keep notes. Commands are not carried out.
+    /// The engine, for storing notes. Its commands are not carried out.
     pub(crate) fn engine_mut(&mut self) -> &mut Engine {
         &mut self.engine
     }
 
-    /// The longest write of zeros; longer ones are to be divided.
+    /// The longest write of zeros; the caller must divide longer ones.
     pub fn longest_zeros(&self) -> u64 {
         self.longest_zeros
     }
 
-    /// The back end keeps no data, and the engine was not opened from devices: metadata is not encoded.
+    /// Declares that the back end keeps no data and the engine was not opened from devices, so metadata is not encoded.
     pub fn keep_no_data(&mut self) {
         self.keeps_data = false;
     }
@@ -137,17 +137,17 @@ impl<B: Backend> Volume<B> {
         self.observer.0 = Some(Box::new(observer));
     }
 
-    /// A request from the host. Its id indexes a table: small numbers, free for reuse after the reply.
+    /// Submits a request of the host. Its id indexes a table: use small numbers, free for reuse after the reply.
     ///
     /// # Panics
-    /// The data of a read or write is shorter than the request, or zeros are longer than [`Volume::longest_zeros`].
+    /// If the data of a read or write is shorter than the request, or zeros are longer than [`Volume::longest_zeros`].
     #[inline]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, data: Data) {
         let index = id.0 as usize;
         if index >= self.requests.len() {
             self.requests.resize(index + 1, Data::None);
         }
-        // What is shorter would have the devices read or write past its end.
+        // With shorter data, devices would read or write past its end.
         let room = match data {
             _ if !matches!(request.op, Op::Read | Op::Write) => u64::MAX,
             Data::None => 0,
@@ -160,50 +160,50 @@ impl<B: Backend> Volume<B> {
         self.carry_out(now);
     }
 
-    /// The back end has carried an operation out, or failed to.
+    /// Reports that the back end has carried an operation out, or failed to.
     #[inline]
     pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>) {
         self.metadata.done(io);
-        // The engine is none the worse for it, and other requests go on.
+        // The engine's state is not affected, and other requests continue.
         if let Err(error) = self.engine.complete(now, io, result, &mut self.commands) {
             tracing::error!(%error, "the back end completed a command twice");
         }
         self.carry_out(now);
     }
 
-    /// The device is dead: see [`Engine::device_failed`].
+    /// Reports that the device is dead: see [`Engine::device_failed`].
     pub fn device_failed(&mut self, now: Nanos, device: DeviceId) {
         self.engine.device_failed(now, device, &mut self.commands);
         self.carry_out(now);
     }
 
-    /// Timers. Returns when the next one is due.
+    /// Runs timers that are due. Returns when the next one is due.
     pub fn tick(&mut self, now: Nanos) -> Option<Nanos> {
         let next = self.engine.tick(now, &mut self.commands);
         self.carry_out(now);
         next
     }
 
-    /// The host has dropped a range from its own cache: see [`Engine::evict`].
+    /// Reports that the host has dropped a range from its own cache: see [`Engine::evict`].
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>) {
         self.engine.evict(now, range, &mut self.commands);
         self.carry_out(now);
     }
 
-    /// What a device has programmed so far, where it can be asked: see [`Engine::programmed`].
+    /// Reports how much a device has programmed so far, if that can be read: see [`Engine::programmed`].
     pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
         self.engine.programmed(device, bytes);
     }
 
-    /// What all devices have drawn, where it can be measured: see [`Engine::drew`].
+    /// Reports how much energy all devices have drawn, if that can be measured: see [`Engine::drew`].
     pub fn drew(&mut self, microjoules: u64) {
         self.engine.drew(microjoules);
     }
 
-    /// Changes the tuning while it runs.
+    /// Changes the tuning of the running volume.
     ///
     /// # Errors
-    /// The engine refuses it, or it needs too much memory; everything stays as it was.
+    /// The engine refuses the tuning, or it needs too much memory. The tuning is unchanged.
     pub fn retune(&mut self, now: Nanos, tuning: Tuning) -> Result<(), RetuneError> {
         let before = self.engine.tuning().clone();
         self.engine.retune(now, tuning, &mut self.commands)?;
@@ -216,7 +216,7 @@ impl<B: Backend> Volume<B> {
         Ok(())
     }
 
-    /// Takes the answers so far.
+    /// The replies so far; the caller removes them.
     pub fn replies(&mut self) -> &mut Vec<Reply> {
         &mut self.replies
     }
@@ -227,7 +227,7 @@ impl<B: Backend> Volume<B> {
         arenas.map(|arena| (arena.at(0), arena.len())).collect()
     }
 
-    /// Hands the parts back.
+    /// Returns the engine and the back end.
     pub(crate) fn into_parts(self) -> (Engine, B) {
         (self.engine, self.backend)
     }
@@ -291,7 +291,7 @@ impl<B: Backend> Volume<B> {
                 if matches!(action, Action::Read | Action::Write) { memory.first(len as usize) } else { memory };
             self.backend.start(Operation { io, device, action, at, len, memory });
         }
-        // The back end may not call back: what it makes of the operations it keeps.
+        // A back end reports completions later, never within `start`.
         debug_assert!(self.commands.is_empty());
         self.commands = commands;
     }
@@ -319,7 +319,7 @@ impl<B> Buffers for Volume<B> {
     }
 }
 
-/// The buffers of moves: one arena for each time that they became more.
+/// The buffers of moves: one arena for each time that their number grew.
 #[derive(Debug)]
 struct Moves {
     arenas: Vec<Arena>,
@@ -333,7 +333,7 @@ impl Moves {
         Moves { arenas: Vec::new(), buffers: Vec::new(), bytes: engine.move_buffer_bytes().0, most }
     }
 
-    /// So many there must be. Pages that no move has used take no memory.
+    /// Grows to `count` buffers. Pages that no move has used take no memory.
     fn grow(&mut self, count: u32) -> Result<(), RetuneError> {
         let more = (count as usize).saturating_sub(self.buffers.len());
         if more == 0 || self.bytes == 0 {
@@ -373,7 +373,7 @@ impl Metadata {
         let found = self.free.iter().position(|arena| arena.len() >= len);
         let arena = match found {
             Some(index) => self.free.swap_remove(index),
-            // A machine without memory for a journal block cannot keep its promises any more.
+            // A machine without memory for a journal block cannot continue.
             None => Arena::new(len.next_power_of_two()).expect("memory for a metadata write"),
         };
         let memory = arena.at(0).first(len);

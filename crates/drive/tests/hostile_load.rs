@@ -252,7 +252,7 @@ fn long_zeroes_take_turns_and_end_when_the_server_stops() {
     assert!(status["device_commands_in_flight"].as_u64().unwrap() < 16, "{}", status["device_commands_in_flight"]);
     let began = Instant::now();
     handle.stop();
-    // Those that were taken in are told; the rest never left its socket.
+    // Requests that were taken in are answered; the rest never left the socket.
     let refused = (0..120).map_while(|_| attacker.answer().ok()).filter(|(_, error)| *error == 108).count();
     assert!((30..=128).contains(&refused), "{refused} were refused");
     drop((attacker, honest));

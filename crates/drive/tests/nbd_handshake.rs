@@ -1,4 +1,4 @@
-//! Options, one by one: what a client is told, what it is refused, and that a refusal does not end the conversation.
+//! Options, one by one: what the server answers, what it refuses, and that a refusal does not end the conversation.
 #![allow(clippy::unwrap_used)]
 
 mod nbd_client;
@@ -88,7 +88,7 @@ fn an_unknown_export_is_refused_by_go_and_ends_an_old_client() {
     let mut client = fixed();
     let error = client.send(&option_bytes(option::EXPORT_NAME, b"other\xff")).unwrap_err();
     assert_eq!(error, ProtocolError::UnknownExport("other\u{fffd}".to_owned()));
-    assert_eq!(client.received(), b"", "it is told nothing");
+    assert_eq!(client.received(), b"", "it receives no answer");
 }
 
 #[test]

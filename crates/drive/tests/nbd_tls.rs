@@ -85,7 +85,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// The client has asked for TLS and was told to go ahead.
+    /// The client has asked for TLS and the server has agreed.
     fn start(tls: &TlsServer) -> Loop {
         let mut server = Server::new(Export::new("volume", Bytes::mib(1)), Security::TlsRequired);
         let mut bytes = 3_u32.to_be_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! What a request costs in the engine alone: submit, one command, complete, reply.
+//! Measures what a request costs in the engine alone: submit, one command, complete, reply.
 //!
 //! Figures in the output: requests per second on one core, best and median of several runs.
 

@@ -1,5 +1,5 @@
-//! What a request to a logging drive costs in the engine alone: submit, its commands, complete, reply, and its share of
-//! the migrations that follow.
+//! Measures what a request to a logging drive costs in the engine alone: submit, its commands, complete, reply, and its
+//! share of the migrations that follow.
 //!
 //! Figures in the output: requests per second on one core, best and median of several runs.
 

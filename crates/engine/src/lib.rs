@@ -1,46 +1,49 @@
 //! The hybrid drive as a pure state machine: no I/O, no clock, no threads.
 //!
-//! A driver feeds an [`Engine`] host requests ([`Engine::submit`]), completions ([`Engine::complete`]) and the time
-//! ([`Engine::tick`]), and carries out the [`Command`]s that come back. The engine never knows whether a completion
-//! came from a device model or from a device: the simulator and the live drive run this very code.
+//! A driver passes host requests ([`Engine::submit`]), completions ([`Engine::complete`]) and the time
+//! ([`Engine::tick`]) to an [`Engine`], and carries out the [`Command`]s that it returns. The engine does not know
+//! whether a completion comes from a device model or from a device: the simulator and the live drive run the same code.
 //!
 //! # The driver's contract
 //!
-//! *Calls.* One at a time, each with the time and a list that the engine appends commands to. The driver takes commands
-//! from the list in their order. It may call the engine again before the list is empty, if what that adds comes after.
+//! *Calls.* The driver makes one call at a time, with the time and a list that the engine appends commands to. It takes
+//! commands from the list in their order. It may call the engine again before the list is empty, if it carries out the
+//! new commands after the old ones.
 //!
-//! *Order.* [`Command::Copy`], [`Command::Clear`] and [`Command::Encode`] are carried out when they are taken from the list,
-//! because commands after them name the same buffers. So is the encoding of a write from [`Buffer::Metadata`]
-//! ([`Engine::encode_with`]): metadata says how things are now, and never has to be encoded twice. Reads, writes, flushes,
-//! discards and zeroings may be carried out in any order and all at once: where one has to wait for another, the engine
-//! does not ask for it before the other has completed. [`Command::Power`] takes effect at once and is not reported.
+//! *Order.* [`Command::Copy`], [`Command::Clear`] and [`Command::Encode`] are carried out when they are taken from the
+//! list, because later commands name the same buffers. The same applies to encoding a write from [`Buffer::Metadata`]
+//! ([`Engine::encode_with`]): metadata describes the present state, and is encoded once. Reads, writes, flushes,
+//! discards and zeroings may be carried out in any order and all at the same time: if one must wait for another, the
+//! engine issues it only after the other has completed. [`Command::Power`] takes effect immediately and is not
+//! reported.
 //!
-//! *Buffers.* A request's buffer is the driver's from [`Engine::submit`] on and must stay until its [`Command::Reply`]; what is
-//! in it must not change while it is being written. The driver owns [`Engine::move_buffers`] buffers of
-//! [`Engine::move_buffer_bytes`], and asks again after a [`Engine::retune`]. A buffer for metadata is needed from the
-//! command to its completion.
+//! *Buffers.* A request's buffer must stay from [`Engine::submit`] until its [`Command::Reply`], and its content must
+//! not change while it is being written. The driver owns [`Engine::move_buffers`] buffers of
+//! [`Engine::move_buffer_bytes`], and asks for their number again after each [`Engine::retune`]. A buffer for metadata
+//! is needed from the command to its completion.
 //!
-//! *Ids.* A [`RequestId`] is the driver's choice and free for reuse once its reply has come. The engine never looks
-//! inside; if one is used twice at a time, both requests are answered and the driver cannot tell which reply is whose. An
-//! [`IoId`] is the engine's choice and names one command for good; its [index](IoId::index) is small, names one command at a
-//! time, and is free for reuse once that has been completed. Each command with an `io` is completed exactly once: a completion
-//! that comes twice, or was never asked for, is refused with a [`DriverError`] and changes nothing.
+//! *Ids.* The driver chooses a [`RequestId`], and may reuse it after its reply. The engine does not interpret it; if
+//! one id is used for two requests at a time, both are answered and the driver cannot tell the replies apart. The
+//! engine chooses an [`IoId`], which names one command and is never reused; its [index](IoId::index) is small, names
+//! one command at a time, and is reused after the command has been completed. Each command with an `io` is completed
+//! exactly once: a second completion, or one of an id that the engine never issued, is refused with a [`DriverError`]
+//! and changes nothing.
 //!
-//! *Time* never goes back. The engine takes an earlier time than it has seen for the latest that it has seen: nothing
-//! breaks, but nothing that is due happens before the clock has caught up. [`Engine::tick`] is due when
-//! [`Engine::deadline`] says, and may be called at any other time.
+//! *Time* never goes back. The engine treats an earlier time than the latest as the latest: nothing breaks, but no
+//! timer fires before the clock has caught up. [`Engine::tick`] must be called at [`Engine::deadline`], and may be
+//! called at any other time.
 //!
-//! *Completions.* `Ok` for a read: the buffer holds the data. For a write, a discard or a zeroing: every later read sees it,
-//! and it is durable after the next flush that *began* after this completion was reported. For a flush: everything that was
-//! reported before the flush was issued is durable. `Err` means that nothing is known of the range: a failed write may
-//! have reached the device in part, or not at all. **A failed flush has made nothing durable, and what it should have
-//! covered may be gone:** the driver reports it as failed and must not repeat it by itself, since on many systems the second
-//! flush succeeds without the data. The engine answers the flushes of the host accordingly, or writes again what it still
-//! has, and fences a device that goes on failing.
+//! *Completions.* `Ok` for a read: the buffer holds the data. For a write, a discard or a zeroing: every later read
+//! sees it, and it is durable after the next flush that *began* after this completion was reported. For a flush:
+//! everything that was reported before the flush was issued is durable. `Err` means that the content of the range is
+//! unknown: a failed write may have reached the device in part, or not at all. **A failed flush has made nothing
+//! durable, and what it should have covered may be lost:** the driver reports it as failed and must not repeat it,
+//! because on many systems the second flush succeeds without the data. The engine then fails the host's flushes, or
+//! writes again the data that it still has, and fences a device that keeps failing.
 //!
-//! *Devices.* One that is not there any more is reported with [`Engine::device_failed`]; what is in flight on it is still to be
-//! completed. Data does not move by itself from one [`DeviceId`] to another, and starts as zeros unless the volume was
-//! [formatted](Engine::format) and [opened](Engine::open).
+//! *Devices.* The driver reports a device that has been removed with [`Engine::device_failed`]; commands in flight on
+//! it must still be completed. Data does not move by itself from one [`DeviceId`] to another, and reads as zeros at
+//! first unless the volume was [formatted](Engine::format) and [opened](Engine::open).
 //!
 //! # Example
 //!
@@ -195,10 +198,10 @@ pub use peryton_format::{
 };
 pub use peryton_policy::{
     AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, BareCache, Climb, ClimbView, Objective, Partition,
-    PartitionStats, Predict, Regulation, Replacement, Threshold, WearBudget, WriteHits,
+    PartitionStats, Predict, Regulation, Replacement, Threshold, WearBudget, WriteHits, admission::Unit,
 };
 
-/// The example of the README is compiled and run as well.
+/// Compiles and runs the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! The baselines without a map: one device as it is, or several one after the other (GreenDM, section 3.1).
+//! The baselines without a map: one device without change, or several one after the other (GreenDM, section 3.1).
 
 use peryton_format::layout::MetadataLayout;
 use peryton_units::{Bytes, Nanos, Op};
@@ -11,7 +11,7 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// What a command of such a drive is part of.
+/// The purpose of a command of such a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Part of a host request.
@@ -35,22 +35,22 @@ impl io::Step for Step {
     }
 }
 
-/// What such a drive needs of the devices.
+/// The I/O state of such a drive.
 type Io = io::Io<Step>;
 
 #[derive(Debug)]
 pub(crate) struct Linear {
-    /// Each device with where it begins on the volume, in order.
+    /// The start of each device on the volume, in order.
     segments: Vec<(Bytes, DeviceId)>,
     size: Bytes,
     data_at: Bytes,
     /// For each segment, the host flushes that wait.
     flushes: Vec<Flushes>,
-    /// Host flushes that wait until it is durable that a device is fenced.
+    /// Host flushes that wait until the fencing of a device is durable.
     held: Vec<RequestIndex>,
 }
 
-/// Host flushes of one device: as many as come while one is under way share the next.
+/// The host flushes of one device: those that arrive while a flush is in flight share the next one.
 #[derive(Debug, Default)]
 struct Flushes {
     in_flight: bool,
@@ -85,7 +85,7 @@ impl Linear {
         self.size
     }
 
-    /// What a device with `data` bytes of data has to hold: superblocks come on top.
+    /// The size that a device needs for `data` bytes: superblocks need additional space.
     pub(crate) fn device_bytes(data: Bytes) -> Bytes {
         MetadataLayout::bare().device_bytes(data)
     }
@@ -126,7 +126,7 @@ impl PlacementOps for Linear {
             if from >= to {
                 continue;
             }
-            // The first device is the fast one by convention of the designs: its share is the hit ratio.
+            // In designs the first device is the fast one, so its share of the accesses is the hit ratio.
             if self.segments.len() > 1 && asked.op != Op::Discard {
                 let hit = index == 0;
                 io.stats.fast_hits += u64::from(hit);
@@ -164,7 +164,7 @@ impl PlacementOps for Linear {
             }
             if flushes.in_flight {
                 io.add_part(request);
-                // What completed after the flush under way began is not covered by it.
+                // A command that completed after the flush in flight began is not covered by it.
                 let covered = !io.is_unflushed_by_host(*device);
                 if covered { flushes.current.push(request) } else { flushes.next.push(request) }
             } else if io.flush_if_needed(*device, Step::Flush, out) {
@@ -213,7 +213,7 @@ impl PlacementOps for Linear {
         self.segments.iter().any(|(_, other)| *other == device)
     }
 
-    /// If the fenced device was the only one, nothing is left to flush.
+    /// If the fenced device was the only one, no device is left to flush.
     #[cold]
     fn fence_is_durable(&mut self, io: &mut Io, now: Nanos, out: &mut Commands) {
         let mut held = std::mem::take(&mut self.held);

@@ -1,5 +1,5 @@
-//! What a placement does: the one face that all of them show to the drive that carries them. It is used with static
-//! dispatch, so that the path of a hit is compiled for each placement by itself.
+//! The trait that every placement implements for the drive. It is used with static dispatch, so that the hit path is
+//! compiled for each placement separately.
 
 use std::ops::Range;
 
@@ -17,18 +17,18 @@ use crate::{
     io::{InFlight, Io, RequestIndex, Step},
 };
 
-/// Where data lives, and how it gets there.
+/// A placement: it decides where data is and moves it.
 pub(crate) trait PlacementOps: std::fmt::Debug {
-    /// What its commands are part of.
+    /// The purpose of a command of this placement.
     type Step: Step;
 
-    /// Gets ready to run, before the first request.
+    /// Prepares to run, before the first request.
     fn begin(&mut self, _io: &mut Io<Self::Step>) {}
 
-    // What the host asks.
+    // Host requests.
 
-    /// Serves the commonest request without the table of what could be; says whether it did. The request lies within the
-    /// volume.
+    /// Issues the commonest request quickly. Returns false, having done nothing, for any other request. The request
+    /// must lie within the volume.
     #[inline]
     fn try_hit(
         &mut self,
@@ -41,7 +41,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         false
     }
 
-    /// Takes a read, write or discard that lies within the volume and is not empty.
+    /// Carries out a read, write or discard that lies within the volume and is not empty.
     fn submit(
         &mut self,
         io: &mut Io<Self::Step>,
@@ -51,10 +51,10 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         out: &mut Commands,
     );
 
-    /// Takes a flush.
+    /// Carries out a flush.
     fn flush(&mut self, io: &mut Io<Self::Step>, now: Nanos, request: RequestIndex, out: &mut Commands);
 
-    /// Requests have been answered; called where [`Io::report_answers`] was.
+    /// Called when requests have been answered, if the placement has called [`Io::report_answers`].
     fn answered(&mut self, _io: &mut Io<Self::Step>, _now: Nanos) {}
 
     /// See [`Engine::prefetch`](crate::Engine::prefetch).
@@ -64,23 +64,23 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// See [`Engine::evict`](crate::Engine::evict).
     fn evict(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _range: Range<Bytes>, _out: &mut Commands) {}
 
-    // What devices answer.
+    // Completions.
 
-    /// Ends the commonest command, which has succeeded, if nothing waits for it; says whether it did.
+    /// Completes the commonest command quickly, if it succeeded and nothing waits for it. Returns false, having done
+    /// nothing, for any other command.
     #[inline]
     fn try_complete_hit(
         &mut self,
         _io: &mut Io<Self::Step>,
         _now: Nanos,
         _id: IoId,
-        _command: &InFlight<Self::Step>,
         _step: Self::Step,
         _out: &mut Commands,
     ) -> bool {
         false
     }
 
-    /// A command has completed, and is no longer in flight.
+    /// Handles a completed command, which is no longer in flight.
     fn step(
         &mut self,
         io: &mut Io<Self::Step>,
@@ -91,7 +91,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         out: &mut Commands,
     );
 
-    /// Encodes what a command in flight writes.
+    /// Encodes the metadata of a command in flight.
     fn encode(
         &self,
         io: &Io<Self::Step>,
@@ -103,21 +103,21 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     // Time and settings.
 
-    /// Does what is due; declares what will be ([`Io::due`]).
+    /// Runs timers that are due, and sets the next one ([`Io::due`]).
     fn tick(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
 
-    /// Moves settings while the drive runs, where the tuning asks for it. The last part of a tick.
+    /// Lets hill climbing change settings, if the tuning asks for it. The last part of a tick.
     fn tune(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
 
-    /// Whether this tuning suits what the format fixed.
+    /// Checks that the tuning suits what the format fixed.
     fn check(&self, _tuning: &Tuning) -> Result<(), TuningError> {
         Ok(())
     }
 
-    /// The tuning has been replaced by the user.
+    /// Called when the user has replaced the tuning.
     fn retuned(&mut self, _io: &mut Io<Self::Step>, _before: &Tuning, _now: Nanos, _out: &mut Commands) {}
 
-    /// The statistics begin again from zero.
+    /// Called when the statistics start from zero.
     fn statistics_reset(&mut self, _io: &mut Io<Self::Step>, _before: &Stats) {}
 
     /// See [`Engine::move_buffers`](crate::Engine::move_buffers).
@@ -128,20 +128,20 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// See [`Engine::write_all_back`](crate::Engine::write_all_back).
     fn write_all_back(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
 
-    /// What [`PlacementOps::write_all_back`] has still to do.
+    /// How much [`PlacementOps::write_all_back`] has left to do.
     fn away(&self) -> u64 {
         0
     }
 
-    // What the driver may tell of its devices.
+    // Measurements of the driver.
 
     /// See [`Engine::asks_what_was_programmed`](crate::Engine::asks_what_was_programmed).
     fn asks_what_was_programmed(&mut self, _now: Nanos) -> Option<DeviceId> {
         None
     }
 
-    /// See [`Engine::programmed`](crate::Engine::programmed). `written`: all that was written to the device meanwhile, as
-    /// the statistics have it.
+    /// See [`Engine::programmed`](crate::Engine::programmed). `written`: the bytes written to the device according to
+    /// the statistics.
     fn programmed(&mut self, _device: DeviceId, _bytes: Bytes, _written: Bytes) {}
 
     /// See [`Engine::asks_what_was_drawn`](crate::Engine::asks_what_was_drawn).
@@ -152,66 +152,66 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// See [`Engine::drew`](crate::Engine::drew).
     fn drew(&mut self, _microjoules: u64) {}
 
-    // What it can say of itself.
+    // State.
 
-    /// Where the volume's byte at `offset` is; `rest` bytes of the volume follow it.
+    /// The place of the volume's byte at `offset`; `rest` bytes of the volume follow it.
     fn location(&self, offset: Bytes, rest: Bytes) -> Location;
 
-    /// What is lost, with at most `most` ranges of it.
+    /// The lost data, with at most `most` of its ranges.
     fn losses(&self, io: &Io<Self::Step>, most: usize) -> Losses;
 
-    /// Extents that are lost.
+    /// Number of lost extents.
     fn lost_extents(&self) -> u32 {
         0
     }
 
-    /// Extents of the cache that are newer than their homes.
+    /// Number of extents in the cache that are newer than their homes.
     fn dirty_extents(&self) -> u32 {
         0
     }
 
-    /// How long ago the oldest write was logged that has not migrated since.
+    /// The age of the oldest logged write that has not migrated.
     fn log_age(&self, _now: Nanos) -> Option<Nanos> {
         None
     }
 
-    /// Where hill climbing stands.
+    /// The state of hill climbing.
     fn climbing(&self, _tuning: &Tuning) -> Option<ClimbView> {
         None
     }
 
-    /// Where the adaptive admission threshold stands.
+    /// The state of the adaptive admission threshold.
     fn adaptive_admission(&self) -> Option<AdaptiveView> {
         None
     }
 
-    /// Whether nothing is under way beside what is in flight.
+    /// Whether nothing is under way besides commands in flight.
     fn is_idle(&self) -> bool {
         true
     }
 
-    /// Panics if its tables do not agree. `quiet`: no command is in flight.
+    /// Panics if the tables do not agree. `quiet`: no command is in flight.
     fn check_invariants(&self, _quiet: bool) {}
 
-    // Devices that die.
+    // Failing devices.
 
-    /// The device is dead, and fenced from now on. Says whether anything that was answered may be lost with it.
+    /// Fences a dead device. Returns whether data whose write was answered may be lost with it.
     fn fence(&mut self, io: &mut Io<Self::Step>, now: Nanos, device: DeviceId, out: &mut Commands) -> bool;
 
-    /// Whether what was under way has ended, and the survivor has the whole map. Sees to it.
+    /// Whether commands under way have ended and the survivor has the whole map. Starts what that needs.
     fn is_ready_to_fence(&mut self, _io: &mut Io<Self::Step>, _out: &mut Commands) -> bool {
         true
     }
 
-    /// It is durable that the device is fenced: commits go on.
+    /// Resumes commits once the fencing of the device is durable.
     fn fence_is_durable(&mut self, io: &mut Io<Self::Step>, now: Nanos, out: &mut Commands);
 
-    // What happens to a volume that does not run.
+    // Format, open, close.
 
-    /// Where data begins on a device.
+    /// The offset of the data on a device.
     fn data_at(&self, device: DeviceId) -> Bytes;
 
-    /// Spare extents, which the format fixes.
+    /// Number of spare extents, which the format fixes.
     fn spare(&self) -> u32 {
         0
     }
@@ -219,7 +219,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Fills the map as a scan of the whole volume would.
     fn fill(&mut self, _tuning: &Tuning) {}
 
-    /// Opens the volume without the device. `false`: nothing is left of it then.
+    /// Opens the volume without the device. Returns `false` if no data would be left.
     fn without(&mut self, io: &Io<Self::Step>, device: DeviceId) -> bool;
 
     /// Writes the metadata of an empty volume. The error names the device that failed.
@@ -227,7 +227,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         Ok(())
     }
 
-    /// Brings back what is on the devices, and makes that durable. `touched`: after a clean close, the places from which
+    /// Recovers the state from the devices, and makes it durable. `touched`: after a clean close, the places from which
     /// on none was ever written.
     fn recover(
         &mut self,
@@ -240,7 +240,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         Ok(())
     }
 
-    /// Writes what opening needs after a clean close. The devices are flushed, and nothing is in flight.
+    /// Writes the metadata for opening after a clean close. The devices are flushed, and nothing is in flight.
     fn close(
         &mut self,
         _io: &Io<Self::Step>,
@@ -255,8 +255,8 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         [0, 0]
     }
 
-    /// Writes the metadata of a device that comes in the place of one that is gone. Returns the name that the volume has
-    /// from then on. The error names the device that failed.
+    /// Writes the metadata of a device that replaces a lost one. Returns the identity of the volume from then on. The
+    /// error names the device that failed.
     fn fill_replacement(
         &mut self,
         _io: &Io<Self::Step>,

@@ -1,4 +1,4 @@
-//! What the engine does about a driver that breaks its contract: it says so where it can, and its tables stay whole.
+//! What the engine does when a driver breaks its contract: it reports that where it can, and its tables stay correct.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 
 const EXTENT: Bytes = Bytes::kib(4);
 
-/// Every placement, small.
+/// A small drive of every placement.
 fn engines() -> Vec<(&'static str, Engine)> {
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: EXTENT };
     let logging = Logging { primary: DeviceId(0), log: DeviceId(1), block: EXTENT };
@@ -50,8 +50,8 @@ fn id_of(command: &Command) -> Option<IoId> {
     }
 }
 
-/// Random requests and completions; `between` is called between any two calls with an id that was completed and one that
-/// is in flight.
+/// Runs random requests and completions; calls `between` between any two calls, with an id that was completed and one
+/// that is in flight.
 fn run(
     engine: &mut Engine,
     seed: u64,
@@ -83,9 +83,9 @@ fn run(
     all
 }
 
-/// In release builds as well: nothing here is a debug assertion.
+/// This holds in release builds too: no check here is a debug assertion.
 #[test]
-fn a_completion_that_comes_twice_or_was_never_asked_for_is_refused_and_changes_nothing() {
+fn a_second_or_unknown_completion_is_refused_and_changes_nothing() {
     for ((name, mut careful), (_, mut careless)) in engines().into_iter().zip(engines()) {
         let expected = run(&mut careful, 1, |_, _, _, _| {});
         let mut refused = 0;
@@ -139,8 +139,8 @@ fn only_what_is_metadata_is_encoded() {
     }
 }
 
-/// A clock that is set back must not make what was measured or what is due go wrong: time stands still until it is
-/// where it was.
+/// A clock that is set back must not falsify measurements or timers: the engine's time stands still until the clock has
+/// caught up.
 #[test]
 fn time_that_goes_back_is_taken_for_the_latest_so_far() {
     for ((name, mut steady), (_, mut set_back)) in engines().into_iter().zip(engines()) {
@@ -180,7 +180,8 @@ fn time_that_goes_back_is_taken_for_the_latest_so_far() {
     }
 }
 
-/// The engine never looks inside a request's id: the driver cannot tell the replies apart, but each request is answered.
+/// The engine does not interpret a request's id: the driver cannot tell the replies apart, but each request is
+/// answered.
 #[test]
 fn a_request_id_used_twice_at_a_time_is_answered_twice() {
     for (name, mut engine) in engines() {
@@ -203,7 +204,7 @@ fn a_request_id_used_twice_at_a_time_is_answered_twice() {
     }
 }
 
-/// The same for failures that a driver reports of devices that are not there.
+/// The same for failures that a driver reports of devices that do not exist.
 #[test]
 fn a_failure_of_a_device_that_is_not_there_changes_nothing() {
     for (name, mut engine) in engines() {

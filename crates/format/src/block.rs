@@ -1,4 +1,4 @@
-//! Blocks of metadata, each with its own checksum, so that a torn, flipped or misdirected one is never believed.
+//! Blocks of metadata, each with its own checksum, so that a torn, flipped or misdirected block is recognised.
 
 use crate::{
     mutation::{self, Mutation},
@@ -7,13 +7,13 @@ use crate::{
 
 /// One block of metadata: a device sector or flash page, written as a whole.
 pub const BLOCK: u64 = 4096;
-/// The same, for slices.
+/// The length of a block as `usize`, for slices.
 pub const BLOCK_LEN: usize = BLOCK as usize;
-/// Generations, checkpoints and commits have numbers below this one. No volume reaches it; a block with a higher number is
-/// not believed, because sums with it could overflow.
+/// Generations, checkpoints and commits have numbers below this. No volume reaches it. A block with a higher number is
+/// refused, because sums with it could overflow.
 pub const MOST_NUMBERS: u64 = 1 << 62;
 
-/// What a block holds. It is the second word of the block: four letters.
+/// The kind of a block. Its four letters are the second word of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A superblock.
@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The four letters that stand for the kind.
+    /// The four letters of the kind.
     pub fn letters(self) -> [u8; 4] {
         *match self {
             Kind::Superblock => b"PYsb",
@@ -48,11 +48,12 @@ impl Kind {
 }
 
 fn checksum(block: &[u8], volume: VolumeId) -> u32 {
-    // The volume's name goes in first: a block of another volume that used the device before is not one of ours.
+    // The volume's identity is part of the checksum, so that blocks of another volume that used the device are
+    // recognised.
     crc32c::crc32c_append(crc32c::crc32c(&volume.0.to_le_bytes()), &block[4..])
 }
 
-/// Fills in the kind and the checksum of a block of which all else is written.
+/// Writes the kind and the checksum into a block; all other fields must be written before.
 ///
 /// # Panics
 ///
@@ -63,7 +64,7 @@ pub fn seal(block: &mut [u8], kind: Kind, volume: VolumeId) {
     seal_as_it_is(block, volume);
 }
 
-/// Makes the checksum of a block right, whatever the block says. Tests use this to forge metadata.
+/// Corrects the checksum of a block without changing its kind. Tests use this to forge metadata.
 ///
 /// # Panics
 ///
@@ -73,17 +74,17 @@ pub fn seal_as_it_is(block: &mut [u8], volume: VolumeId) {
     block[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Whether the block is whole, of this kind, and of this volume.
+/// Whether the block is valid, of this kind, and of this volume.
 pub fn is_sealed(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
     has_kind(block, kind) && (get_u32(block, 0) == checksum(block, volume) || mutation::is(Mutation::TrustChecksums))
 }
 
-/// Whether the block says that it is of this kind, whole or not.
+/// Whether the block has this kind, valid or not.
 pub fn has_kind(block: &[u8], kind: Kind) -> bool {
     block.len() == BLOCK_LEN && block[4..8] == kind.letters()
 }
 
-/// Whether the block would be whole if it said that it is of this kind: then only its kind is damaged.
+/// Whether the block would be valid with this kind: then only its kind is damaged.
 pub fn is_mislabelled(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
     if block.iter().all(|byte| *byte == 0) {
         return false;
@@ -93,7 +94,7 @@ pub fn is_mislabelled(block: &[u8], kind: Kind, volume: VolumeId) -> bool {
     is_sealed(&block, kind, volume)
 }
 
-// Little-endian fields. Each panics if the block ends before the field, which the callers rule out.
+// Little-endian fields. Each function panics if the block ends before the field; the callers ensure that it does not.
 
 pub(crate) fn put_u32(block: &mut [u8], at: usize, value: u32) {
     block[at..at + 4].copy_from_slice(&value.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Checkpoints: the whole map, written out in one of two places in turn, on each device.
+//! Checkpoints: the whole map, written alternately to one of two places on each device.
 
 use peryton_units::Bytes;
 
@@ -13,30 +13,30 @@ use crate::{
 };
 
 const HEADER: usize = 32;
-/// How many map entries a block holds.
+/// Number of map entries in a block.
 pub const ENTRIES_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / 4) as u64;
-/// Checkpoints are read and written in pieces of this size.
+/// Checkpoints are read and written in parts of this many bytes.
 pub const PIECE: u64 = 256 << 10;
 
-/// What the header of a checkpoint says.
+/// The content of a checkpoint's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointHeader {
-    /// Counts the checkpoints of the volume. Odd ones are written to B, even ones to A.
+    /// The number of the checkpoint. Odd ones are written to B, even ones to A.
     pub number: u64,
-    /// The last commit before the checkpoint that is known to be in every journal that it was written to.
+    /// The last commit before the checkpoint that is known to be complete in every journal that it was written to.
     pub last_commit: u64,
     /// The first commit that is not in the checkpoint.
     pub first_commit: u64,
-    /// Where in the journal's ring that commit begins, unless it did not fit there and began at the start of the ring.
+    /// Place of that commit in the journal's ring. If the commit did not fit there, it began at the start of the ring.
     pub journal_at: u64,
-    /// How many entries the map has.
+    /// Number of entries of the map.
     pub entries: u32,
-    /// What the slow device's copy says about the commits from here on.
+    /// What the slow device's copy records about the commits that follow.
     pub notice: Notice,
 }
 
 impl CheckpointHeader {
-    /// Where the checkpoint is written: 0 for A, 1 for B.
+    /// The place of the checkpoint: 0 for A, 1 for B.
     pub fn which(&self) -> u64 {
         if mutation::is(Mutation::WrongCheckpointTurn) { 0 } else { self.number % 2 }
     }
@@ -57,8 +57,8 @@ impl CheckpointHeader {
         seal(block, Kind::CheckpointHeader, volume);
     }
 
-    /// Decodes a header; `None` if the block is not a whole header of a checkpoint of this volume. Whether the numbers are
-    /// possible is not checked: [`headers`] does that.
+    /// Decodes a header; `None` if the block is not a valid header of a checkpoint of this volume. Does not check
+    /// whether the numbers are possible: [`headers`] does that.
     pub fn decode(block: &[u8], volume: VolumeId) -> Option<CheckpointHeader> {
         is_sealed(block, Kind::CheckpointHeader, volume).then(|| CheckpointHeader {
             number: get_u64(block, 8),
@@ -72,7 +72,7 @@ impl CheckpointHeader {
 }
 
 impl CheckpointHeader {
-    /// Whether the header says what can be. A right checksum does not show that, since anyone can compute one.
+    /// Whether the numbers are possible. A correct checksum does not prove that, because anyone can compute one.
     fn is_possible(&self, layout: &MetadataLayout) -> bool {
         let numbers = [self.number, self.first_commit, self.last_commit];
         let entries = BLOCK + u64::from(self.entries).div_ceil(ENTRIES_PER_BLOCK) * BLOCK;
@@ -83,7 +83,7 @@ impl CheckpointHeader {
     }
 }
 
-/// Encodes the blocks of entries from block `first` on. `image` is the whole map, and `into` is whole blocks.
+/// Encodes the blocks of entries from block `first` on. `image` is the whole map; `into` is a whole number of blocks.
 pub fn encode_entries(image: &[MapEntry], number: u64, first: u64, volume: VolumeId, into: &mut [u8]) {
     for (block, index) in into.chunks_exact_mut(BLOCK_LEN).zip(first..) {
         block.fill(0);
@@ -99,7 +99,7 @@ pub fn encode_entries(image: &[MapEntry], number: u64, first: u64, volume: Volum
     }
 }
 
-/// Adds the entries of a block to the map, if it is whole and is block `index` of checkpoint `number`.
+/// Adds the entries of a block to the map if the block is valid and is block `index` of checkpoint `number`.
 fn decode_entries(block: &[u8], number: u64, index: u64, volume: VolumeId, image: &mut [MapEntry]) -> bool {
     let start = (index * ENTRIES_PER_BLOCK) as usize;
     let count = image.len().saturating_sub(start).min(ENTRIES_PER_BLOCK as usize);
@@ -115,7 +115,7 @@ fn decode_entries(block: &[u8], number: u64, index: u64, volume: VolumeId, image
     valid
 }
 
-/// The headers of A and B on a device, each `None` if it cannot be read, is not whole, or says what cannot be.
+/// The headers of A and B on a device, each `None` if it cannot be read, is not valid, or has impossible numbers.
 pub fn headers(
     storage: &mut dyn Storage,
     device: DeviceId,
@@ -129,8 +129,8 @@ pub fn headers(
     })
 }
 
-/// Reads the entries of a checkpoint, each block from the first device that has it whole; `None` if no device has one of
-/// them. Memory is taken in proportion to `header.entries`, so the header has to come from [`headers`].
+/// Reads the entries of a checkpoint, each block from the first device that has a valid copy; `None` if a block is
+/// valid on no device. Takes memory in proportion to `header.entries`, so the header must come from [`headers`].
 pub fn load(
     storage: &mut dyn Storage,
     devices: &[DeviceId],
@@ -154,7 +154,7 @@ pub fn load(
     None
 }
 
-/// Reads some of the blocks of entries from a device; returns the numbers of those that it does not have whole.
+/// Reads some of the blocks of entries from a device; returns the numbers of those that are not valid there.
 fn load_range(
     storage: &mut dyn Storage,
     device: DeviceId,
@@ -182,7 +182,7 @@ fn load_range(
     missing
 }
 
-/// Counts the blocks of entries that a device does not have whole. The header has to come from [`headers`].
+/// Counts the blocks of entries that are not valid on a device. The header must come from [`headers`].
 pub fn damaged_blocks(
     storage: &mut dyn Storage,
     device: DeviceId,
@@ -195,11 +195,11 @@ pub fn damaged_blocks(
     load_range(storage, device, layout, header, (0, blocks), volume, &mut image).len() as u64
 }
 
-/// Writes a whole checkpoint to each device: first the entries, then the header, which makes the checkpoint count.
+/// Writes a whole checkpoint to each device: first the entries, then the header, which makes the checkpoint valid.
 ///
 /// # Errors
 ///
-/// The device that failed. The checkpoint before this one is still whole.
+/// The device that failed. The checkpoint before this one is still valid.
 pub fn store(
     storage: &mut dyn Storage,
     devices: &[DeviceId],

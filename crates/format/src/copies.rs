@@ -11,12 +11,12 @@ use crate::{
     superblock::{Superblock, Unreadable, VolumeId},
 };
 
-/// Writes both copies of a superblock, one after the other, so that one is always whole. The volume uses the first `used`
-/// bytes of the device.
+/// Writes both copies of a superblock, one after the other, so that one is always valid. The volume uses the first
+/// `used` bytes of the device.
 ///
 /// # Errors
 ///
-/// The device failed. At least one copy is still whole: the new one, or the one from before.
+/// The device failed. At least one copy is still valid: the new one, or the previous one.
 pub fn write(storage: &mut dyn Storage, superblock: &Superblock, used: Bytes) -> Result<(), DeviceError> {
     let bytes = superblock.encode();
     for at in [Bytes::ZERO, used - Bytes(BLOCK)] {
@@ -34,27 +34,27 @@ pub fn write(storage: &mut dyn Storage, superblock: &Superblock, used: Bytes) ->
 pub struct FoundSuperblock {
     /// The newer copy.
     pub superblock: Superblock,
-    /// How many copies are whole: 1 or 2.
+    /// Number of valid copies: 1 or 2.
     pub copies: u32,
 }
 
-/// Why a device has no superblock that can be used.
+/// Why a device has no usable superblock.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum NoSuperblock {
-    /// The device is not there.
+    /// The device does not exist.
     #[error("the device is not there")]
     Missing,
-    /// Neither copy can be used.
+    /// Neither copy is usable.
     #[error(transparent)]
     Unreadable(Unreadable),
 }
 
-/// Reads both copies, and returns the newer one. `used` is how much of the device the volume is expected to use. The first
-/// copy, if it is whole, knows better: `used_by` computes it from what that copy says.
+/// Reads both copies and returns the newer one. `used` is the expected size of the volume on the device. If the first
+/// copy is valid, `used_by` computes the true size from it.
 ///
 /// # Errors
 ///
-/// The device is not there, or neither copy can be used.
+/// The device does not exist, or neither copy is usable.
 pub fn read(
     storage: &mut dyn Storage,
     device: DeviceId,
@@ -93,13 +93,14 @@ pub fn read(
     }
 }
 
-/// How many blocks of the data are sampled for the digest.
+/// Number of data blocks that are sampled for the digest.
 const SAMPLES: u64 = 64;
-/// So much at the start and at the end of the data is always in the digest: file systems keep there what a mount changes.
+/// This many bytes at the start and at the end of the data are always in the digest: mounting a file system changes
+/// them.
 const EDGE: u64 = 64 << 10;
 
-/// A digest of samples of a device's data, which lies between `from` and `to`. It is kept in the superblock, so that a write
-/// by anyone else to a closed device is noticed.
+/// A digest of samples of a device's data, which lies between `from` and `to`. The superblock stores it, so that a
+/// foreign write to a closed device is noticed.
 pub fn fingerprint(storage: &mut dyn Storage, device: DeviceId, (from, to): (Bytes, Bytes), volume: VolumeId) -> u64 {
     let blocks = (to - from).0 / BLOCK;
     let mut digest = [crc32c::crc32c(b"a"), crc32c::crc32c(b"b")];

@@ -1,10 +1,10 @@
-//! One entry of the durable map: four bytes for each extent of the volume.
+//! An entry of the durable map: four bytes for each extent of the volume.
 
 /// A place for one extent. Places are counted through the fast device, then the slow one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(pub u32);
 
-/// What the durable map says about one extent: where it is, and whether it is dirty or lost.
+/// The durable map's information about an extent: where it is, and whether it is dirty or lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapEntry(u32);
 
@@ -22,32 +22,32 @@ impl MapEntry {
         MapEntry(place | if dirty { DIRTY } else { 0 } | if lost { LOST } else { 0 })
     }
 
-    /// The entry as it is encoded in a block.
+    /// Decodes an entry from a block.
     pub fn from_word(word: u32) -> MapEntry {
         MapEntry(word)
     }
 
-    /// How the entry is encoded in a block.
+    /// The entry as it is encoded in a block.
     pub fn word(self) -> u32 {
         self.0
     }
 
-    /// The place that the extent has. A damaged volume may name one that does not exist.
+    /// The place of the extent. A damaged volume may name a place that does not exist.
     pub fn place(self) -> Option<Place> {
         (self.0 & PLACE).checked_sub(1).map(Place)
     }
 
-    /// The copy on the fast device is newer than the one on the slow device.
+    /// Whether the copy on the fast device is newer than the data on the slow device.
     pub fn is_dirty(self) -> bool {
         self.0 & DIRTY != 0
     }
 
-    /// The newest data was on a device that is gone.
+    /// Whether the newest data was on a device that is gone.
     pub fn is_lost(self) -> bool {
         self.0 & LOST != 0
     }
 
-    /// Nothing was ever said about the extent: it has no place, and is neither dirty nor lost.
+    /// Whether the extent has no place and is neither dirty nor lost, like one that was never written.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,4 +1,4 @@
-//! What formatting fixes for good: which devices a volume has, how large they are, and what each is for.
+//! What formatting fixes permanently: the devices of a volume, their sizes, and the purpose of each.
 
 use peryton_units::Bytes;
 
@@ -7,23 +7,23 @@ use crate::storage::DeviceId;
 /// The most devices that a volume can have.
 pub const MOST_DEVICES: usize = 16;
 
-/// What formatting fixes for good.
+/// What formatting fixes permanently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// How many bytes of data each device holds.
+    /// Bytes of data on each device.
     pub devices: Vec<Bytes>,
-    /// What each device is for.
+    /// The purpose of each device.
     pub arrangement: Arrangement,
-    /// How many extents are spare; 0 without a map.
+    /// Number of spare extents; 0 without a map.
     pub spare: u32,
 }
 
-/// What each device of a volume is for.
+/// The purpose of each device of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrangement {
     /// One device holds the volume.
     Single {
-        /// Which one.
+        /// The device.
         device: DeviceId,
     },
     /// The devices hold the volume one after the other.
@@ -33,9 +33,9 @@ pub enum Arrangement {
     },
     /// Each extent is on one of the two devices.
     Tiering(MapPair),
-    /// The slow device holds the volume, and the fast one copies of some extents, which may be newer.
+    /// The slow device holds the volume. The fast one holds copies of some extents, which may be newer.
     Caching(MapPair),
-    /// The same on disk as caching; the drive decides otherwise what it copies.
+    /// On the devices the same as caching; the drive follows other rules.
     Partitioned(MapPair),
     /// The primary holds the volume, and the log the newest writes.
     Logging(LogPair),
@@ -48,7 +48,7 @@ pub struct MapPair {
     pub fast: DeviceId,
     /// The slow device.
     pub slow: DeviceId,
-    /// How large an extent is.
+    /// Size of an extent.
     pub extent: Bytes,
 }
 
@@ -59,13 +59,13 @@ pub struct LogPair {
     pub primary: DeviceId,
     /// The device that holds the log.
     pub log: DeviceId,
-    /// How large a block is: the unit in which the newest copy of data is known.
+    /// Size of a block: the unit of the log's map.
     pub block: Bytes,
 }
 
 impl Geometry {
-    /// What differs between a design (`self`) and what a device says, a line each, for the person who has to decide which
-    /// is right.
+    /// The differences between a design (`self`) and the geometry on a device, one line each, for the person who has to
+    /// decide which one is right.
     pub fn differences(&self, on_device: &Geometry) -> Vec<String> {
         let mut found = Vec::new();
         let mut differ = |what: &str, ours: String, theirs: String| {

@@ -1,4 +1,4 @@
-//! Commits in the journal's ring. Each commit is a run of blocks with the same number, and counts only if all are whole.
+//! Commits in the journal's ring. Each commit is a run of blocks with one number, and is valid only if all of them are.
 //!
 //! Commits are numbered without gaps, and one is written only when the one before is durable. So the valid commits
 //! after a checkpoint are an unbroken chain, and only its last link may be torn.
@@ -18,7 +18,7 @@ use crate::{
 
 const HEADER: usize = 32;
 const RECORD: usize = 8;
-/// How many records a block of a commit holds.
+/// Number of records in a block of a commit.
 pub const RECORDS_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / RECORD) as u64;
 /// Set in the count of a commit that goes to both devices.
 const MIRRORED: u32 = 1 << 31;
@@ -26,31 +26,31 @@ const MIRRORED: u32 = 1 << 31;
 const ALONE: u32 = 1 << 30;
 const HOME: u32 = 1 << 29;
 const FLAGS: u32 = MIRRORED | ALONE | HOME;
-/// The ring is read in pieces of this size.
+/// The ring is read in parts of this many bytes.
 const PIECE: u64 = 1 << 20;
 
-/// A record of a commit: an extent, and its entry in the map from then on.
+/// A record of a commit: an extent, and its map entry from then on.
 pub type MapRecord = (u32, MapEntry);
 
-/// How many bytes of the ring a commit of so many records takes.
+/// Bytes of the ring that a commit with this many records takes.
 pub fn commit_bytes(records: u64) -> u64 {
     records.div_ceil(RECORDS_PER_BLOCK) * BLOCK
 }
 
-/// What each block of a commit says about the whole.
+/// The information about a commit in each of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitLabel {
-    /// Commits are numbered without gaps.
+    /// The number of the commit; there are no gaps.
     pub number: u64,
-    /// A commit that failed is tried again with the same number; this counts the attempts, from 0.
+    /// A failed commit is repeated with the same number; this counts the attempts, from 0.
     pub attempt: u32,
-    /// The commit is written to both devices.
+    /// Whether the commit is written to both devices.
     pub mirrored: bool,
-    /// What the slow device's copy says about the commits after this one.
+    /// What the slow device's copy records about the commits that follow.
     pub notice: Notice,
 }
 
-/// Encodes a whole commit; `into` is [`commit_bytes`] long.
+/// Encodes a whole commit; `into` must be [`commit_bytes`] long.
 pub fn encode(
     records: impl ExactSizeIterator<Item = MapRecord>,
     label: &CommitLabel,
@@ -85,10 +85,10 @@ pub fn encode(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockHeader {
     label: CommitLabel,
-    /// Which block of the commit this is, and how many there are.
+    /// The index of this block in the commit, and the number of blocks.
     index: u32,
     blocks: u32,
-    /// How many records the block holds.
+    /// Number of records in the block.
     count: u32,
 }
 
@@ -115,11 +115,11 @@ fn block_header(block: &[u8], volume: VolumeId) -> Option<BlockHeader> {
     possible.then_some(header)
 }
 
-/// A device's copy of the ring, read into memory.
+/// A device's copy of the ring in memory.
 pub struct JournalRing {
     bytes: Vec<u8>,
     volume: VolumeId,
-    /// The header of each block that is valid.
+    /// The header of each valid block.
     headers: Vec<Option<BlockHeader>>,
     damaged_blocks: u64,
 }
@@ -127,19 +127,19 @@ pub struct JournalRing {
 /// A commit found in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundCommit {
-    /// What the commit changed.
+    /// The changes of the commit.
     pub records: Vec<MapRecord>,
     attempt: u32,
-    /// Where the next commit begins, unless the ring wraps.
+    /// Place of the next commit, unless the ring wraps.
     pub next: u64,
 }
 
 impl JournalRing {
-    /// Reads the whole ring. A block that the device cannot read counts as damaged.
+    /// Reads the whole ring. An unreadable block counts as damaged.
     ///
     /// # Errors
     ///
-    /// The device could not read any block of it.
+    /// The device could not read any block of the ring.
     pub fn read(
         storage: &mut dyn Storage,
         device: DeviceId,
@@ -152,7 +152,7 @@ impl JournalRing {
             let ok = storage.read(device, layout.journal_at(at), piece).is_ok();
             readable |= ok;
             if !ok {
-                // One bad sector must not hide its neighbours.
+                // One bad sector must not hide its neighbours, so the blocks are then read one by one.
                 for (block, within) in piece.chunks_mut(BLOCK_LEN).zip((0..).step_by(BLOCK_LEN)) {
                     if storage.read(device, layout.journal_at(at + within), block).is_err() {
                         block.fill(0);
@@ -174,13 +174,13 @@ impl JournalRing {
         Ok(JournalRing { bytes, volume, headers, damaged_blocks })
     }
 
-    /// How many blocks cannot be read, or hold something of the journal's that is not what was written.
+    /// Number of blocks that cannot be read, or are damaged blocks of the journal.
     pub fn damaged_blocks(&self) -> u64 {
         self.damaged_blocks
     }
 
-    /// The last attempt of commit `number`, which begins at `at`, or at the start of the ring if it did not fit; `None` if
-    /// no attempt is whole.
+    /// The last complete attempt of commit `number`, which begins at `at`, or at the start of the ring if it did not
+    /// fit there; `None` if no attempt is complete.
     pub fn find(&self, number: u64, at: u64) -> Option<FoundCommit> {
         let here = self.commit_at(number, at);
         let wrapped = if at == 0 { None } else { self.commit_at(number, 0) };
@@ -211,39 +211,39 @@ impl JournalRing {
         Some(FoundCommit { records, attempt: head.label.attempt, next: at + headers.len() as u64 * BLOCK })
     }
 
-    /// Whether the commit was written to both devices, if it is here at all.
+    /// Whether the commit is in this ring and was written to both devices.
     pub fn was_mirrored(&self, number: u64) -> bool {
         self.headers.iter().flatten().any(|header| header.label.number == number && header.label.mirrored)
     }
 
-    /// The notice of the newest commit in this ring, of those numbered `first` and above.
+    /// The notice of the newest commit in this ring, among those numbered `first` and above.
     pub fn notice_since(&self, first: u64) -> Option<Notice> {
         let since = self.headers.iter().flatten().filter(|header| header.label.number >= first);
         since.max_by_key(|header| (header.label.number, header.label.attempt)).map(|header| header.label.notice)
     }
 
-    /// The highest number of any block that is whole.
+    /// The highest number of any valid block.
     pub fn newest(&self) -> u64 {
         self.headers.iter().flatten().map(|header| header.label.number).max().unwrap_or(0)
     }
 }
 
-/// What the journals say after a checkpoint.
+/// The result of reading the journals after a checkpoint.
 #[derive(Debug, Default)]
 pub struct Replayed {
-    /// Records in the order in which they have to be applied.
+    /// The records, in the order in which they have to be applied.
     pub records: Vec<MapRecord>,
-    /// The number of the commit after the last.
+    /// The number that follows the last commit.
     pub next_commit: u64,
-    /// Where in the ring that commit would begin.
+    /// Place in the ring where that commit would begin.
     pub next: u64,
-    /// For each ring the number of the last commit that it has of the chain.
+    /// For each ring, the number of the last commit of the chain that it has.
     pub last: Vec<u64>,
-    /// A later commit exists, but no ring has the one before it.
+    /// Whether a later commit exists although no ring has the one before it.
     pub broken: bool,
 }
 
-/// Follows the chain of commits from commit `first`, which begins at `at`. Each commit is taken from the ring that has its
+/// Follows the chain of commits from commit `first`, which begins at `at`. Takes each commit from the ring that has its
 /// last attempt.
 pub fn replay(rings: &[Option<JournalRing>], first: u64, at: u64) -> Replayed {
     let mut replayed = Replayed {
@@ -279,7 +279,7 @@ pub fn replay(rings: &[Option<JournalRing>], first: u64, at: u64) -> Replayed {
     if mutation::is(Mutation::IgnoreJournal) {
         replayed.records.clear();
     }
-    // The commit after the last may be torn; one after that means that a link is gone.
+    // The commit after the newest may be torn; if a still later one exists, a commit between is lost.
     replayed.broken = rings.iter().flatten().any(|ring| ring.newest() > replayed.next_commit);
     replayed
 }
@@ -295,7 +295,7 @@ mod tests {
     const VOLUME: VolumeId = VolumeId(5);
     const RING: u64 = 64 << 10;
 
-    /// A device that is an array.
+    /// A device in memory.
     struct Memory(Vec<u8>);
 
     impl Storage for Memory {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_come_back_in_order_and_a_torn_one_ends_the_chain() {
+    fn commits_are_read_in_order_and_a_torn_one_ends_the_chain() {
         let mut memory = memory();
         let (first, second) = (records(3), records(1200));
         put(&mut memory, 0, 7, 0, &first);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_attempt_counts_wherever_it_is() {
+    fn the_last_attempt_counts_in_whichever_ring_it_is() {
         let mut memory = memory();
         put(&mut memory, 3 * BLOCK, 7, 0, &records(1));
         put(&mut memory, 0, 7, 1, &records(2));
@@ -378,7 +378,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_ring_whatever_it_holds_breaks_the_reader(
+        fn no_content_of_a_ring_breaks_the_reader(
             seed in proptest::collection::vec((0..16u64, 0..80usize, any::<u64>()), 1..40), at in 0..RING
         ) {
             let mut memory = memory();

@@ -1,28 +1,28 @@
-//! Where the metadata lies on each device.
+//! The place of the metadata on each device.
 
 use peryton_units::Bytes;
 
 use crate::{block::BLOCK, checkpoint::ENTRIES_PER_BLOCK};
 
-/// The ring's size is that of a checkpoint within these bounds: writing the map costs about as much as the updates
+/// The ring is as large as a checkpoint, within these bounds: then writing the map costs about as much as the updates
 /// that led to it.
 const SMALLEST_JOURNAL: u64 = 8 << 20;
 const LARGEST_JOURNAL: u64 = 64 << 20;
-/// A small volume is not mostly journal: at most this share of a device's data, but never less than a few commits.
+/// On a small device the journal takes at most this share of the data, but always enough for a few commits.
 const SHARE_OF_DATA: u64 = 64;
 const LEAST_JOURNAL: u64 = 4 * BLOCK;
-/// Data begins at a multiple of this, so that extents are aligned with flash blocks and stripes.
+/// Data begins at a multiple of this many bytes, so that extents are aligned with flash blocks and stripes.
 const DATA_ALIGNMENT: u64 = 1 << 20;
 
-/// The order on a device is: superblock, journal, checkpoint A, checkpoint B, data, a copy of the superblock. The sizes are
-/// the same on each device of a volume with a map.
+/// The place of the metadata. The order on a device is: superblock, journal, checkpoint A, checkpoint B, data, a copy
+/// of the superblock. The sizes are the same on each device of a volume with a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataLayout {
-    /// How long the journal's ring is; 0 without a map.
+    /// Length of the journal's ring in bytes; 0 without a map.
     pub journal_bytes: u64,
-    /// How long a checkpoint is, its header included; 0 without a map.
+    /// Length of a checkpoint in bytes, its header included; 0 without a map.
     pub checkpoint_bytes: u64,
-    /// Where data begins.
+    /// Offset of the data.
     pub data_at: Bytes,
 }
 
@@ -37,22 +37,22 @@ impl MetadataLayout {
         MetadataLayout { journal_bytes, checkpoint_bytes, data_at: Bytes(end.next_multiple_of(DATA_ALIGNMENT)) }
     }
 
-    /// The layout without a map: there are only the superblocks.
+    /// The layout without a map: only superblocks.
     pub fn bare() -> MetadataLayout {
         MetadataLayout { journal_bytes: 0, checkpoint_bytes: 0, data_at: Bytes(DATA_ALIGNMENT) }
     }
 
-    /// How large a device has to be for `data` bytes of data.
+    /// The size that a device needs for `data` bytes of data.
     pub fn device_bytes(&self, data: Bytes) -> Bytes {
         self.data_at + data + Bytes(BLOCK)
     }
 
-    /// Where on the device the byte of the journal's ring is that is `used` bytes from its start.
+    /// The offset on the device of byte `used` of the journal's ring.
     pub fn journal_at(&self, used: u64) -> Bytes {
         Bytes(BLOCK + used)
     }
 
-    /// Where checkpoint A (0) or B (1) begins.
+    /// The offset of checkpoint A (0) or B (1).
     pub fn checkpoint_at(&self, which: u64) -> Bytes {
         Bytes(BLOCK + self.journal_bytes + which * self.checkpoint_bytes)
     }

@@ -1,9 +1,9 @@
-//! What a Peryton volume keeps on its devices besides data: encode, decode, scan.
+//! The metadata of a Peryton volume: encode, decode, scan.
 //!
-//! This crate knows every byte that lies on a device, and nothing about a drive that runs: it has no state that changes, no
-//! clock and no thread. The engine writes through it while a volume is in use. Whatever reads a volume that is not in use
-//! (recovery, `peryton dump`, `peryton check`, the fuzz targets) reads through it as well. `docs/format.md` and
-//! `docs/format-logging.md` of the repository draw every byte.
+//! This crate defines every byte that Peryton writes to a device besides data. It has no running state, no clock and no
+//! thread. The engine writes through it while a volume is in use. Everything that reads a volume that is not in use
+//! (recovery, `peryton dump`, `peryton check`, the fuzz targets) reads through it too. `docs/format.md` and
+//! `docs/format-logging.md` of the repository describe every byte.
 //!
 //! # How a volume lies on its devices
 //!
@@ -18,18 +18,19 @@
 //!  superblock | (empty to 1 MiB) | data                                                          | superblock
 //! ```
 //!
-//! * All metadata is written in blocks of 4 KiB, each sealed with a checksum that also covers the volume's name ([`block`]).
-//! * A [`superblock`] says which volume a device is part of, what the volume is made of ([`geometry`]), and how the device
-//!   was left. There are two [`copies`].
-//! * The map of a volume says where each extent is ([`entry`]). A [`checkpoint`] holds all of it. The [`journal`] holds the
-//!   changes since, in numbered commits. [`map`] puts the two together again. A [`notice`] tells a reader that has only the
-//!   slow device what the fast one may hold.
+//! * All metadata is written in blocks of 4 KiB, each with a checksum that also covers the volume's identity
+//!   ([`block`]).
+//! * A [`superblock`] says which volume a device belongs to, what the volume consists of ([`geometry`]), and in what
+//!   state the device was left. There are two [`copies`].
+//! * The map of a volume says where each extent is ([`entry`]). A [`checkpoint`] holds all of it. The [`journal`] holds
+//!   the changes since, in numbered commits. [`map`] reads both and combines them. A [`notice`] says what may be on the
+//!   fast device, for a reader that has only the slow one.
 //! * A [`log`] has a format of its own.
-//! * [`layout`] and [`log::layout`] say where these parts lie.
+//! * [`layout`] and [`log::layout`] compute the places of these parts.
 //!
-//! [`storage::Storage`] is how the crate reaches devices: implement it for a file or for an array in memory.
+//! The crate reaches devices through [`storage::Storage`]: implement it for a file or for an array in memory.
 //!
-//! Nothing that is read is trusted. A reader of a damaged or forged volume gets an error or less data, but no panic.
+//! The readers trust no input. For a damaged or forged volume they return an error or less data, and never panic.
 //!
 //! # Example: dump a superblock
 //!
@@ -65,7 +66,7 @@
 //! println!("{read}");
 //! # assert!(read.to_string().contains("placement.mode: caching"), "{read}");
 //!
-//! // One flipped bit, and the block is not believed.
+//! // One flipped bit, and the block is refused.
 //! block[200] ^= 1;
 //! assert_eq!(Superblock::decode(&block), Err(Unreadable::Damaged));
 //! # Ok::<(), Unreadable>(())

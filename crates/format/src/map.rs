@@ -1,4 +1,4 @@
-//! The durable map of a volume: the newest checkpoint that can be read, and the journal after it, from the devices that
+//! Reads the durable map of a volume: the newest readable checkpoint and the journal after it, from the devices that
 //! have them.
 
 use thiserror::Error;
@@ -13,42 +13,43 @@ use crate::{
     superblock::VolumeId,
 };
 
-/// The map as the devices have it.
+/// The map according to the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurableMap {
     /// An entry for each extent.
     pub entries: Vec<MapEntry>,
-    /// How many commits of the journal came after the checkpoint, and are in the entries.
+    /// Number of commits after the checkpoint that are included in the entries.
     pub replayed: u64,
-    /// Checkpoints with a higher number are newer than all that is there. The next one is written to the place that does
-    /// not hold the checkpoint that was read.
+    /// The base of the next checkpoint's number: higher numbers are newer than everything on the devices. The next
+    /// checkpoint is written to the place that does not hold the one that was read.
     pub number: u64,
-    /// The last commit that is known to be in every journal that it was written to.
+    /// The last commit that is known to be complete in every journal that it was written to.
     pub last_commit: u64,
-    /// The number of the commit after the last. A torn commit may have it.
+    /// The number after the last commit. A torn commit may have it.
     pub next_commit: u64,
-    /// Where in the ring that commit would begin.
+    /// Place in the ring where that commit would begin.
     pub next: u64,
-    /// The newest notice that was found.
+    /// The newest notice.
     pub notice: Notice,
 }
 
 /// Why the map cannot be read.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum NoMap {
-    /// What is there does not make a map.
+    /// The metadata does not make up a map.
     #[error("{0}")]
     Damaged(&'static str),
-    /// A device has an older journal than the other one, and no damage: it is a copy from earlier.
+    /// A device has an older journal than the other one, without damage: it is an earlier copy.
     #[error("device {} is a copy from earlier", .0.0)]
     Stale(DeviceId),
 }
 
-/// Reads the map. `devices` are those of the volume's two that are there, and `fast` is the fast one of the two, there or not.
+/// Reads the map. `devices` are those of the volume's two that exist; `fast` is the fast one of the two, existing or
+/// not.
 ///
 /// # Errors
 ///
-/// No checkpoint can be read with the journal after it, or a device is a copy from earlier.
+/// No checkpoint can be read with the journal after it, or a device is an earlier copy.
 pub fn read(
     storage: &mut dyn Storage,
     (devices, fast): (&[DeviceId], DeviceId),
@@ -62,8 +63,8 @@ pub fn read(
     candidates.sort_by_key(|header| std::cmp::Reverse(header.number));
     candidates.dedup();
     let newest = candidates.first().map_or(0, |header| header.number);
-    // The next one is newer than all, and in the other place than the one that can be read: an attempt that failed may
-    // have left its header in the place of that.
+    // The next checkpoint must be newer than all others, and must not overwrite the one that can be read. A failed
+    // attempt may have left a header of the former kind in the latter place.
     let before_next = |header: &CheckpointHeader| newest + u64::from((newest + 1) % 2 == header.number % 2);
     let mut problem = "no checkpoint can be read";
     for header in candidates {
@@ -75,7 +76,7 @@ pub fn read(
         let notice = rings.iter().flatten().filter_map(|ring| ring.notice_since(header.first_commit)).next_back();
         let notice = notice.unwrap_or(header.notice);
         if without_fast && notice.alone {
-            // Of the commits that follow some are on the fast device alone, so the others do not make a map.
+            // Some of the commits that follow are on the fast device alone, so the others do not make up the map.
             let newest_commit = rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0);
             let next_commit = (newest_commit.max(header.last_commit) + 1).max(header.first_commit);
             let (last_commit, next) = (header.last_commit, header.journal_at);
@@ -91,8 +92,8 @@ pub fn read(
             *entries.get_mut(*extent as usize).ok_or(named)? = *entry;
         }
         let replayed = found.next_commit - header.first_commit;
-        // Each device has all commits but the one that was in flight. Without damage, a device that has not is a copy from
-        // earlier. (A commit that was not mirrored is on the fast device only.)
+        // Without damage, each device has all commits except the one that was in flight; a device that lacks more is an
+        // earlier copy. (A commit that was not mirrored is on the fast device only.)
         let last_commit = if replayed >= 2 { found.next_commit - 2 } else { header.last_commit };
         let mirrored = rings.iter().flatten().any(|ring| ring.was_mirrored(last_commit));
         for (device, ring) in devices.iter().zip(&rings) {

@@ -1,7 +1,7 @@
-//! Mistakes on purpose, one at a time, to show that the crash simulation finds them. Without the feature `mutants` every
-//! question whether one is made is a constant no.
+//! Deliberate mistakes, made one at a time, to show that the crash simulation finds them. Without the feature
+//! `mutants`, [`is`] is always false.
 
-/// A mistake.
+/// A deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "mutants"), allow(dead_code))]
 #[repr(u8)]
@@ -20,13 +20,14 @@ pub enum Mutation {
     ReuseBeforeCommit,
     /// The map points to a promoted extent's new place before the data is there.
     CommitBeforeData,
-    /// Updates that wait for the slow device are committed without its flush.
-    HomeboundUnflushed,
-    /// A flush of the journal hides the host's writes, so that the updates that they need are left behind.
+    /// Updates that wait for the slow device's flush are committed without it.
+    CommitWithoutSlowFlush,
+    /// A flush of a journal block on the slow device is not recorded, so updates that the host's writes need are left
+    /// behind.
     ForgetSlowWasFlushed,
-    /// An update that a later one has overtaken is committed after it.
+    /// An update is committed after a later one that replaced it.
     KeepOvertaken,
-    /// Checksums of metadata are not looked at.
+    /// The checksums of metadata are not checked.
     TrustChecksums,
     /// The second device's copy of the journal lacks the last update.
     MirrorWrongCopy,
@@ -34,7 +35,7 @@ pub enum Mutation {
     ReplayOneLess,
     /// Replay applies updates in the wrong order.
     ReplayBackwards,
-    /// Recovery does not look into the journal at all.
+    /// Recovery does not read the journal.
     IgnoreJournal,
     /// Recovery gives a torn commit's number to the next one.
     ReuseCommitNumber,
@@ -52,35 +53,35 @@ pub enum Mutation {
     KeepCleanCopies,
     /// Write-through writes the copy only, and answers.
     ThroughWithoutHome,
-    /// What is left of an earlier tenant is not zeroed.
+    /// Data of an earlier tenant of a place is not zeroed.
     ShowStale,
     /// After a crash, free places count as never used.
     ForgetStale,
-    /// A write past the copy is answered before the copy is given up.
+    /// A write that bypasses the copy is answered before the copy is given up.
     AnswerPastEarly,
     /// A failed read of a dirty copy is served from its older home.
     ReadOldHome,
     /// Only one of the two copies of the superblock is written.
     OneSuperblock,
-    /// A generation begins without being announced.
+    /// A generation begins without being announced in the superblocks.
     SkipAnnouncement,
     /// A device from an earlier generation is accepted.
     AcceptStale,
-    /// What another program wrote to a closed device is not noticed.
+    /// A foreign write to a closed device is not noticed.
     AcceptChanged,
     /// Closing does not write the map.
     CloseWithoutMap,
-    /// Closing leaves a failed commit's number to be believed.
+    /// Closing does not skip the number of a failed commit.
     CloseReusesNumber,
-    /// The survivors are not told that a device is gone.
+    /// The survivors do not record that a device is gone.
     ForgetGone,
-    /// What only a dead cache had counts as what its home has.
+    /// Data that only a dead cache had counts as what the home has.
     ForgetLost,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutation {
-    /// All of them.
+    /// Every mutation.
     pub const ALL: [Mutation; 35] = {
         use Mutation::*;
         [
@@ -91,7 +92,7 @@ impl Mutation {
             ForgetWaiter,
             ReuseBeforeCommit,
             CommitBeforeData,
-            HomeboundUnflushed,
+            CommitWithoutSlowFlush,
             ForgetSlowWasFlushed,
             KeepOvertaken,
             TrustChecksums,
@@ -126,7 +127,7 @@ impl Mutation {
 #[cfg(feature = "mutants")]
 static MADE: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
-/// Makes this mistake from now on, in the whole process; `None`: none.
+/// Makes this mistake from now on, in the whole process; `None` ends it.
 #[cfg(feature = "mutants")]
 pub fn make(mutation: Option<Mutation>) {
     MADE.store(mutation.map_or(0, |mutation| mutation as u8), std::sync::atomic::Ordering::SeqCst);

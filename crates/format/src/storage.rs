@@ -1,5 +1,4 @@
-//! The devices of a volume, one call at a time: for what happens before and after a drive runs, such as formatting,
-//! opening, checking and closing a volume.
+//! Synchronous access to the devices of a volume: for formatting, opening, checking and closing.
 
 use peryton_units::Bytes;
 use thiserror::Error;
@@ -15,7 +14,7 @@ impl DeviceId {
     }
 }
 
-/// A device did not do what it was asked.
+/// A device failed to carry out an operation.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the device reported a failure")]
 pub struct DeviceError;
@@ -25,27 +24,27 @@ pub const METADATA_BLOCK: Bytes = Bytes::kib(4);
 
 /// Access to the devices of a volume, in whole metadata blocks ([`METADATA_BLOCK`]).
 pub trait Storage {
-    /// The size of the device; `None` if the device is not there.
+    /// The size of the device; `None` if the device does not exist.
     fn size(&self, device: DeviceId) -> Option<Bytes>;
 
     /// Fills `into` from the device.
     ///
     /// # Errors
     ///
-    /// The device could not read all of the range; what `into` holds is then undefined.
+    /// The device could not read all of the range; the content of `into` is then undefined.
     fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError>;
 
     /// Writes `from` to the device. The data is durable after the next flush.
     ///
     /// # Errors
     ///
-    /// The device could not write all of the range, which may then hold old data, new data, or some of both.
+    /// The device could not write all of the range, which may then hold old data, new data, or a mixture.
     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError>;
 
-    /// Makes everything that was written before durable.
+    /// Makes everything durable that was written before.
     ///
     /// # Errors
     ///
-    /// The device could not do so: what was written since the flush before may be lost in a power failure.
+    /// The device failed: data written since the last successful flush may be lost in a power failure.
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError>;
 }

@@ -1,4 +1,5 @@
-//! Superblocks: one at each end of each device, saying what volume the device is part of and in what state it was left.
+//! Superblocks, one at each end of each device. They say which volume the device belongs to and in what state it was
+//! left.
 
 use std::fmt;
 
@@ -11,19 +12,19 @@ use crate::{
     storage::DeviceId,
 };
 
-/// The name of a volume: a random number, so that no two volumes have the same.
+/// The identity of a volume: a random number, so that no two volumes have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeId(pub u128);
 
-/// The version of the format that is written.
+/// The version of the format that this crate writes.
 pub const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"PERYTON\n";
 const SIZES_AT: usize = 160;
 const NOTES_AT: usize = 512;
-/// The length in bytes of the longest text that a superblock keeps for the driver.
+/// The most bytes of notes that a superblock stores for the driver.
 pub const MOST_NOTES: usize = BLOCK_LEN - NOTES_AT;
 
-/// How a device was left.
+/// The state in which a device was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum VolumeState {
@@ -33,7 +34,7 @@ pub enum VolumeState {
     Open = 2,
     /// Closed in good order.
     Clean = 3,
-    /// The slow device has everything, and the fast one nothing that counts.
+    /// The slow device has all data, and the fast one no valid data.
     Detached = 4,
 }
 
@@ -49,41 +50,41 @@ impl VolumeState {
     }
 }
 
-/// What a superblock says.
+/// The content of a superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// The name of the volume.
+    /// The identity of the volume.
     pub volume: VolumeId,
-    /// Which device of the volume this is.
+    /// The index of the device in the volume.
     pub device: DeviceId,
-    /// Counts how often the volume was opened.
+    /// How often the volume was opened.
     pub generation: u64,
     /// How the device was left.
     pub state: VolumeState,
     /// When the volume was formatted, in seconds since 1970.
     pub formatted_unix_s: u64,
-    /// The places on the fast and on the slow device from which on nothing was ever written; valid when clean.
+    /// The places on the fast and on the slow device from which on none was ever written; valid in state `Clean`.
     pub touched: [u32; 2],
-    /// The devices that failed and are no longer part of the volume, a bit each.
+    /// The devices that are no longer part of the volume, one bit each.
     pub gone: u32,
     /// A digest of samples of the data that this device held when it was closed.
     pub fingerprint: u64,
-    /// What formatting fixed for good.
+    /// What formatting fixed.
     pub geometry: Geometry,
-    /// A text that is kept for the driver: its settings.
+    /// The driver's notes: its settings.
     pub notes: String,
 }
 
-/// Why a block is not a superblock that can be used.
+/// Why a block is not a usable superblock.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Unreadable {
-    /// The block does not look like a superblock at all.
+    /// The block is not a superblock.
     #[error("the block is no superblock")]
     Absent,
     /// The block is a superblock, but damaged.
     #[error("the superblock is damaged")]
     Damaged,
-    /// The superblock is whole, but of a version that this program does not know.
+    /// The superblock is valid, but of a version that this program does not support.
     #[error("the superblock is of version {0} of the format, and only version {VERSION} is known here")]
     Version(u32),
 }
@@ -129,8 +130,8 @@ fn get_arrangement(block: &[u8]) -> Option<Arrangement> {
 }
 
 impl Superblock {
-    /// Orders superblocks of one volume by their age: of two in one generation, the newer one knows of more devices that are
-    /// gone, or of a later state.
+    /// A key that orders superblocks of one volume by age. Of two in one generation, the newer one knows of more
+    /// devices that are gone, or has a later state.
     pub fn age(&self) -> (u64, u32, VolumeState) {
         (self.generation, self.gone.count_ones(), self.state)
     }
@@ -175,7 +176,7 @@ impl Superblock {
     ///
     /// # Errors
     ///
-    /// The block is not a superblock, is a damaged one, or is of a later version of the format.
+    /// The block is not a superblock, is damaged, or is of a newer version of the format.
     pub fn decode(block: &[u8]) -> Result<Superblock, Unreadable> {
         let looks_like_one = has_kind(block, Kind::Superblock) || block.get(8..16) == Some(&MAGIC[..]);
         if !looks_like_one || block.len() != BLOCK_LEN {
@@ -226,7 +227,7 @@ impl Superblock {
 }
 
 impl fmt::Display for Superblock {
-    /// A line for each field, as `name: value`.
+    /// Writes one line for each field, as `name: value`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "volume: {:032x}", self.volume.0)?;
         writeln!(f, "device: {} of {}", self.device.0, self.geometry.devices.len())?;
@@ -271,13 +272,13 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_that_nobody_lives_to_see_is_damage() {
+    fn an_impossibly_high_generation_is_damage() {
         let forged = Superblock { generation: u64::MAX, ..sample(Arrangement::Single { device: DeviceId(1) }, "") };
         assert_eq!(Superblock::decode(&forged.encode()).map(|_| ()), Err(Unreadable::Damaged));
     }
 
     #[test]
-    fn every_arrangement_comes_back_as_it_was() {
+    fn every_arrangement_is_decoded_as_it_was_encoded() {
         let pair = MapPair { fast: DeviceId(1), slow: DeviceId(0), extent: Bytes::kib(64) };
         for arrangement in [
             Arrangement::Single { device: DeviceId(1) },
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_named_and_not_guessed_at() {
+    fn a_newer_version_is_named_and_not_decoded() {
         let before = sample(Arrangement::Single { device: DeviceId(0) }, "");
         let mut block = before.encode();
         put_u32(&mut block, 16, 2);
@@ -303,7 +304,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_block_whatever_it_holds_breaks_the_reader(bytes in proptest::collection::vec(any::<u8>(), BLOCK_LEN), sealed: bool) {
+        fn no_content_of_a_block_breaks_the_reader(bytes in proptest::collection::vec(any::<u8>(), BLOCK_LEN), sealed: bool) {
             let mut block = bytes;
             if sealed {
                 block[8..16].copy_from_slice(MAGIC);

@@ -22,42 +22,42 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Replay a trace on one or several designs, and compare them
+    /// Simulate one or several designs under a trace, and compare them
     Sim(sim::Args),
-    /// Look at, convert and draw traces
+    /// Describe, convert and draw traces
     #[command(subcommand)]
     Trace(trace::Verb),
     /// List the device profiles, or show one beside its data sheet
     Devices(devices::Args),
-    /// Look for better settings of a design under a trace
+    /// Find better settings of a design under a trace
     #[cfg(feature = "plan")]
     Tune(tune::Args),
-    /// Say what to buy for a workload, so that budgets of response time, lifetime, power and money are met
+    /// Plan which devices to buy so that a workload meets budgets of response time, lifetime, power and money
     #[cfg(feature = "plan")]
     Plan(plan::Args),
-    /// Say which devices need the least energy, and which the least money
+    /// List devices by the energy and money that a workload needs on them
     #[cfg(feature = "plan")]
     Greenest(greenest::Args),
-    /// Say how long a mixed SSD array lives, by arithmetic
+    /// Compute how long a mixed SSD array lives
     #[cfg(feature = "plan")]
     Lifetime(lifetime::Args),
-    /// Make a volume on the devices of a design
+    /// Format the devices of a design as a volume
     Format(format::Args),
-    /// Run a volume: a block device over NBD
+    /// Serve a volume as a block device over NBD
     Serve(serve::Args),
-    /// Say what is wrong with a volume that is not being served
+    /// Check a volume that is not being served
     Check(check::Args),
-    /// Make good what a crash or a damaged copy left behind
+    /// Repair a volume after a crash, or replace a lost device
     Repair(repair::Args),
-    /// Print what a volume keeps beside its data
+    /// Print the metadata of a volume
     Dump(dump::Args),
-    /// Take a volume apart, so that its slow device stands alone
+    /// Write everything back to the slow device, so that it can be used alone
     Detach(detach::Args),
-    /// Say how a volume that is being served does
+    /// Print the state of a volume that is being served
     Status(status::Args),
     /// Change settings of a volume that is being served
     Set(set::Args),
-    /// Say what happened to a volume that is being served
+    /// Print the events of a volume that is being served
     Events(events::Args),
     /// Print manual pages
     Man(man::Args),
@@ -65,7 +65,7 @@ pub enum Verb {
     Completions(completions::Args),
 }
 
-/// Reads the command line; help and version are printed here.
+/// Reads the command line, and prints help and version.
 pub fn parse() -> Result<Cli, Failure> {
     Cli::try_parse().or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -79,7 +79,7 @@ pub fn parse() -> Result<Cli, Failure> {
     })
 }
 
-/// clap explains itself in paragraphs; ours is one line.
+/// Shortens an error of clap, which is a paragraph, to one line.
 fn one_line(message: &str) -> String {
     let lines = message.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
@@ -87,7 +87,7 @@ fn one_line(message: &str) -> String {
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
-/// Does what was asked.
+/// Runs the verb.
 pub fn run(cli: Cli) -> Result<(), Failure> {
     match cli.verb {
         Verb::Sim(args) => sim::run(args),

@@ -23,7 +23,7 @@ pub struct ArrivalArgs {
 pub struct ReplayArgs {
     #[command(flatten)]
     arrival_args: ArrivalArgs,
-    /// Fill the map as a scan of the volume would before the first request, and begin with used flash
+    /// Begin with a map as after a scan of the whole volume, and with flash that was in use before
     #[arg(long)]
     warm_up: bool,
     /// Stop after this many requests
@@ -40,7 +40,7 @@ enum FitArg {
     Error,
     /// Take the offset modulo the size of the volume
     Wrap,
-    /// Leave them out, and count them
+    /// Skip them, and count them
     Skip,
 }
 
@@ -60,7 +60,7 @@ impl ArrivalArgs {
 }
 
 impl ArrivalArgs {
-    /// As they are typed, without defaults.
+    /// The options as words of a command line, without defaults.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         match self.replay {

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// Options of reading a trace.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TraceArgs {
-    /// Format of the trace, where it is not recognised by its start
+    /// Format of the trace, if Peryton does not recognise it
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     pub format: Option<Format>,
     /// Skip bad lines and records, and count them, instead of stopping at the first
@@ -25,10 +25,10 @@ pub struct TraceArgs {
     /// Read only these volumes (ASUs, disks) of the trace, such as 0,2
     #[arg(long, value_name = "N,N...", value_delimiter = ',')]
     pub volumes: Option<Vec<u32>>,
-    /// Lay the volumes of the trace one after the other on one address space
+    /// Put the volumes of the trace one after the other into one address space
     #[arg(long)]
     pub concatenate: bool,
-    /// Each file is a volume: the first volume 0, the second volume 1, whatever they say themselves
+    /// Number the volumes by file: the first file is volume 0, the second volume 1, whatever numbers the files contain
     #[arg(long)]
     pub files_as_volumes: bool,
 }
@@ -51,7 +51,7 @@ impl TraceArgs {
         }
     }
 
-    /// As they are typed, without defaults.
+    /// The options as words of a command line, without defaults.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         words.extend(self.format.into_iter().flat_map(|format| ["--format".to_owned(), format.to_string()]));
@@ -84,7 +84,7 @@ impl TraceArgs {
         Ok(Box::new(Watched { reader: self.open(paths)?, skipped: skipped.clone() }))
     }
 
-    /// The same once more, after [`TraceArgs::source`] has said that it can be read.
+    /// Opens the trace again, after [`TraceArgs::source`] has succeeded.
     pub fn again(&self, paths: &[PathBuf], skipped: &Counted) -> Result<Box<dyn Source>, TraceError> {
         self.source(paths, skipped).map_err(|error| match error {
             SourceError::Trace(error) => error,
@@ -126,13 +126,13 @@ pub fn is_specification(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "toml")
 }
 
-/// How a trace of these files is called: without their folders.
+/// The name of a trace of these files: their names without folders.
 pub fn name(paths: &[PathBuf]) -> String {
     let names = paths.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
     names.collect::<Vec<_>>().join(" + ")
 }
 
-/// What was skipped in a trace that was read to its end.
+/// The lines that were skipped in a trace, known when it was read to its end.
 #[derive(Clone, Default)]
 pub struct Counted(Arc<Mutex<Option<Skipped>>>);
 

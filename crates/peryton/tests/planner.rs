@@ -187,7 +187,12 @@ fn budgets_that_nothing_meets_end_with_an_answer_and_exit_code_1() {
     let folder = folder();
     let run = peryton(folder.path(), &[PLAN, &["--latency", "1us", "--out", "designs"]].concat());
     assert_eq!((run.code, run.err.as_str()), (1, ""));
-    assert!(run.out.contains("What binds: latency ≤ 0.001 ms") && run.out.contains("The nearest: "), "{}", run.out);
+    assert!(
+        run.out.contains("The budgets that prevent it: latency ≤ 0.001 ms")
+            && run.out.contains("The design that comes nearest: "),
+        "{}",
+        run.out
+    );
     assert_eq!(std::fs::read_dir(folder.path().join("designs")).map(Iterator::count).unwrap_or(0), 0);
 }
 

@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 type Moments = Arc<Mutex<Vec<(Nanos, Moment)>>>;
 
-/// Devices that complete when and in the order that they are told to.
+/// Devices that complete at the time and in the order that the test sets.
 #[derive(Debug, Default)]
 struct Virtual(Vec<Operation>);
 

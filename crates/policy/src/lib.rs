@@ -1,9 +1,10 @@
 //! The policies of a hybrid drive: numbers and ids in, decisions out.
 //!
-//! Which extent leaves the fast device ([`replacement`]), which misses may come in ([`admission`]), which settings do
-//! better ([`hill_climbing`]), and where a write is answered sooner without wearing flash out too soon ([`partition`]).
-//! Nothing here knows a map, a device or a command: extents and slots are numbers, time comes in as `now`, and the same
-//! input gives the same decisions. `peryton-engine` applies the policies to devices; this crate can be used alone.
+//! The crate decides which extent leaves the fast device ([`replacement`]), which misses may enter it ([`admission`]),
+//! which settings do better ([`hill_climbing`]), and where a write is answered sooner without wearing the flash out too
+//! soon ([`partition`]). It has no map, device or command: extents and slots are numbers, time is passed as `now`, and
+//! the same input gives the same decisions. `peryton-engine` applies the policies to devices; this crate can be used
+//! alone.
 //!
 //! # Examples
 //!
@@ -47,7 +48,7 @@ pub use recent::Recent;
 pub use replacement::{BareCache, BuiltInPolicy, Replacement, ReplacementPolicy};
 pub use response_times::ResponseTimes;
 
-/// The examples of the README are compiled and run as well.
+/// Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

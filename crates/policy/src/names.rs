@@ -1,10 +1,10 @@
-//! Settings that are one of a list, written and read by their names.
+//! Settings with a list of values, written and read by their names.
 
 /// Implements `name`, `Default` and serde for an enum with a list `ALL` of its variants and their names.
 macro_rules! named {
     ($Type:ident) => {
         impl $Type {
-            /// Its name in design files, in reports and on command lines.
+            /// The name in design files, in reports and on command lines.
             pub fn name(self) -> &'static str {
                 let found = $Type::ALL.iter().find(|(_, known)| *known == self);
                 found.expect("all variants are listed").0
@@ -12,7 +12,7 @@ macro_rules! named {
         }
 
         impl Default for $Type {
-            /// The first of the list.
+            /// The first value of the list.
             fn default() -> $Type {
                 $Type::ALL[0].1
             }
@@ -42,7 +42,7 @@ mod tests {
     use crate::{AdmitBy, Replacement};
 
     #[test]
-    fn names_are_those_of_design_files_and_come_back() {
+    fn names_are_those_of_design_files_and_are_read_back() {
         assert_eq!((Replacement::default(), AdmitBy::default()), (Replacement::Wsclock, AdmitBy::All));
         for (name, policy) in Replacement::ALL {
             assert_eq!((policy.name(), serde_json::to_string(&policy).unwrap()), (name, format!("\"{name}\"")));

@@ -1,4 +1,4 @@
-//! Queues through slots, as LRU, FIFO and their kin need them.
+//! Queues through slots, for LRU, FIFO and related policies.
 
 use peryton_units::prefetch;
 
@@ -6,8 +6,8 @@ use crate::replacement::SlotIndex;
 
 const NONE: u32 = u32::MAX;
 
-/// How many slots from the end of a queue are looked at for one that may leave: those passed over have an access or a
-/// move under way, and of these there are never many.
+/// The most slots that are examined from the end of a queue for one that may leave. Those passed over have an access or
+/// a move in flight, and there are never many of these.
 const MOST_EXAMINED: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +47,13 @@ pub struct Queues<const N: usize> {
 const NO_QUEUE: u8 = u8::MAX;
 
 impl<const N: usize> Queues<N> {
-    /// Empty queues for slots from 0 to `slots`, less one.
+    /// Makes empty queues for the slots from 0 to `slots` - 1.
     pub fn new(slots: u32) -> Queues<N> {
         let link = Link { newer: NONE, older: NONE, queue: NO_QUEUE };
         Queues { links: vec![link; slots as usize], ends: [Ends { newest: NONE, oldest: NONE, len: 0 }; N] }
     }
 
-    /// How many slots are in `queue`.
+    /// Number of slots in `queue`.
     #[inline]
     pub fn len(&self, queue: usize) -> u32 {
         self.ends[queue].len
@@ -66,7 +66,7 @@ impl<const N: usize> Queues<N> {
         (queue != NO_QUEUE).then_some(usize::from(queue))
     }
 
-    /// The slot's neighbours will be needed soon.
+    /// Prefetches the slot's neighbours into the processor's cache.
     #[inline]
     pub fn prefetch(&self, SlotIndex(slot): SlotIndex) {
         prefetch(&self.links[slot as usize]);
@@ -86,7 +86,7 @@ impl<const N: usize> Queues<N> {
         ends.len += 1;
     }
 
-    /// Takes a slot out of its queue; it has to be in one.
+    /// Removes a slot from its queue; it must be in one.
     #[inline]
     pub fn unlink(&mut self, SlotIndex(slot): SlotIndex) {
         let Link { newer, older, queue } = self.links[slot as usize];
@@ -113,7 +113,7 @@ impl<const N: usize> Queues<N> {
         }
     }
 
-    /// The slot that came to its queue after this one.
+    /// The slot that was added to its queue after this one.
     #[inline]
     pub fn newer(&self, slot: SlotIndex) -> Option<SlotIndex> {
         let newer = self.links[slot.0 as usize].newer;
@@ -131,7 +131,7 @@ impl<const N: usize> Queues<N> {
         (next != NONE).then_some((SlotIndex(oldest), SlotIndex(next)))
     }
 
-    /// From the oldest slot of `queue` on, the first that `may_leave`; `None` if there is none among the first 128.
+    /// The first slot that `may_leave`, from the oldest of `queue` on; `None` if there is none among the first 128.
     #[inline]
     pub fn oldest(&self, queue: usize, mut may_leave: impl FnMut(SlotIndex) -> bool) -> Option<SlotIndex> {
         let mut slot = self.ends[queue].oldest;

@@ -1,41 +1,40 @@
-//! A bounded memory of extents: the latest are kept, the oldest forgotten. Ghosts are kept in it.
+//! A bounded memory of extents that drops the oldest; policies keep ghosts in it.
 
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-/// Extents with a value each, in the order in which they were last put in.
+/// Extents with a value each, in the order in which they were last added.
 #[derive(Clone, Debug, Default)]
 pub struct Recent<V> {
-    /// The value, and when it came, so that an entry of `order` that has been superseded is known for stale.
+    /// The value, and when it was added, so that superseded entries of `order` are recognised.
     present: FxHashMap<u32, (V, u64)>,
     order: VecDeque<(u32, u64)>,
     clock: u64,
 }
 
 impl<V: Copy> Recent<V> {
-    /// How many extents are in.
+    /// Number of extents.
     pub fn len(&self) -> usize {
         self.present.len()
     }
 
-    /// Whether none is in.
+    /// Whether there is no extent.
     pub fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
 
-    /// Whether the extent is in.
+    /// Whether the extent is in the memory.
     pub fn contains(&self, extent: u32) -> bool {
         self.present.contains_key(&extent)
     }
 
-    /// Takes the extent out, if it is in, and returns its value.
+    /// Removes the extent and returns its value.
     pub fn take(&mut self, extent: u32) -> Option<V> {
         self.present.remove(&extent).map(|(value, _)| value)
     }
 
-    /// Puts the extent in as the newest and forgets the oldest beyond `most`. Calls `forgotten` with the values that
-    /// went.
+    /// Adds the extent as the newest, and drops the oldest beyond `most`. Calls `forgotten` with the values of those.
     pub fn put(&mut self, extent: u32, value: V, most: usize, mut forgotten: impl FnMut(V)) {
         self.clock += 1;
         self.present.insert(extent, (value, self.clock));

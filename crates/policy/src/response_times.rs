@@ -1,6 +1,6 @@
-//! Response times of host requests over a span, in little memory: their sum, and how many were how long.
+//! Response times of host requests over a span, in little memory: their sum, and a histogram.
 
-/// Four buckets to each power of two: a percentile is right to a quarter.
+/// Buckets for each power of two: a percentile is exact to a quarter.
 const PARTS: u32 = 4;
 const BUCKETS: usize = 64 * PARTS as usize;
 
@@ -9,7 +9,7 @@ const BUCKETS: usize = 64 * PARTS as usize;
 pub struct ResponseTimes {
     count: u64,
     total_ns: u128,
-    /// In µs², so that a year of seconds fits.
+    /// Sum of squares in µs², so that a year of seconds fits.
     squares: f64,
     buckets: Box<[u32; BUCKETS]>,
 }
@@ -21,12 +21,12 @@ impl Default for ResponseTimes {
 }
 
 impl ResponseTimes {
-    /// None yet.
+    /// Makes an empty set.
     pub fn new() -> ResponseTimes {
         ResponseTimes { count: 0, total_ns: 0, squares: 0.0, buckets: Box::new([0; BUCKETS]) }
     }
 
-    /// Adds one.
+    /// Adds a response time in ns.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.count += 1;
@@ -38,23 +38,23 @@ impl ResponseTimes {
         *bucket = bucket.saturating_add(1);
     }
 
-    /// Forgets all of them.
+    /// Removes all response times.
     pub fn clear(&mut self) {
         (self.count, self.total_ns, self.squares) = (0, 0, 0.0);
         self.buckets.fill(0);
     }
 
-    /// How many there are.
+    /// Number of response times.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean, 0 without any.
+    /// Their mean in ns; 0 if there are none.
     pub fn mean_ns(&self) -> f64 {
         self.total_ns as f64 / self.count.max(1) as f64
     }
 
-    /// Standard error of the mean, as a share of it, taking responses for independent of each other.
+    /// Standard error of the mean, relative to the mean, assuming independent response times.
     pub fn relative_error(&self) -> f64 {
         let count = self.count.max(1) as f64;
         let mean_us = self.mean_ns() / 1e3;
@@ -62,7 +62,7 @@ impl ResponseTimes {
         if mean_us > 0.0 { (variance / count).sqrt() / mean_us } else { 0.0 }
     }
 
-    /// 99 of 100 were no longer, but for the width of a bucket.
+    /// The 99th percentile in ns, exact to the width of a bucket.
     pub fn p99_ns(&self) -> f64 {
         let mut left = self.count - self.count * 99 / 100;
         for (index, count) in self.buckets.iter().enumerate().rev() {

@@ -1,5 +1,5 @@
-//! How many requests a second the simulator replays, end to end, on one core: making the drive included, in the time
-//! that the thread ran.
+//! Measures how many requests a second the simulator replays, end to end, on one core. The time includes making the
+//! drive, and counts only while the thread runs.
 //!
 //! `cargo bench -p peryton-sim --bench replay [-- REQUESTS PART-OF-A-NAME]`; 10 million of each by default.
 
@@ -60,7 +60,7 @@ fn zipf(count: usize, read_share: f64) -> Arc<Vec<Request>> {
     Arc::new((0..count).map(each).collect())
 }
 
-/// The time that this thread ran, where the system tells it: other work on the machine does not count.
+/// The time that this thread has run, if the system reports it, so that other work on the machine does not count.
 struct Clock(Instant, Option<u64>);
 
 fn thread_ns() -> Option<u64> {
@@ -189,7 +189,7 @@ fn main() {
     measure("caching, fixed latency, 70/30, sync", &fixed, mixed, Replay::Sync);
     measure("caching, fixed latency, reads, qd=32", &fixed, reads, Replay::Depth(32));
     admissions(&traces);
-    // A log that holds every block; one that gathers the overwrites between two migrations; one so small that nearly
+    // One log holds every block, one gathers the overwrites between two migrations, and one is so small that nearly
     // every block written is moved.
     for (log, bytes, triggers) in [
         ("8 GiB", 8 << 30, "timeout = '900s'"),

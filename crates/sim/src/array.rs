@@ -1,4 +1,4 @@
-//! What the engine sees as one device: one model, or several striped.
+//! A device as the engine sees it: one model, or several striped.
 
 use peryton_device::{Accepted, Device, DeviceStats, Io, PowerState, Tag};
 use peryton_units::{Bytes, Nanos, Op};
@@ -25,7 +25,7 @@ pub(crate) fn member_bytes(size: Bytes, count: u32, stripe: Bytes) -> Bytes {
 
 impl Array {
     /// # Panics
-    /// If there is no member, or a stripe of nothing.
+    /// If there is no member, or the stripe is empty.
     pub(crate) fn new(members: Vec<Device>, stripe: Bytes) -> Array {
         assert!(!members.is_empty() && stripe > Bytes::ZERO, "an array has members and stripes");
         Array { members, stripe: stripe.0, parts: Vec::new(), finished: Vec::new() }
@@ -72,7 +72,7 @@ impl Array {
         let (stripe, count) = (self.stripe, self.members.len() as u64);
         let end = io.at.0 + io.len.0;
         let position = |at: u64| {
-            // How many bytes of the member lie before `at`.
+            // The number of bytes of the member before `at`.
             let (row, within_row) = (at / (stripe * count), at % (stripe * count));
             row * stripe + within_row.saturating_sub(member * stripe).min(stripe)
         };
@@ -86,7 +86,7 @@ impl Array {
         self.members.iter().filter_map(Device::next_event).min()
     }
 
-    /// Does what is due, and reports the commands that are done.
+    /// Does what is due at `now`, and reports the commands that are done.
     pub(crate) fn advance(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
         if let [only] = &mut self.members[..] {
             only.advance(now, completed);

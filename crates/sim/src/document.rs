@@ -1,4 +1,4 @@
-//! A TOML document in which every value knows where it was written, so that an error can name the place.
+//! A TOML document in which every value carries the place where it was written, for error messages.
 
 use std::{fmt, ops::Deref, path::Path};
 
@@ -7,10 +7,10 @@ use toml::de::{DeTable, DeValue};
 
 use crate::DesignError;
 
-/// A design is a page of text; what is larger is something else.
+/// A design file is about a page of text; a larger file is not one.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// Where a value was written.
+/// The place where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// On this line of the file, counted from 1.
@@ -30,7 +30,7 @@ pub(crate) struct Node {
 
 #[derive(Clone, Debug)]
 enum Value {
-    /// In the order of the file.
+    /// The keys in the order of the file.
     Table(Vec<(String, Node)>),
     Leaf(toml::Value),
 }
@@ -74,12 +74,12 @@ impl Document {
         }
     }
 
-    /// Sets a dotted key to a TOML value, or to a bare string where the text is none.
+    /// Sets a dotted key to a TOML value, or to a bare string if the text is not a TOML value.
     pub(crate) fn set(&mut self, index: usize, text: &str) -> Result<(), DesignError> {
         let wrong = |problem: &str| DesignError::Override { text: one_line(text), problem: problem.to_owned() };
         let (path, value) = text.split_once('=').ok_or_else(|| wrong("write it as key=value"))?;
         let path: Vec<&str> = path.split('.').map(str::trim).collect();
-        // As deep as TOML itself is read.
+        // TOML itself is read to this depth.
         if path.len() > 80 || path.iter().any(|key| key.is_empty()) {
             return Err(wrong("the key is a dotted path such as placement.promotion.threshold"));
         }
@@ -103,7 +103,7 @@ impl Document {
         Ok(())
     }
 
-    /// The document with its overrides, but for those that mean nothing to this design, as TOML. Comments are gone.
+    /// The document with its overrides, except those in `ignored`, as TOML without comments.
     pub(crate) fn to_toml(&self, ignored: &[usize]) -> String {
         fn value(node: &Node, ignored: &[usize]) -> toml::Value {
             let kept = |node: &Node| !matches!(node.place, Place::Override(index, _) if ignored.contains(&index));
@@ -136,7 +136,7 @@ impl Document {
         }
     }
 
-    /// Where the deepest part of a dotted key that is there was written.
+    /// The place of the deepest existing part of a dotted key.
     pub(crate) fn place(&self, path: &str) -> Place {
         let mut node = &self.root;
         for key in path.split('.') {
@@ -221,7 +221,7 @@ fn plain(value: DeValue<'_>) -> toml::Value {
     }
 }
 
-/// What to say of a key that is not one of `known`.
+/// The message for a key that is not in `known`.
 pub(crate) fn unknown(key: &str, known: &[&str]) -> String {
     match peryton_device::nearest(key, known.iter().copied()) {
         Some(meant) => format!("unknown key: did you mean '{meant}'?"),
@@ -268,7 +268,7 @@ impl<'a, T> At<'a, T> {
         At { value, document: self.document, place: self.place.clone(), path: self.path.clone() }
     }
 
-    /// Which override it came from, if from one.
+    /// The index of the override that the value came from, if any.
     pub(crate) fn override_index(&self) -> Option<usize> {
         match self.place {
             Place::Override(index, _) => Some(index),
@@ -286,9 +286,9 @@ impl<T> Deref for At<'_, T> {
 
 /// A type that a key can have.
 pub(crate) trait FromToml: Sized {
-    /// What would be accepted, for people.
+    /// A description of the accepted values, for people.
     const EXPECTED: &'static str;
-    /// `Err` with what is wrong where that says more than `EXPECTED`.
+    /// Converts a value. The error describes what is wrong if that says more than `EXPECTED`.
     fn from_toml(value: &toml::Value) -> Result<Self, Option<String>>;
 }
 
@@ -352,7 +352,7 @@ impl FromToml for Vec<String> {
         list.iter().map(|value| value.as_str().map(str::to_owned).ok_or(None)).collect()
     }
 }
-/// Any value, for keys that only say that something is not available.
+/// Any value, for keys of features that are not available.
 impl FromToml for toml::Value {
     const EXPECTED: &'static str = "any value";
     fn from_toml(value: &toml::Value) -> Result<toml::Value, Option<String>> {
@@ -360,7 +360,7 @@ impl FromToml for toml::Value {
     }
 }
 
-/// Reads the keys of a table, and remembers which were asked for: the others are errors.
+/// Reads the keys of a table, and remembers which were read: any other key is an error.
 pub(crate) struct Keys<'a> {
     document: &'a Document,
     path: String,
@@ -380,7 +380,7 @@ impl<'a> Keys<'a> {
         self.entries.iter().find(|(name, _)| name == key).map(|(_, node)| node)
     }
 
-    /// The value of a key, if it is there.
+    /// The value of a key, if it exists.
     pub(crate) fn get<T: FromToml>(&mut self, key: &'static str) -> Result<Option<At<'a, T>>, DesignError> {
         let Some(node) = self.node(key) else { return Ok(None) };
         let path = self.path(key);
@@ -395,7 +395,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The value of a key that has to be there.
+    /// The value of a key that must exist.
     pub(crate) fn require<T: FromToml>(&mut self, key: &'static str) -> Result<At<'a, T>, DesignError> {
         match self.get(key)? {
             Some(value) => Ok(value),
@@ -403,7 +403,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The keys of a table below this one; none if it is not there.
+    /// The keys of a table in this one; none if it does not exist.
     pub(crate) fn table(&mut self, key: &'static str) -> Result<Option<Keys<'a>>, DesignError> {
         let path = self.path(key);
         self.node(key).map(|node| self.below(path, node)).transpose()
@@ -440,7 +440,7 @@ impl<'a> Keys<'a> {
             .collect()
     }
 
-    /// The same table without a key that was read already.
+    /// The same table without a key that has been read already.
     pub(crate) fn without(self, key: &'static str) -> Keys<'a> {
         Keys { without: Some(key), ..self }
     }
@@ -461,7 +461,7 @@ impl<'a> Keys<'a> {
         self.document.wrong(self.place, &path, problem)
     }
 
-    /// Every key must have been asked for.
+    /// Checks that every key has been read.
     pub(crate) fn finish(self) -> Result<(), DesignError> {
         let Some((key, node)) = self.entries.iter().find(|(key, _)| !self.asked.contains(&key.as_str())) else {
             return Ok(());

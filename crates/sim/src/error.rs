@@ -14,7 +14,7 @@ pub enum DesignError {
     Read {
         /// The design file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is no design.
@@ -22,7 +22,7 @@ pub enum DesignError {
     NotADesign {
         /// The design file.
         file: String,
-        /// What it is instead.
+        /// What the value is instead.
         why: &'static str,
     },
     /// The file is not TOML.
@@ -30,17 +30,17 @@ pub enum DesignError {
     Syntax {
         /// File and line.
         place: String,
-        /// What the parser says.
+        /// The parser's message.
         problem: String,
     },
-    /// A key that cannot be as it is.
+    /// A key with a value that cannot be used.
     #[error("{place}: {key}: {problem}")]
     Key {
         /// File and line, or the override.
         place: String,
         /// The dotted key.
         key: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what would be right.
         problem: String,
     },
     /// An override that cannot be read.
@@ -56,7 +56,7 @@ pub enum DesignError {
     Profile {
         /// File, line and key.
         place: String,
-        /// Why.
+        /// The profile's error.
         source: Box<ProfileError>,
     },
     /// The engine refuses the design.
@@ -64,7 +64,7 @@ pub enum DesignError {
     Config {
         /// File, and line where there is one.
         place: String,
-        /// Why.
+        /// The engine's error.
         source: ConfigError,
     },
 }
@@ -86,11 +86,11 @@ pub enum SimError {
     PastTheEnd {
         /// Counted from 1.
         request: u64,
-        /// What it asks.
+        /// The operation.
         op: Op,
-        /// Where.
+        /// Its offset.
         offset: Bytes,
-        /// How much.
+        /// Its length.
         len: Bytes,
         /// The size of the volume.
         volume: Bytes,
@@ -118,7 +118,7 @@ pub enum SimError {
         request: u64,
         /// The volume of this request.
         volume: u32,
-        /// How many the design has.
+        /// The most that are possible.
         most: usize,
     },
     /// The trace has fewer volumes than the drive.
@@ -129,24 +129,24 @@ pub enum SimError {
     TooFewVolumes {
         /// Volumes with requests.
         found: usize,
-        /// How many the design has.
+        /// The number that the design has.
         wanted: usize,
     },
-    /// There is nothing to report.
+    /// No request is left to report on.
     #[error("no request of the trace was replayed ({skipped} were skipped as past the end of the volume)")]
     NoRequests {
-        /// Requests past the end of the volume.
+        /// The number of requests past the end of the volume.
         skipped: u64,
     },
     /// The trace ended within the warm-up.
     #[error("the trace ended after {answered} requests, within the warm-up of {wanted}: shorten --warm-up-requests")]
     WarmUpTooLong {
-        /// Requests of warm-up asked for.
+        /// The number of warm-up requests.
         wanted: u64,
         /// Requests answered.
         answered: u64,
     },
-    /// The engine waits for something that never comes: a defect of Peryton.
+    /// The engine waits for an event that never comes: a defect of Peryton.
     #[error(
         "the simulation stalled at {at} with {in_flight} requests unanswered: this is a defect of Peryton, please \
          report it with the design and the trace"
@@ -160,7 +160,7 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// Whether the fault is in what the user gave, not in the machine or in Peryton.
+    /// Whether the user's input is at fault, and not the machine or Peryton.
     pub fn is_bad_input(&self) -> bool {
         !matches!(self, SimError::Stalled { .. })
     }

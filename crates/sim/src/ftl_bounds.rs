@@ -1,15 +1,16 @@
-//! Between which bounds a log spares the flash its erases, whatever the translation layer (Griffin, sections 6.2 and
-//! 6.3): the writes of the host and those that reach the primary are counted under an ideal page-mapped layer and under
-//! an extremely simple block-mapped one.
+//! Bounds on how many erases a log saves the flash, whatever the translation layer (Griffin, sections 6.2 and 6.3). The
+//! host's writes and the writes that reach the primary are counted under an ideal page-mapped layer and under an
+//! extremely simple block-mapped one.
 //!
-//! * Ideal: pages are mapped one by one and written in the order of the flash, and cleaning never copies. As many blocks
-//!   are erased as pages fill.
-//! * Block-mapped: a page has one place in its block. The flash is in use, so every page holds something, and a write
-//!   erases its block; what follows in ascending order in the same block goes on without another erase, until a write to
-//!   elsewhere closes it.
+//! * Ideal: pages are mapped one by one and written in the order of the flash, and cleaning never copies. As many
+//!   blocks are erased as the pages fill.
+//! * Block-mapped: a page has one place in its block. The flash is in use, so every page holds data, and a write erases
+//!   its block. Writes that continue in ascending order in the same block need no further erase, until a write
+//!   elsewhere closes the block.
 //!
 //! Memory and time per page do not depend on the size of the device. The models of `peryton-device` (`ftl = "ideal"`,
-//! `"block-mapped"`) give the erases of a run with all that a drive does; this gives both bounds of both streams at once.
+//! `"block-mapped"`) give the erases of a run with everything that a drive does; this module gives both bounds of both
+//! streams at once.
 
 use peryton_device::Model;
 use peryton_units::Bytes;
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use crate::DeviceDesign;
 
-/// Page and block where a model has none: those of Griffin's drives (sections 2 and 6.4).
+/// Page and block size if a model has none: those of Griffin's drives (sections 2 and 6.4).
 const PAGE: Bytes = Bytes::kib(4);
 const BLOCK: Bytes = Bytes::kib(512);
 
@@ -30,7 +31,7 @@ pub struct FtlReport {
     pub block_bytes: u64,
     /// The host's writes, as if they went to the primary one by one.
     pub without_log: WriteStream,
-    /// What the primary was given, and would have been given had the log been emptied at the end.
+    /// The primary's writes, including those that emptying the log at the end would add.
     pub with_log: WriteStream,
     /// Share of the erases that the log spared.
     pub erase_savings: EraseSavings,
@@ -144,7 +145,7 @@ impl FtlBounds {
         }
     }
 
-    /// Adds what another primary of the same kind was given.
+    /// Adds the writes of another primary of the same kind.
     pub(crate) fn add(&mut self, other: &FtlBounds) {
         for (sum, part) in [(&mut self.host, other.host), (&mut self.device, other.device)] {
             sum.pages += part.pages;
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_here_and_there_costs_the_simple_layer_a_block_each() {
+    fn scattered_pages_cost_the_simple_layer_a_block_each() {
         let report = stream(&(0..160).map(|n| (n * 37 % 1600, 1)).collect::<Vec<_>>()).report().with_log;
         assert_eq!((report.ideal_erases, report.block_mapped_erases), (10, 160));
         assert_eq!(report.sequential_page_share, Some(0.0));

@@ -1,6 +1,6 @@
-//! A model of the host's own cache, for its hints: as long as a page is in it the host does not read the page from the
-//! drive; once it is dropped the next read comes here (Griffin, section 7). Traces are recorded below that cache, so no
-//! request is held back: the model only says when pages would have been dropped.
+//! A model of the host's own cache, for its hints. While a page is in that cache the host does not read it from the
+//! drive; once it is dropped, the next read goes to the drive (Griffin, section 7). Traces are recorded below that
+//! cache, so the model withholds no request: it only says when pages would have been dropped.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -9,14 +9,14 @@ use rustc_hash::FxHashMap;
 
 /// The unit in which hosts cache.
 const PAGE: u64 = 4096;
-/// A cache that is full is emptied by this share at once, as kernels do between two watermarks: neighbours leave
-/// together.
+/// The reciprocal share of a full cache that is dropped at once, as kernels do between two watermarks, so that
+/// neighbours leave together.
 const BATCH: usize = 32;
-/// Hints given at one request. The engine forgets those that it has no room for.
+/// The most hints for one request. The engine ignores those that it has no room for.
 const MOST_HINTS: usize = 8;
 /// Hints that wait for the next requests; the oldest are forgotten.
 const MOST_WAITING: usize = 4096;
-/// Of a longer request only the last pages stay in any cache.
+/// Of a longer request, only the last pages stay in the cache.
 const MOST_PAGES: u64 = 1 << 18;
 
 /// A least-recently-used list of pages.
@@ -25,7 +25,7 @@ pub(crate) struct HostCache {
     pages: usize,
     /// When a page was used last, and whether it was written while cached.
     cached: FxHashMap<u64, (u64, bool)>,
-    /// Uses in their order; those that a later one of the same page superseded are skipped.
+    /// Uses in their order; those that a later use of the same page superseded are skipped.
     uses: VecDeque<(u64, u64)>,
     clock: u64,
     waiting: VecDeque<Range<u64>>,
@@ -37,7 +37,7 @@ impl HostCache {
         HostCache { pages, cached: FxHashMap::default(), uses: VecDeque::new(), clock: 0, waiting: VecDeque::new() }
     }
 
-    /// The host has read or written: what it touched is in its cache, and other pages may have made room.
+    /// The host has read or written: the pages are in its cache, and others may be dropped for them.
     pub(crate) fn touch(&mut self, op: Op, at: Bytes, len: Bytes) {
         if !matches!(op, Op::Read | Op::Write) || len == Bytes::ZERO {
             return;
@@ -67,7 +67,7 @@ impl HostCache {
             let (page, used) = self.uses.pop_front().expect("every cached page has a use");
             if self.cached.get(&page).is_some_and(|(latest, _)| *latest == used) {
                 let (_, written) = self.cached.remove(&page).expect("just seen");
-                // What was only read has nothing new in the log.
+                // A page that was only read has nothing new in the log.
                 if written {
                     dropped.push(page);
                 }

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use peryton_units::{Nanos, Op};
 use serde::Serialize;
 
-/// Response times up to this are told apart; longer ones count as this in percentiles (not in mean and maximum).
+/// Percentiles distinguish response times up to this; longer ones count as this (but not in mean and maximum).
 const LONGEST: u64 = 86_400_000_000_000;
 /// Percentiles are exact to one part in a thousand.
 const DIGITS: u8 = 3;
@@ -66,7 +66,7 @@ impl Latencies {
         (self.sum, self.count, self.max) = (0, 0, 0);
     }
 
-    /// `None` if there was no request.
+    /// A summary; `None` if there was no request.
     pub(crate) fn summary(&self) -> Option<LatencySummary> {
         let us = |nanos: u64| nanos as f64 / 1e3;
         // A bucket's upper end may lie above the slowest request.
@@ -98,7 +98,7 @@ pub(crate) struct ResponseTimes {
     pub(crate) write_then_flush: Latencies,
     /// When the writes arrived that have been answered and that no finished flush covers, in the order of their answers.
     unflushed: VecDeque<Nanos>,
-    /// How many answered writes were before the first of them.
+    /// Number of answered writes before the first of them.
     before: u64,
 }
 
@@ -115,7 +115,7 @@ impl ResponseTimes {
         }
     }
 
-    /// What a flush that is submitted now covers: as many writes have been answered so far. To be given back with its
+    /// The number of writes answered so far, which a flush that is submitted now covers. Pass it back with the flush's
     /// answer.
     #[inline]
     pub(crate) fn covered(&self) -> u64 {
@@ -153,7 +153,7 @@ impl ResponseTimes {
         self.unflushed.push_back(arrived);
     }
 
-    /// A flush has ended that covers so many writes. One that another flush covered as well has gone with the first.
+    /// Handles a flush that covers this many writes. A write that an earlier flush has covered is not counted again.
     fn flushed(&mut self, covered: u64, now: Nanos) {
         let count = covered.saturating_sub(self.before).min(self.unflushed.len() as u64);
         for arrived in self.unflushed.drain(..count as usize) {
@@ -162,7 +162,7 @@ impl ResponseTimes {
         self.before += count;
     }
 
-    /// Of another volume: only the distributions.
+    /// Adds the distributions of another volume.
     pub(crate) fn add(&mut self, other: &ResponseTimes) {
         for (ours, theirs) in self.kinds().into_iter().zip([
             &other.reads,
@@ -186,7 +186,7 @@ impl ResponseTimes {
         [&mut self.reads, &mut self.writes, &mut self.flushes, &mut self.discards, &mut self.write_then_flush]
     }
 
-    /// How many requests there were.
+    /// Number of requests.
     pub(crate) fn count(&self) -> u64 {
         self.reads.count + self.writes.count + self.flushes.count + self.discards.count
     }
@@ -230,7 +230,7 @@ mod tests {
             let mut expected: Vec<u64> = spans.iter().filter(|span| !span.flush).filter_map(ends).collect();
             expected.sort_unstable();
             let mut times = ResponseTimes::new();
-            // At one moment answers come before what is submitted then, as in the event loop.
+            // At equal times, answers come before submissions, as in the event loop.
             let mut events: Vec<(u64, bool, usize)> = Vec::new();
             for (index, span) in spans.iter().enumerate() {
                 events.extend([(span.from, true, index), (span.to, false, index)]);

@@ -26,10 +26,10 @@
 //! ```
 //!
 //! The event loop (`simulator`) drives one engine, or several that share a device: each volume of a drive is an engine
-//! with devices of its own, and may have a region of a device that the others use as well (`machine`). Device models say
-//! when a command ends, at once or later (`array` stripes several as one device). [`run_observed`] shows everything that
-//! goes into an engine and comes out of it, so that a live drive can repeat it. [`Miniature`] makes miss-ratio curves
-//! without a drive.
+//! with devices of its own, and may have a region of a device that other volumes use as well (`machine`). Device models
+//! say when a command ends, immediately or later (`array` stripes several as one device). [`run_observed`] passes
+//! everything that goes into an engine and comes out of it to an observer, so that a live drive can repeat it.
+//! [`Miniature`] makes miss-ratio curves without a drive.
 
 mod array;
 mod design;

@@ -1,21 +1,21 @@
-//! The drive that is simulated: one engine or several, and the device models beneath them.
+//! The simulated drive: one engine or several, and their device models.
 
 use peryton_engine::{DeviceId, Engine};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{array::Array, ftl_bounds::FtlBounds, host_cache::HostCache, observe::Watch, touched::Touched};
 
-/// A drive to be simulated. Each volume is an engine with devices of its own, and may have regions of devices that other
-/// volumes use as well (Griffin, section 7: one disk as the write cache of several SSDs). The model of a shared device sees
-/// the commands of all volumes as they come, and pays for the seeks between the regions.
+/// A drive to be simulated. Each volume is an engine with devices of its own, and may have regions of devices that
+/// other volumes use as well (Griffin, section 7: one disk as the write cache of several SSDs). The model of a shared
+/// device gets the commands of all volumes, and includes the seeks between the regions.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) volumes: Vec<Volume>,
     /// The devices of all volumes.
     pub(crate) devices: Vec<Device>,
-    /// Every volume gets every request of the trace; otherwise each gets those of its own.
+    /// Whether every volume gets every request of the trace; otherwise each gets those of its own.
     pub(crate) same_requests: bool,
-    /// Sees what goes into the engines, and what comes out.
+    /// Called with everything that goes into the engines and comes out of them.
     pub(crate) watch: Watch,
 }
 
@@ -23,25 +23,25 @@ pub(crate) struct Machine {
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(crate) engine: Engine,
-    /// For each device of the engine, its place among the devices of the drive: the same, and all of it, where there is
-    /// one volume.
+    /// For each device of the engine, its place among the devices of the drive; with one volume it is the same device,
+    /// as a whole.
     pub(crate) places: Vec<Place>,
-    /// Counts what is written to the primary of a log, which has this index.
+    /// The index of a log's primary, and the counts of what is written to it.
     pub(crate) bounds: Option<(usize, FtlBounds)>,
     /// The host's own cache, where its hints are modelled.
     pub(crate) host: Option<HostCache>,
-    /// What of the volume was used, by extents.
+    /// The extents of the volume that were used.
     pub(crate) touched: Option<Touched>,
 }
 
-/// Where a device of an engine is.
+/// The place of an engine's device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Its index among the devices of the drive.
     pub(crate) device: usize,
     /// Where the region of this volume begins on it.
     pub(crate) from: Bytes,
-    /// The volume has asked for the device to be put to standby, and has not used it since.
+    /// Whether the volume has put the device to standby and has not used it since.
     pub(crate) lets_rest: bool,
 }
 
@@ -51,12 +51,12 @@ pub(crate) struct Device {
     pub(crate) model: Array,
     /// Whether zeroing a range takes a write (disks) or is a hint to its map (flash).
     pub(crate) zero_by_writing: bool,
-    /// How many volumes use it.
+    /// Number of volumes that use it.
     pub(crate) users: u32,
 }
 
 impl Machine {
-    /// When the first of the devices that decide later has something to do.
+    /// When the first device with a later event has something to do.
     pub(crate) fn next_device_event(&self) -> Nanos {
         self.devices.iter().filter_map(|device| device.model.next_event()).min().unwrap_or(Nanos::MAX)
     }
@@ -82,8 +82,8 @@ impl Machine {
         places.filter(|place| place.device == device).all(|place| place.lets_rest)
     }
 
-    /// What flash has programmed for a volume so far. Of a shared device every volume has an equal part. `None` where the
-    /// model does not say.
+    /// Bytes that flash has programmed for a volume so far; for a shared device, every volume has an equal part. `None`
+    /// if the model does not give it.
     pub(crate) fn programmed(&mut self, now: Nanos, volume: usize, device: DeviceId) -> Option<Bytes> {
         let device = &mut self.devices[self.volumes[volume].places[device.index()].device];
         let bytes = device.model.stats(now).iter().map(|member| member.nand_bytes_written.map(|bytes| bytes.0)).sum();
@@ -91,7 +91,8 @@ impl Machine {
         bytes.map(|bytes| Bytes(bytes / u64::from(device.users)))
     }
 
-    /// What the devices of a volume have drawn so far, in microjoules. Of a shared device every volume has an equal part.
+    /// Energy that the devices of a volume have drawn so far, in microjoules; for a shared device, every volume has an
+    /// equal part.
     pub(crate) fn drawn(&mut self, now: Nanos, volume: usize) -> u64 {
         let mut joules = 0.0;
         for place in &self.volumes[volume].places {

@@ -1,5 +1,6 @@
-//! Miss-ratio curves of any replacement policy, by miniature simulation (Waldspurger et al., USENIX ATC 2017): of the
-//! blocks only a sample by a hash of their address is followed (SHARDS), through caches that are smaller by as much.
+//! Miss-ratio curves of any replacement policy, by miniature simulation (Waldspurger et al., USENIX ATC 2017). Only a
+//! sample of the blocks, chosen by a hash of their address, is followed (SHARDS), in caches that are smaller by the
+//! same factor.
 
 use peryton_policy::{BareCache, Replacement};
 use peryton_trace::{BlockAccess, MissRatios, Request, Source, Tally, TraceError, block_accesses, block_hash};
@@ -8,7 +9,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-/// What to simulate.
+/// The parameters of a miniature simulation.
 ///
 /// ```
 /// use peryton_engine::Replacement;
@@ -35,7 +36,7 @@ use thiserror::Error;
 pub struct Miniature {
     /// The unit of caching.
     pub block: Bytes,
-    /// The share of blocks that is followed, above 0 and at most 1. At 1 the curve is that of the full simulation.
+    /// The share of blocks that is followed, above 0 and at most 1. With 1 the curve is that of the full simulation.
     pub rate: f64,
     /// WSClock's working-set window (TW).
     pub window: Nanos,
@@ -43,7 +44,7 @@ pub struct Miniature {
     pub caches: Vec<(Replacement, Bytes)>,
 }
 
-/// Why there is no curve.
+/// Why no curve could be computed.
 #[derive(Debug, Error)]
 pub enum MiniatureError {
     /// The trace cannot be read.
@@ -77,23 +78,25 @@ pub enum MiniatureError {
 pub const MOST_SLOTS: u64 = 1 << 26;
 /// The most blocks that are followed: some 2 GB.
 pub const MOST_BLOCKS: usize = 1 << 26;
-/// So many accesses are gathered and then shown to each cache, as many caches at a time as there are cores.
+/// This many accesses are gathered and then passed to each cache; as many caches run at the same time as there are
+/// cores.
 const GATHERED: usize = 1 << 18;
 
 impl Miniature {
-    /// How many blocks the miniature of a cache of this size holds: the nearest number, at least one.
+    /// Number of blocks in the miniature of a cache of this size, rounded, at least one.
     pub fn slots(&self, size: Bytes) -> u64 {
         ((size.0 / self.block.0) as f64 * self.rate).round().max(1.0) as u64
     }
 
-    /// Reads the trace to its end; the miss ratios of each cache, in their order. `progress` is told how many requests
-    /// have been read.
+    /// Reads the trace to its end; returns the miss ratios of each cache, in their order. Calls `progress` with the
+    /// number of requests read so far.
     ///
-    /// What missed in the sample, over the rate, is compared with *all* accesses, not with the sampled ones: how many of
-    /// these there are depends most on whether the hottest blocks are among them, which are hits either way (SHARDS-adj).
+    /// Misses in the sample, divided by the rate, are compared with *all* accesses and not with the sampled ones. The
+    /// number of sampled accesses depends mostly on whether the hottest blocks are in the sample, and these are hits
+    /// either way (SHARDS-adj).
     ///
     /// # Errors
-    /// A rate that is no share, more than fits in memory, or a trace that cannot be read.
+    /// The rate is not a share, the caches do not fit in memory, or the trace cannot be read.
     pub fn run(&self, source: &mut dyn Source, progress: &dyn Fn(u64)) -> Result<Vec<MissRatios>, MiniatureError> {
         assert!(self.block > Bytes::ZERO, "a cache of blocks of no size has none");
         if !(self.rate > 0.0 && self.rate <= 1.0) {

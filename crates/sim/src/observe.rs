@@ -1,9 +1,9 @@
-//! A run that can be watched: everything that goes into the engine, and everything that comes out.
+//! Observation of a run: everything that goes into the engine, and everything that comes out.
 
 use peryton_engine::{Command, DeviceId, IoId, Request, RequestId};
 use peryton_units::{Bytes, Nanos};
 
-/// What happened at the engine.
+/// An event at the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// A request was submitted.
@@ -12,17 +12,17 @@ pub enum Moment {
     Completed(IoId),
     /// The engine was given the time, because a timer was due.
     Ticked,
-    /// The host had dropped a range from its own cache.
+    /// The host has dropped a range from its own cache.
     Hinted(Bytes, Bytes),
-    /// The engine was given what a device had programmed so far.
+    /// The engine received the number of bytes that a device had programmed so far.
     Programmed(DeviceId, Bytes),
-    /// The engine was given what its devices had drawn so far, in microjoules.
+    /// The engine received the energy that its devices had drawn so far, in microjoules.
     Drew(u64),
     /// The engine gave a command.
     Commanded(Command),
 }
 
-/// Called with everything that happens, in order: the time, the number of the volume (0 where there is one), and what it was.
+/// Called with every event in order: its time, the number of the volume (0 if there is one), and the event.
 pub type Observer = Box<dyn FnMut(Nanos, usize, Moment)>;
 
 /// The observer of a run, if it has one.

@@ -9,12 +9,12 @@ use thiserror::Error;
 pub enum Replay {
     /// At the times of the trace (an open loop), compressed by a factor: at speed 2 in half the time.
     Timed {
-        /// By how much faster than recorded.
+        /// The factor by which the replay is faster than the recording.
         speed: f64,
     },
-    /// Each when the one before has been answered, without think time (GreenDM, section 3).
+    /// Each request when the one before has been answered, without think time (GreenDM, section 3).
     Sync,
-    /// As many as this in flight at all times (a closed loop).
+    /// This many requests in flight at all times (a closed loop).
     Depth(u32),
 }
 
@@ -79,7 +79,7 @@ pub enum Fit {
 pub struct Options {
     /// When requests arrive.
     pub replay: Replay,
-    /// What becomes of requests past the end of the volume.
+    /// How requests past the end of the volume are treated.
     pub fit: Fit,
     /// Fill the map as a scan of the volume would before the first request (GreenDM, section 3.3), and start with flash
     /// that has been written once.

@@ -1,4 +1,4 @@
-//! What a run measured.
+//! The measurements of a run.
 
 use peryton_device::DeviceStats;
 use peryton_engine::{AdaptiveView, ClimbView, LoggingStats, Stats};
@@ -7,44 +7,44 @@ use peryton_units::Nanos;
 
 use crate::{ftl_bounds::FtlBounds, latency::ResponseTimes, touched::Touched};
 
-/// What was measured, from the first request (or the end of the warm-up) to the last reply.
+/// The measurements from the first request (or the end of the warm-up) to the last reply.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) span: Nanos,
     pub(crate) answered: u64,
     pub(crate) bytes: u128,
     pub(crate) times: ResponseTimes,
-    /// From the last arrival to the last answer.
+    /// The time from the last arrival to the last answer.
     pub(crate) behind: Nanos,
-    /// Of the requests read from the trace.
+    /// The hash of the requests read from the trace.
     pub(crate) hash: RequestHash,
-    /// What of the volume was used, by extents.
+    /// The extents of the volume that were used.
     pub(crate) touched: Option<Touched>,
-    pub(crate) ledger: Stats,
-    /// For each device of the design its members, those of the first volume first.
+    pub(crate) stats: Stats,
+    /// For each device of the design, its members; those of the first volume come first.
     pub(crate) devices: Vec<Vec<DeviceStats>>,
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
-    /// Where an adaptive admission threshold stood at the end.
+    /// The state of an adaptive admission threshold at the end.
     pub(crate) adaptive: Option<AdaptiveView>,
-    /// Where hill climbing stood at the end.
+    /// The state of hill climbing at the end.
     pub(crate) climb: Option<ClimbView>,
     pub(crate) bounds: Option<FtlBounds>,
     /// Most requests in flight at once.
     pub(crate) deepest: u32,
-    /// The accounts after the moves that were under way at the last reply had ended, and a log had been emptied.
+    /// The statistics after the moves in flight at the last reply had ended, and a log had been emptied.
     pub(crate) drained: (Stats, Vec<Vec<DeviceStats>>),
     /// The parts of the volumes, where there are several.
     pub(crate) volumes: Vec<VolumeOutcome>,
 }
 
-/// What one volume did.
+/// The measurements of one volume.
 #[derive(Debug)]
 pub(crate) struct VolumeOutcome {
     pub(crate) times: ResponseTimes,
     pub(crate) touched: Option<Touched>,
-    pub(crate) ledger: Stats,
-    /// The engine's account after the drive had come to rest.
+    pub(crate) stats: Stats,
+    /// The engine's statistics after the drive had become idle.
     pub(crate) drained: Stats,
     pub(crate) adaptive: Option<AdaptiveView>,
     pub(crate) climb: Option<ClimbView>,
@@ -57,12 +57,13 @@ impl VolumeOutcome {
     }
 }
 
-/// What several volumes did together. Adaptive thresholds, hill climbing and what was touched have no sum: they stay with the volumes.
+/// The sum over several volumes. Adaptive thresholds, hill climbing and used extents have no sum; they stay with the
+/// volumes.
 pub(crate) fn together(parts: &[VolumeOutcome]) -> VolumeOutcome {
     let mut sum = VolumeOutcome {
         times: ResponseTimes::new(),
         touched: None,
-        ledger: Stats::default(),
+        stats: Stats::default(),
         drained: Stats::default(),
         adaptive: None,
         climb: None,
@@ -70,7 +71,7 @@ pub(crate) fn together(parts: &[VolumeOutcome]) -> VolumeOutcome {
     };
     for part in parts {
         sum.times.add(&part.times);
-        add(&mut sum.ledger, &part.ledger);
+        add(&mut sum.stats, &part.stats);
         add(&mut sum.drained, &part.drained);
         match (&mut sum.bounds, &part.bounds) {
             (Some(sum), Some(part)) => sum.add(part),
@@ -80,7 +81,7 @@ pub(crate) fn together(parts: &[VolumeOutcome]) -> VolumeOutcome {
     sum
 }
 
-/// Adds what a report of several volumes says of all of them: requests, and what their logs did.
+/// Adds the figures that a report of several volumes gives for all of them: requests, and the statistics of their logs.
 fn add(sum: &mut Stats, part: &Stats) {
     sum.failed_requests += part.failed_requests;
     for (sum, part) in sum.requests.iter_mut().zip(part.requests) {

@@ -1,11 +1,11 @@
-//! Commands that devices have promised to finish, in the order in which they will.
+//! The completions that device models have scheduled, in the order of time.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use peryton_device::Tag;
 use peryton_units::Nanos;
 
-/// Completions by time; those of one time in the order in which they were promised.
+/// Completions by time; those of equal time in the order in which they were scheduled.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
     /// Time, sequence number and command in one integer, so that one comparison orders them.

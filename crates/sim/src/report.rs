@@ -1,4 +1,5 @@
-//! What a simulation found. The names are stable: scripts rely on them. A figure that does not apply is absent.
+//! The report of a simulation. Its names are stable, because scripts rely on them. A figure that does not apply is
+//! absent.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +21,8 @@ use crate::{
 
 const HOURS_PER_YEAR: f64 = 8_766.0;
 
-/// What one design did under one trace. The measured span reaches from the first request, or the end of the warm-up,
-/// to the last reply; moves that are under way then are not waited for.
+/// The result of one design under one trace. The measured span begins with the first request, or the end of the
+/// warm-up, and ends with the last reply; it does not wait for moves that are then in flight.
 ///
 /// Fields that do not apply are `None`, and absent in JSON:
 ///
@@ -53,9 +54,9 @@ pub struct Report {
     pub trace: String,
     /// A hash of the requests that were read from the trace, whatever its format.
     pub trace_hash: RequestHash,
-    /// How many they were: those of the warm-up and those that were skipped included.
+    /// Number of requests read from the trace, including the warm-up and skipped ones.
     pub trace_requests: u64,
-    /// What makes figures mislead, and what to do about it.
+    /// Circumstances that make the figures misleading, each with a remedy.
     pub warnings: Vec<Warning>,
     /// Requests answered within the measured span.
     pub requests: u64,
@@ -69,14 +70,14 @@ pub struct Report {
     pub mib_per_s: Option<f64>,
     /// Response times in µs, from arrival to reply.
     pub latency_us: Latency,
-    /// Share of the reads and writes, by extent, that were the first to theirs: a cache that begins empty misses these
-    /// whatever it does (tiering, caching, partitioned).
+    /// Share of the reads and writes, by extent, that were the first access to their extent: a cache that begins empty
+    /// must miss these (tiering, caching, partitioned).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_touch_ratio: Option<f64>,
     /// Share of accesses that the fast device, or RAM, served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_hit_ratio: Option<f64>,
-    /// What was moved between the devices (tiering, caching).
+    /// Moves between the devices (tiering, caching).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveReport>,
     /// Accesses that waited for a promotion and were served from its buffer.
@@ -85,33 +86,33 @@ pub struct Report {
     /// Share of the host's written bytes that the primary was spared (logging; Griffin, section 3.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings: Option<f64>,
-    /// The same if the log had been emptied at the end: what is still in it has been put off, not spared. With a
-    /// trace that is short against the migration's triggers the two differ.
+    /// The write savings if the log had been emptied at the end: data still in the log has been delayed, not saved. The
+    /// two differ if the trace is short relative to the migration's triggers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings_emptied: Option<f64>,
     /// Share of reads that needed the log (logging; Griffin, section 3.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_penalty: Option<f64>,
-    /// What the log did (logging).
+    /// The statistics of the log (logging).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<LoggingStats>,
-    /// What the dynamic controller did (partitioned; MixedStore, section 5).
+    /// The statistics of the dynamic controller (partitioned; MixedStore, section 5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionReport>,
-    /// Each of the volumes that share the log device, where there are several; the figures above are of all of them.
+    /// Each of the volumes that share the log device, if there are several; the figures above are for all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeReport>,
     /// Between which bounds the log spared the primary its erases, and how sequential its writes became (logging;
     /// Griffin, sections 6.2 and 6.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl_bounds: Option<FtlReport>,
-    /// What admission kept out of the cache (caching with an admission other than `all`).
+    /// The requests that admission kept out of the cache (caching with an admission rule other than `all`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionReport>,
-    /// What hill climbing did, where the design asks for it.
+    /// The result of hill climbing, if the design asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub climb: Option<peryton_engine::ClimbView>,
-    /// In the order of the design; a member of a striped array has its number behind the name.
+    /// The devices in the order of the design; a member of a striped array has its number after the name.
     #[serde(serialize_with = "as_map")]
     pub devices: Vec<(String, DeviceReport)>,
     /// Of all devices together.
@@ -120,13 +121,13 @@ pub struct Report {
     /// Of all devices together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
-    /// Until the first device is worn out, at the rate of the measured span: the smaller of the two below.
+    /// Years until the first device is worn out, at the rate of the measured span: the smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
-    /// The same by what the makers answer for: bytes written, starts and stops.
+    /// The same according to the makers' ratings: bytes written, starts and stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
-    /// The same by the program-erase cycles of flash.
+    /// The same according to the program-erase cycles of flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_physical_years: Option<f64>,
     /// Mean response time in ms over lifetime in years.
@@ -136,19 +137,19 @@ pub struct Report {
     pub cost: Cost,
     /// The size of the volume.
     pub volume_bytes: u64,
-    /// How the trace was replayed.
+    /// The replay mode.
     pub replay: String,
     /// Whether the drive started with a filled map.
     pub warm_up: bool,
     /// Requests before the measured span.
     #[serde(skip_serializing_if = "is_zero")]
     pub warm_up_requests: u64,
-    /// What everything random was seeded with.
+    /// The seed of everything random.
     pub seed: u64,
     /// Overrides of the design file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
-    /// The design in full: every key of its file, and the overrides, as TOML.
+    /// The full design as TOML: every key of its file, and the overrides.
     pub design_toml: String,
     /// The values of the models that are estimates, by profile.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -184,8 +185,8 @@ pub struct Latency {
     /// Flushes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<LatencySummary>,
-    /// From a write's arrival to the end of the first flush that covers it: how long it takes until data is durable. A flush
-    /// covers the writes that were answered before it was submitted. `count` is how many writes were covered within the
+    /// From a write's arrival to the end of the first flush that covers it: the time until the data is durable. A flush
+    /// covers the writes that were answered before it was submitted. `count` is the number of writes covered within the
     /// measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_then_flush: Option<LatencySummary>,
@@ -196,29 +197,29 @@ pub struct Latency {
 pub struct MoveReport {
     /// Extents brought to the fast device.
     pub promotions: u64,
-    /// Extents taken from it.
+    /// Extents removed from the fast device.
     pub demotions: u64,
     /// Dirty extents copied to the slow device (caching).
     pub writebacks: u64,
     /// Bytes that moves wrote to either device.
     pub bytes: u64,
-    /// Moves given up.
+    /// Cancelled moves.
     pub cancelled: u64,
-    /// Why.
+    /// The causes of cancelled moves.
     pub cancelled_by: peryton_engine::Cancelled,
 }
 
-/// What admission did.
+/// The statistics of admission.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AdmissionReport {
     /// Misses that were not admitted.
     pub bypassed: u64,
-    /// Where the adaptive threshold stood at the end.
+    /// The state of the adaptive threshold at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptive: Option<peryton_engine::AdaptiveView>,
 }
 
-/// How the map was kept.
+/// The statistics of the map's journal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetadataReport {
     /// Journal commits.
@@ -231,7 +232,7 @@ pub struct MetadataReport {
     pub bytes_written: u64,
 }
 
-/// What a device did and spent.
+/// What a device did, and the energy that it used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceReport {
     /// Read commands.
@@ -254,7 +255,7 @@ pub struct DeviceReport {
     pub active_s: f64,
     /// Time ready, without a command.
     pub idle_s: f64,
-    /// Time in standby (disks, and what a power policy puts there).
+    /// Time in standby (disks, and devices that a power policy puts there).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standby_s: Option<f64>,
     /// Spin-downs followed by spin-ups (disks).
@@ -275,25 +276,25 @@ pub struct DeviceReport {
     /// Bytes programmed per byte written (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
-    /// What the translation layer did besides, and how fragmented the data is at the end (flash).
+    /// The work of the translation layer, and the fragmentation of the data at the end (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl: Option<FtlStats>,
-    /// Share of the map entries asked for that were cached (flash with a demand-cached map).
+    /// Share of the requested map entries that were cached (flash with a demand-cached map).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mapping_hit_ratio: Option<f64>,
     /// Share of the written bytes that continued the write before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequential_write_share: Option<f64>,
-    /// Millionths of its life that the device spent in the measured span (GreenDM, section 2.5).
+    /// Millionths of its life that the device used up in the measured span (GreenDM, section 2.5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wear_eu: Option<f64>,
-    /// Until it is worn out, at the rate of the measured span: the smaller of the two below.
+    /// Years until it is worn out, at the rate of the measured span: the smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
-    /// The same by what its maker answers for: bytes written, starts and stops.
+    /// The same according to its rating: bytes written, starts and stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
-    /// The same by the program-erase cycles of its blocks (flash).
+    /// The same according to the program-erase cycles of its blocks (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_physical_years: Option<f64>,
 }
@@ -307,7 +308,7 @@ impl DeviceReport {
 /// Money, in US dollars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// What the devices cost to buy, whole; those that are owned already cost nothing.
+    /// The price of whole devices; those that are owned already cost nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices_usd: Option<f64>,
     /// A year's electricity at the mean power of the measured span.
@@ -316,7 +317,7 @@ pub struct Cost {
     /// Purchase price per 10⁹ bytes of volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_per_gb: Option<f64>,
-    /// The price of electricity behind it.
+    /// The price of electricity used for it.
     pub electricity_usd_per_kwh: f64,
 }
 
@@ -342,7 +343,7 @@ pub(crate) fn latency_of(times: &ResponseTimes) -> Latency {
     }
 }
 
-/// Where a partitioned drive sent writes, and how well it predicted them.
+/// Where a partitioned drive sent writes, and how good its predictions were.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartitionReport {
     /// Share of the writes that went to the fast device.
@@ -362,7 +363,7 @@ pub struct PartitionReport {
     /// The same if the last value had been the prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_value_error: Option<f64>,
-    /// How much of the variance of the response times the predictions explain.
+    /// Share of the variance of the response times that the predictions explain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r_squared: Option<f64>,
     /// Predictions that the mean service time made, because the model knew too little or had been wrong by more.
@@ -398,7 +399,7 @@ fn estimated_values(design: &Design) -> BTreeMap<String, Vec<String>> {
 pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Outcome) -> Report {
     let span_s = outcome.span.as_s_f64();
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
-    let ledger = &outcome.ledger;
+    let stats = &outcome.stats;
     let latency_us = latency_of(&outcome.times);
     let mut devices = Vec::new();
     for (index, (device, members)) in design.devices.iter().zip(&outcome.devices).enumerate() {
@@ -432,17 +433,17 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         simulated_s: span_s,
         iops: per_s(outcome.answered as f64),
         mib_per_s: per_s(outcome.bytes as f64 / f64::from(1 << 20)),
-        fast_hit_ratio: ledger.fast_hit_ratio().filter(|_| hybrid),
-        moves: hybrid.then(|| moves(ledger)),
-        served_from_ram: hybrid.then_some(ledger.served_from_ram),
-        write_savings: ledger.logging.as_ref().and_then(LoggingStats::write_savings),
+        fast_hit_ratio: stats.fast_hit_ratio().filter(|_| hybrid),
+        moves: hybrid.then(|| moves(stats)),
+        served_from_ram: hybrid.then_some(stats.served_from_ram),
+        write_savings: stats.logging.as_ref().and_then(LoggingStats::write_savings),
         write_savings_emptied: outcome.drained.0.logging.as_ref().and_then(LoggingStats::write_savings),
-        read_penalty: ledger.logging.as_ref().and_then(LoggingStats::read_penalty),
-        logging: ledger.logging.clone(),
-        partition: ledger.partition.as_ref().map(PartitionReport::new),
+        read_penalty: stats.logging.as_ref().and_then(LoggingStats::read_penalty),
+        logging: stats.logging.clone(),
+        partition: stats.partition.as_ref().map(PartitionReport::new),
         volumes,
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
-        admission: admission(design, ledger, outcome.adaptive.as_ref()),
+        admission: admission(design, stats, outcome.adaptive.as_ref()),
         climb: outcome.climb.clone(),
         devices,
         energy_j,
@@ -460,13 +461,13 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         overrides: design.overrides.clone(),
         wrapped_requests: outcome.wrapped,
         skipped_requests: outcome.skipped,
-        failed_requests: ledger.failed_requests,
+        failed_requests: stats.failed_requests,
         deepest_queue: outcome.deepest,
         metadata: hybrid.then(|| MetadataReport {
-            commits: ledger.commits,
-            map_updates: ledger.map_updates,
-            checkpoints: ledger.checkpoints,
-            bytes_written: ledger
+            commits: stats.commits,
+            map_updates: stats.map_updates,
+            checkpoints: stats.checkpoints,
+            bytes_written: stats
                 .devices
                 .iter()
                 .map(|device| device.bytes_written[peryton_engine::Cause::Metadata as usize])
@@ -478,13 +479,13 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     report
 }
 
-pub(crate) fn admission(design: &Design, ledger: &Stats, adaptive: Option<&AdaptiveView>) -> Option<AdmissionReport> {
+pub(crate) fn admission(design: &Design, stats: &Stats, adaptive: Option<&AdaptiveView>) -> Option<AdmissionReport> {
     (design.tuning.admission.by != AdmitBy::All)
-        .then(|| AdmissionReport { bypassed: ledger.bypassed, adaptive: adaptive.cloned() })
+        .then(|| AdmissionReport { bypassed: stats.bypassed, adaptive: adaptive.cloned() })
 }
 
-fn moves(ledger: &Stats) -> MoveReport {
-    let moves = &ledger.moves;
+fn moves(stats: &Stats) -> MoveReport {
+    let moves = &stats.moves;
     let by = moves.cancelled;
     MoveReport {
         promotions: moves.promotions,
@@ -514,7 +515,7 @@ fn device_report(
     let is_disk = device.profile.class == Class::Hdd;
     let written = stats.bytes_written.0 as f64;
     let share = |part: f64| (written > 0.0).then(|| part / written);
-    // A model without powers says nothing of energy.
+    // A model without power figures gives no energy.
     let energy_j = device.profile.has_power().then_some(stats.energy_j);
     let erases_per_s = stats.erases.and_then(|erases| per_s(erases as f64));
     let wear_eu = if is_disk {

@@ -10,7 +10,7 @@ pub(crate) struct RequestSource<'a> {
     source: Box<dyn Source>,
     /// Already made to fit.
     batch: Vec<Request>,
-    /// Which of them is next.
+    /// The index of the next request.
     at: usize,
     /// Requests read from the trace, and how many may still be.
     read: u64,
@@ -20,14 +20,14 @@ pub(crate) struct RequestSource<'a> {
     /// Requests that did not fit the volume and were moved, or left out.
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
-    /// Which volume of the trace the requests so far are of.
+    /// The volume of the trace that all requests so far belong to.
     of: Option<u32>,
     /// Volumes in the order of their first requests, where the drive has several; requests carry their index.
     volumes: Vec<u32>,
     most_volumes: usize,
     index: u32,
     latest: Nanos,
-    /// Of the requests read so far.
+    /// The hash of the requests read so far.
     hash: RequestHash,
     progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -122,12 +122,12 @@ impl<'a> RequestSource<'a> {
         Ok(())
     }
 
-    /// What was read so far.
+    /// The hash of the requests read so far.
     pub(crate) fn hash(&self) -> RequestHash {
         self.hash
     }
 
-    /// How many volumes have had a request so far.
+    /// Number of volumes with a request so far.
     pub(crate) fn volumes_seen(&self) -> usize {
         self.volumes.len()
     }

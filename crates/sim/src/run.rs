@@ -1,4 +1,4 @@
-//! Several designs at once.
+//! Runs several designs in parallel.
 
 use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
@@ -20,7 +20,7 @@ pub type TraceFactory<'a> = dyn Fn() -> Result<Box<dyn Source>, TraceError> + Sy
 /// Called now and then with the index of a design and the number of requests that it has been given so far.
 pub type Progress<'a> = dyn Fn(usize, u64) + Sync + 'a;
 
-/// Replays the trace on each design, as many at a time as there are cores; reports come in the order of the designs.
+/// Replays the trace on each design, as many at a time as there are cores; returns reports in the order of the designs.
 ///
 /// ```
 /// use peryton_sim::{Design, Options, run};
@@ -44,7 +44,7 @@ pub type Progress<'a> = dyn Fn(usize, u64) + Sync + 'a;
 /// ```
 ///
 /// # Errors
-/// That of the first design, in their order, that has one.
+/// The error of the first design, in their order, that has one.
 pub fn run(
     designs: &[Design],
     trace_name: &str,
@@ -88,10 +88,10 @@ pub(crate) fn replay(
     simulate(machine, source, options)
 }
 
-/// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each moment.
+/// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each event.
 ///
 /// # Errors
-/// As [`run_one`](crate::run_one).
+/// Those of [`run_one`](crate::run_one).
 pub fn run_observed(
     design: &Design,
     trace: Box<dyn Source>,
@@ -138,7 +138,7 @@ mod tests {
         let spec = "requests = 3000\nfootprint = '64MiB'\nread_share = 0.3\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
         let spec = SynthSpec::parse(spec, "spec").unwrap();
         let mut reports = Vec::new();
-        // What differs must not be taken for the same: the layer, the state, the size, the seed.
+        // Different inputs must give different results: the layer, the state, the size, the seed.
         let different = [
             ("64MiB", "precondition = 'random'", 1),
             ("64MiB", "precondition = 'random'", 2),

@@ -1,7 +1,7 @@
 //! The event loop: a trace, one engine or several, and device models on one clock.
 //!
-//! What happens at one moment happens in this order: device events, completions (in the order in which they were
-//! promised), timers, arrivals; within each, the volumes go in the order of their numbers. Nothing else decides an order,
+//! Events of equal time are handled in this order: device events, completions (in the order in which they were
+//! scheduled), timers, arrivals; within each, the volumes in the order of their numbers. Nothing else decides an order,
 //! so that a run gives the same bytes each time.
 
 mod apart;
@@ -22,12 +22,11 @@ use crate::{
     request_source::RequestSource,
 };
 
-/// How many requests a timed replay lets into a volume at once; those that arrive while so many are unanswered wait
-/// outside, and their response time counts from their arrival all the same. It bounds memory where a drive cannot keep
-/// up with its trace.
+/// The most requests of a timed replay that are in flight on a volume. Later arrivals wait outside, and their response
+/// time still counts from their arrival. This bounds memory if a drive is slower than its trace.
 pub(crate) const MOST_IN_FLIGHT: u32 = 65_536;
-/// How many requests ahead the engine is told of what will come: far enough to be there in time, near enough to be there
-/// still.
+/// How many requests ahead the engine sees for prefetching: far enough that the prefetch completes in time, near enough that
+/// its data is still cached.
 const FAR: usize = 10;
 const NEAR: usize = 4;
 /// An engine that has as many timers due in a row at one moment is not getting anywhere.
@@ -39,11 +38,11 @@ struct Pending {
     arrived: Nanos,
     op: Op,
     len: Bytes,
-    /// Of a flush: how many writes had been answered when it was submitted.
+    /// For a flush: the number of writes that had been answered when it was submitted.
     covered: u64,
 }
 
-/// What the host has asked of one volume, and how long that took.
+/// The requests of the host to one volume, and their response times.
 struct Host {
     /// Indexed by request id.
     requests: Vec<Pending>,
@@ -65,19 +64,21 @@ impl Host {
     }
 }
 
-/// The loop, compiled twice: for one volume, which is what most drives have and must not pay for others, and for several.
+/// The event loop, compiled twice: for one volume, which most drives have and which must not pay for several, and for
+/// several.
 struct Simulator<'a, const SEVERAL: bool> {
     machine: Machine,
-    /// One for each volume.
+    /// The state of the host for each volume.
     hosts: Vec<Host>,
-    /// How many low bits of a device's tag are the number of the volume; the others are the engine's id of the command.
+    /// Number of low bits in a device's tag that hold the number of the volume; the others are the engine's id of the
+    /// command.
     volume_bits: u32,
     source: RequestSource<'a>,
     replay: Replay,
     now: Nanos,
     commands: Commands,
     completions: Completions,
-    /// When the first of the devices that decide later has something to do.
+    /// When the first device with a later event has something to do.
     device_event: Nanos,
     finished: Vec<(Tag, Nanos)>,
     in_flight: u32,
@@ -90,7 +91,7 @@ struct Simulator<'a, const SEVERAL: bool> {
     bytes: u128,
 }
 
-/// Replays the trace and returns what was measured.
+/// Replays the trace and returns the measurements.
 pub(crate) fn simulate(machine: Machine, source: RequestSource<'_>, options: &Options) -> Result<Outcome, SimError> {
     match machine.volumes.len() {
         1 => simulate_volumes::<false>(machine, source, options),
@@ -150,7 +151,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             if next == Nanos::MAX {
                 return Err(SimError::Stalled { at: self.now, in_flight: self.in_flight });
             }
-            // A timer may be overdue, since it is only looked at between events.
+            // A timer may be overdue, because timers run only between events.
             self.now = self.now.max(next);
             self.settle();
             if deadline <= self.now {
@@ -223,7 +224,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         Ok(())
     }
 
-    /// Flash knows what it programs.
+    /// Reports to the engine how much flash has programmed.
     fn report_wear(&mut self, volume: usize) {
         let now = self.now;
         let Some(device) = self.machine.volumes[volume].engine.asks_what_was_programmed(now) else { return };
@@ -233,7 +234,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    /// The models know what they draw.
+    /// Reports to the engine how much energy the devices have drawn.
     fn report_energy(&mut self, volume: usize) {
         if self.machine.volumes[volume].engine.asks_what_was_drawn() {
             let microjoules = self.machine.drawn(self.now, volume);
@@ -256,8 +257,8 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         self.device_event = self.machine.next_device_event();
     }
 
-    /// Lets requests in that are due, and says when the next one is. A closed loop keeps its depth on each volume; the
-    /// trace is not reordered, so that a volume may wait for the turn of another.
+    /// Admits requests that are due, and returns when the next one is due. A closed loop keeps its depth on each
+    /// volume. The trace is not reordered, so a volume may wait for the turn of another.
     #[inline]
     fn admit(&mut self) -> Result<Nanos, SimError> {
         let (depth, speed) = match self.replay {
@@ -353,8 +354,8 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     /// Gives the commands of a volume's engine to the devices.
     #[inline]
     fn carry_out(&mut self, volume: usize) {
-        // By index, since none are added meanwhile: a list that is moved, or a command copied whole, right after it was
-        // written waits until all of it has reached the cache.
+        // By index, because no command is added meanwhile. Moving the list, or copying a whole command right after it
+        // was written, would wait until all of it has reached the cache.
         for index in 0..self.commands.len() {
             self.machine.watch.see(self.now, volume, || Moment::Commanded(self.commands[index]));
             let (io, device, op, at, len) = match self.commands[index] {
@@ -479,7 +480,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    /// What a log still holds has been spared nothing yet: it goes to the primary, after the measured span.
+    /// Empties the logs after the measured span, because data still in a log has not been saved.
     fn empty_logs(&mut self) -> Result<(), SimError> {
         for volume in 0..self.hosts.len() {
             let engine = &mut self.machine.volumes[volume].engine;
@@ -501,16 +502,16 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     fn outcome(mut self, answered: u64) -> Result<Outcome, SimError> {
         let ledgers: Vec<Stats> = self.machine.volumes.iter().map(|volume| volume.engine.stats().clone()).collect();
         let devices = self.stats();
-        // Moves that are under way go on to their end, unmeasured: an engine that cannot finish them is wrong.
+        // Moves in flight continue to their end, unmeasured; an engine that cannot finish them has a defect.
         self.drain();
         if self.machine.volumes.iter().any(|volume| volume.bounds.is_some()) {
             self.empty_logs()?;
         }
         let drained = self.stats();
-        let part = |((volume, host), ledger): ((Volume, Host), Stats)| VolumeOutcome {
+        let part = |((volume, host), stats): ((Volume, Host), Stats)| VolumeOutcome {
             times: host.times,
             touched: volume.touched,
-            ledger,
+            stats,
             drained: volume.engine.stats().clone(),
             adaptive: volume.engine.adaptive_admission(),
             climb: volume.engine.climbing(),
@@ -530,7 +531,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             behind: self.last_reply.saturating_sub(self.last_arrival),
             hash: self.source.hash(),
             touched: whole.touched,
-            ledger: whole.ledger,
+            stats: whole.stats,
             devices,
             wrapped: self.source.wrapped,
             skipped: self.source.skipped,

@@ -1,4 +1,4 @@
-//! Which extents a run has touched: the first access to each is a miss that no cache avoids.
+//! The extents that a run has touched: the first access to each is a miss that no cache avoids.
 
 use peryton_units::{Bytes, Op};
 
@@ -9,7 +9,7 @@ pub(crate) struct Touched {
     bits: Vec<u64>,
     /// Extents that were touched, since the start.
     pub(crate) extents: u64,
-    /// Reads and writes by extent, and how many of them were the first to theirs, since the accounts began.
+    /// Reads and writes by extent since counting began, and how many were the first access to their extent.
     pub(crate) accesses: u64,
     pub(crate) first: u64,
 }

@@ -1,4 +1,4 @@
-//! The parts of a report that are about one of several volumes.
+//! The parts of a report about one of several volumes.
 
 use peryton_engine::LoggingStats;
 use peryton_units::Nanos;
@@ -11,7 +11,7 @@ use crate::{
     report::{admission, is_zero, latency_of},
 };
 
-/// What one of several volumes before a shared log device did.
+/// The result of one of several volumes that share a log device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VolumeReport {
     /// Requests answered within the measured span.
@@ -27,7 +27,7 @@ pub struct VolumeReport {
     /// As in [`Report`](crate::Report).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_penalty: Option<f64>,
-    /// What its part of the log did.
+    /// The statistics of its part of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<LoggingStats>,
     /// As in [`Report`](crate::Report), of its own primary.
@@ -44,8 +44,8 @@ pub struct VolumeReport {
     /// The same over the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
-    /// Until the first of its devices is worn out, the shared ones included, at the rate of the measured span: the smaller
-    /// of the two below.
+    /// Years until the first of its devices is worn out, shared ones included, at the rate of the measured span: the
+    /// smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
     /// As in [`Report`](crate::Report).
@@ -59,7 +59,7 @@ pub struct VolumeReport {
     pub failed_requests: u64,
 }
 
-/// The part of one of several volumes; `devices` are those of the whole report.
+/// The report of one of several volumes; `devices` are those of the whole report.
 pub(crate) fn volume_report(
     design: &Design,
     devices: &[(String, DeviceReport)],
@@ -67,7 +67,7 @@ pub(crate) fn volume_report(
     number: usize,
     volume: &VolumeOutcome,
 ) -> VolumeReport {
-    let logged = volume.ledger.logging.as_ref();
+    let logged = volume.stats.logging.as_ref();
     let (mut energy_j, mut lifetime) = (Some(0.0), Lifetime::default());
     let mut rest = devices;
     for device in &design.devices {
@@ -88,15 +88,15 @@ pub(crate) fn volume_report(
         write_savings: logged.and_then(LoggingStats::write_savings),
         write_savings_emptied: volume.drained.logging.as_ref().and_then(LoggingStats::write_savings),
         read_penalty: logged.and_then(LoggingStats::read_penalty),
-        logging: volume.ledger.logging.clone(),
+        logging: volume.stats.logging.clone(),
         ftl_bounds: volume.bounds.expect("only a log is shared").report(),
-        admission: admission(design, &volume.ledger, volume.adaptive.as_ref()),
+        admission: admission(design, &volume.stats, volume.adaptive.as_ref()),
         climb: volume.climb.clone(),
         energy_j,
         mean_power_w: energy_j.filter(|_| span_s > 0.0).map(|energy| energy / span_s),
         lifetime_years: lifetime.years(),
         lifetime_rated_years: lifetime.rated,
         lifetime_physical_years: lifetime.physical,
-        failed_requests: volume.ledger.failed_requests,
+        failed_requests: volume.stats.failed_requests,
     }
 }

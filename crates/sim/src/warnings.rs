@@ -1,4 +1,4 @@
-//! What makes the figures of a report mislead: which runs are overloaded, cold, too short or not comparable, and what to do.
+//! Warnings about runs whose figures mislead: overloaded, cold, too short or not comparable ones, each with a remedy.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use crate::{Design, LatencySummary, Options, Replay, Report, outcome::Outcome, simulator::MOST_IN_FLIGHT};
 
-/// Something to know before figures are believed.
+/// A circumstance to know before the figures are used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// Stable, for scripts.
     pub code: &'static str,
-    /// What is so, in a sentence without its full stop.
+    /// The circumstance, in a sentence without a full stop.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -36,20 +36,20 @@ const OVERLOAD_PER_DEVICE: f64 = 32.0;
 /// The last answer may come so late after the last request, as a share of the span, and at least.
 const BEHIND_SHARE: f64 = 0.1;
 const BEHIND_LEAST: Nanos = Nanos::from_ms(100);
-/// Promotions that were given up are a warning from this share of all that were tried, and from so many.
+/// Cancelled promotions cause a warning from this share of all attempts on, and from this many.
 const GIVEN_UP: f64 = 0.2;
 const GIVEN_UP_LEAST: u64 = 100;
-/// First accesses among misses: most of them, or enough to matter.
+/// The share of first accesses among misses that counts as most of them, and the share that matters.
 const MOSTLY: f64 = 0.5;
 const SOME: f64 = 0.1;
-/// A span should be so many times as long as what happens in it.
+/// A span should be this many times as long as the intervals in it.
 const TIMES: f64 = 10.0;
-/// A percentile should have so many requests beyond it.
+/// A percentile should have this many requests beyond it.
 const BEYOND: f64 = 10.0;
 /// A disk of which less than this is used.
 const FULL_DISK: f64 = 0.1;
 
-/// What one run says of itself.
+/// The warnings about one run.
 pub(crate) fn of(design: &Design, options: &Options, outcome: &Outcome, report: &Report) -> Vec<Warning> {
     let mut all = Vec::new();
     let run = Run { design, options, outcome, report };
@@ -76,13 +76,14 @@ impl Run<'_> {
     fn requests_left_out(&self, all: &mut Vec<Warning>) {
         let report = self.report;
         let size = Bytes(report.volume_bytes);
-        let larger =
-            format!("give the volume at least what the trace reaches over (peryton trace info), it has {size}");
+        let larger = format!(
+            "make the volume at least as large as the span of the trace's addresses (peryton trace info); it has {size}"
+        );
         for (code, count, what, remedy) in [
             (
                 "wrapped",
                 report.wrapped_requests,
-                "lay past the end of the volume and were wrapped: they hit data of others",
+                "lay past the end of the volume and were wrapped: they hit data of other requests",
                 larger.as_str(),
             ),
             (
@@ -122,7 +123,7 @@ impl Run<'_> {
         (self.timed() && overloaded).then(|| {
             let message = format!(
                 "requests come faster than they are answered ({} in flight on average, {} at most; the last answer comes {} s \
-                 after the last request), so that response times say how long the trace is and not how fast the drive is",
+                 after the last request), so response times depend on the length of the trace and not on the speed of the drive",
                 figure(in_flight),
                 outcome.deepest,
                 figure(outcome.behind.as_s_f64()),
@@ -133,7 +134,7 @@ impl Run<'_> {
         })
     }
 
-    /// Promotions that did not happen for a reason that has nothing to do with what is worth promoting.
+    /// Promotions that failed for a reason other than the value of the extent.
     fn given_up(&self) -> Option<Warning> {
         let moves = self.report.moves.as_ref()?;
         let by = &moves.cancelled_by;
@@ -143,7 +144,7 @@ impl Run<'_> {
             return None;
         }
         let tuning = &self.design.tuning;
-        let why = "that limit, and not the policies, decides what is on the fast device";
+        let why = "that limit, and not the policies, decides which extents are on the fast device";
         let (code, message, remedy) = if by.move_limit >= by.fast_full.max(by.metadata_flush) {
             (
                 "move_limit",
@@ -176,7 +177,7 @@ impl Run<'_> {
         Some(warning(code, message, remedy))
     }
 
-    /// Fast devices that began empty, and those that never had to choose.
+    /// Fast devices that began empty, and fast devices that were never full.
     fn cold(&self, all: &mut Vec<Warning>) {
         let (Some(touched), Some(moves)) = (&self.outcome.touched, &self.report.moves) else { return };
         let (Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair)) =
@@ -189,28 +190,32 @@ impl Run<'_> {
         let warmed = self.options.warm_up_requests > 0 || (self.options.warm_up && !caching);
         if moves.demotions == 0 && moves.cancelled_by.fast_full == 0 && touched.bytes() <= fast {
             let message = format!(
-                "the trace touches {}, and the fast device has room for {fast}: nothing ever had to leave it, so that \
-                 replacement decided nothing and the hit ratio is that of a device that holds everything",
+                "the trace touches {}, and the fast device has room for {fast}: no extent had to leave it, so the \
+                 replacement policy had no effect and the hit ratio is that of a device that holds everything",
                 touched.bytes()
             );
-            let remedy = "make the fast device as small a share of the data as it will be, or take a longer trace";
+            let remedy = "give the fast device the share of the data that it will have in use, or take a longer trace";
             all.push(warning("never_full", message, remedy));
         }
-        let misses = self.outcome.ledger.fast_misses;
+        let misses = self.outcome.stats.fast_misses;
         let of_misses = (touched.first as f64 / misses.max(1) as f64).min(1.0);
-        let longer = "measure behind a warm-up (--warm-up-requests N, half of the trace say), or take a longer trace";
+        let longer =
+            "measure after a warm-up (--warm-up-requests N, for instance half of the trace), or take a longer trace";
         if caching && misses > 0 && of_misses >= MOSTLY {
             let message = format!(
-                "{} of the misses are the first access to their extent, which no policy avoids: designs differ in the others only",
+                "{} of the misses are the first access to their extent, which no policy can avoid: only the other misses differ between designs",
                 percent(of_misses)
             );
             all.push(warning("first_touches", message, longer));
         }
         if !warmed && (of_misses >= SOME || !caching) && touched.first > 0 {
-            let message = "the fast device began empty, and filling it is in the figures: a design without one has no such \
-                           beginning";
-            let remedy =
-                if caching { longer } else { "begin with a filled map (--warm-up), or behind --warm-up-requests N" };
+            let message = "the fast device began empty, and the figures include filling it: a design without a fast device has no \
+                           such phase";
+            let remedy = if caching {
+                longer
+            } else {
+                "begin with a filled map (--warm-up), or measure after --warm-up-requests N"
+            };
             all.push(warning("cold_start", message.to_owned(), remedy));
         }
     }
@@ -244,7 +249,7 @@ impl Run<'_> {
         if !times.is_empty() && self.timed() {
             let named: Vec<String> = times.iter().map(|(key, time)| format!("{key} ({time})")).collect();
             let message = format!(
-                "the measured span is {} s, less than ten times {}: what happens at such times has hardly happened",
+                "the measured span is {} s, less than ten times {}: what the design does after such a time has hardly happened",
                 figure(span),
                 named.join(", ")
             );
@@ -254,7 +259,7 @@ impl Run<'_> {
             && span * TIMES < years * SECONDS_PER_YEAR
         {
             let message = format!(
-                "a lifetime of {} years is reckoned from {} s of writing: it holds if the load of this span goes on day and night",
+                "a lifetime of {} years is computed from {} s of writing: it is right only if the load of this span goes on day and night",
                 figure(years),
                 figure(span)
             );
@@ -279,7 +284,7 @@ impl Run<'_> {
                 if programmed > 0 && programmed < device.used.0 {
                     let message = format!(
                         "'{name}' began empty and {} were programmed of the {} in use, too little for garbage collection: its \
-                         write response times, wear and lifetime are those of a drive fresh from its box",
+                         write response times, wear and lifetime are those of a new drive",
                         Bytes(programmed),
                         device.used
                     );
@@ -293,12 +298,12 @@ impl Run<'_> {
                 let has = device.profile.capacity.0 as f64 * f64::from(device.count);
                 if used < has * FULL_DISK {
                     let message = format!(
-                        "the volume has {} of the {} of '{name}', its outer tracks: seeks are shorter and transfers faster than \
-                         on a disk in full use",
+                        "the volume uses {} of the {} of '{name}', its outer tracks: seeks are shorter and transfers faster than \
+                         on a full disk",
                         Bytes(used as u64),
                         Bytes(has as u64)
                     );
-                    let remedy = "give the volume the size that the disk will have to hold";
+                    let remedy = "make the volume as large as the data that the disk will hold";
                     all.push(warning("outer_tracks", message, remedy));
                 }
             }
@@ -310,7 +315,7 @@ impl Run<'_> {
         let rates = self.report.lifetime_years.is_some() || self.report.mean_power_w.is_some();
         (!self.timed() && rates).then(|| {
             let message = format!(
-                "--replay {} sends requests as fast as they are answered: power, energy and lifetimes are those of that pace, at \
+                "--replay {} sends requests as fast as they are answered: power, energy and lifetimes are those at that rate, at \
                  which a faster design wears sooner",
                 self.options.replay
             );
@@ -318,7 +323,7 @@ impl Run<'_> {
         })
     }
 
-    /// What flushes promise.
+    /// What a flush guarantees with this design.
     fn durability(&self) -> Option<Warning> {
         let tuning = &self.design.tuning;
         let hybrid = self.outcome.touched.is_some();
@@ -337,13 +342,13 @@ impl Run<'_> {
         let writes = latency.write.as_ref().map_or(0, |writes| writes.count);
         (writes > 0 && latency.flush.is_none()).then(|| {
             let message =
-                "the trace has no flushes: writes are answered from caches, and nothing says how long it takes until \
-                           they are durable"
+                "the trace has no flushes: writes are answered from volatile caches, and the report does not show when \
+                           they become durable"
                     .to_owned();
             warning(
                 "no_flushes",
                 message,
-                "record flushes as well (blktrace, ftrace), or believe write response times with care",
+                "record flushes as well (blktrace, ftrace), and do not rely on write response times without them",
             )
         })
     }
@@ -359,13 +364,13 @@ impl Run<'_> {
             .map(|(name, summary)| format!("{} {name}", summary.count))
             .collect();
         (!few.is_empty()).then(|| {
-            let message = format!("there were {}: p99 rests on fewer than {BEYOND} of them", few.join(" and "));
+            let message = format!("there were {}: fewer than {BEYOND} of them determine the p99", few.join(" and "));
             warning("few_requests", message, "compare means and medians, or take a longer trace")
         })
     }
 }
 
-/// What several runs of one trace say of each other.
+/// Warnings from the comparison of several runs of one trace.
 pub(crate) fn compare(reports: &mut [Report]) {
     for index in 1..reports.len() {
         let (before, rest) = reports.split_at_mut(index);
@@ -374,17 +379,20 @@ pub(crate) fn compare(reports: &mut [Report]) {
         let has = |code: &str| report.warnings.iter().any(|warning| warning.code == code);
         let idle = report.moves.as_ref().is_some_and(|moves| moves.promotions + moves.demotions == 0);
         let remedy = if equal.design_toml == report.design_toml {
-            "the files say the same: compare others".to_owned()
+            "the files have the same settings: compare others".to_owned()
         } else if has("move_limit") || has("fast_full") {
-            "what promotions wait for decides, see above: mend that first".to_owned()
+            "the limit on promotions decides (see above): remove that first".to_owned()
         } else if has("never_full") {
-            "make the fast device smaller, so that something has to leave it".to_owned()
+            "make the fast device smaller, so that extents have to leave it".to_owned()
         } else if idle {
             "nothing was moved: lower placement.promotion.threshold, or take a longer trace".to_owned()
         } else {
-            "see whether what differs between the files can matter to this trace".to_owned()
+            "check whether the differences between the files can matter for this trace".to_owned()
         };
-        let message = format!("every figure is that of '{}': what differs between the two had no effect", equal.design);
+        let message = format!(
+            "every figure is the same as for '{}': the differences between the two had no effect",
+            equal.design
+        );
         report.warnings.push(warning("equal_results", message, remedy));
     }
 }
@@ -393,14 +401,14 @@ fn same(a: &Report, b: &Report) -> bool {
     a.latency_us == b.latency_us && a.moves == b.moves && a.devices == b.devices && a.fast_hit_ratio == b.fast_hit_ratio
 }
 
-/// A warning, and the designs that it is about.
+/// A warning, and the designs that it applies to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warned<'a> {
     /// Their names, in the order of the reports.
     pub designs: Vec<&'a str>,
-    /// That of the first of them; those of the others differ in their figures at most.
+    /// The warning of the first of them; the others differ at most in their figures.
     pub warning: &'a Warning,
-    /// Whether those of the others have other figures.
+    /// Whether the others have different figures.
     pub differs: bool,
 }
 
@@ -424,12 +432,12 @@ pub fn warned(reports: &[Report]) -> Vec<Warned<'_>> {
 }
 
 impl fmt::Display for Warned<'_> {
-    /// One line.
+    /// The warning in one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Warning { message, remedy, .. } = self.warning;
         match &self.designs[..] {
             [first, others @ ..] if self.differs && !others.is_empty() => {
-                write!(f, "{first}: {message} (the like for {}). Remedy: {remedy}", others.join(", "))
+                write!(f, "{first}: {message} (similarly for {}). Remedy: {remedy}", others.join(", "))
             }
             designs => write!(f, "{}: {message}. Remedy: {remedy}", designs.join(", ")),
         }

@@ -61,7 +61,7 @@ fn it_leaves_bad_settings_and_hardly_harms_good_ones() {
 #[test]
 fn what_breaks_a_cap_is_left_although_it_is_fast() {
     let requests = skewed(400_000, 0.9);
-    // Latency counts for next to nothing here: the cap alone drives.
+    // Latency hardly counts here, so that the cap alone decides.
     let climb = "[climb]\nevery = '500ms'\nrequests = 50\nlatency = 0.01\ncaps = { fast_writes_per_day = '60GB' }\n";
     let per_day = |report: &Report| {
         let written = report.devices.iter().find(|(name, _)| name == "ssd").unwrap().1.bytes_written;

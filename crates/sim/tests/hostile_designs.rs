@@ -1,4 +1,4 @@
-//! Whatever a design file holds, the answer is a design or one line that names the place.
+//! Any content of a design file gives a design, or an error of one line that names the place.
 
 mod common;
 
@@ -176,7 +176,7 @@ fn overrides_are_keys_with_the_same_errors() {
         is_one_line(&message);
         parts.iter().for_each(|part| assert!(message.contains(part), "'{part}' is not in: {message}"));
     }
-    // What another design has is no mistake in this one.
+    // An override for a feature of another design is not a mistake here.
     let ignored = with(&["placement.write=through", "devices.log.size=1GiB", "power.log.spin_down_after=never"]);
     assert_eq!(ignored.ignored_overrides, [0, 1, 2]);
     assert!(ignored.overrides.is_empty());
@@ -191,7 +191,7 @@ fn sizes_follow_from_each_other() {
     assert!(tiering.devices[1].used > Bytes::mib(64) && tiering.devices[0].used > Bytes::mib(16));
     let caching = design(&hybrid("caching", "write = 'around'"));
     assert_eq!((caching.volume, caching.tuning.write), (Bytes::mib(64), WritePolicy::Around));
-    // The volume gives what is missing.
+    // The size of the volume determines the missing size.
     let open = hybrid("tiering", "[volume]\nsize = '100MiB'").replace("size = '64MiB'\n", "");
     assert_eq!(design(&open).volume, Bytes::mib(100));
     // Whole devices leave room for metadata.

@@ -1,4 +1,4 @@
-//! Is a lifetime one thing, whatever state the flash was in, and whichever limit is reached first?
+//! A lifetime does not depend on the state of the flash, and is the smaller of two limits.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -42,7 +42,7 @@ fn the_rated_life_does_not_depend_on_whether_anything_was_erased() {
     let (rated, physical) =
         (|of: &DeviceReport| of.lifetime_rated_years.unwrap(), |of: &DeviceReport| of.lifetime_physical_years.unwrap());
     assert!((rated(fresh) / rated(used) - 1.0).abs() < 0.02, "{} and {}", rated(fresh), rated(used));
-    // What the flash programs decides the other.
+    // The bytes that the flash programs determine the physical life.
     let amplified = used.write_amplification.unwrap() / fresh.write_amplification.unwrap();
     let ratio = physical(fresh) / physical(used) / amplified;
     assert!((0.85..1.2).contains(&ratio), "{ratio}: {} and {} years", physical(fresh), physical(used));
@@ -51,7 +51,7 @@ fn the_rated_life_does_not_depend_on_whether_anything_was_erased() {
     }
 }
 
-/// From the last moment without an erase to the first with one nothing jumps.
+/// The figure is continuous at the first erase.
 #[test]
 fn the_physical_life_is_continuous_in_the_first_erase() {
     let requests = writes(300_000, 448 * MIB, 100);
@@ -118,7 +118,7 @@ fn what_a_design_says_of_a_disk_counts() {
 #[test]
 fn a_small_slice_answers_like_a_large_one() {
     let mut random = StdRng::seed_from_u64(3);
-    // As a journal does: a few writes, then a flush.
+    // A few writes, then a flush, as a journal does.
     let requests: Vec<Request> = (0..6_000u64)
         .map(|n| match n % 4 {
             3 => request(n * 1500, Op::Flush, 0, 0),
@@ -141,7 +141,8 @@ fn a_small_slice_answers_like_a_large_one() {
     }
 }
 
-/// What the flash of a partitioned drive has no room for goes to the disk, which answers as soon as if it were alone.
+/// Writes for which the flash of a partitioned drive has no room go to the disk, which answers as fast as if it were
+/// alone.
 #[test]
 fn full_flash_does_not_make_a_partitioned_drive_slower_than_its_disk() {
     let mut random = StdRng::seed_from_u64(5);

@@ -1,5 +1,5 @@
-//! A log before a primary, as a design has it: what it spares the flash, several volumes before one disk, and the hints
-//! of a host's cache.
+//! Designs with a log before a primary: the erases that it saves, several volumes with one disk, and the hints of a
+//! host's cache.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn logging(volume: &str, more: &str) -> String {
     )
 }
 
-/// Writes that come back to a few hundred pages again and again, and some reads of others.
+/// Writes that return to a few hundred pages again and again, and some reads of others.
 fn overwrites(count: u64, gap_us: u64) -> Vec<Request> {
     let mut random = StdRng::seed_from_u64(7);
     (0..count)
@@ -47,7 +47,7 @@ fn a_log_spares_erases_and_makes_writes_sequential_under_either_layer() {
     assert_eq!((bounds.page_bytes, bounds.block_bytes), (4096, 512 << 10));
     assert!(without.pages > 17_000 && with.pages > 0 && with.pages * 4 < without.pages, "{bounds:?}");
     assert!(report.write_savings_emptied.unwrap() <= report.write_savings.unwrap());
-    // Write savings and the ideal layer's erase savings are one thing in other words: whole pages here.
+    // With whole pages, write savings equal the ideal layer's erase savings.
     let ideal = bounds.erase_savings.ideal.unwrap();
     let superblock = 2.0 / without.pages as f64;
     let savings = report.write_savings_emptied.unwrap();
@@ -67,7 +67,7 @@ fn random_writes_reach_the_primary_in_order() {
     assert!(bounds.erase_savings.block_mapped.unwrap() > 0.95);
 }
 
-/// A trace that ends before anything migrates has been spared nothing but what it overwrote.
+/// In a trace that ends before a migration, only overwrites have been saved.
 #[test]
 fn what_is_still_in_the_log_is_not_spared() {
     let writes: Vec<Request> = (0..400).map(|n| request(n * 1_000, Op::Write, n % 100 * PAGE, PAGE)).collect();
@@ -116,7 +116,7 @@ fn each_volume_of_a_trace_has_a_drive_of_its_own() {
     requests.iter_mut().enumerate().for_each(|(n, request)| request.volume = [7, 3][usize::from(n % 4 == 0)]);
     let run = |text: &str| run_one(&design(text), "trace", listed(&requests), &Options::default(), &|_| {});
     let report = run(&logging("count = 2", "")).unwrap();
-    // In the order of their first requests: 3 came first.
+    // The volumes are in the order of their first requests: 3 was first.
     let counts: Vec<u64> = report.volumes.iter().map(|volume| volume.requests).collect();
     assert_eq!(counts, [1_000, 3_000]);
     assert!(matches!(run(&logging("count = 3", "")), Err(SimError::TooFewVolumes { found: 2, wanted: 3 })));
@@ -199,8 +199,8 @@ fn every_volume_can_be_watched_and_gets_what_it_would_alone() {
     assert!(some >= 500 && more >= 500, "{some} and {more}");
 }
 
-/// Griffin, section 7: data that leaves the host's cache is migrated at once, so that the read that follows finds it on
-/// the primary.
+/// Griffin, section 7: data that leaves the host's cache migrates immediately, so that the next read finds it on the
+/// primary.
 #[test]
 fn hints_of_the_hosts_cache_save_reads_of_the_log() {
     // Written once, read a while later: long after a small host cache has dropped it.

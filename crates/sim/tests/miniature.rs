@@ -1,4 +1,5 @@
-//! Miss-ratio curves by miniature simulation: the policies decide as the drive does, and a sample tells what all would.
+//! Miss-ratio curves by miniature simulation: the policies decide as in the drive, and a sample gives the result of all
+//! blocks.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -48,12 +49,12 @@ fn a_bare_cache_decides_as_the_drive_does() {
             entries * 4096,
             volume * 4096
         );
-        // A microsecond in between, so that what one request began has ended when the next comes.
+        // A microsecond between requests, so that each one has ended when the next comes.
         let report =
             simulate(&text, &requests, &Options { replay: Replay::Timed { speed: 1.0 }, ..Options::default() });
         let drive = 1.0 - report.unwrap().fast_hit_ratio.unwrap();
         let bare = miniature(&mut *listed(&requests), 1.0, &[(replacement, Bytes::kib(4 * entries))])[0];
-        // The drive may do without a promotion where the clock's hand meets nothing but empty slots.
+        // The drive may skip a promotion if the clock's hand meets only empty slots.
         let tolerance = if replacement == Replacement::Wsclock { 0.001 * drive } else { 1e-9 };
         assert!((bare.blocks.all - drive).abs() <= tolerance, "{word}: {} here, {drive} there", bare.blocks.all);
         ratios.push(drive);
@@ -83,8 +84,8 @@ fn root() -> PathBuf {
 
 type Opened = Box<dyn Fn() -> Box<dyn Source>>;
 
-/// Name, sampling rate, and how to open it. Rates leave about 8,000 blocks or more, which is what docs/miss-ratios.md
-/// states its bound for.
+/// Name, sampling rate, and how to open it. The rates leave about 8,000 blocks or more, for which docs/miss-ratios.md
+/// states its bound.
 fn traces() -> Vec<(String, Opened)> {
     let zipf = |exponent: f64, mix: &str| {
         let text = format!(

@@ -1,4 +1,4 @@
-//! Figures that would mislead are called so, with a remedy; those that do not are left alone.
+//! Misleading figures get a warning with a remedy; other figures get none.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,7 +36,7 @@ fn steady(count: u64, gap_us: u64, span: u64) -> Vec<Request> {
 
 #[test]
 fn a_flush_is_measured_and_so_is_the_way_of_a_write_until_it_is_durable() {
-    // Writes take 200 µs here; flushes of a device without a cache nothing.
+    // Writes take 200 µs here; flushes of a device without a cache take no time.
     let requests = [
         request(0, Op::Write, 0, 4096),
         request(100, Op::Flush, 0, 0),
@@ -56,7 +56,7 @@ fn a_flush_is_measured_and_so_is_the_way_of_a_write_until_it_is_durable() {
     assert!((5_000.0..=5_000.0 + flush.max).contains(&covered.max), "{covered:?}");
     let least = covered.mean * 2.0 - covered.max;
     assert!((4_000.0..=4_000.0 + flush.max + 1e-6).contains(&least), "{covered:?}");
-    // What was answered in the warm-up does not count, though its flush comes later.
+    // A write that was answered in the warm-up does not count, though its flush comes later.
     let options = Options { warm_up_requests: 2, ..Options::default() };
     let behind = simulate(SINGLE, &requests, &options).unwrap().latency_us;
     assert_eq!((count(&behind.flush), count(&behind.write_then_flush)), (Some(1), Some(1)));
@@ -69,7 +69,7 @@ fn a_flush_is_measured_and_so_is_the_way_of_a_write_until_it_is_durable() {
 #[test]
 fn a_sound_run_is_not_warned_of() {
     let report = simulate(SINGLE, &steady(20_000, 1_000, 1 << 26), &Options::default()).unwrap();
-    // But that it is shorter than the lifetime that it answers for, as any trace is.
+    // The only warning is that the trace is shorter than the lifetime, as any trace is.
     assert_eq!(codes(&report), ["short_for_lifetime"]);
 }
 
@@ -85,7 +85,7 @@ fn overload_is_called_so_where_requests_come_faster_than_they_are_answered() {
     let closed = Options { replay: Replay::Depth(256), ..Options::default() };
     let closed = simulate(SINGLE, &steady(20_000, 10, 1 << 26), &closed).unwrap();
     has_not(&closed, "overload");
-    // A burst that is over soon is none.
+    // A short burst is not an overload.
     let mut burst = steady(100, 1, 1 << 26);
     burst.extend(
         steady(10_000, 1_000, 1 << 26)
@@ -109,20 +109,20 @@ fn a_closed_loop_sets_the_pace_of_wear_and_power() {
 fn what_did_not_fit_the_volume_is_counted_with_what_to_do() {
     let requests = [request(0, Op::Read, 1 << 40, 4096), request(1, Op::Read, 0, 4096)];
     let with = |fit| simulate(SINGLE, &requests, &Options { fit, ..Options::default() }).unwrap();
-    has(&with(Fit::Wrap), "wrapped", &["1 requests (50 %)", "at least what the trace reaches over"]);
+    has(&with(Fit::Wrap), "wrapped", &["1 requests (50 %)", "at least as large as the span of the trace's addresses"]);
     has(&with(Fit::Skip), "skipped", &["1 requests (50 %)"]);
 }
 
 #[test]
 fn cold_caches_and_those_that_never_fill_are_called_so() {
     let options = Options::default();
-    // 8 MiB in a cache of 16: nothing has to leave, and the first access to each extent is a miss.
+    // With 8 MiB in a cache of 16, no extent has to leave, and the first access to each extent is a miss.
     let small = steady(4_000, 2_000, 8 << 20);
     let report = simulate(&hybrid("caching", ""), &small, &options).unwrap();
     has(&report, "never_full", &["8MiB", "16MiB"]);
     has(&report, "cold_start", &["--warm-up-requests"]);
     assert!(report.first_touch_ratio.unwrap() > 0.0);
-    // Behind a warm-up that touches everything neither is so.
+    // After a warm-up that touches everything, there are no such warnings.
     let warm = Options { warm_up_requests: 3_000, ..Options::default() };
     let report = simulate(&hybrid("caching", ""), &small, &warm).unwrap();
     has_not(&report, "cold_start");
@@ -159,7 +159,7 @@ fn by_default_moves_in_flight_are_as_many_bytes_whatever_the_extent() {
         let tuning = tuning(extent, "");
         assert_eq!((tuning.max_moves, tuning.demotion_low, tuning.demotion_high), (moves, low, high), "{extent}");
     }
-    // What a design says stands.
+    // The setting of the design is not changed.
     assert_eq!(tuning("4KiB", "max_moves = 16").max_moves, 16);
 }
 
@@ -196,7 +196,7 @@ fn a_map_on_the_fast_device_alone_is_a_weaker_promise() {
     let with = |more: &str| simulate(&hybrid("caching", more), &requests, &Options::default()).unwrap();
     has(&with("journal = 'fast'"), "journal_fast", &["docs/journal.md"]);
     has_not(&with("journal = 'mirrored'"), "journal_fast");
-    // What has everything twice loses nothing by it.
+    // A write-through cache loses nothing with its fast device.
     has_not(&with("journal = 'fast'\nwrite = 'through'"), "journal_fast");
 }
 
@@ -221,7 +221,7 @@ fn designs_that_agree_in_every_figure_are_called_so_and_each_warning_is_shown_on
     has_not(&reports[0], "equal_results");
     has_not(&reports[2], "equal_results");
     let twice = compared(&[("a", SINGLE.to_owned()), ("b", SINGLE.to_owned())], &requests);
-    has(&twice[1], "equal_results", &["the files say the same"]);
+    has(&twice[1], "equal_results", &["the files have the same settings"]);
     let shown = warned(&reports);
     let cold: Vec<_> = shown.iter().filter(|warned| warned.warning.code == "cold_start").collect();
     assert_eq!(cold.len(), 1);
@@ -238,7 +238,7 @@ fn a_report_says_what_it_is_of_and_its_design_gives_it_again() {
     let once = |design: &Design, requests: &[Request]| {
         peryton_sim::run_one(design, "trace", listed(requests), &Options::default(), &|_| {}).unwrap()
     };
-    // The second override means nothing to tiering.
+    // Tiering does not have the second override's setting.
     let report = once(&load(&text, &overrides), &requests);
     assert!(
         report.design_toml.contains("threshold = 0") && !report.design_toml.contains("back"),

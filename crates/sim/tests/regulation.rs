@@ -58,7 +58,7 @@ fn the_flash_lasts_as_long_as_it_shall_by_cells_or_by_rating_whatever_its_amplif
             let partition = regulated.partition.unwrap();
             assert!(partition.regulated > 0 && partition.fast_write_share.unwrap() > 0.05, "{partition:?}");
         }
-        // More than enough: nothing is held back.
+        // The budget is more than enough, so nothing is redirected.
         let loose = run(kind, &format!("lifetime_years = {}", years / 3.0), &requests);
         assert_eq!(loose.partition.unwrap().regulated, 0, "{kind}");
     }

@@ -1,4 +1,4 @@
-//! Requests arrive when the mode says, and response times are those of pencil and paper.
+//! Requests arrive as the mode says, and response times equal those computed by hand.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn a_closed_loop_keeps_its_depth() {
 
 #[test]
 fn timed_waits_for_arrivals_and_queues_bursts() {
-    // Ten at once, then one when all is quiet.
+    // Ten requests at once, then one when the device is idle.
     let mut requests: Vec<_> = (0..10).map(|n| request(0, Op::Read, n * 4096, 4096)).collect();
     requests.push(request(1_000_000, Op::Read, 0, 4096));
     let report = simulate(SINGLE, &requests, &Options::default()).unwrap();
@@ -57,7 +57,7 @@ fn timed_waits_for_arrivals_and_queues_bursts() {
     assert_eq!(fast.simulated_s, 0.25004);
 }
 
-/// Arrivals may outrun the drive without end; response times count from arrival all the same.
+/// Arrivals may exceed the drive's speed without end; response times still count from the arrival.
 #[test]
 fn an_overloaded_drive_takes_no_more_memory_than_its_bound() {
     let requests: Vec<_> = (0..200_000).map(|n| request(n, Op::Write, n % 1000 * 4096, 4096)).collect();

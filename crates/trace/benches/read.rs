@@ -1,5 +1,5 @@
 //! Requests per second of reading text and binary traces, on one core, from memory. The time is the thread's own where the
-//! system tells it (Linux), so that a busy machine does not count.
+//! system reports it (Linux), so that a busy machine does not count.
 
 use std::{
     fmt::Write,

@@ -8,7 +8,7 @@ const XZ_MEMORY: u64 = 256 << 20;
 /// The largest zstd window, as a power of two: what `zstd --long` asks for at the most by default.
 #[cfg(feature = "compression")]
 const ZSTD_WINDOW_LOG: u32 = 27;
-/// What is read at a time from the compressed file, in bytes.
+/// The number of bytes read at a time from the compressed file.
 const CHUNK: usize = 128 << 10;
 /// The longest magic number, in bytes.
 const MAGIC: usize = 6;

@@ -1,4 +1,4 @@
-//! What every reader shares: the loop over lines or records, the check of each request, and the count of bad lines.
+//! What all readers share: the loop over lines or records, the check of each request, and the count of bad lines.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -14,13 +14,13 @@ use crate::{
 pub const MAX_TRANSFER: Bytes = Bytes(4 << 30);
 /// Offsets end here, in bytes, as in every operating system.
 const MAX_OFFSET: u64 = i64::MAX as u64;
-/// How many bad lines are kept to be shown.
+/// The most bad lines that are kept to be shown.
 pub(crate) const SHOWN_SKIPPED: usize = 5;
 
 /// The bad lines or records that were skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// How many.
+    /// Number of bad lines or records.
     pub count: u64,
     /// The messages of the first few.
     pub first: Vec<String>,
@@ -37,7 +37,7 @@ impl From<&'static str> for Problem {
     }
 }
 
-/// `option`, or the problem that it is not there.
+/// Converts an `Option` to a `Result`, with a problem for `None`.
 pub(crate) trait Or<T> {
     fn or_problem(self, problem: &'static str) -> Result<T, Problem>;
 }
@@ -51,7 +51,7 @@ impl<T> Or<T> for Option<T> {
     }
 }
 
-/// Where a reader puts requests; those that no volume could serve are refused.
+/// Receives the requests of a reader; requests that no volume could serve are refused.
 pub(crate) struct Sink<'a> {
     out: &'a mut Vec<Request>,
 }
@@ -75,7 +75,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// The same in sectors of 512 bytes.
+    /// The same, in sectors of 512 bytes.
     #[inline]
     pub(crate) fn push_sectors(&mut self, at: u64, volume: u32, op: Op, sector: u64, sectors: u64) -> Decoded {
         let bytes = |n: u64| n.checked_mul(512);
@@ -106,7 +106,8 @@ pub(crate) trait RecordFormat: Send {
 
 /// A reader of requests on the trace's own clock.
 pub(crate) trait Decode: Send {
-    /// Appends about a [`BATCH`] of requests; none is the end. With an error come the good requests before it.
+    /// Appends about a [`BATCH`] of requests; none at the end. Before an error, the good requests before it are
+    /// appended.
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError>;
     /// Adds what was skipped to `into`.
     fn skipped(&self, into: &mut Skipped);

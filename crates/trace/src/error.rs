@@ -8,7 +8,7 @@ pub enum TraceError {
     Io {
         /// The trace.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A line of a text format that is not a request.
@@ -40,7 +40,7 @@ pub enum TraceError {
     Record {
         /// The trace.
         path: String,
-        /// Where the record starts, in bytes of the decompressed trace.
+        /// Place of the record's start, in bytes of the decompressed trace.
         byte: u64,
         /// The record in hexadecimal, shortened.
         content: String,
@@ -58,9 +58,9 @@ pub enum TraceError {
         path: String,
         /// `gzip`, `zstd`, `xz` or `bzip2`.
         codec: &'static str,
-        /// How much could be decompressed, in bytes.
+        /// Number of bytes that could be decompressed.
         read: u64,
-        /// What the decompressor said.
+        /// The decompressor's error.
         source: io::Error,
     },
     /// No format, or more than one, fits the start of the file.
@@ -68,11 +68,11 @@ pub enum TraceError {
     UnknownFormat {
         /// The trace.
         path: String,
-        /// What the file seems to be.
+        /// The apparent format of the file.
         found: String,
         /// The first bytes, shortened and escaped.
         start: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// The trace was read to its end and had no request.
@@ -80,7 +80,7 @@ pub enum TraceError {
     Empty {
         /// The trace.
         path: String,
-        /// What a trace of this format has.
+        /// The format of such a trace.
         expected: String,
     },
     /// None of the selected volumes is in the trace.
@@ -90,7 +90,7 @@ pub enum TraceError {
         path: String,
         /// The volumes selected.
         wanted: String,
-        /// Those that the trace has.
+        /// The volumes of the trace.
         present: String,
     },
     /// The options cannot be applied to this trace.
@@ -98,9 +98,9 @@ pub enum TraceError {
     Options {
         /// The trace.
         path: String,
-        /// Why not.
+        /// The reason.
         problem: String,
-        /// What to do instead.
+        /// The remedy.
         remedy: String,
     },
 }

@@ -1,8 +1,8 @@
-//! Numbers and fields out of bytes, without a string in between.
+//! Parses numbers and fields from bytes, without a string in between.
 
 use peryton_units::Op;
 
-/// The whole number without sign at the start of `text`, and what comes after it.
+/// Parses the unsigned whole number at the start of `text`; also returns the rest.
 #[inline]
 pub(crate) fn leading(text: &[u8]) -> Option<(u64, &[u8])> {
     let (mut value, mut rest) = (0u64, text);
@@ -69,8 +69,8 @@ pub(crate) fn hex_u32(text: &[u8]) -> Option<u32> {
     text.iter().try_fold(0u32, |value, &byte| Some(value << 4 | char::from(byte).to_digit(16)?))
 }
 
-/// A time in units of `unit_ns` nanoseconds (a power of ten), whole or with decimals, in nanoseconds. What is below
-/// a nanosecond is cut off. Negative times and those that do not fit are none.
+/// Parses a time in units of `unit_ns` nanoseconds (a power of ten), whole or with decimals, into nanoseconds.
+/// Fractions of a nanosecond are cut off. `None` for negative times and times that do not fit.
 #[inline]
 pub(crate) fn nanos(text: &[u8], unit_ns: u64) -> Option<u64> {
     let (value, rest) = match text {

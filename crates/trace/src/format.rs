@@ -1,4 +1,4 @@
-//! How a format is named, and how the format of a trace is recognised.
+//! The names of formats, and the recognition of a trace's format.
 
 use std::{fmt, str::FromStr};
 
@@ -31,10 +31,10 @@ fn names(formats: &[Format]) -> String {
     formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Below this a format is not taken: more lines are bad than a trace that was cut by hand has.
+/// A format with a lower likeness is not chosen: more lines are bad than in a trace that was cut by hand.
 const LIKELY: u32 = 50;
 
-/// The one format that the head looks like most.
+/// The format with the highest likeness, if it is the only one.
 pub(crate) fn detect(path: &str, head: Head<'_>) -> Result<Format, TraceError> {
     let scores: Vec<(u32, Format)> = Format::ALL.iter().map(|&format| (format.likeness(head), format)).collect();
     let best = scores.iter().map(|score| score.0).max().unwrap_or(0);

@@ -7,11 +7,11 @@ use std::{
 
 use crate::{TraceError, compression};
 
-/// What is held of a trace at a time, in bytes.
+/// The number of bytes of a trace that are held at a time.
 const BUFFER: usize = 256 << 10;
 /// The longest line, in bytes; a request takes about a hundred.
 pub(crate) const MAX_LINE: usize = 64 << 10;
-/// How much of the decompressed trace the format is recognised by, in bytes.
+/// The number of bytes of the decompressed trace from which the format is recognised.
 pub(crate) const HEAD: usize = 64 << 10;
 
 /// A decompressed trace, read once from its start to its end.
@@ -25,7 +25,7 @@ pub(crate) struct Input {
     ended: bool,
     /// The number of the last line handed out, counted from 1.
     line: u64,
-    /// Where in the trace the buffer starts.
+    /// The place of the buffer's start in the trace.
     base: u64,
     /// Inside a line that was too long: drop the rest of it.
     dropping: bool,
@@ -61,7 +61,7 @@ impl Input {
         self.codec.is_some()
     }
 
-    /// The first [`HEAD`] bytes, or all of a shorter trace. Only before anything was taken.
+    /// The first [`HEAD`] bytes, or all of a shorter trace. Must be called before anything is taken.
     pub(crate) fn head(&mut self) -> Result<&[u8], TraceError> {
         while !self.ended && self.end - self.start < HEAD {
             self.fill()?;
@@ -74,7 +74,7 @@ impl Input {
         self.ended && self.end - self.start <= HEAD
     }
 
-    /// Reads once, after moving what is left to the front.
+    /// Reads once, after moving the rest of the buffer to its front.
     fn fill(&mut self) -> Result<(), TraceError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -106,7 +106,7 @@ impl Input {
         }
     }
 
-    /// The next line without its end (`\n` or `\r\n`), and its number; none at the end of the trace.
+    /// The next line without its end (`\n` or `\r\n`), and its number; `None` at the end of the trace.
     #[inline]
     pub(crate) fn next_line(&mut self) -> Result<Option<(u64, &[u8])>, TraceError> {
         let mut searched = 0;
@@ -160,12 +160,12 @@ impl Input {
         Ok(&self.buffer[self.start..self.end.min(self.start + size)])
     }
 
-    /// Where the next byte is, in the decompressed trace.
+    /// The place of the next byte in the decompressed trace.
     pub(crate) fn position(&self) -> u64 {
         self.base + self.start as u64
     }
 
-    /// Takes `size` bytes; whether there were so many.
+    /// Takes `size` bytes; returns whether there were as many.
     pub(crate) fn skip(&mut self, mut size: usize) -> Result<bool, TraceError> {
         loop {
             let here = size.min(self.end - self.start);
@@ -185,7 +185,7 @@ impl Input {
                 self.start += at;
                 return Ok(());
             }
-            // The pattern may begin in what is left.
+            // The pattern may begin in the rest of the buffer.
             self.start = self.start.max(self.end.saturating_sub(pattern.len() - 1));
             if self.ended {
                 self.start = self.end;

@@ -9,13 +9,13 @@ use crate::{
     decode::{Decode, Skipped},
 };
 
-/// How several files make one trace.
+/// How several files make up one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Join {
-    /// They were recorded at the same time, by the same clock: their requests interleave by arrival.
+    /// They were recorded at the same time, with the same clock: their requests are merged by arrival.
     #[default]
     ByTime,
-    /// They were recorded one after another: each begins when the one before ends.
+    /// They were recorded one after another: each begins when the previous one ends.
     InSequence,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Sequence {
     current: usize,
     /// The arrival of the current trace's first request, on its own clock.
     first: Option<u64>,
-    /// Where the current trace begins, and the latest arrival yet.
+    /// The start of the current trace, and the latest arrival so far.
     start: u64,
     latest: u64,
 }

@@ -1,4 +1,4 @@
-//! What stands in for Parquet in a build without the feature `parquet`: no file is opened or made.
+//! Replaces Parquet in a build without the feature `parquet`: files are refused.
 
 use std::{convert::Infallible, path::Path};
 

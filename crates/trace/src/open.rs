@@ -21,10 +21,10 @@ use crate::{
     volumes::{Layout, Selection},
 };
 
-/// The most files that one trace may be joined of: each has its own buffers.
+/// The most files that can be joined to one trace; each has its own buffers.
 pub const MAX_FILES: usize = 1024;
 
-/// How a trace is to be read. The default detects the format, takes all volumes, and stops at the first bad line.
+/// How a trace is read. The default detects the format, takes all volumes, and stops at the first bad line.
 ///
 /// ```
 /// use peryton_trace::{Format, OpenOptions};
@@ -65,7 +65,7 @@ impl OpenOptions {
 /// [`REORDER_WINDOW`](crate::REORDER_WINDOW)). Reads and writes of zero length are kept, as the traced system had them;
 /// a flush has neither offset nor length. After an error, or at the end, batches are empty.
 pub struct Reader {
-    /// As messages name it.
+    /// The name of the trace in messages.
     path: String,
     name: String,
     format: Format,
@@ -88,8 +88,8 @@ enum Body {
     },
 }
 
-/// Opens the trace at `path`, compressed (gzip, zstd, xz, bzip2) or not; `-` is standard input. One of blktrace's files
-/// of a CPU stands for all of them.
+/// Opens the trace at `path`, compressed (gzip, zstd, xz, bzip2) or not; `-` is standard input. For a file of one CPU
+/// of a blktrace recording, the files of all its CPUs are opened.
 ///
 /// # Errors
 /// The file cannot be read, its format is not recognised, or the options do not fit it; the message names the file and the
@@ -112,8 +112,8 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Reader, Tra
     open_all(&[path], Join::ByTime, options)
 }
 
-/// Reads a trace from anything that yields bytes, such as a socket or memory. Messages call it `name`. The options are
-/// those of a pipe: no Parquet, no concatenated volumes.
+/// Reads a trace from any byte stream, such as a socket or memory. Messages call it `name`. As with a pipe, Parquet and
+/// concatenated volumes are not possible.
 ///
 /// # Errors
 /// The format is not recognised or is Parquet, or the options do not fit the trace.
@@ -139,7 +139,7 @@ pub fn open_all<P: AsRef<Path>>(paths: &[P], join: Join, options: &OpenOptions) 
     reader(&paths, join, options, layout)
 }
 
-/// How messages name a trace.
+/// The name of a trace in messages.
 fn shown_path(path: &Path) -> String {
     if is_stdin(path) { "standard input".to_owned() } else { shown(path.as_os_str().as_encoded_bytes()) }
 }
@@ -287,7 +287,7 @@ fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn D
         return Err(options_error(shown_path(&cpus[0]), "more than 1024 CPUs", "pipe the trace: blktrace -o -"));
     }
     let mut inputs = cpus.iter().map(|path| input(path)).collect::<Result<Vec<_>, _>>()?;
-    // One choice for all: a CPU may have only completions.
+    // The choice is one for all files, because a CPU may have only completions.
     let mut kinds = Vec::new();
     for input in &mut inputs {
         kinds.extend(blktrace::kinds(Head::of(input)?));
@@ -308,7 +308,7 @@ impl Reader {
         &self.name
     }
 
-    /// The bad lines and records that were skipped so far.
+    /// The bad lines and records that have been skipped so far.
     pub fn skipped(&self) -> Skipped {
         let mut skipped = Skipped::default();
         if let Body::Decoded { decode, .. } = &self.body {
@@ -317,7 +317,8 @@ impl Reader {
         skipped
     }
 
-    /// How many requests so far came so late in the file that their arrival was moved to that of the one before.
+    /// Number of requests so far that came so late in the file that their arrival was changed to that of the previous
+    /// one.
     pub fn late(&self) -> u64 {
         match &self.body {
             Body::Decoded { order, .. } => order.late(),
@@ -325,7 +326,7 @@ impl Reader {
         }
     }
 
-    /// Where each volume lies, if they are concatenated.
+    /// The place of each volume, if they are concatenated.
     pub fn layout(&self) -> &[crate::VolumeRange] {
         self.layout.as_ref().map_or(&[], Layout::ranges)
     }
@@ -357,7 +358,7 @@ impl Reader {
         }
     }
 
-    /// Why a trace that ended had no request.
+    /// The reason why a trace ended without a request.
     fn nothing(&self) -> TraceError {
         let path = self.path.clone();
         if let Some((wanted, present)) = self.selection.missed() {

@@ -2,8 +2,8 @@
 //!
 //! Real traces have small inversions: a line is written when a request completes, or each CPU writes its own buffer.
 //! Requests are sorted by arrival within a window of [`REORDER_WINDOW`]; equal times keep the order of the file. A
-//! request that comes later in the file than the window reaches keeps its place, arrives with the one before it, and
-//! is counted. So time never goes back in what is yielded.
+//! request that comes later in the file than the window reaches keeps its place, gets the arrival of the previous one,
+//! and is counted. So time never goes back in the output.
 
 use peryton_units::Nanos;
 
@@ -16,9 +16,9 @@ pub const REORDER_WINDOW: usize = 32_768;
 #[derive(Default)]
 pub(crate) struct Order {
     pending: Vec<Request>,
-    /// Those before are yielded.
+    /// Requests before this index have been returned.
     cursor: usize,
-    /// Those before are in their final order.
+    /// Requests before this index are in their final order.
     ready: usize,
     base: Option<u64>,
     last: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Requests that arrived before one that had been yielded.
+    /// Number of requests that arrived before one that had been returned.
     pub(crate) fn late(&self) -> u64 {
         self.late
     }

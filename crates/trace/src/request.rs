@@ -7,13 +7,13 @@ use crate::TraceError;
 pub struct Request {
     /// Arrival, counted from the first request of the trace.
     pub at: Nanos,
-    /// Where on the volume.
+    /// Offset on the volume.
     pub offset: Bytes,
-    /// How much; zero for a flush.
+    /// Length; zero for a flush.
     pub len: Bytes,
-    /// Which volume, ASU or disk of the trace, as the trace numbers it.
+    /// The number of the volume, ASU or disk in the trace.
     pub volume: u32,
-    /// What is asked.
+    /// The operation.
     pub op: Op,
 }
 
@@ -23,11 +23,11 @@ pub const BATCH: usize = 4096;
 
 /// A stream of requests.
 pub trait Source: Send {
-    /// Clears `batch` and fills it with the next requests in order. An empty batch is the end. The batch is bounded
+    /// Clears `batch` and fills it with the next requests in order. An empty batch is the end. A batch is bounded
     /// ([`BATCH`](crate::BATCH) requests), so that memory does not grow with the trace.
     ///
     /// # Errors
-    /// The trace cannot be read on, or holds something that is no request. The batch is empty then, and the stream at
-    /// its end.
+    /// The trace cannot be read further, or has something that is not a request. The batch is then empty, and the
+    /// stream has ended.
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError>;
 }

@@ -1,4 +1,4 @@
-//! A name for what a trace asks, whatever it is called and however it is stored.
+//! A hash of a trace's requests, independent of its name and format.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 use crate::{Request, Source, TraceError, block_hash};
 
-/// A hash of requests in their order: time, operation, volume, offset and length of each. The same requests give the same
-/// hash from any format and compression. It tells traces apart; it is no protection against forgery.
+/// A hash of requests in their order: time, operation, volume, offset and length of each. Equal requests give an equal
+/// hash from any format and compression. It distinguishes traces; it does not protect against forgery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestHash {
     state: u64,
@@ -26,7 +26,7 @@ impl RequestHash {
         self.requests += 1;
     }
 
-    /// How many requests there were.
+    /// Number of requests.
     pub fn requests(&self) -> u64 {
         self.requests
     }
@@ -51,12 +51,12 @@ pub struct Hashed<S> {
 }
 
 impl<S: Source> Hashed<S> {
-    /// Of all that is read through it from now on.
+    /// Hashes everything that is read through it from now on.
     pub fn new(source: S) -> Hashed<S> {
         Hashed { source, hash: RequestHash::default() }
     }
 
-    /// Of what was read so far.
+    /// The hash of everything read so far.
     pub fn hash(&self) -> RequestHash {
         self.hash
     }

@@ -1,4 +1,4 @@
-//! Which volumes of a trace are read, and where they are put.
+//! The selection of a trace's volumes, and their places if they are concatenated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,17 @@ use peryton_units::Bytes;
 
 use crate::Request;
 
-/// Where volumes are concatenated, each begins at a multiple of this, so that none shares an extent of usual size with another.
+/// Concatenated volumes begin at multiples of this, so that none shares an extent of usual size with another.
 pub const VOLUME_ALIGNMENT: Bytes = Bytes::mib(1);
 /// The most volumes that are laid on one address space.
 pub(crate) const MAX_VOLUMES: usize = 65_536;
-/// How many volumes a message names.
+/// The most volumes that a message names.
 const SHOWN: usize = 16;
 
 /// The volumes that are read.
 #[derive(Default)]
 pub(crate) struct Selection {
-    /// Sorted; none = all.
+    /// The selected volumes, sorted; `None` for all.
     wanted: Option<Vec<u32>>,
     /// Others that the trace has, as many as a message names.
     others: BTreeSet<u32>,
@@ -52,7 +52,7 @@ impl Selection {
         requests.truncate(kept);
     }
 
-    /// The volumes wanted and those that are there, where something was dropped.
+    /// The selected volumes and the existing ones, if requests were dropped.
     pub(crate) fn missed(&self) -> Option<(String, String)> {
         let list = |volumes: &mut dyn Iterator<Item = u32>| {
             let mut names: Vec<String> = volumes.take(SHOWN + 1).map(|volume| volume.to_string()).collect();
@@ -66,14 +66,14 @@ impl Selection {
     }
 }
 
-/// Where a volume lies on the address space of a concatenated trace.
+/// The place of a volume in the address space of a concatenated trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeRange {
-    /// As the trace numbers it.
+    /// The number of the volume in the trace.
     pub volume: u32,
-    /// Where it begins.
+    /// Its start.
     pub start: Bytes,
-    /// To its last byte that a request touches, aligned up.
+    /// Its length up to the last byte that a request touches, aligned up.
     pub len: Bytes,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// From the end of each volume.
+    /// Computes the layout from the end of each volume.
     pub(crate) fn new(ends: &BTreeMap<u32, Bytes>) -> Result<Layout, &'static str> {
         let (mut ranges, mut start) = (Vec::with_capacity(ends.len()), 0u64);
         for (&volume, end) in ends {
@@ -104,7 +104,7 @@ impl Layout {
         &self.ranges
     }
 
-    /// Moves the requests to their place; false where the trace is not the one that was laid out.
+    /// Moves the requests to their places; returns false if the trace is not the one that was laid out.
     pub(crate) fn apply(&self, requests: &mut [Request]) -> bool {
         for request in requests {
             let Some(start) = self.starts.get(&request.volume) else {

@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_in_a_trace_can_panic(parts in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>(), 0u8..4), 0..20)) {
+    fn no_trace_causes_a_panic(parts in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>(), 0u8..4), 0..20)) {
         let requests: Vec<Request> = parts.into_iter().map(|(at, offset, len, volume, op)| Request {
             at: Nanos(at),
             offset: Bytes(offset),

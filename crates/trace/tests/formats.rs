@@ -148,7 +148,7 @@ fn a_bad_line_stops_with_its_place_or_is_skipped_and_counted() {
         let sample = samples::all().into_iter().find(|sample| sample.format == format).unwrap();
         let text = String::from_utf8(sample.bytes).unwrap();
         let mut lines: Vec<&str> = text.lines().collect();
-        // Behind the last event that matters, before a summary.
+        // The place after the last event that matters, before the summary.
         let at = lines.iter().position(|line| line.starts_with("CPU0")).unwrap_or(lines.len());
         lines.insert(at, bad);
         let text = lines.join("\n");

@@ -25,7 +25,7 @@ impl Read for Pieces {
     }
 }
 
-/// Reads to the end or to an error; what comes must hold what is promised.
+/// Reads to the end or to an error, and checks the requests.
 fn exercise(bytes: Vec<u8>, format: Option<Format>, skip_bad: bool, step: usize) -> Result<usize, String> {
     let size = bytes.len();
     let options = OpenOptions { format, skip_bad, ..OpenOptions::default() };
@@ -158,7 +158,7 @@ fn every_cut_of_every_sample() {
     }
 }
 
-/// A gigabyte of a line without end, and of nothing but bad lines: memory stays that of one buffer.
+/// A gigabyte of a line without end, and of only bad lines: memory stays that of one buffer.
 #[test]
 fn what_never_ends_is_not_stored() {
     struct Repeat(u64, &'static [u8]);

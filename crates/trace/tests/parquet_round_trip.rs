@@ -1,4 +1,4 @@
-//! What is written reads back, whatever it is; an interrupted write leaves nothing.
+//! Written requests are read back unchanged; an interrupted write leaves nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Real traces, where they are at hand: what is read must be what their description counts.
+//! Real traces, if they exist: the requests read must agree with the published counts.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use peryton_trace::{Format, Join, OpenOptions, Request, Source, measurements, open, open_all};
 use peryton_units::{Bytes, Nanos, Op};
 
-/// The traces beside the repository; a user does not have them.
+/// A trace beside the repository, which a user does not have.
 fn shared(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces").join(name);
     if !path.exists() {

@@ -1,4 +1,4 @@
-//! Tells the processor what will be read soon. The map of a large volume does not fit its caches, and a driver that has
+//! Hints to the processor what will be read soon. The map of a large volume does not fit its caches, and a driver that has
 //! requests waiting knows where they will look: a hint some requests ahead hides most of the wait.
 
 /// Fetches the item's cache line, where the processor has a way to say so.

@@ -5,9 +5,17 @@
 //! Files are parsed with `syn`. What is compiled for tests only (`#[cfg(test)]`) does not count. A name that a module
 //! re-exports counts as an import of the file that defines it, so that a `mod.rs` that gathers names ties nothing together.
 //! Calls of methods are not imports: an `impl` block may stand in another file than its type.
+//!
+//! Two more checks read the documents: `words.rs` looks for private words in prose, `references.rs` for files and names that do
+//! not exist.
 
+mod files;
+mod references;
 mod rules;
 mod source;
+mod words;
 
+pub use references::broken_references;
 pub use rules::{Rules, violations};
 pub use source::{Crate, FileOf, Workspace};
+pub use words::{Kind, forbidden_words, in_text};

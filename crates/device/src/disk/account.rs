@@ -9,10 +9,10 @@ use crate::{DeviceStats, Io};
 
 const NS: f64 = 1e-9;
 
-/// Work that has been decided and not ended is kept apart, up to so many pieces; of more, the two oldest become one.
+/// The most pieces of decided but unfinished work that are kept apart; beyond that, the two oldest are merged.
 const MOST_PENDING: usize = 64;
 
-/// Energy beyond idling of something that lasts from one time to another, spent evenly over it.
+/// Energy beyond idling, spent evenly from one time to another.
 #[derive(Clone, Copy, Debug)]
 struct Charge {
     from: u64,
@@ -21,7 +21,7 @@ struct Charge {
 }
 
 impl Charge {
-    /// What has been spent of it by then.
+    /// The part of it that has been spent at this time.
     fn spent(&self, now: u64) -> f64 {
         if now >= self.to {
             self.joules
@@ -31,9 +31,9 @@ impl Charge {
     }
 }
 
-/// The account of one disk. Work is booked when it is decided, with its end known; a report holds back what lies beyond
-/// its moment, of busy time and of energy, and a new account begins with that. So the accounts of the parts of a run add up
-/// to that of the whole, wherever it is divided.
+/// The account of one disk. Work is entered when it is decided, with its end known. A report leaves out the part after
+/// its moment, of busy time and of energy, and a new account begins with that part. So the accounts of the parts of a
+/// run add up to that of the whole, wherever it is divided.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     power: Power,
@@ -45,7 +45,7 @@ pub(super) struct Account {
     standby: u64,
     /// Joules beyond idling that have been spent.
     extra_j: f64,
-    /// What is being spent, or will be.
+    /// Energy that is being spent or will be.
     pending: VecDeque<Charge>,
     next_sequential: u64,
 }
@@ -95,7 +95,7 @@ impl Account {
         }
     }
 
-    /// What ended by `now` has been spent.
+    /// Enters energy of work that ended by `now`.
     fn settle(&mut self, now: u64) {
         while let Some(charge) = self.pending.front().filter(|charge| charge.to <= now) {
             self.extra_j += charge.joules;
@@ -143,7 +143,7 @@ impl Account {
         self.charge(Charge { from: now, to: down, joules: rest as f64 * NS * (self.down_w() - self.power.idle_w) });
     }
 
-    /// Watts while the spindle comes to rest.
+    /// Power while the spindle stops, in watts.
     fn down_w(&self) -> f64 {
         if self.power.spin_down.0 == 0 { 0.0 } else { self.power.spin_down_j / self.power.spin_down.as_s_f64() }
     }
@@ -176,7 +176,7 @@ impl Account {
             busy: Nanos(busy),
             idle: Nanos(whole.saturating_sub(busy + standby)),
             standby: Nanos(standby),
-            // Rounding may leave less than nothing.
+            // Rounding may leave a negative value.
             energy_j: (whole as f64 * NS * self.power.idle_w + self.extra_j + pending_j + asleep_j).max(0.0),
             ..self.stats.clone()
         }
@@ -188,7 +188,7 @@ impl Account {
         self.busy = self.busy_until.saturating_sub(now);
         self.standby = 0;
         self.extra_j = 0.0;
-        // What was spent before is no part of this account.
+        // Energy spent before is not part of this account.
         self.pending.retain(|charge| charge.to > now);
         for charge in &mut self.pending {
             charge.joules -= charge.spent(now);

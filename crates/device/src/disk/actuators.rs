@@ -32,7 +32,7 @@ impl TwoActuators {
         let Some(tracks) = &parameters.tracks else {
             return range("actuators", "2".into(), "a geometry of the form 'tracks'");
         };
-        if parameters.heads % 2 != 0 {
+        if !parameters.heads.is_multiple_of(2) {
             return range("heads", parameters.heads.to_string(), "an even number, for two actuators");
         }
         let sector = parameters.sector.0.max(1);

@@ -1,4 +1,4 @@
-//! Where a sector lies: zones, skews, slipped sectors, and how long the head needs along consecutive sectors.
+//! The place of a sector: zones, skews, slipped sectors, and the time that the head needs along consecutive sectors.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) struct Place {
     pub head: u32,
     /// Counted from the start of the zone along the tracks, slipped sectors and spares included.
     pub physical: u64,
-    /// Where its start passes under the head.
+    /// The angle at which its start passes under the head.
     pub angle: Angle,
 }
 
@@ -50,16 +50,16 @@ pub(super) struct Zone {
     range_physical: u64,
     range_logical: u64,
     slips: Vec<u64>,
-    /// For each slip, the first in-zone address (reserved sectors included) that lies behind it.
+    /// For each slip, the first in-zone address (reserved sectors included) after it.
     slip_addresses: Vec<u64>,
-    /// Time of a sector, and of what lies between tracks and between cylinders, when reading and when writing.
+    /// Time of a sector, and of the skews between tracks and between cylinders, when reading and when writing.
     sector_time: u64,
     track_gap: [u64; 2],
     cylinder_gap: [u64; 2],
 }
 
 impl Zone {
-    /// How many slips lie before in-zone address `address`, in its sparing range.
+    /// Number of slips before in-zone address `address`, in its sparing range.
     fn slips_before(&self, address: u64, range: u64) -> u64 {
         let earlier = self.slips.partition_point(|&slip| slip < range * self.range_physical);
         let until = self.slip_addresses.partition_point(|&first| first <= address);
@@ -99,7 +99,7 @@ impl Zone {
         time
     }
 
-    /// The physical sector under way `elapsed` after the start of `from`, reading on without end (but not for more than
+    /// The physical sector that is reached `elapsed` after the start of `from`, reading on without end (but for at most
     /// a day).
     fn reached(&self, from: u64, elapsed: u64) -> u64 {
         const DAY: u64 = 1 << 46;
@@ -134,8 +134,8 @@ impl Zone {
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     pub zones: Vec<Zone>,
-    /// Where each zone's addresses end, and for each of equal parts of the address space the zone that it begins in:
-    /// what a search walks through.
+    /// The end of each zone's addresses, and for each of equal parts of the address space the zone that it begins in,
+    /// which a search uses.
     ends: Vec<u64>,
     zone_index: Vec<u16>,
     index_shift: u32,
@@ -240,14 +240,14 @@ impl Geometry {
     }
 
     fn index_zones(&mut self) {
-        // Four parts to a zone: most of them lie in one zone.
+        // With four parts to a zone, most parts lie in one zone.
         let parts = (self.zones.len() * 4) as u64;
         self.index_shift = (self.sectors / parts).max(1).ilog2();
         let zone_of = |part: u64| self.ends.partition_point(|&end| end <= part << self.index_shift) as u16;
         self.zone_index = (0..=(self.sectors - 1) >> self.index_shift).map(zone_of).collect();
     }
 
-    /// The zone of a sector; one past the last zone for what lies past the end.
+    /// The zone of a sector; the number of zones for a sector past the end.
     #[inline]
     pub fn zone_of(&self, sector: u64) -> usize {
         let Some(&first) = self.zone_index.get((sector >> self.index_shift) as usize) else { return self.zones.len() };
@@ -335,7 +335,8 @@ impl Geometry {
         self.zones[place.zone].sector_time >> FRACTION
     }
 
-    /// How many whole sectors of its track have passed since the start of `place` at `now`, and how much of the next.
+    /// Number of whole sectors of its track that have passed since the start of `place` at `now`, and the part of the
+    /// next.
     pub fn passed(&self, now: u64, place: &Place) -> (u64, u64) {
         let zone = &self.zones[place.zone];
         let behind = self.angle_at(now).wrapping_sub(place.angle);
@@ -447,7 +448,7 @@ impl SeekCurve {
                 if at < distances.len() && distances[at] == distance || distances.len() == 1 || at == 0 {
                     return times[at.min(times.len() - 1)];
                 }
-                // Beyond the last point, its last slope goes on.
+                // Beyond the last point, its slope continues.
                 let at = at.min(distances.len() - 1);
                 let (d0, d1) = (i64::from(distances[at - 1]), i64::from(distances[at]));
                 let (t0, t1) = (times[at - 1] as i64, times[at] as i64);
@@ -497,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn every_address_is_where_counting_sectors_puts_it() {
+    fn every_address_agrees_with_counting_sectors() {
         let parameters = parameters();
         let geometry = Geometry::new(&parameters).unwrap();
         let mut address = 0;

@@ -1,4 +1,4 @@
-//! Arm, heads and platters: how long it takes to be over a sector, and when each part of a request is read or written.
+//! Arm, heads and platters: the time to reach a sector, and the time when each part of a request is read or written.
 
 use super::{
     geometry::{Geometry, Place, SeekCurve},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::BuildError;
 
-/// What a request asks of the surfaces.
+/// The demand of a request on the surfaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub first: u64,
@@ -14,7 +14,7 @@ pub(super) struct Span {
     pub write: bool,
 }
 
-/// One request, carried out.
+/// The result of carrying out one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Access {
     /// Time in which the arm moved or heads were switched.
@@ -27,8 +27,8 @@ pub(super) struct Access {
     pub first_done: u64,
     /// When the last sector has passed.
     pub end: u64,
-    /// Sectors behind the last interruption, and when the first of them has passed: an interface that is slower than
-    /// the surface has caught up by then.
+    /// Sectors after the last interruption, and when the first of them has passed. An interface that is slower than the
+    /// surface has caught up by then.
     pub tail: (u64, u64),
     /// The first address that was read before the request, where the track is read from where the head lands.
     pub from: u64,
@@ -42,7 +42,7 @@ pub(super) struct Mechanics {
     write_settle: u64,
     zero_latency: bool,
     read_any_free: bool,
-    /// Where the arm is.
+    /// The present cylinder of the arm.
     cylinder: u32,
     head: u32,
 }
@@ -144,8 +144,8 @@ impl Mechanics {
         access.end += seek + wait + sweep;
     }
 
-    /// A head that lands on the request's track reads from there: sectors ahead of the request that pass on the way to
-    /// it are kept, and where it lands inside the request, what was missed comes a turn later.
+    /// Reads from where a head lands on the request's track. Sectors before the request that pass on the way are kept.
+    /// If it lands inside the request, the missed part is read a revolution later.
     fn land(&self, arrived: u64, place: &Place, first: u64, count: u64, access: &mut Access) {
         let geometry = &self.geometry;
         let track = geometry.track(place);
@@ -154,7 +154,8 @@ impl Mechanics {
         let behind = passed + u64::from(into > 0);
         let on_track = track.end - first;
         if behind > 0 && behind < count.min(on_track) && count <= on_track && self.zero_latency {
-            // From the next whole sector to the request's end, then, a turn after the missed part began, its start.
+            // From the next whole sector to the request's end; then its start, a revolution after the missed part
+            // began.
             let to_start = geometry.rotation(arrived, place.angle);
             access.first_done = arrived + to_start + sector_time;
             access.end = arrived + to_start + behind * sector_time;

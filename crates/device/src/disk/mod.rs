@@ -1,7 +1,7 @@
 //! A disk from first principles: arm, rotation, zoned tracks, buffer, write cache, command scheduling and power states.
 //!
-//! `docs/disk-model.md` gives the rules. Work in the background (reading ahead, emptying the write cache) is computed
-//! when the next command arrives, so a first-come disk needs no events and answers at once.
+//! `docs/disk-model.md` gives the rules. Background work (reading ahead, emptying the write cache) is computed when the
+//! next command arrives, so a first-come disk needs no events and answers immediately.
 
 mod account;
 mod actuators;
@@ -48,7 +48,7 @@ pub struct Disk {
     /// When the last command is answered.
     answered: u64,
     after_write: bool,
-    /// Where the last mechanical work ended.
+    /// The end of the last mechanical work.
     arm: u64,
     /// Standby began here, or will once all work is done.
     asleep_from: Option<u64>,
@@ -61,7 +61,7 @@ pub struct Disk {
 
 impl Disk {
     /// # Errors
-    /// A parameter out of its range, or a geometry that cannot be.
+    /// A parameter out of its range, or an impossible geometry.
     pub fn new(parameters: &DiskParameters) -> Result<Disk, BuildError> {
         parameters.check()?;
         let buffer = parameters.buffer.clone();
@@ -90,11 +90,11 @@ impl Disk {
         })
     }
 
-    /// Gives the disk a command. A disk that serves first-come answers at once, one that chooses the order of service
+    /// Submits a command. A disk that serves first-come answers immediately; one that chooses the order of service
     /// reports through [`Disk::advance`].
     ///
-    /// A command without bytes costs its overhead; what reaches past the end is cut off there (and asserted in debug
-    /// builds: the caller checks).
+    /// A command without bytes costs its overhead. A range past the end is cut off there (and asserted in debug builds:
+    /// the caller checks).
     #[inline]
     pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         debug_assert!(io.at.0.checked_add(io.len.0).is_some_and(|end| end <= self.capacity().0), "{io:?} past the end");
@@ -128,13 +128,13 @@ impl Disk {
         }
     }
 
-    /// Asks for a power state. Standby begins when every command is answered and the write cache is empty; the next
+    /// Requests a power state. Standby begins when every command is answered and the write cache is empty; the next
     /// command ends it, at the cost of a spin-up.
     pub fn set_power(&mut self, now: Nanos, state: PowerState) {
         self.serve_until(now.0);
         match state {
             PowerState::Active => {
-                // Only waking holds the mechanics up: a disk that is awake goes on emptying its write cache.
+                // Only waking delays the mechanics: a disk that is awake continues to empty its write cache.
                 let ready = self.wake(now.0);
                 self.answered = self.answered.max(ready);
                 if let Some(queue) = &mut self.queue {
@@ -153,14 +153,14 @@ impl Disk {
         }
     }
 
-    /// What has been done and spent up to `now`.
+    /// The counts and the energy up to `now`.
     pub fn stats(&mut self, now: Nanos) -> DeviceStats {
         self.serve_until(now.0);
         if self.asleep_from.is_none() {
             self.background(now.0);
             self.catch_up_reading(now.0);
         }
-        // A command that waits makes the disk busy, though it has not been decided when it is served.
+        // A waiting command makes the disk busy, although its time of service has not been decided.
         if let Some(arrived) = self.queue.as_ref().and_then(CommandQueue::oldest_arrival) {
             self.account.busy(arrived, now.0);
         }
@@ -173,7 +173,7 @@ impl Disk {
         self.account.reset(now.0);
     }
 
-    /// What has been taken in and is not on the surface at `now`.
+    /// Data in the write cache that is not on the surface at `now`.
     pub fn unwritten(&mut self, now: Nanos) -> Bytes {
         self.stats(now);
         Bytes(self.write_cache.as_ref().map_or(0, |cache| cache.held(now.0)) << self.sector_shift)

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use super::shingled::ShingledParameters;
 use crate::BuildError;
 
-/// What a disk is made of: the `[disk]` table of a profile.
+/// The parameters of a disk: the `[disk]` table of a profile.
 ///
 /// Either `tracks` (from a data sheet's transfer rates) or `zones` (from a drive's published geometry) says how
 /// sectors lie on the surfaces.
@@ -31,12 +31,12 @@ pub struct DiskParameters {
     /// Odd cylinders of a zone run from the last head to the first, so that a cylinder switch stays on its surface.
     #[serde(default)]
     pub serpentine: bool,
-    /// How long the arm needs.
+    /// The seek times of the arm.
     pub seek: Seek,
-    /// To select another head of the same cylinder.
+    /// The time to select another head of the same cylinder.
     #[serde(default)]
     pub head_switch: Nanos,
-    /// Added to a seek or head switch before a write, which must be surer of its track than a read.
+    /// Added to a seek or head switch before a write, which needs a more precise position than a read.
     #[serde(default)]
     pub write_settle: Nanos,
     /// Controller and host interface.
@@ -48,7 +48,7 @@ pub struct DiskParameters {
     /// Order of service.
     #[serde(default)]
     pub queue: Queue,
-    /// Watts, and what starting and stopping costs.
+    /// Power in watts, and the cost of starting and stopping.
     #[serde(default)]
     pub power: Power,
 }
@@ -116,11 +116,11 @@ pub struct ZoneParameters {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seek {
-    /// To the next cylinder.
+    /// Time to the next cylinder.
     pub single: Option<Nanos>,
     /// Mean over all pairs of cylinders.
     pub average: Option<Nanos>,
-    /// From the first cylinder to the last.
+    /// Time from the first cylinder to the last.
     pub full: Option<Nanos>,
     /// Measured points, (cylinders, milliseconds), instead of the three above; straight lines between them.
     #[serde(default)]
@@ -143,11 +143,11 @@ pub struct Controller {
     /// Before a write that needs the mechanics.
     #[serde(default)]
     pub write_miss: Overhead,
-    /// Rate of the host interface, MB (10⁶ bytes) per second; none stands for an infinitely fast one.
+    /// Rate of the host interface in MB (10⁶ bytes) per second; absent for an infinitely fast one.
     pub interface_mb_per_s: Option<f64>,
 }
 
-/// An overhead that depends on what the command before was.
+/// An overhead that depends on the previous command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overhead {
@@ -165,26 +165,26 @@ pub struct BufferParameters {
     pub segments: u32,
     /// Bytes of each.
     pub segment: Bytes,
-    /// How far reading goes on after a request.
+    /// How far the disk reads ahead after a request.
     pub read_ahead: ReadAhead,
     /// Most bytes read ahead.
     pub max_read_ahead: Bytes,
-    /// Data read ahead may push the request's own data out of its segment.
+    /// Whether data read ahead may displace the request's own data in its segment.
     pub read_ahead_over_requested: bool,
     /// Sectors of the track that pass under the head before the request's are kept as well.
     pub read_any_free: bool,
-    /// A request that begins inside its own range is served from there (zero-latency access).
+    /// Whether reading begins inside the request's range if the head lands there (zero-latency access).
     pub zero_latency: bool,
     /// A request that begins with the very sector that is being read ahead counts as a hit.
     pub almost_hits: bool,
-    /// Hits are answered while the mechanics are busy with something else.
+    /// Whether hits are answered while the mechanics are busy with another command.
     pub hits_while_busy: bool,
     /// Reads may be answered with data that was written.
     pub read_hits_on_written: bool,
-    /// Written data passes through memory of its own instead of taking a read segment.
+    /// Whether written data has memory of its own instead of a read segment.
     pub separate_write: bool,
-    /// Writes are done when they are in the buffer; at most so many bytes are waiting there to be written. None
-    /// switches the write cache off.
+    /// With a write cache, writes are done when they are in the buffer, which holds at most this much unwritten data.
+    /// Absent for no write cache.
     pub write_cache: Option<Bytes>,
     /// Most separate ranges waiting to be written.
     pub write_ranges: u32,
@@ -216,7 +216,7 @@ impl Default for BufferParameters {
     }
 }
 
-/// How far reading goes on after a request.
+/// How far a disk reads ahead after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadAhead {
@@ -228,7 +228,7 @@ pub enum ReadAhead {
     Cylinder,
     /// Until the segment is full, or `max_read_ahead` is reached.
     Segment,
-    /// To the end of the track; of the next, too, once a stream has come from the track before.
+    /// To the end of the track; also of the next one, once a stream has come from the previous track.
     TrackAhead,
 }
 
@@ -251,9 +251,9 @@ pub enum Scheduler {
 pub struct Queue {
     /// Commands that the drive can see and choose from; more wait outside in their order of arrival.
     pub depth: u32,
-    /// How it chooses.
+    /// The scheduling policy.
     pub scheduler: Scheduler,
-    /// A command that has waited so long is served next, whatever the scheduler would choose.
+    /// A command that has waited this long is served next, whatever the scheduler would choose.
     pub patience: Nanos,
 }
 
@@ -263,7 +263,7 @@ impl Default for Queue {
     }
 }
 
-/// What a disk draws.
+/// The power of a disk in each state.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Power {

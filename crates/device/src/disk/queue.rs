@@ -1,4 +1,4 @@
-//! Commands that wait while the disk chooses which to serve next.
+//! The queue of commands among which the disk chooses the next one.
 
 use std::{
     cmp::Reverse,
@@ -20,7 +20,7 @@ struct Waiting {
     io: Io,
     arrived: u64,
     sector: u64,
-    /// Where that is, once there is a choice.
+    /// Its place on the surface, once there is a choice.
     place: Option<Place>,
 }
 
@@ -33,9 +33,9 @@ pub(super) struct CommandQueue {
     visible: Vec<Waiting>,
     outside: VecDeque<Waiting>,
     done: BinaryHeap<Reverse<(u64, u32)>>,
-    /// When the next command can be taken up.
+    /// When the next command can be started.
     next: u64,
-    /// Standby was asked for while commands were waiting.
+    /// Whether standby was requested while commands were waiting.
     pub sleep_wanted: bool,
 }
 
@@ -57,7 +57,7 @@ impl CommandQueue {
         self.visible.is_empty()
     }
 
-    /// When the command that has waited longest arrived; they stand in their order of arrival.
+    /// Arrival of the command that has waited longest; commands are in the order of arrival.
     pub fn oldest_arrival(&self) -> Option<u64> {
         self.visible.first().map(|waiting| waiting.arrived)
     }
@@ -87,8 +87,8 @@ impl CommandQueue {
 }
 
 impl Disk {
-    /// Takes a command in. One that finds the disk with nothing else to do is served at once: there is no choice to wait
-    /// for.
+    /// Queues a command. If the disk has no other work, the command is served immediately, because there is no choice
+    /// to wait for.
     pub(super) fn enqueue(&mut self, now: u64, tag: Tag, io: Io) {
         self.serve_until(now);
         let ready = self.wake(now);
@@ -104,7 +104,7 @@ impl Disk {
         }
     }
 
-    /// Serves a command from `at` on, up to when background work has been done; when it is answered.
+    /// Serves a command from `at` on, after finishing background work; returns when it is answered.
     fn serve(&mut self, at: u64, tag: Tag, arrived: u64, io: Io) -> u64 {
         let before = self.free;
         let answered = self.execute(at, at - arrived, io);
@@ -152,9 +152,9 @@ impl Disk {
         }
     }
 
-    /// Time until a command is under way: none for a read that the buffer holds or is about to, and for a write that the
-    /// cache takes in; one that finds it full has to wait for a range to leave, which takes about as long as if it were
-    /// written itself.
+    /// The time until a command can begin: zero for a read that the buffer holds or is about to hold, and for a write
+    /// that fits the cache. A write that finds the cache full waits for a range to leave, which takes about as long as
+    /// writing it would.
     fn cost(&self, free: u64, waiting: &Waiting) -> u64 {
         let write = waiting.io.op == Op::Write;
         let count = waiting.io.len.0 >> self.sector_shift;
@@ -168,10 +168,10 @@ impl Disk {
         }
     }
 
-    /// The index of the command to serve next. A flush waits until it is the oldest, and holds back what came later.
+    /// The index of the command to serve next. A flush waits until it is the oldest, and delays later commands.
     fn choose(&self, at: u64) -> usize {
         let Some(queue) = &self.queue else { return 0 };
-        // No command starves: they stand in their order of arrival.
+        // No command waits for ever: they are in the order of arrival.
         if queue.visible[0].arrived.saturating_add(queue.patience) < at {
             return 0;
         }

@@ -1,6 +1,6 @@
 //! The read buffer: a few segments, each a run of consecutive sectors, replaced least recently used first.
 
-/// How much of a request is in the buffer.
+/// The part of a request that is in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hit {
     None,
@@ -40,7 +40,7 @@ impl Segments {
         }
     }
 
-    /// First sector of a segment, and the one behind its last.
+    /// The first sector of a segment, and the sector after its last.
     pub fn range(&self, index: usize) -> (u64, u64) {
         (self.starts[index], self.ends[index])
     }
@@ -82,7 +82,7 @@ impl Segments {
         self.last = index;
     }
 
-    /// Gives the run a segment: an empty one, else the least recently used. None if there are no segments.
+    /// Takes a segment for the run: an empty one, else the least recently used. `None` if there are no segments.
     pub fn take(&mut self, start: u64, end: u64, written: bool) -> Option<usize> {
         let (mut index, mut least) = (None, u64::MAX);
         for (candidate, &used) in self.used.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Segments {
         Some(index)
     }
 
-    /// The segment now reaches `end`; what no longer fits falls out at its start.
+    /// Extends a segment to `end`; what does not fit any more is dropped at its start.
     pub fn extend(&mut self, index: usize, end: u64) {
         self.ends[index] = self.ends[index].max(end);
         self.starts[index] = self.starts[index].max(self.ends[index].saturating_sub(self.size));

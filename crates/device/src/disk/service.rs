@@ -1,4 +1,4 @@
-//! How one command is served: overheads, buffer, mechanics, interface; and what happens between commands.
+//! The service of one command: overheads, buffer, mechanics, interface; and the background work between commands.
 
 use peryton_units::Op;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::Io;
 
-/// Reading goes on behind a request, into its segment.
+/// Reading ahead after a request, into its segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadingAhead {
     segment: usize,
@@ -69,8 +69,8 @@ impl Overhead {
 }
 
 impl Disk {
-    /// Serves a command from `start` on, up to when background work has been done, whose decoding could begin `early`
-    /// before; when it is answered.
+    /// Serves a command from `start` on, after finishing background work; its decoding could begin `early` before that.
+    /// Returns when it is answered.
     pub(super) fn execute(&mut self, start: u64, early: u64, io: Io) -> u64 {
         let sectors = self.mechanics.geometry.sectors;
         let first = (io.at.0 >> self.sector_shift).min(sectors);
@@ -124,7 +124,7 @@ impl Disk {
         }
     }
 
-    /// The buffer holds the start of the request; the rest is coming, or has to be fetched.
+    /// The buffer holds the start of the request; the rest is being read, or must be.
     fn read_rest(&mut self, start: u64, hit: u64, miss: u64, segment: usize, first: u64, count: u64) -> u64 {
         self.segments.touch(segment);
         let end = first + count;
@@ -151,7 +151,7 @@ impl Disk {
         self.timing.deliver(hit, count, rest, &access)
     }
 
-    /// A hit waits for the mechanics where the drive cannot do two things at a time.
+    /// On a drive that cannot do two things at a time, a hit waits for the mechanics.
     fn when_free(&self, ready: u64) -> u64 {
         if self.buffer.hits_while_busy { ready } else { ready.max(self.free) }
     }
@@ -212,7 +212,7 @@ impl Disk {
         start.max(self.free)
     }
 
-    /// What the mechanics do from the end of the last command until `until`: empty the write cache.
+    /// Background work from the end of the last command until `until`: emptying the write cache.
     #[inline]
     pub(super) fn background(&mut self, until: u64) {
         while let Some(ready) = self.write_cache.as_ref().and_then(|cache| cache.earliest()) {
@@ -263,13 +263,13 @@ impl Disk {
         access
     }
 
-    /// Whether the sector is in the segment used last, or in what is being read ahead.
+    /// Whether the sector is in the segment used last, or in the part being read ahead.
     pub(super) fn is_at_hand(&self, sector: u64) -> bool {
         self.reading_ahead.is_some_and(|ahead| (ahead.from..ahead.until).contains(&sector))
             || self.segments.last_holds(sector)
     }
 
-    /// Begins to read on into the segment behind a request that ended at `end`.
+    /// Starts to read ahead into the segment after a request that ended at `end`.
     fn read_ahead(&mut self, segment: Option<usize>, first: u64, end: u64) {
         let Some(segment) = segment else { return };
         let until = self.read_ahead_limit(segment, first, end);
@@ -316,7 +316,7 @@ impl Disk {
         }
     }
 
-    /// Puts what has been read ahead by `now` into the segment, and its energy into the account.
+    /// Adds what has been read ahead by `now` to the segment, and its energy to the account.
     pub(super) fn catch_up_reading(&mut self, now: u64) {
         let Some(ahead) = &mut self.reading_ahead else { return };
         if now <= ahead.since {

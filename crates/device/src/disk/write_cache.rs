@@ -2,7 +2,7 @@
 
 use super::{geometry::Place, parameters::Scheduler};
 
-/// Candidates that shortest-positioning-time-first looks at in each direction from the arm.
+/// Number of candidates that shortest-positioning-time-first examines in each direction from the arm.
 const CANDIDATES: usize = 8;
 
 /// A range leaves in pieces of this part of the cache.
@@ -13,13 +13,13 @@ const PIECES: u64 = 8;
 pub(super) struct Dirty {
     pub first: u64,
     pub count: u64,
-    /// From when on the arm may move for it.
+    /// The earliest time at which the arm may move for it.
     pub ready: u64,
-    /// From when on its data is there.
+    /// The earliest time at which its data is there.
     pub data: u64,
     /// Order of arrival.
     order: u64,
-    /// Where `first` is, once the scheduler has asked.
+    /// The place of `first`, once the scheduler has asked for it.
     place: Option<Place>,
 }
 
@@ -29,8 +29,8 @@ impl Dirty {
     }
 }
 
-/// Ranges by first sector; none overlap. A list of a few thousand at most that is searched far more often than it
-/// changes, so what moves when it does is only the order.
+/// Ranges by first sector; none overlap. The list has a few thousand entries at most and is searched far more often
+/// than it changes, so only the order is moved by a change.
 #[derive(Clone, Debug, Default)]
 struct Ranges {
     /// First sector and row.
@@ -48,7 +48,7 @@ impl Ranges {
         self.order.is_empty()
     }
 
-    /// How many ranges begin before the sector.
+    /// Number of ranges that begin before the sector.
     fn before(&self, sector: u64) -> usize {
         self.order.partition_point(|&(first, _)| first < sector)
     }
@@ -96,13 +96,13 @@ impl Ranges {
 pub(super) struct WriteCache {
     ranges: Ranges,
     sectors: u64,
-    /// What the mechanics are writing, and until when it holds its memory.
+    /// The range that is being written, and until when it holds its memory.
     leaving: (u64, u64, u64),
     limit: u64,
     max_ranges: usize,
     policy: Scheduler,
     orders: u64,
-    /// Where the elevator stands.
+    /// The position of the elevator.
     sweep: u64,
 }
 
@@ -120,7 +120,7 @@ impl WriteCache {
         }
     }
 
-    /// Sectors that are not on the surface, what is being written at `now` included.
+    /// Number of sectors that are not on the surface, including those being written at `now`.
     pub fn held(&self, now: u64) -> u64 {
         self.sectors + if self.leaving.2 > now { self.leaving.1 } else { 0 }
     }
@@ -142,7 +142,7 @@ impl WriteCache {
         self.ranges.last_before(first + 1).is_some_and(|dirty| first + count <= dirty.end())
     }
 
-    /// Whether a range that waits, or the one on its way out, ends where this one begins.
+    /// Whether a waiting range, or the one being written, ends where this one begins.
     pub fn continues(&self, first: u64) -> bool {
         self.leaving.0 + self.leaving.1 == first && self.leaving.1 > 0
             || self.ranges.last_before(first).is_some_and(|dirty| dirty.end() == first)
@@ -154,7 +154,7 @@ impl WriteCache {
         (dirty.end() > first).then_some(dirty.first)
     }
 
-    /// Takes the sectors in, over whatever older data of theirs waits here.
+    /// Adds the sectors, replacing older data of theirs.
     pub fn insert(&mut self, first: u64, count: u64, ready: u64, data: u64) {
         if self.holds(first, count) {
             return;
@@ -188,15 +188,15 @@ impl WriteCache {
 
     /// When the first range may leave, at the earliest.
     pub fn earliest(&self) -> Option<u64> {
-        // Ranges become ready in their order of arrival; all but the last few of them long ago.
+        // Ranges become ready in their order of arrival; all except the last few are ready.
         match self.policy {
             Scheduler::Fcfs => self.ranges.oldest().map(|dirty| dirty.ready),
             _ => self.ranges.get(0).map(|dirty| dirty.ready),
         }
     }
 
-    /// Takes the next range out, by the policy; shortest-positioning-time-first asks where a sector is and how long it
-    /// takes to get there.
+    /// Removes the next range according to the policy. Shortest-positioning-time-first asks where a sector is and how
+    /// long it takes to reach it.
     pub fn next(
         &mut self,
         arm: u64,
@@ -241,7 +241,7 @@ impl WriteCache {
         Some(dirty)
     }
 
-    /// The range holds its memory until it is on the surface.
+    /// Keeps the range's memory in use until it is on the surface.
     pub fn leaves(&mut self, dirty: &Dirty, end: u64) {
         self.leaving = (dirty.first, dirty.count, end);
     }

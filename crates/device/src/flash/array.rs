@@ -4,9 +4,9 @@ use super::{
     timeline::Timeline,
 };
 
-/// The operations that a translation layer asks of the flash. Preconditioning runs the same layer against [`Untimed`].
+/// The operations that a translation layer requests of the flash. Preconditioning runs the same layer with [`Untimed`].
 pub(super) trait Operations {
-    /// Programs `units` of one stripe, data of the host; returns when it is done.
+    /// Programs `units` of one stripe with host data; returns when it is done.
     fn program(&mut self, die: u32, units: u32) -> u64;
     /// Reads `units` of one stripe into the controller, to be written elsewhere.
     fn fetch(&mut self, die: u32, units: u32);
@@ -46,7 +46,7 @@ impl Operations for Untimed {
     }
 }
 
-/// What each die is doing.
+/// The state of each die.
 #[derive(Clone, Copy, Debug, Default)]
 struct Die {
     channel: u32,
@@ -58,30 +58,30 @@ struct Die {
     erase: (u64, u64),
 }
 
-/// What it takes to move so many units of a stripe.
+/// The cost of moving a number of units of a stripe.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     /// Over the channel, ns.
     transfer: u64,
-    /// To sense the pages and move them, joules.
+    /// Energy to sense the pages and transfer them, in joules.
     read_j: f64,
-    /// To move them and program their pages, joules.
+    /// Energy to transfer them and program their pages, in joules.
     program_j: f64,
     /// Units of the pages that they begin.
     whole_pages: u32,
 }
 
-/// Dies and channels: when is each free, and what did it cost.
+/// The dies and channels: when each is free, and the energy they have used.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
     dies: Vec<Die>,
     channels: Vec<Timeline>,
-    /// By the number of units.
+    /// Costs by the number of units.
     costs: Vec<Cost>,
     read: u64,
     program: u64,
     erase: u64,
-    /// What a read waits for at most when the die programs or erases.
+    /// The most that a read waits when the die programs or erases.
     suspend: u64,
     page: u64,
     unit: u64,
@@ -90,7 +90,7 @@ pub(super) struct Array {
     byte_transfer_j: f64,
     read_j: f64,
     erase_j: f64,
-    /// The device's clock: nothing will be asked for before it.
+    /// The device's clock: no later request is for an earlier time.
     pub now: u64,
     /// When the data of the current command are in the controller.
     pub ready: u64,
@@ -115,7 +115,7 @@ impl Array {
         let unit_transfer_j = p.transfer_uj_per_kib * 1e-6 * geometry.unit as f64 / 1024.0;
         let (read_j, program_j) = (p.read_uj * 1e-6, p.program_uj * 1e-6);
         let cost = |units: u32| {
-            // Pages of one plane that hold so many units.
+            // Pages of one plane that hold this many units.
             let pages = (u64::from(units) * geometry.unit).div_ceil(p.page.0) as f64;
             Cost {
                 transfer: (unit_transfer * f64::from(units)) as u64,
@@ -173,7 +173,7 @@ impl Array {
         end
     }
 
-    /// What is left of the operation that the die is busy with: reads go before the ones that have not begun.
+    /// The rest of the operation that the die is busy with: reads are served before operations that have not begun.
     fn residual(&self, die: &Die, at: u64) -> u64 {
         if (die.erase.0..die.erase.1).contains(&at) {
             return die.erase.1 - at;
@@ -195,7 +195,7 @@ impl Array {
         let cost = self.costs[units as usize];
         let die = &mut self.dies[die as usize];
         let free = die.free.max(die.read_free);
-        // The page register is double: the next stripe comes in while this one is programmed.
+        // The page register is double: the next stripe is transferred while this one is programmed.
         let register = free.saturating_sub(program);
         let channel = &mut self.channels[die.channel as usize];
         let loaded = channel.reserve(self.now, ready.max(register).max(self.now), cost.transfer);

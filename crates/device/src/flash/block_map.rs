@@ -38,10 +38,11 @@ struct Die {
 /// The layers that map whole blocks. Addresses are striped over the dies; on each die a logical block is the run of
 /// addresses that fill one physical block.
 ///
-/// * Block-mapped: a unit has one place in its block. What cannot be appended there goes to a replacement block, which
-///   takes the units before it along and, at the merge, those after it. A random write costs a block.
-/// * Log-block (BAST; Kim et al. 2002): overwrites are appended to a log block in any order. At the merge a log that is
-///   in order becomes the data block (switch, or partial merge); any other makes a new block of both (full merge).
+/// * Block-mapped: a unit has one place in its block. A unit that cannot be appended there goes to a replacement block,
+///   together with the units before it and, at the merge, those after it. A random write costs a block.
+/// * Log-block (BAST; Kim et al. 2002): overwrites are appended to a log block in any order. At the merge, a log that
+///   is in order becomes the data block (switch, or partial merge); any other is combined with it in a new block (full
+///   merge).
 #[derive(Clone, Debug)]
 pub(super) struct BlockMap {
     g: Geometry,
@@ -172,7 +173,7 @@ impl BlockMap {
         }
         self.clock += 1;
         let slot = self.slot_for(die, logical, offset, flash);
-        // The old place is given up only now: the merge above may have moved it.
+        // The old place is given up only now, because the merge above may have moved it.
         if let Some(old) = self.find(die, logical, offset) {
             self.invalidate(old);
         }
@@ -236,7 +237,7 @@ impl BlockMap {
         self.dies[die as usize].logs.push(log);
     }
 
-    /// Takes the units of the data block from the log's end to `until` into the log, each to its own place.
+    /// Copies the units of the data block from the log's end to `until` into the log, each to its own place.
     fn copy_into_log(&mut self, die: u32, logical: u32, until: u32, flash: &mut impl Operations) {
         let index = self.log_of[logical as usize] as usize;
         let log = &self.dies[die as usize].logs[index];
@@ -290,7 +291,7 @@ impl BlockMap {
 
     /// Makes one data block of a logical block's data and log.
     fn merge(&mut self, die: u32, logical: u32, flash: &mut impl Operations) {
-        // What waits in the buffer may lie in a block that is about to be erased.
+        // Buffered units may belong to a block that is about to be erased.
         self.early = both(self.early.take(), self.open.flush(flash));
         let units = self.g.block_units;
         let index = self.log_of[logical as usize] as usize;

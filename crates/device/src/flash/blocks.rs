@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use super::{counts::Fragmentation, parameters::Collection};
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum State {
@@ -85,7 +85,7 @@ impl Blocks {
     pub fn wear(&self) -> (u32, u32) {
         (self.erased.iter().copied().min().unwrap_or(0), self.erased.iter().copied().max().unwrap_or(0))
     }
-    /// The full block of `range` to collect; none if all of them are wholly valid.
+    /// The full block of `range` to collect; `None` if all of them are wholly valid.
     pub fn victim(&self, range: Range<u32>, by: Collection, block_units: u32, clock: u32) -> Option<u32> {
         match by {
             Collection::Greedy => {
@@ -101,7 +101,7 @@ impl Blocks {
                 let score = |block: u32| {
                     let used = f64::from(self.valid[block as usize]) / f64::from(block_units);
                     let age = f64::from(clock.wrapping_sub(self.closed_at[block as usize])) + 1.0;
-                    // A block without valid data costs nothing and is the best there is, whatever its age.
+                    // A block without valid data costs nothing to collect, so it is the best one, whatever its age.
                     age * (1.0 - used) / (2.0 * used).max(1e-9)
                 };
                 range
@@ -127,7 +127,7 @@ impl Blocks {
         self.cold.push(block);
     }
 
-    /// Where the valid data lies.
+    /// The distribution of the valid data.
     pub fn fragmentation(&self, block_units: u32) -> Fragmentation {
         let free = self.state.iter().filter(|&&state| state == State::Free).count() as u32;
         let others = self.state.iter().zip(&self.valid).filter(|(state, _)| **state != State::Free);

@@ -1,6 +1,6 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// The RAM that acknowledges writes before they are programmed: how much of it is taken, and when it is given back.
+/// The RAM that acknowledges writes before they are programmed: how much of it is used, and when it becomes free.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     units: u32,
@@ -27,7 +27,7 @@ impl Buffer {
         at
     }
 
-    /// Units that found a place taken before: an overwrite of what is still in the buffer.
+    /// Adds units that overwrite buffered data, which take no further space.
     #[inline]
     pub fn give_back(&mut self, units: u32) {
         self.used -= units;

@@ -21,16 +21,16 @@ const ENTRY_IN_RAM: u64 = 8;
 /// A discard of less than this part of a translation page changes entries one by one.
 const FEW: u32 = 8;
 
-/// The demand-cached map (DFTL; Gupta, Kim and Urgaonkar 2009): a page-mapped layer whose table lies on flash, in
-/// translation pages, of which RAM holds the directory and the entries that were used of late.
+/// The demand-cached map (DFTL; Gupta, Kim and Urgaonkar 2009): a page-mapped layer whose table is on flash, in
+/// translation pages. RAM holds the directory of these pages and the recently used entries.
 ///
-/// * An entry that is missing costs the read of its translation page; those of one command that lie in the same page
-///   come with it.
-/// * An entry that was changed and has to leave costs the writing of its page, with all others of it that were changed.
-/// * Cleaning changes cached entries in RAM. Of those that are not cached, the pages are written when the block is
+/// * A missing entry costs the read of its translation page; other entries of the same command in that page come with
+///   it.
+/// * A changed entry that leaves the cache costs the write of its page, with all other changed entries of that page.
+/// * Cleaning changes cached entries in RAM. The pages of entries that are not cached are written when the block is
 ///   erased, each once.
 ///
-/// Where data goes is decided by the [`PageMap`] within, which this does not disturb.
+/// The [`PageMap`] inside decides where data goes; this layer does not change that.
 #[derive(Clone, Debug)]
 pub(super) struct CachedMap {
     map: PageMap,
@@ -41,23 +41,23 @@ pub(super) struct CachedMap {
     page_shift: u32,
     page_units: u32,
     per_die: u32,
-    /// What cleaning has moved since the last erase of each die, and is not cached: unit and slot.
+    /// Units that cleaning has moved since the last erase of each die and whose entries are not cached: unit and slot.
     moved: Vec<Vec<(u32, u32)>>,
     cleaned: Cleaned,
     counts: MappingStats,
-    /// What the translation pages say, as slots plus one: for [`CachedMap::check`] only.
+    /// The content of the translation pages, as slots plus one; only for [`CachedMap::check`].
     #[cfg(debug_assertions)]
     on_flash: Vec<u32>,
 }
 
-/// What the layer within has done of its own.
+/// The counts of the layer inside.
 #[derive(Clone, Debug, Default)]
 struct Cleaned {
     moved: Vec<(u32, u32)>,
     erased: Vec<u32>,
 }
 
-/// Passes operations on, and notes what cleaning does.
+/// Passes operations on, and notes those of cleaning.
 struct Noting<'a, F> {
     flash: &'a mut F,
     cleaned: &'a mut Cleaned,
@@ -121,8 +121,8 @@ impl CachedMap {
         &mut self.map
     }
 
-    /// After preconditioning of the map within: the translation pages are on flash, written over and over in any order
-    /// if `random` is given, and nothing is cached.
+    /// Completes preconditioning of the map inside: the translation pages are on flash, overwritten in random order if
+    /// `random` is given, and nothing is cached.
     pub fn settle(&mut self, random: Option<&mut Pcg64Mcg>) {
         let pages = self.units.div_ceil(1 << self.page_shift);
         for page in 0..pages {
@@ -145,7 +145,7 @@ impl CachedMap {
         page << self.page_shift..((page + 1) << self.page_shift).min(self.units)
     }
 
-    /// The translation page now says where this unit is.
+    /// Updates the translation page with the place of this unit.
     fn says(&mut self, unit: u32) {
         #[cfg(debug_assertions)]
         {
@@ -154,7 +154,7 @@ impl CachedMap {
         let _ = unit;
     }
 
-    /// Looks up `units` entries from `first` on: when they are known, if asked for at `at`.
+    /// Looks up `units` entries from `first` on at time `at`; returns when they are known.
     pub fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
         let (mut from, end) = (first, first + units);
         let mut known = at;
@@ -174,7 +174,7 @@ impl CachedMap {
     }
 
     fn read_page(&mut self, page: u32, at: u64, flash: &mut impl Operations) -> u64 {
-        // The directory knows of pages that do not exist.
+        // The directory knows which pages do not exist.
         if !self.pages.exists(page) {
             return at;
         }
@@ -250,7 +250,7 @@ impl CachedMap {
                 }
                 continue;
             }
-            // Which slots are no longer valid, the page has to say first.
+            // The page must say first which slots are no longer valid.
             if part.clone().any(|unit| !self.cache.contains(unit)) {
                 self.read_page(page, flash.now(), flash);
             }
@@ -299,7 +299,7 @@ impl CachedMap {
         self.cleaned = cleaned;
     }
 
-    /// Brings the translation pages up to date with what was moved out of a block, each page once.
+    /// Updates the translation pages with the units that were moved out of a block, each page once.
     fn update(&mut self, batch: &mut [(u32, u32)], flash: &mut impl Operations) {
         let shift = self.page_shift;
         batch.sort_unstable();
@@ -333,7 +333,7 @@ impl CachedMap {
         self.map.reset_counts();
     }
 
-    /// Blocks of translation pages, which come on top of those of the data.
+    /// Number of blocks of translation pages, in addition to those of the data.
     pub fn translation_blocks(&self) -> u32 {
         self.pages.blocks()
     }
@@ -349,7 +349,7 @@ impl CachedMap {
         self.pages.forget_wear();
     }
 
-    /// Panics if a unit is lost, doubled, or counted wrong, or if neither RAM nor flash knows where it is. For tests.
+    /// Panics if a unit is lost, duplicated, or counted wrong, or if neither RAM nor flash has its place. For tests.
     pub fn check(&self) {
         self.map.check();
         self.pages.check();

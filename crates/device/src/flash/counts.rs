@@ -1,4 +1,4 @@
-//! What a translation layer does besides what the host asked for.
+//! The counts of a translation layer's own work.
 
 use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer};

@@ -15,8 +15,8 @@ pub(super) struct Timeline {
 const MAX_SPANS: usize = 1024;
 
 impl Timeline {
-    /// Books `length` at `earliest` or as soon after it as there is room, and returns the end. Nothing will be asked
-    /// for before `now` any more.
+    /// Reserves `length` at `earliest` or as soon after it as there is room, and returns the end. No later call asks for a time
+    /// before `now`.
     #[inline]
     pub fn reserve(&mut self, now: u64, earliest: u64, length: u64) -> u64 {
         while let Some(&(_, end)) = self.booked.front() {

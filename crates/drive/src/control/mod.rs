@@ -1,4 +1,4 @@
-//! The control socket: status, settings, events and drills for those who may open it, which is its owner.
+//! The control socket: status, settings, events and drills for the socket's owner.
 
 mod protocol;
 
@@ -26,21 +26,22 @@ use crate::{
     server::Handle,
 };
 
-/// The most clients at once. When there are more, the one that has asked nothing for longest makes room.
+/// The most clients at once. A further client replaces the one that has been idle longest.
 const MOST_CLIENTS: usize = 32;
-/// The most of them that follow events: those never ask again, and would keep everybody else out.
+/// The most clients that follow events at once. They are never idle, so without this bound they could occupy every
+/// place.
 const MOST_FOLLOWERS: usize = 16;
-/// A client that asks nothing for so long is hung up on; one that takes no answer, too.
+/// A client that sends no request, or takes no answer, for this long is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The open control socket of a volume. Closes when it is dropped, or before, when the volume is closed.
+/// The open control socket of a volume. It closes when it is dropped, or earlier, when the volume is closed.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
     listening: Listening,
 }
 
-/// What is to be ended before others may have the volume.
+/// A handle that ends the control socket before another server may open the volume.
 #[derive(Clone, Debug)]
 pub(crate) struct Listening {
     stopping: Arc<AtomicBool>,
@@ -48,11 +49,11 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Ends it, and removes its path. Once is enough.
+    /// Closes the socket and removes its path. Further calls do nothing.
     pub(crate) fn end(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         let Some(own) = self.path.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        // Lets the listener look.
+        // Wakes the listener, so that it sees the end.
         drop(UnixStream::connect(&own.path));
     }
 }
@@ -67,7 +68,7 @@ impl Control {
         Ok(Control { path: path.to_owned(), listening })
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -83,10 +84,10 @@ impl Drop for Control {
     }
 }
 
-/// What a client is doing.
+/// The activity of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// It has asked nothing since then.
+    /// Idle since this time.
     Nothing(Instant),
     Asking,
     Following,
@@ -99,7 +100,7 @@ struct Place {
     doing: Doing,
 }
 
-/// Who is connected.
+/// The connected clients.
 #[derive(Clone, Debug, Default)]
 struct Places(Arc<Mutex<Vec<Place>>>);
 
@@ -108,7 +109,7 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `false` if there is no place, and none that can be made.
+    /// Registers a client. Returns `false` if there is no free place and no idle client to replace.
     fn enter(&self, number: u64, stream: UnixStream) -> bool {
         let mut places = self.lock();
         if places.len() >= MOST_CLIENTS {
@@ -127,7 +128,7 @@ impl Places {
         self.lock().retain(|place| place.number != number);
     }
 
-    /// `false` if it may not.
+    /// Sets a client's activity. Returns `false` if too many clients follow events.
     fn set(&self, number: u64, doing: Doing) -> bool {
         let mut places = self.lock();
         let followers = places.iter().filter(|place| place.doing == Doing::Following).count();
@@ -148,20 +149,20 @@ fn accept(listener: &UnixListener, stopping: &AtomicBool, handle: &Handle, event
             return;
         }
         let Ok(mut stream) = stream else {
-            // Out of file descriptors: better later than in a busy loop.
+            // The process has no file descriptors left: wait rather than spin.
             thread::sleep(Duration::from_millis(100));
             continue;
         };
         let set = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         let Ok(other) = set.and_then(|()| stream.try_clone()) else { continue };
         if !places.enter(number, other) {
-            // It may not even listen; a line fits into an empty socket.
+            // The client may not be reading, but a line always fits into an empty socket.
             let _ = say(&mut stream, &wrong("too many control clients: try again later"));
             continue;
         }
         let (own, handle, events) = (places.clone(), handle.clone(), events.clone());
         let work = move || {
-            // A client that goes away is no concern of ours.
+            // An error means that the client has gone, which needs no handling.
             let _ = serve(stream, &handle, &events, &|doing| own.set(number, doing));
             own.leave(number);
         };
@@ -212,12 +213,12 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
             handle.stop();
             Ok(json!({}))
         }
-        Ask::Events { .. } => unreachable!("events are told as they come"),
+        Ask::Events { .. } => unreachable!("events are sent as they come"),
     };
     result.map_or_else(|error| wrong(&error), |more| well(&more))
 }
 
-/// One line an event, and a last one that says how many there were.
+/// Sends one line for each event, and a last line with their number.
 fn tell_events(stream: &mut UnixStream, events: &Events, mut after: u64, follow: bool) -> io::Result<()> {
     let wait = if follow { Duration::from_secs(1) } else { Duration::ZERO };
     let mut told = 0_u64;
@@ -237,17 +238,17 @@ fn tell_events(stream: &mut UnixStream, events: &Events, mut after: u64, follow:
     say(stream, &well(&json!({ "events": told, "last": after })))
 }
 
-/// Whether the other end has hung up.
+/// Whether the other end has closed the connection.
 fn has_gone(stream: &UnixStream) -> bool {
     let mut byte = [0; 1];
     let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
     matches!(rustix::net::recv(stream, &mut byte, flags), Ok((0, _)))
 }
 
-/// Why a control socket gave no good answer. One line.
+/// Why a request to a control socket failed. One line each.
 #[derive(Debug, Error)]
 pub enum ControlError {
-    /// It cannot be reached.
+    /// The socket cannot be reached.
     #[error("{}: {source}: give the control socket of a volume that is being served", path.display())]
     Connect {
         /// Where.
@@ -255,7 +256,7 @@ pub enum ControlError {
         /// What the system says.
         source: io::Error,
     },
-    /// The line broke, or what came is no answer.
+    /// The connection broke, or the answer is not valid.
     #[error("{}: {problem}", path.display())]
     Answer {
         /// Where.
@@ -263,16 +264,16 @@ pub enum ControlError {
         /// What is wrong.
         problem: String,
     },
-    /// The volume says no.
+    /// The volume refuses the request.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Asks a control socket, and hands each line of the answer to `line`, until it returns `false` or the last line has
-/// come: that with `ok` in it.
+/// Sends a request to a control socket and passes each line of the answer to `line`, until it returns `false` or the
+/// last line, which contains `ok`, has come.
 ///
 /// # Errors
-/// Nothing listens there, it answers with something else, or the volume refuses.
+/// Nothing listens at the path, the answer is not valid, or the volume refuses.
 pub fn ask(path: &Path, ask: &Ask, mut line: impl FnMut(Value) -> bool) -> Result<(), ControlError> {
     let failed = |source| ControlError::Connect { path: path.to_owned(), source };
     let wrong = |problem: String| ControlError::Answer { path: path.to_owned(), problem };

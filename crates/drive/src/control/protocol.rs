@@ -7,36 +7,36 @@ use serde_json::{Value, json};
 
 use crate::disks::fault::Fault;
 
-/// The longest line of a request.
+/// The longest line of a request, in bytes.
 pub const LONGEST_LINE: usize = 16 << 10;
 
-/// What can be asked.
+/// The requests of the protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verb", deny_unknown_fields)]
 pub enum Ask {
-    /// Everything that is known of the volume.
+    /// Return the full state of the volume.
     Status,
     /// Change settings, under the keys of the design file.
     Set {
-        /// `key=value` each.
+        /// Settings in the form `key=value`.
         #[serde(default)]
         settings: Vec<String>,
-        /// Keys that go back to what the design says.
+        /// Keys that return to the value in the design.
         #[serde(default)]
         unset: Vec<String>,
     },
-    /// What happened.
+    /// Return the events so far.
     Events {
-        /// Only what came after the event with this number.
+        /// Only events with a number above this.
         #[serde(default)]
         after: u64,
-        /// Go on with what happens from now on.
+        /// Whether to continue with events as they happen.
         #[serde(default)]
         follow: bool,
     },
-    /// Make a device fail or lag, as a drill.
+    /// Let a device fail or lag, as a drill.
     Fault {
-        /// How.
+        /// The fault.
         fault: Fault,
     },
     /// End all faults.
@@ -45,19 +45,19 @@ pub enum Ask {
     Stop,
 }
 
-/// A request that cannot be understood.
+/// Why a line is not a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Misunderstood {
-    /// The line is longer than [`LONGEST_LINE`]: a client that sends that is hung up on.
+    /// The line is longer than [`LONGEST_LINE`]; the client is disconnected.
     TooLong,
     /// The line is not a request; the next one may be.
     NotARequest(String),
 }
 
-/// Reads a line; `None` at the end. Never keeps more than [`LONGEST_LINE`] bytes.
+/// Reads a line; `None` at the end of the stream. Keeps at most [`LONGEST_LINE`] bytes.
 ///
 /// # Errors
-/// Those of the stream.
+/// Reading from the stream fails.
 pub fn read_line(from: &mut impl BufRead) -> io::Result<Option<Result<Ask, Misunderstood>>> {
     let mut line = Vec::new();
     loop {
@@ -66,7 +66,7 @@ pub fn read_line(from: &mut impl BufRead) -> io::Result<Option<Result<Ask, Misun
             other => other?,
         };
         if some.is_empty() {
-            // A line that was cut off is not obeyed.
+            // A line without its end may be incomplete, so it is not carried out.
             return Ok(None);
         }
         let end = some.iter().position(|byte| *byte == b'\n');
@@ -90,7 +90,7 @@ fn parse(line: &[u8]) -> Result<Ask, Misunderstood> {
     })
 }
 
-/// The answer that all is well, with more in it.
+/// The answer to a request that succeeded, with `more` added.
 pub(crate) fn well(more: &Value) -> Value {
     let mut answer = json!({ "ok": true });
     if let (Some(answer), Some(more)) = (answer.as_object_mut(), more.as_object()) {
@@ -99,7 +99,7 @@ pub(crate) fn well(more: &Value) -> Value {
     answer
 }
 
-/// The answer that it is not.
+/// The answer to a request that failed.
 pub(crate) fn wrong(error: &str) -> Value {
     json!({ "ok": false, "error": error })
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_document_says_is_understood() {
+    fn documented_requests_are_understood() {
         assert_eq!(ask("{\"verb\":\"status\"}\n"), Ok(Ask::Status));
         let set = Ask::Set { settings: vec!["placement.max_moves=4".into()], unset: vec![] };
         assert_eq!(ask("{\"verb\":\"set\",\"settings\":[\"placement.max_moves=4\"]}\n"), Ok(set));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_not_kept() {
+    fn an_endless_line_is_not_kept() {
         struct Endless(Vec<u8>);
         impl io::Read for Endless {
             fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -146,9 +146,9 @@ mod tests {
     }
 
     proptest! {
-        /// Rubbish is refused in one line; the next request is still understood.
+        /// Garbage is refused with one line; the next request is still understood.
         #[test]
-        fn rubbish_does_no_harm(line in prop::collection::vec(any::<u8>().prop_filter("a line", |b| *b != b'\n'), 0..600)) {
+        fn garbage_does_no_harm(line in prop::collection::vec(any::<u8>().prop_filter("a line", |b| *b != b'\n'), 0..600)) {
             let mut bytes = line;
             bytes.extend_from_slice(b"\n{\"verb\":\"heal\"}\n");
             let mut from = &bytes[..];
@@ -159,7 +159,7 @@ mod tests {
             prop_assert_eq!(read_line(&mut from).unwrap(), Some(Ok(Ask::Heal)));
         }
 
-        /// Whatever is nearly a request: nested, large, of other types.
+        /// Lines that resemble a request: nested, large, with values of other types.
         #[test]
         fn what_is_nearly_a_request_does_no_harm(
             verb in "status|set|events|fault|heal|stop|x", key in "settings|unset|after|follow|fault|zzz",

@@ -1,4 +1,4 @@
-//! How an operation is divided into what a device can do at once.
+//! Divides an operation into chunks that a device can carry out each with one command.
 
 use super::{Ability, Ask, BOUNCE, ZEROS};
 use crate::{
@@ -6,19 +6,19 @@ use crate::{
     backend::{Action, Operation},
 };
 
-/// The longest transfer that is asked of the kernel at once, which counts in 31 bits.
+/// The longest transfer of one system call, which counts in 31 bits.
 const LONGEST: u64 = 256 << 20;
 
-/// What a bounced chunk is doing.
+/// The stage of a bounced chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Reading all of it; then it is copied out.
+    /// Reads all of it; after that the data is copied out.
     Read,
-    /// Reading the first block, of which a part stays.
+    /// Reads the first block, a part of which must stay as it is.
     Head,
-    /// Reading the last block, of which a part stays.
+    /// Reads the last block, a part of which must stay as it is.
     Tail,
-    /// Writing all of it.
+    /// Writes all of it.
     Write,
 }
 
@@ -29,15 +29,16 @@ pub(super) enum Chunk {
     None,
     /// A flush.
     Flush,
-    /// As it is; `advances` the operation by so many bytes (a discard leaves edges alone).
+    /// Goes directly to the device. `advances`: how many bytes of the operation it finishes (a discard skips the
+    /// edges).
     Direct { ask: Ask, at: u64, len: u64, advances: u64 },
-    /// Bytes `begin..end` by way of the blocks `from..to`.
+    /// Transfers bytes `begin..end` through a buffer that holds the blocks `from..to`.
     Bounced { from: u64, to: u64, begin: u64, end: u64, block: u64, stage: Stage },
 }
 
 impl Chunk {
-    /// The next chunk of an operation of which `done` bytes are finished; `memory` is where the rest of its data is.
-    /// `None`: there is nothing to do.
+    /// Plans the next chunk of an operation of which `done` bytes are finished; `memory` is the place of the remaining
+    /// data. Returns `None` if nothing remains.
     #[inline]
     pub(super) fn plan(operation: &Operation, done: u64, ability: &Ability, memory: Memory) -> Option<Chunk> {
         let Ability { block, .. } = *ability;
@@ -74,7 +75,7 @@ impl Chunk {
         }
         let from = down(at);
         let border = from + block;
-        // Where the rest can go straight to the device, only the edge is bounced.
+        // If the rest can go directly to the device, only the edge is bounced.
         let rest = memory.address() as u64 + (border - at);
         let stop = if zero || rest.is_multiple_of(ability.memory) && at > from { border } else { from + BOUNCE };
         let stop = stop.min(end);
@@ -88,7 +89,7 @@ impl Chunk {
         Some(Chunk::Bounced { from, to, begin: at, end: stop, block, stage })
     }
 
-    /// What the kernel is asked for.
+    /// The kind of the next kernel command.
     #[inline]
     pub(super) fn ask(&self) -> Ask {
         match *self {
@@ -99,7 +100,7 @@ impl Chunk {
         }
     }
 
-    /// By how much it advances its operation.
+    /// How many bytes of its operation the chunk finishes.
     #[inline]
     pub(super) fn advances(&self) -> u64 {
         match *self {
@@ -109,7 +110,7 @@ impl Chunk {
         }
     }
 
-    /// What comes after the first block of a write has been read.
+    /// The stage after the first block of a write has been read.
     pub(super) fn after_head(from: u64, to: u64, end: u64, block: u64) -> Stage {
         if end < to && to - block > from { Stage::Tail } else { Stage::Write }
     }
@@ -118,7 +119,7 @@ impl Chunk {
         matches!(self, Chunk::Bounced { .. })
     }
 
-    /// Whether it reads blocks in order to change a part of them.
+    /// Whether the chunk reads blocks in order to change parts of them.
     #[inline]
     pub(super) fn is_exclusive(&self) -> bool {
         match *self {
@@ -127,7 +128,7 @@ impl Chunk {
         }
     }
 
-    /// The bytes that it changes.
+    /// The range of bytes that the chunk changes.
     #[inline]
     pub(super) fn changes(&self) -> Option<(u64, u64)> {
         match *self {

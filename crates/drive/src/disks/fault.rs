@@ -1,4 +1,4 @@
-//! Faults on demand, for tests and drills: commands that fail, and commands that take long.
+//! Faults on demand, for tests and drills: commands that fail, and commands that are delayed.
 
 use std::collections::VecDeque;
 
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Action, Operation};
 
-/// How many faults can be in force at once.
+/// The most faults in force at once.
 pub(crate) const MOST_FAULTS: usize = 64;
-/// The longest that a command can be held back.
+/// The longest delay of a command, in microseconds.
 pub(crate) const LONGEST_LAG_US: u64 = 60_000_000;
 
-/// Which commands of a device go wrong, and how.
+/// A rule: which commands of a device it affects, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The device, by its place in the design.
+    /// The index of the device in the design.
     pub device: u8,
-    /// Only reads, writes, or flushes; all where absent. Discards count as writes.
+    /// Affects only reads, only writes, or only flushes; all if absent. Discards count as writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Only>,
-    /// Only commands that touch bytes from here on.
+    /// Affects only commands that touch bytes from here on.
     #[serde(default)]
     pub from: u64,
-    /// Only commands that touch bytes before this.
+    /// Affects only commands that touch bytes before this.
     #[serde(default = "everywhere")]
     pub to: u64,
-    /// How many commands it is in force for; without end where absent.
+    /// How many commands it affects; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// What happens.
+    /// The effect on a command.
     #[serde(flatten)]
     pub effect: Effect,
 }
@@ -50,33 +50,33 @@ pub enum Only {
     Flushes,
 }
 
-/// What happens to a command.
+/// The effects of a fault on a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "effect")]
 pub enum Effect {
-    /// It fails, and nothing of it is done.
+    /// The command fails, and no part of it is carried out.
     Fail,
-    /// It fails as if the device had been unplugged.
+    /// The command fails as if the device had been unplugged.
     Gone,
-    /// It begins later.
+    /// The command starts later.
     Lag {
-        /// By so many microseconds.
+        /// The delay in microseconds.
         lag_us: u64,
     },
 }
 
-/// The faults in force, and the commands that they hold back.
+/// The faults in force, and the commands that they delay.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     rules: Vec<Fault>,
-    /// Devices that are not there, a bit each.
+    /// Devices that are absent, one bit each.
     absent: u32,
-    /// Slots by the time at which they go on.
+    /// Delayed commands: the time at which each continues, and its slot.
     held: VecDeque<(Nanos, u32)>,
 }
 
 impl Faults {
-    /// Adds one; `false` if there are too many.
+    /// Adds a fault; returns `false` if there are too many.
     pub(crate) fn add(&mut self, fault: Fault) -> bool {
         let room = self.rules.len() < MOST_FAULTS;
         if room {
@@ -85,18 +85,18 @@ impl Faults {
         room
     }
 
-    /// The device is not there, whatever happens.
+    /// Marks a device as absent, whatever the faults say.
     pub(crate) fn leave_out(&mut self, device: usize) {
         self.absent |= 1 << device;
     }
 
-    /// Ends all; what they hold back is due.
+    /// Ends all faults; the commands that they delay are due.
     pub(super) fn clear(&mut self) {
         self.rules.clear();
         self.release();
     }
 
-    /// Ends those that make commands lag; what they hold back is due.
+    /// Ends all delays; the delayed commands are due.
     pub(super) fn end_lags(&mut self) {
         self.rules.retain(|rule| !matches!(rule.effect, Effect::Lag { .. }));
         self.release();
@@ -110,7 +110,7 @@ impl Faults {
         &self.rules
     }
 
-    /// What befalls this operation: the first rule that it meets.
+    /// The effect on this operation: that of the first fault that matches it.
     #[inline]
     pub(super) fn effect(&mut self, operation: &Operation) -> Option<Effect> {
         if self.rules.is_empty() && self.absent == 0 {

@@ -1,8 +1,8 @@
-//! Which chunks may not be in flight together: two that change bytes of one device, of which one reads the blocks before it
-//! writes them. They go in the order in which they came.
+//! Decides which chunks may not be in flight together: two chunks that change the same bytes of a device, one of which
+//! reads the blocks before it writes them. Such chunks are carried out in the order in which they arrived.
 //!
-//! Ranges are found by an index, ordered by device, class of length, start, and number. All ranges of a class are about as
-//! long, so that those that may reach a place begin within a bounded distance before it.
+//! An index finds overlapping ranges. It is ordered by device, class of length, start, and number. All ranges of a
+//! class have about the same length, so the ranges that can reach a place begin within a bounded distance before it.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ pub(super) struct Range {
     pub(super) device: u8,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// Its blocks are read before they are written.
+    /// Whether the chunk reads the blocks before it writes them.
     pub(super) exclusive: bool,
-    /// In the order in which chunks came.
+    /// The chunk's number in the order of arrival.
     pub(super) number: u64,
 }
 
@@ -42,12 +42,12 @@ impl Range {
     }
 }
 
-/// The ranges of chunks in flight and of those that wait for them.
+/// The ranges of chunks in flight and of chunks that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     /// The end of each range, and its chunk.
     ranges: BTreeMap<Key, (u64, u32)>,
-    /// How many there are by class, of plain ones and of exclusive ones: 64 classes each.
+    /// The number of ranges in each class, plain ones and exclusive ones: 64 classes each.
     classes: [Vec<u32>; 2],
 }
 
@@ -78,7 +78,7 @@ impl Locks {
         self.ranges.is_empty()
     }
 
-    /// A chunk that came before this one and has to end before it begins: of those that begin at one place, the last.
+    /// An earlier chunk that must end before this one may begin; if several begin at one place, the last of them.
     pub(super) fn blocker(&self, range: &Range) -> Option<u32> {
         let plain_too = range.exclusive.then_some(false);
         for exclusive in [Some(true), plain_too].into_iter().flatten() {
@@ -87,7 +87,7 @@ impl Locks {
                     continue;
                 }
                 let class = class as u8;
-                // All that begin earlier end before this begins.
+                // Ranges that begin earlier than this distance end before the range begins.
                 let reach = 2_u64.checked_shl(u32::from(class)).unwrap_or(u64::MAX);
                 let key = |from, number| Key { device: range.device, exclusive, class, from, number };
                 let near = key(range.from.saturating_sub(reach), 0)..key(range.to, 0);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// The index says what a look at every range says.
+        /// The index gives the same answer as a search through all ranges.
         #[test]
         fn a_blocker_is_found_where_there_is_one(ranges in ranges()) {
             let mut locks = Locks::default();

@@ -1,10 +1,10 @@
-//! Operations of any alignment on devices that want whole blocks; retries; faults on demand. A state machine: it says
-//! what to ask the kernel ([`Raw`]), and is told what came of it.
+//! Carries out operations of any alignment on devices that require whole blocks; repeats failed commands; applies
+//! faults on demand. This is a state machine: it issues kernel commands ([`Raw`]) and is given their results.
 //!
-//! An operation is a row of chunks, one in flight at a time. A chunk whose offset, length and memory suit the device goes
-//! straight to it; what is left at the edges goes through a bounce buffer: reads read whole blocks and copy out, writes
-//! read the blocks, change them, and write them back. While such a write is under way nobody else may write its blocks,
-//! or what they wrote would be undone.
+//! An operation is carried out as a sequence of chunks, one in flight at a time. A chunk whose offset, length and
+//! memory suit the device goes directly to it. The edges go through a bounce buffer: a read reads whole blocks and
+//! copies the part out; a write reads the blocks, changes them, and writes them back. While such a write is under way
+//! no other chunk may write its blocks, because the write-back would undo that.
 
 mod chunk;
 pub(crate) mod fault;
@@ -29,34 +29,34 @@ use crate::{
     backend::{Action, Backend, Operation},
 };
 
-/// What goes through a bounce buffer at once.
+/// The size of a bounce buffer in bytes.
 const BOUNCE: u64 = 32 << 10;
-/// How many bounce buffers there are; operations that find none wait.
+/// The number of bounce buffers. An operation that finds none free waits.
 const BOUNCES: u32 = 64;
-/// The longest write of zeros at once.
+/// The longest write of zeros at once, in bytes.
 pub(crate) const ZEROS: u64 = 1 << 20;
-/// A command that failed is tried so often before the engine hears of it. Disks retry for seconds by themselves; what
-/// is left are paths and controllers that come back. A flush is never tried again: see [`Disks::failed`].
+/// How often a failed command is tried before the failure is reported to the engine. Disks retry for seconds by themselves; what remains
+/// are paths and controllers that recover. A flush is never repeated: see [`Disks::failed`].
 const ATTEMPTS: u8 = 3;
-/// A command that was interrupted, or found no resources, is tried so often.
+/// How often a command that was interrupted, or found no resources, is tried.
 const INTERRUPTIONS: u8 = 100;
 
-/// What the kernel says of a device that was unplugged, or has given up altogether. No use trying again.
+/// The kernel's errors for a device that was unplugged or has failed altogether. A repetition cannot help.
 const VANISHED: [i32; 4] = [libc::ENXIO, libc::ENODEV, libc::ENOMEDIUM, libc::ESHUTDOWN];
 
-/// What the kernel is asked to do.
+/// The kinds of kernel commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     Read,
     Write,
     Sync,
-    /// Deallocate; reads as zeros.
+    /// Deallocate a range; it then reads as zeros.
     Punch,
-    /// Zeros, allocated.
+    /// Zero a range and keep it allocated.
     ZeroRange,
 }
 
-/// A command for the kernel; `slot` names it.
+/// A command for the kernel, identified by `slot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Raw {
     pub(crate) slot: u32,
@@ -67,38 +67,38 @@ pub(crate) struct Raw {
     pub(crate) memory: Memory,
 }
 
-/// What a device wants and can.
+/// What a device requires and supports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ability {
-    /// Offsets and lengths must be multiples of it.
+    /// Offsets and lengths must be multiples of this.
     pub(crate) block: u64,
-    /// Memory must be aligned to it.
+    /// Memory must be aligned to this.
     pub(crate) memory: u64,
     pub(crate) punch: bool,
     pub(crate) zero_range: bool,
 }
 
-/// Failures that nobody has looked at yet are not kept beyond this many.
+/// The most failures that are kept until they are reported as events.
 const MOST_FAILURES: usize = 64;
 
 #[derive(Debug)]
 struct Job {
     operation: Operation,
-    /// Bytes of it that are finished.
+    /// Bytes of the operation that are finished.
     done: u64,
     chunk: Chunk,
-    /// Bytes of the raw command in flight that have been transferred.
+    /// Bytes of the kernel command in flight that have been transferred.
     moved: u64,
     attempts: u8,
     interruptions: u8,
     bounce: Option<u32>,
-    /// What the chunk changes.
+    /// The range that the chunk changes.
     range: Option<Range>,
-    /// Jobs whose chunk waits for the end of this one's.
+    /// Jobs whose chunk waits for the end of this chunk.
     waiters: Vec<u32>,
 }
 
-/// The devices of a volume, on the hither side of the kernel.
+/// The devices of a volume above the kernel.
 #[derive(Debug)]
 pub(crate) struct Disks {
     abilities: Vec<Ability>,
@@ -110,31 +110,31 @@ pub(crate) struct Disks {
     bounces: Arena,
     free_bounces: Vec<u32>,
     zeros: Arena,
-    /// Chunks of read-modify-write in flight or waiting; while there are none, nobody has to look for conflicts, and ranges
-    /// are not listed.
+    /// Read-modify-write chunks in flight or waiting. While there are none, no conflicts are possible and no ranges are
+    /// listed.
     exclusive: u32,
     locks: Locks,
-    /// Of chunks that change something.
+    /// The number of the next chunk that changes data.
     numbers: u64,
     /// Jobs whose next chunk waits for a bounce buffer.
     short: VecDeque<u32>,
     faults: Faults,
     now: Nanos,
-    /// For the kernel.
+    /// Commands for the kernel that have not been taken yet.
     pub(crate) raw: Vec<Raw>,
-    /// For the engine.
+    /// Results for the engine that have not been taken yet.
     pub(crate) finished: Vec<(IoId, Result<(), DeviceError>)>,
-    /// What came of the server's own operation.
+    /// The result of the server's own operation.
     pub(crate) own_finished: Option<Result<(), DeviceError>>,
-    /// That operation, while it is in flight.
+    /// The slot of the server's own operation while it is in flight.
     own: Option<u32>,
-    /// Operations of the engine that touch what it touches, or flush what it writes.
+    /// Operations of the engine that touch what the server's own operation touches, or flush what it writes.
     behind_own: VecDeque<u32>,
-    /// Devices whose failed flush the engine does not know of: it was asked for by the server. A bit each.
+    /// Devices with a failed flush that the server requested and that was not yet reported to the engine, one bit each.
     untold: u32,
-    /// For people.
+    /// Failures that have not been reported as events yet.
     pub(crate) failures: Vec<Failure>,
-    /// Devices that are not there any more, a bit each.
+    /// Devices that have vanished, one bit each.
     pub(crate) vanished: u32,
 }
 
@@ -167,7 +167,7 @@ impl Disks {
         })
     }
 
-    /// Memory that the kernel will often see.
+    /// Memory that kernel commands will use often.
     pub(crate) fn arenas(&self) -> [&Arena; 2] {
         [&self.bounces, &self.zeros]
     }
@@ -176,7 +176,7 @@ impl Disks {
         &self.health
     }
 
-    /// Of each device.
+    /// For each device, whether acknowledged data may be lost.
     pub(crate) fn doubts(&self) -> &[Doubt] {
         &self.doubts
     }
@@ -193,7 +193,7 @@ impl Disks {
         &mut self.faults
     }
 
-    /// Tells the time, and begins what a fault has held back until now. Returns when the next such is due.
+    /// Sets the time and starts delayed commands that are due. Returns when the next one is due.
     pub(crate) fn tick(&mut self, now: Nanos) -> Option<Nanos> {
         self.now = now;
         while let Some(slot) = self.faults.due(now) {
@@ -202,24 +202,24 @@ impl Disks {
         self.faults.next_due()
     }
 
-    /// Ends all drills. What they held back goes on now.
+    /// Ends all drills; delayed commands continue now.
     pub(crate) fn heal(&mut self) {
         self.faults.clear();
         self.tick(self.now);
     }
 
-    /// The volume is about to be closed: nothing is held back any more.
+    /// Ends all delays because the volume is about to be closed.
     pub(crate) fn end_drills(&mut self) {
         self.faults.end_lags();
         self.tick(self.now);
     }
 
-    /// When something that a fault holds back is due.
+    /// When the next delayed command is due.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
         self.faults.next_due()
     }
 
-    /// The kernel's answer: bytes transferred, or an error number below zero.
+    /// Handles the kernel's answer: the number of bytes transferred, or a negative error number.
     pub(crate) fn answered(&mut self, slot: u32, result: i32) {
         let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
         let (_, _, len, _) = job.raw(&self.bounces, &self.zeros);
@@ -233,7 +233,7 @@ impl Disks {
                 if moved < len && moved < block {
                     return self.failed(slot, libc::EIO);
                 }
-                // A transfer that stops within a block goes on from its start.
+                // A transfer that stops within a block continues from the block's start.
                 job.moved += if moved < len { moved - moved % block } else { moved };
                 if moved < len {
                     return self.issue(slot);
@@ -244,19 +244,19 @@ impl Disks {
         self.step(slot);
     }
 
-    /// A raw command has failed: once more, another way, or not at all.
+    /// Handles a failed kernel command: repeats it, uses another command, or gives up.
     ///
-    /// A flush that failed is not asked for again. The kernel reports a write-back that was lost once, drops the pages, and
-    /// answers the next flush with success: only the engine can know what has to be written again.
+    /// A failed flush is not repeated. The kernel reports a lost write-back once, drops the pages, and answers the next
+    /// flush with success: only the engine knows what has to be written again.
     fn failed(&mut self, slot: u32, errno: i32) {
         let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
         let device = job.operation.device.index();
         let health = &mut self.health[device];
         let is_flush = job.chunk.ask() == Ask::Sync;
         let passes = match errno {
-            // The kernel never began it.
+            // The kernel did not begin the command.
             libc::EINTR => true,
-            // A lost write-back may be reported with these names too.
+            // These errors can also report a lost write-back.
             libc::EAGAIN | libc::ENOMEM => !is_flush,
             _ => false,
         };
@@ -296,7 +296,7 @@ impl Disks {
         self.give_up(slot, operation, error.to_string());
     }
 
-    /// Reports it to the engine, and as an event.
+    /// Reports a failed operation to the engine, and as an event.
     fn give_up(&mut self, slot: u32, operation: Operation, error: String) {
         let health = &mut self.health[operation.device.index()];
         health.errors += 1;
@@ -308,7 +308,7 @@ impl Disks {
         self.finish(slot, Err(DeviceError));
     }
 
-    /// Takes the job out.
+    /// Ends a job and reports its result.
     fn finish(&mut self, slot: u32, result: Result<(), DeviceError>) {
         self.end_chunk(slot);
         let job = self.jobs[slot as usize].take().expect("a job finishes once");
@@ -335,7 +335,7 @@ impl Disks {
         }
     }
 
-    /// Begins an operation of the server's own, of which there is one at a time. Its end is in `own_finished`.
+    /// Starts an operation of the server's own, one at a time. Its result will be in `own_finished`.
     pub(crate) fn start_own(&mut self, operation: Operation) {
         debug_assert!(self.own.is_none() && self.own_finished.is_none(), "one at a time");
         let slot = self.add(operation);
@@ -343,13 +343,13 @@ impl Disks {
         self.begin_operation(slot);
     }
 
-    /// Begins an operation, unless a drill is in its way.
+    /// Starts an operation unless a fault affects it.
     #[inline]
     fn begin_operation(&mut self, slot: u32) {
         let operation = self.jobs[slot as usize].as_ref().expect("it was added").operation;
         let device = operation.device.index();
         if operation.action == Action::Flush && self.untold >> device & 1 == 1 && self.own != Some(slot) {
-            // The kernel says it once, and has said it to the server.
+            // The kernel reports a lost write-back once, and has reported it to the server.
             self.untold &= !(1 << device);
             return self.give_up(slot, operation, "a flush before this one failed".to_owned());
         }
@@ -385,7 +385,7 @@ impl Disks {
         self.jobs.len() as u32 - 1
     }
 
-    /// Whether an operation of the engine has to wait for the server's own one: it writes what that writes.
+    /// Whether an operation of the engine must wait for the server's own one, which writes the same blocks.
     fn meets_own(&self, operation: &Operation) -> bool {
         let Some(own) = self.own.and_then(|own| self.jobs[own as usize].as_ref()) else { return false };
         let own = &own.operation;
@@ -394,7 +394,7 @@ impl Disks {
         writes && own.action == Action::Write && own.device == operation.device && overlaps
     }
 
-    /// The raw command in flight is done: the next one of the same chunk, or the next chunk.
+    /// Continues a job whose kernel command is done: with the next command of its chunk, or with the next chunk.
     fn step(&mut self, slot: u32) {
         let job = self.jobs[slot as usize].as_mut().expect("a job that is stepped exists");
         job.moved = 0;
@@ -431,7 +431,7 @@ impl Disks {
         self.next_chunk(slot);
     }
 
-    /// Plans the next chunk and begins it, if nothing stands in its way.
+    /// Plans the next chunk of a job and starts it unless it must wait.
     fn next_chunk(&mut self, slot: u32) {
         self.end_chunk(slot);
         let job = self.jobs[slot as usize].as_mut().expect("a job that goes on exists");
@@ -460,7 +460,7 @@ impl Disks {
         self.begin_if_free(slot);
     }
 
-    /// From now on conflicts have to be looked for: all ranges that are being changed are listed, but for this job's.
+    /// Starts to track conflicts: lists the ranges of all chunks in flight except this job's.
     fn list_ranges(&mut self, but: u32) {
         for (slot, job) in self.jobs.iter().enumerate() {
             if slot as u32 != but
@@ -471,7 +471,7 @@ impl Disks {
         }
     }
 
-    /// The job's chunk is over: its blocks and its bounce buffer are for others.
+    /// Ends the job's chunk and releases its blocks and its bounce buffer.
     fn end_chunk(&mut self, slot: u32) {
         let job = self.jobs[slot as usize].as_mut().expect("a job whose chunk ends exists");
         if let Some(bounce) = job.bounce.take() {
@@ -495,7 +495,7 @@ impl Disks {
         }
     }
 
-    /// Begins the planned chunk, unless an earlier one has to end first or there is no bounce buffer for it.
+    /// Starts the planned chunk unless an earlier one has to end first or no bounce buffer is free.
     fn begin_if_free(&mut self, slot: u32) {
         let job = self.jobs[slot as usize].as_ref().expect("a job that begins exists");
         let blocker = job.range.filter(|_| self.exclusive > 0).and_then(|range| self.locks.blocker(&range));
@@ -516,7 +516,7 @@ impl Disks {
             let bounce = self.free_bounces.pop().expect("a chunk begins when there is a buffer for it");
             job.bounce = Some(bounce);
             if stage == Stage::Write {
-                // Whole blocks from memory that the device cannot read.
+                // Whole blocks whose memory the device cannot use directly.
                 let inner = self.bounces.at((u64::from(bounce) * BOUNCE + begin - from) as usize);
                 let (data, len) = (job.memory_at(job.done, &self.zeros), (end - begin) as usize);
                 // SAFETY: the bounce buffer is free, the operation's memory is its own.
@@ -526,7 +526,7 @@ impl Disks {
         self.issue(slot);
     }
 
-    /// Asks the kernel for what the job's chunk needs next, from where it stopped.
+    /// Issues the kernel command that the chunk needs next, from where the last one stopped.
     #[inline]
     fn issue(&mut self, slot: u32) {
         let job = self.jobs[slot as usize].as_ref().expect("a job that is issued exists");
@@ -536,7 +536,7 @@ impl Disks {
 }
 
 impl Job {
-    /// Where the operation's data is, `done` bytes in; zeros come from one place.
+    /// The memory of the operation's data from byte `done` on; zeros share one place.
     fn memory_at(&self, done: u64, zeros: &Arena) -> Memory {
         match self.operation.action {
             Action::Zero => zeros.at(0),
@@ -544,7 +544,7 @@ impl Job {
         }
     }
 
-    /// The raw command of the chunk's stage, or what is left of it.
+    /// The kernel command of the chunk's stage, or the rest of it.
     #[inline]
     fn raw(&self, bounces: &Arena, zeros: &Arena) -> (Ask, u64, u64, Memory) {
         let (at, len, memory) = match self.chunk {
@@ -577,6 +577,6 @@ impl Backend for Disks {
     }
 
     fn standby(&mut self, _device: DeviceId) {
-        // Files and most block devices manage their own power; `hdparm -S` does it for disks.
+        // Files and most block devices manage their own power; `hdparm -S` sets it for disks.
     }
 }

@@ -8,7 +8,7 @@ use super::{
 
 const SIZE: usize = 64 << 10;
 
-/// A disk that takes whole blocks only, in any order, sometimes a part, sometimes not at all.
+/// A disk that takes whole blocks only, in any order, sometimes only a part of a command, and sometimes fails it.
 struct Kernel {
     data: Vec<u8>,
     ability: Ability,
@@ -113,7 +113,7 @@ fn run(steps: Vec<Step>, ability: Ability) {
             8 => Action::Flush,
             _ => Action::Discard,
         };
-        // The engine keeps operations on the same bytes apart, and nobody reads what was discarded.
+        // The engine keeps operations on the same bytes apart, and nothing reads what was discarded.
         let apart = |other: &Running| {
             let reads = action == Action::Read && other.action == Action::Read;
             reads || other.at + other.len <= at || at + len <= other.at
@@ -162,7 +162,7 @@ fn run(steps: Vec<Step>, ability: Ability) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// The fear: two writes to different bytes of one block, one undone by the other.
+    /// Guards against two writes to different bytes of one block, one of which undoes the other.
     #[test]
     fn writes_to_one_block_do_not_undo_each_other(
         steps in steps(), block in prop_oneof![Just(512_u64), Just(4096)], memory in prop_oneof![Just(4_u64), Just(512)],
@@ -184,9 +184,9 @@ fn operation(io: u32, action: Action, at: u64, len: u64, memory: Memory) -> Oper
     Operation { io: IoId::new(io, 0), device: DeviceId(0), action, at, len, memory }
 }
 
-/// A client that writes single bytes, as many as it may, to blocks that it shares with itself.
+/// A client writes single bytes to a few blocks, as many at once as it may.
 #[test]
-fn many_writes_to_few_blocks_are_sorted_out_in_good_time() {
+fn many_writes_to_few_blocks_end_within_two_seconds() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
     let (mut byte, mut device) = ([7_u8; 1], vec![0_u8; 64 << 10]);
     let began = std::time::Instant::now();
@@ -209,7 +209,7 @@ fn many_writes_to_few_blocks_are_sorted_out_in_good_time() {
 }
 
 #[test]
-fn a_failing_device_is_asked_again_but_not_for_ever() {
+fn a_failed_command_is_repeated_a_bounded_number_of_times() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
     let memory = disks.zeros.at(0);
     disks.start(operation(7, Action::Read, 0, 4096, memory));
@@ -223,9 +223,9 @@ fn a_failing_device_is_asked_again_but_not_for_ever() {
     assert_eq!((disks.health()[0].errors, disks.health()[0].retries), (1, u64::from(ATTEMPTS) - 1));
 }
 
-/// The kernel reports a lost write-back once: a second flush would succeed, and the engine would believe it.
+/// The kernel reports a lost write-back once: a second flush would succeed, and the engine would trust it.
 #[test]
-fn a_flush_that_failed_is_an_answer() {
+fn a_failed_flush_is_not_repeated() {
     for errno in [libc::EIO, libc::ENOSPC, libc::EAGAIN, libc::ENOMEM, libc::EDQUOT] {
         let mut disks = Disks::new(vec![PLAIN]).unwrap();
         disks.start(operation(7, Action::Flush, 0, 0, Memory::NONE));
@@ -234,13 +234,13 @@ fn a_flush_that_failed_is_an_answer() {
         assert!(disks.raw.is_empty(), "asked again after error {errno}");
         assert_eq!(disks.finished, [(IoId::new(7, 0), Err(DeviceError))]);
         assert_eq!((disks.health()[0].failed_flushes, disks.health()[0].retries), (1, 0));
-        // A drill counts as well.
+        // A flush that a drill fails is not repeated either.
         let fail = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: Some(1), effect: Effect::Fail };
         disks.faults_mut().add(fail);
         disks.start(operation(8, Action::Flush, 0, 0, Memory::NONE));
         assert_eq!(disks.health()[0].failed_flushes, 2);
     }
-    // One that never began is asked for again.
+    // A flush that the kernel never began is repeated.
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
     disks.start(operation(7, Action::Flush, 0, 0, Memory::NONE));
     let raw = disks.raw.pop().expect("it is asked for");
@@ -250,7 +250,7 @@ fn a_flush_that_failed_is_an_answer() {
     assert_eq!(disks.finished, [(IoId::new(7, 0), Ok(()))]);
 }
 
-/// Settings are written beside the engine, which writes the same blocks when it gives a device up.
+/// The server writes settings beside the engine, which writes the same blocks when it fences a device.
 #[test]
 fn the_engine_waits_for_a_block_that_the_server_is_writing() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
@@ -272,9 +272,9 @@ fn the_engine_waits_for_a_block_that_the_server_is_writing() {
     assert_eq!(disks.in_flight(), 0);
 }
 
-/// The kernel tells one caller of a lost write-back; if that was the server, the engine has to hear of it from it.
+/// The kernel reports a lost write-back to one caller; if that was the server, the server must report it to the engine.
 #[test]
-fn a_flush_of_the_server_that_failed_is_told_to_the_engine() {
+fn a_failed_flush_of_the_server_is_reported_to_the_engine() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
     disks.start_own(operation(0, Action::Flush, 0, 0, Memory::NONE));
     let raw = disks.raw.pop().expect("it is asked for");
@@ -289,7 +289,7 @@ fn a_flush_of_the_server_that_failed_is_told_to_the_engine() {
 }
 
 #[test]
-fn a_device_that_is_interrupted_for_ever_fails_in_the_end() {
+fn a_command_that_is_always_interrupted_fails_in_the_end() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
     let memory = disks.zeros.at(0);
     disks.start(operation(7, Action::Write, 0, 4096, memory));
@@ -301,7 +301,7 @@ fn a_device_that_is_interrupted_for_ever_fails_in_the_end() {
 }
 
 #[test]
-fn faults_befall_whom_they_should() {
+fn faults_affect_only_matching_commands() {
     let mut disks = Disks::new(vec![PLAIN]).unwrap();
     let memory = disks.zeros.at(0);
     let fail =

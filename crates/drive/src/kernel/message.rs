@@ -1,4 +1,4 @@
-//! What a socket call reads into or writes from.
+//! The memory that a socket call reads into or writes from.
 
 use std::mem;
 
@@ -7,13 +7,13 @@ use crate::arena::Memory;
 /// The most pieces of one call; the system's limit is 1024.
 pub(crate) const MOST_PIECES: usize = 256;
 
-/// Pieces of memory in a row. Its addresses are given to the kernel: it lies in a box and is not touched while a call is
-/// under way.
+/// A sequence of pieces of memory. The kernel is given its address, so it lives in a box and does not change while a
+/// call is under way.
 #[derive(Debug)]
 pub(crate) struct Message {
     header: Box<libc::msghdr>,
     pieces: Vec<libc::iovec>,
-    /// Pieces before this one are finished.
+    /// The pieces before this one are finished.
     first: usize,
 }
 
@@ -41,7 +41,7 @@ impl Message {
         self.pieces.push(libc::iovec { iov_base: memory.as_ptr().cast(), iov_len: len });
     }
 
-    /// So many bytes, from the first piece on, are finished.
+    /// Marks the first `bytes` as finished.
     pub(crate) fn advance(&mut self, mut bytes: usize) {
         while bytes > 0 {
             let piece = &mut self.pieces[self.first];
@@ -56,7 +56,7 @@ impl Message {
         }
     }
 
-    /// For the kernel: valid until the message is changed.
+    /// The header for the system call; valid until the message is changed.
     pub(super) fn header(&mut self) -> *mut libc::msghdr {
         let rest = &mut self.pieces[self.first..];
         self.header.msg_iovlen = rest.len().min(MOST_PIECES) as _;

@@ -1,5 +1,5 @@
-//! The kernel's side: device commands and socket calls, all in flight at once, and their answers. By io_uring, or by
-//! threads and `poll` where io_uring is refused.
+//! The interface to the kernel: device commands and socket calls, all in flight at once, and their answers. It uses
+//! io_uring, or threads and `poll` where io_uring is refused.
 
 mod message;
 mod threads;
@@ -17,7 +17,7 @@ pub(crate) use message::Message;
 use self::{threads::Threads, uring::Uring};
 use crate::{arena::Memory, disks::Raw};
 
-/// What has been answered: bytes transferred (or a file descriptor), or an error number below zero.
+/// An answer: the number of bytes transferred, or a file descriptor, or a negative error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A device command.
@@ -28,29 +28,29 @@ pub(crate) enum Event {
     Received { connection: u32, result: i32 },
     /// A message has been sent, or a part of it.
     Sent { connection: u32, result: i32 },
-    /// Another thread has called.
+    /// Another thread has woken the loop.
     Woken,
 }
 
 /// How long to wait for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Not at all.
+    /// Do not wait.
     No,
-    /// At most so long.
+    /// At most this long.
     For(Duration),
-    /// Until there is one.
+    /// Until there is an event.
     Forever,
 }
 
-/// A way to reach the kernel. Memory and messages stay untouched until they are answered; that is the caller's to keep.
+/// A way to reach the kernel. The caller must keep memory and messages unchanged until they are answered.
 #[derive(Debug)]
 pub(crate) enum Kernel {
     Uring(Box<Uring>),
     Threads(Threads),
 }
 
-/// What the thread of a volume is woken with.
+/// Wakes the thread of a volume.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<OwnedFd>);
 
@@ -60,9 +60,9 @@ impl Waker {
         Ok(Waker(Arc::new(rustix::event::eventfd(0, flags)?)))
     }
 
-    /// Wakes it; once is enough however often it is called before it looks.
+    /// Wakes the thread. Calls before the thread has woken count as one.
     pub(crate) fn wake(&self) {
-        // The only failure is a counter that is full, and then it is awake.
+        // The only possible failure is a full counter, and then the thread is already woken.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 
@@ -75,11 +75,11 @@ impl Waker {
     }
 }
 
-/// The files of the devices, in the engine's order. Absent ones are never asked for anything.
+/// The files of the devices, in the engine's order. Absent devices get no commands.
 pub(crate) type Files = Vec<Option<Arc<OwnedFd>>>;
 
 impl Kernel {
-    /// By io_uring if the system lets us. `depth` is about how many commands will be in flight.
+    /// Uses io_uring if the system allows it. `depth` is the approximate number of commands in flight.
     pub(crate) fn new(files: Files, waker: Waker, depth: u32, io_uring: bool) -> io::Result<Kernel> {
         if io_uring {
             match Uring::new(&files, waker.clone(), depth) {
@@ -90,7 +90,7 @@ impl Kernel {
         Ok(Kernel::Threads(Threads::new(files, waker)?))
     }
 
-    /// Memory that commands will often use: start and length.
+    /// Registers memory that commands will use often: start and length.
     pub(crate) fn register(&mut self, memory: &[(Memory, usize)]) {
         if let Kernel::Uring(ring) = self {
             ring.register(memory);
@@ -128,7 +128,7 @@ impl Kernel {
         }
     }
 
-    /// Hands over what has been asked for, and gathers what has been answered.
+    /// Submits the queued calls and gathers answers.
     #[inline]
     pub(crate) fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
         match self {
@@ -137,7 +137,7 @@ impl Kernel {
         }
     }
 
-    /// For the log and for `status`.
+    /// The name of the method, for the log and the status.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Kernel::Uring(_) => "io_uring",

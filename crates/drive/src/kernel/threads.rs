@@ -1,4 +1,4 @@
-//! Where io_uring is refused: threads carry out device commands, and sockets are polled.
+//! The method without io_uring: threads carry out device commands, and sockets are polled.
 
 use std::{
     collections::VecDeque,
@@ -18,10 +18,10 @@ use rustix::{
 use super::{Event, Files, Message, Wait, Waker};
 use crate::disks::{Ask, Raw};
 
-/// How many device commands are carried out at once.
+/// The number of worker threads, and so of device commands carried out at once.
 const WORKERS: usize = 16;
 
-/// A device command on its way to a worker.
+/// A device command for a worker.
 struct Work(Raw, Arc<OwnedFd>);
 
 // SAFETY: the memory that it names is its own until it is answered.
@@ -37,7 +37,7 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     more: Condvar,
-    /// Something is done.
+    /// Wakes the loop when a command is done.
     done: Waker,
 }
 
@@ -113,7 +113,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Takes what is done, and tries each socket call.
+    /// Gathers finished commands and tries each socket call.
     fn gather(&mut self, events: &mut Vec<Event>) {
         for (slot, result) in self.shared.lock().done.drain(..) {
             events.push(Event::Device { slot, result });
@@ -160,7 +160,7 @@ fn timespec(time: Duration) -> Timespec {
 }
 
 impl Pending {
-    /// `None` if it has to wait.
+    /// Tries the call; `None` if it would block.
     fn attempt(&self) -> Option<Event> {
         // SAFETY: descriptor and message are valid until the call is answered; see `Kernel`.
         let result = unsafe {
@@ -206,7 +206,7 @@ fn work(shared: &Shared) {
     }
 }
 
-/// One device command, synchronously.
+/// Carries out one device command synchronously.
 fn carry_out(raw: &Raw, file: &OwnedFd) -> i32 {
     let len = raw.len as usize;
     let result = match raw.ask {
@@ -235,7 +235,7 @@ impl Drop for Threads {
         self.shared.lock().stop = true;
         self.shared.more.notify_all();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has said so.
+            // A worker that panicked has already reported it.
             let _ = worker.join();
         }
     }

@@ -1,4 +1,4 @@
-//! io_uring: one ring for devices and sockets, so that one system call hands over and gathers everything.
+//! io_uring: one ring for devices and sockets, so that one system call submits commands and gathers answers.
 
 use std::{io, os::fd::AsRawFd, os::fd::RawFd};
 
@@ -10,12 +10,12 @@ use crate::{
     disks::{Ask, Raw},
 };
 
-/// `IORING_ENTER_GETEVENTS`: run what the kernel has put off until we ask.
+/// `IORING_ENTER_GETEVENTS`: lets the kernel run the completion work that it has deferred.
 const GET_EVENTS: u32 = 1;
-/// The longest submission queue; more commands than that go over in several calls.
+/// The longest submission queue; more commands take several calls.
 const MOST_ENTRIES: u32 = 1024;
 
-// What an answer is about, in the upper half of its user data.
+// The kind of call, in the upper half of its user data.
 const DEVICE: u64 = 0;
 const ACCEPT: u64 = 1 << 32;
 const RECEIVE: u64 = 2 << 32;
@@ -25,9 +25,9 @@ const WAKE: u64 = 4 << 32;
 pub(crate) struct Uring {
     ring: IoUring,
     files: Files,
-    /// Files are registered: commands name them by index.
+    /// Whether files are registered, so that commands name them by index.
     registered_files: bool,
-    /// Registered memory by index: start and end.
+    /// The registered memory by index: start and end.
     registered: Vec<(usize, usize)>,
     waker: Waker,
     waker_armed: bool,
@@ -47,7 +47,7 @@ impl Uring {
             builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all();
             builder.setup_cqsize(entries * 4).build(entries)
         };
-        // Kernels before 6.1 do not know the flags.
+        // Kernels before 6.1 reject these flags.
         let ring = modern().or_else(|_| IoUring::builder().setup_cqsize(entries * 4).build(entries))?;
         let fds: Vec<RawFd> = files.iter().map(|file| file.as_ref().map_or(-1, |file| file.as_raw_fd())).collect();
         let registered_files = match ring.submitter().register_files(&fds) {
@@ -67,7 +67,7 @@ impl Uring {
             return;
         }
         if !self.registered.is_empty() {
-            // Commands in flight keep what they use.
+            // Commands in flight keep their buffers.
             let _ = self.ring.submitter().unregister_buffers();
             self.registered.clear();
         }
@@ -85,7 +85,7 @@ impl Uring {
         }
     }
 
-    /// Puts an entry on the queue; hands the queue over first if it is full.
+    /// Queues an entry; if the queue is full, submits it first.
     #[inline]
     fn push(&mut self, entry: &squeue::Entry) {
         loop {
@@ -94,8 +94,8 @@ impl Uring {
                 return;
             }
             if let Err(error) = self.ring.submit() {
-                // The completion queue must be emptied first; the kernel takes more then. The entries stay queued, and
-                // GETEVENTS makes room.
+                // The completion queue is full; the kernel takes more entries after it is emptied. The entries stay
+                // queued, and GETEVENTS makes room.
                 tracing::trace!(%error, "io_uring is busy");
                 self.enter(0, GET_EVENTS);
             }
@@ -170,7 +170,7 @@ impl Uring {
 
     #[inline]
     pub(super) fn send(&mut self, connection: u32, fd: RawFd, message: &mut Message) {
-        // Not MSG_WAITALL: what a slow client has taken counts as progress when it is known.
+        // Without MSG_WAITALL, so that a slow client's partial progress is seen.
         let flags = libc::MSG_NOSIGNAL as u32;
         let entry = opcode::SendMsg::new(types::Fd(fd), message.header()).flags(flags).build();
         self.push(&entry.user_data(SEND | u64::from(connection)));
@@ -198,7 +198,7 @@ impl Uring {
         };
         match result {
             Ok(_) => {}
-            // Nothing came in time, a signal did, or there is no room until the answers are taken.
+            // The time is over, a signal arrived, or there is no room until the answers are gathered.
             Err(error)
                 if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
             Err(error) => return Err(error),
@@ -224,7 +224,8 @@ impl Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // The kernel takes a ring down after its process is gone, and would hold on to the devices until then.
+        // The kernel releases a ring only some time after its process has ended, and would keep the devices busy until
+        // then.
         if self.registered_files {
             let _ = self.ring.submitter().unregister_files();
         }

@@ -1,4 +1,5 @@
-//! One client: the phases of its connection, and how a stream that arrives in pieces becomes options and requests.
+//! One client: the phases of its connection, and the parsing of a stream that arrives in pieces into options and
+//! requests.
 
 use std::{mem, sync::Arc};
 
@@ -14,23 +15,24 @@ use super::{
 /// Whether a connection is encrypted ("TLS support").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Never: for unix sockets, which have permissions.
+    /// TLS is never used: for unix sockets, which have permissions.
     Plain,
-    /// Always: until the client has started TLS it can ask for nothing else and learns nothing (FORCEDTLS).
+    /// TLS is required: before it the client can do nothing else and learns nothing (FORCEDTLS).
     TlsRequired,
 }
 
 /// What a client has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It wants TLS, and the acknowledgement is in the output. Send that as it is, begin TLS with whatever the client
-    /// sends from here on, then call [`Connection::tls_started`]; until then nothing is consumed.
+    /// The client requests TLS, and the acknowledgement is in the output. Send the output as it is, begin TLS with the
+    /// bytes that the client sends from here on, then call [`Connection::tls_started`]. Until then no input is
+    /// consumed.
     StartTls,
     /// The handshake is over; requests come next.
     Ready,
-    /// It asks for something. If that is a write, its payload comes next in the stream and is the caller's to receive.
+    /// The client sent a request. The payload of a write comes next in the stream, and the caller receives it.
     Request(Request),
-    /// It said goodbye. Answer what is in flight, send the output, end TLS, close.
+    /// The client has disconnected in good order. Answer what is in flight, send the output, end TLS, close.
     Disconnect,
 }
 
@@ -42,21 +44,21 @@ pub(super) enum Phase {
     Option,
     /// Waits for the data of an option.
     OptionData { option: u32, length: u32 },
-    /// Reads past the data of an option that is too long.
+    /// Skips the data of an option that is too long.
     OptionTooBig { option: u32, left: u32 },
     /// Waits for the loop to start TLS.
     StartingTls,
     /// Waits for the header of a request.
     Request,
-    /// Reads past the payload of a write that is refused. The refusal comes after it: clients that send and receive
-    /// in turn do not expect it earlier.
+    /// Skips the payload of a refused write. The refusal is sent after it, because clients that send and receive in
+    /// turn do not expect it earlier.
     Refused { cookie: Cookie, refusal: Refusal, left: u32 },
-    /// Nothing more comes, or nothing that is listened to.
+    /// The connection has ended, or its input is ignored.
     Closed,
 }
 
 impl Phase {
-    /// How many bytes the phase has to see before anything happens; `None` where bytes are not for it.
+    /// How many bytes the phase needs before it can proceed; `None` if it takes no input.
     fn needs(self) -> Option<usize> {
         match self {
             Phase::ClientFlags => Some(4),
@@ -68,17 +70,17 @@ impl Phase {
     }
 }
 
-/// The server's side of one client's connection. `P` names a payload in the output (see [`Output`]).
+/// The server's side of one client's connection. `P` is the caller's name of a payload in the output (see [`Output`]).
 ///
-/// Its memory is bounded: at most [`wire::MAX_OPTION`] bytes of input are kept, and no more is read while
-/// [`wire::MAX_OWN_OUTPUT`] bytes of protocol wait in the output. How many requests are in flight, how long a client
-/// may take for its handshake, and how many clients there are is the loop's to bound.
+/// Its memory is bounded: it keeps at most [`wire::MAX_OPTION`] bytes of input, and reads no more while
+/// [`wire::MAX_OWN_OUTPUT`] bytes of protocol wait in the output. The caller bounds the number of requests in flight,
+/// the duration of the handshake, and the number of clients.
 #[derive(Debug)]
 pub struct Connection<P> {
     pub(super) export: Arc<Export>,
     pub(super) security: Security,
     pub(super) phase: Phase,
-    /// The beginning of whatever the phase waits for.
+    /// The beginning of the input that the phase needs.
     partial: Vec<u8>,
     /// The client's handshake flags.
     pub(super) fixed: bool,
@@ -93,11 +95,11 @@ pub struct Connection<P> {
 }
 
 impl<P> Connection<P> {
-    /// A client has connected; the greeting is in the output.
+    /// Starts a connection; the greeting is in the output.
     ///
     /// # Panics
     ///
-    /// When [`Export::check`] would complain.
+    /// If [`Export::check`] returns an error.
     pub fn new(export: Arc<Export>, security: Security) -> Connection<P> {
         if let Err(error) = export.check() {
             panic!("{error}");
@@ -123,14 +125,14 @@ impl<P> Connection<P> {
         }
     }
 
-    /// Takes bytes from the client, up to the first event. Returns how many were taken and what happened.
+    /// Takes bytes from the client, up to the first event. Returns how many were taken, and the event.
     ///
-    /// Without an event either everything was taken, or too much waits in the output: send it, then go on with the
-    /// rest. After [`Event::Request`] of a write the next [`Request::payload`] bytes of the stream are the caller's;
-    /// go on behind them. After an error, or [`Event::Disconnect`], nothing is taken any more.
+    /// If there is no event, either everything was taken, or the output is full: send it, then continue with the rest.
+    /// After the [`Event::Request`] of a write, the next [`Request::payload`] bytes of the stream are the caller's;
+    /// continue after them. After an error or [`Event::Disconnect`] nothing more is taken.
     ///
     /// # Errors
-    /// The client does not speak the protocol: the connection has to be closed.
+    /// The client violates the protocol: close the connection.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(usize, Option<Event>), ProtocolError> {
         let mut taken = 0;
         while self.output.protocol_length() < wire::MAX_OWN_OUTPUT {
@@ -143,7 +145,7 @@ impl<P> Connection<P> {
                 }
                 continue;
             };
-            // Nearly always a header arrives whole and need not be copied.
+            // A header nearly always arrives whole and need not be copied.
             let mut gathered = Vec::new();
             let whole = if self.partial.is_empty() && rest.len() >= needs {
                 taken += needs;
@@ -171,7 +173,7 @@ impl<P> Connection<P> {
         Ok((taken, None))
     }
 
-    /// Everything that the phase waited for has come.
+    /// Proceeds once the input that the phase needs has come.
     fn advance(&mut self, bytes: &[u8]) -> Result<Option<Event>, ProtocolError> {
         match self.phase {
             Phase::ClientFlags => self.client_flags(bytes).map(|()| None),
@@ -187,7 +189,7 @@ impl<P> Connection<P> {
         }
     }
 
-    /// Reads past up to `available` bytes that nobody wants.
+    /// Skips up to `available` bytes of unwanted input; returns how many.
     fn skip(&mut self, available: usize) -> usize {
         let left = match &mut self.phase {
             Phase::OptionTooBig { left, .. } | Phase::Refused { left, .. } => left,
@@ -211,39 +213,39 @@ impl<P> Connection<P> {
         skipped
     }
 
-    /// The client's TLS handshake is over: what comes and goes is plain text inside TLS from here on.
+    /// Continues after the client's TLS handshake: input and output are plain text inside TLS from here on.
     ///
     /// # Panics
     ///
-    /// Unless the last event was [`Event::StartTls`].
+    /// If the last event was not [`Event::StartTls`].
     pub fn tls_started(&mut self) {
         assert_eq!(self.phase, Phase::StartingTls, "TLS started though the client did not ask for it");
         self.tls = true;
         self.phase = Phase::Option;
     }
 
-    /// Refuses whatever comes from here on: options with `NBD_REP_ERR_SHUTDOWN`, requests with
-    /// `Errno::Shutdown`. Requests in flight are answered as usual.
+    /// Refuses everything from here on: options with `NBD_REP_ERR_SHUTDOWN`, requests with `Errno::Shutdown`. Requests
+    /// in flight are answered as usual.
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
     }
 
-    /// What is to be sent. Take it with `mem::take`, or send it from here and clear it.
+    /// The output to be sent. Take it with `mem::take`, or send it from here and clear it.
     pub fn output(&mut self) -> &mut Output<P> {
         &mut self.output
     }
 
-    /// Requests that wait for their answer.
+    /// The number of requests that wait for their answer.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// Whether requests are being taken; until then a client owes its handshake.
+    /// Whether requests are accepted, because the handshake is complete.
     pub fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Request | Phase::Refused { .. })
     }
 
-    /// Whether nothing is taken any more.
+    /// Whether no more input is taken.
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
@@ -253,7 +255,7 @@ impl<P> Connection<P> {
         self.structured
     }
 
-    /// The volume that is served.
+    /// The volume that the connection serves.
     pub fn export(&self) -> &Arc<Export> {
         &self.export
     }

@@ -1,4 +1,4 @@
-//! What a server offers: one volume, under one name.
+//! What a server offers: one volume under one name.
 
 use peryton_units::Bytes;
 use thiserror::Error;
@@ -8,16 +8,16 @@ use super::wire;
 /// The block sizes of an export ("Size constraints").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Requests must be aligned to it and a multiple of it. A power of two from 1 to 64 KiB.
+    /// Requests must be aligned to this and be a multiple of it: a power of two from 1 B to 64 KiB.
     pub minimum: Bytes,
-    /// Requests of this alignment are served without read-modify-write. A power of two of at least 512 B.
+    /// Requests of this alignment are served without read-modify-write: a power of two, at least 512 B.
     pub preferred: Bytes,
     /// The longest read or write. Requests without a payload (trim, zeroes, cache) may be longer.
     pub maximum: Bytes,
 }
 
 impl Default for BlockSizes {
-    /// What a client may assume that never asks: 1 B, 4 KiB, 32 MiB.
+    /// The sizes that a client may assume without asking: 1 B, 4 KiB, 32 MiB.
     fn default() -> BlockSizes {
         BlockSizes { minimum: Bytes(1), preferred: Bytes::kib(4), maximum: Bytes::mib(32) }
     }
@@ -26,21 +26,21 @@ impl Default for BlockSizes {
 /// The volume as clients see it.
 ///
 /// Flush, FUA, trim, zeroes (fast ones too), cache hints, unfragmented reads and several connections are always
-/// offered: the server of an export must keep what that promises. Above all a flush on one connection covers the
-/// writes that were answered on any other.
+/// offered, so the server must support them. In particular, a flush on one connection covers the writes that were
+/// answered on any other connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Its name; clients may also ask for the empty name.
+    /// The name of the export; clients may also ask for the empty name.
     pub name: String,
-    /// For people, in listings.
+    /// A description for listings.
     pub description: String,
-    /// Its size.
+    /// Size of the volume.
     pub size: Bytes,
     /// Its block sizes.
     pub block: BlockSizes,
-    /// Writes, trims and zeroes are refused.
+    /// Whether writes, trims and zeroes are refused.
     pub read_only: bool,
-    /// Tells clients that seeks cost.
+    /// Whether the export's flags say that seeks are slow.
     pub rotational: bool,
 }
 
@@ -62,7 +62,7 @@ impl Export {
         }
     }
 
-    /// Whether the protocol can express it.
+    /// Checks that the protocol can express the export.
     ///
     /// # Errors
     /// Its name or description is too long, or its size or block sizes are not those that the protocol allows.

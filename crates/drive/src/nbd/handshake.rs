@@ -13,11 +13,11 @@ pub(super) struct Contexts {
     pub place: bool,
 }
 
-/// Allocated, hole, zeros: the protocol's own.
+/// The protocol's own context: allocated, hole, zeros.
 const ALLOCATION: Context = Context { id: 1, namespace: b"base:", leaf: b"allocation" };
 pub(super) const PLACE_ID: u32 = 2;
-/// Which devices hold the data: bit *n* is device *n* of the design, no bit is data that was never written. Namespaces
-/// beginning with `x-` need no registration ("Metadata querying").
+/// Which devices hold the data: bit *n* is device *n* of the design; no bit means that the data was never written.
+/// Namespaces beginning with `x-` need no registration ("Metadata querying").
 const PLACE: Context = Context { id: PLACE_ID, namespace: b"x-peryton:", leaf: b"place" };
 
 pub(super) struct Context {
@@ -50,7 +50,7 @@ impl Contexts {
     }
 }
 
-/// The fields of an option; `None` where it is too short.
+/// Reads the fields of an option; each returns `None` if the option is too short.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -65,14 +65,14 @@ impl<'a> Fields<'a> {
     fn u32(&mut self) -> Option<u32> {
         self.bytes(4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
     }
-    /// A string behind its length.
+    /// A string with its length before it.
     fn string(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         self.bytes(length)
     }
 }
 
-/// The data of `NBD_OPT_INFO` and `NBD_OPT_GO`: the export's name and the items asked for.
+/// Parses the data of `NBD_OPT_INFO` and `NBD_OPT_GO`: the export's name and the requested items.
 fn parse_go(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
     let mut fields = Fields(data);
     let name = fields.string()?;
@@ -81,8 +81,8 @@ fn parse_go(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
     fields.0.is_empty().then_some((name, items))
 }
 
-/// The data of `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`: the export's name and the contexts that the
-/// queries select; `None` for them when there is no query.
+/// Parses the data of `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`: the export's name and the contexts
+/// that the queries select, or `None` if there is no query.
 fn parse_contexts(data: &[u8], wildcards: bool) -> Option<(&[u8], Option<Contexts>)> {
     let mut fields = Fields(data);
     let name = fields.string()?;
@@ -178,7 +178,7 @@ impl<P> Connection<P> {
         self.option_error(option, reply, "the option is too long");
     }
 
-    /// The old way in, which knows no refusal but hanging up.
+    /// The oldest way to choose an export; its only refusal is to close the connection.
     fn export_name(&mut self, name: &[u8]) -> Result<Event, ProtocolError> {
         if self.security == Security::TlsRequired && !self.tls {
             return Err(ProtocolError::TlsRequired);
@@ -211,7 +211,7 @@ impl<P> Connection<P> {
             return None;
         }
         self.option_reply(option::STARTTLS, option_reply::ACK, &[]);
-        // What was agreed in plain text may have been forged.
+        // What was negotiated in plain text may have been forged, so it is discarded.
         (self.structured, self.contexts) = (false, Contexts::default());
         self.phase = Phase::StartingTls;
         Some(Event::StartTls)
@@ -228,7 +228,7 @@ impl<P> Connection<P> {
         self.option_reply(option::LIST, option_reply::ACK, &[]);
     }
 
-    /// Answers `NBD_OPT_INFO` or `NBD_OPT_GO`; whether that was a yes.
+    /// Answers `NBD_OPT_INFO` or `NBD_OPT_GO`; returns whether the export was granted.
     fn info(&mut self, option: u32, data: &[u8]) -> bool {
         let Some((name, items)) = parse_go(data) else {
             self.option_error(option, option_reply::ERR_INVALID, "its data are not a name and a list of items");

@@ -1,8 +1,8 @@
-//! The server's side of NBD, the network block device protocol, without any I/O: bytes in, requests out; replies in,
-//! bytes out. A loop owns the sockets, the buffers and the engine; a test or a fuzzer is such a loop as well.
+//! The server's side of NBD, the network block device protocol, without I/O: bytes in, requests out; replies in, bytes
+//! out. The caller owns the sockets, the buffers and the engine; a test or a fuzz target can be the caller as well.
 //!
-//! The protocol is `doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>, and section names in comments are
-//! its own. Fixed newstyle handshake, simple and structured replies, TLS by `NBD_OPT_STARTTLS`.
+//! The protocol is `doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>; comments quote its section names. It
+//! is implemented with the fixed newstyle handshake, simple and structured replies, and TLS by `NBD_OPT_STARTTLS`.
 //!
 //! One [`Connection`] serves one client:
 //!

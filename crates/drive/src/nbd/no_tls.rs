@@ -1,4 +1,4 @@
-//! What stands in for TLS in a build without the feature `tls`: certificates are refused, so no session ever begins.
+//! Replaces TLS in a build without the feature `tls`: certificates are refused, so no session ever begins.
 
 use std::{convert::Infallible, path::Path};
 

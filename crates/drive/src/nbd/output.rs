@@ -1,27 +1,27 @@
-//! What waits to be sent: protocol bytes and, between them, payloads that stay in the caller's buffers.
+//! The output that waits to be sent: protocol bytes and, between them, payloads that stay in the caller's buffers.
 
 use peryton_units::Bytes;
 
-/// One stretch of what is to be sent.
+/// One contiguous part of the output.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a, P> {
     /// Bytes of the protocol.
     Bytes(&'a [u8]),
-    /// As many bytes of the caller's payload, from its start.
+    /// This many bytes of the caller's payload, from its start.
     Payload(&'a P, Bytes),
 }
 
 #[derive(Debug)]
 enum Part<P> {
-    /// Protocol bytes up to this index of `bytes`, from where the part before ended.
+    /// Protocol bytes up to this index of `bytes`, from the end of the previous part.
     Bytes(usize),
     Payload(P, Bytes),
 }
 
-/// A batch of bytes to send, in order. `P` names a payload: a buffer, a slice of one, or its index in a pool.
+/// A batch of bytes to send, in order. `P` is the caller's name of a payload: a buffer, a slice of one, or an index.
 ///
-/// Nothing in it moves until it is cleared, so that a loop can swap the connection's output for an empty one
-/// (`mem::take`), send the batch with as few calls as it likes, and use it again.
+/// The batch does not change until it is cleared, so a caller can replace the connection's output by an empty one
+/// (`mem::take`), send the batch with few calls, and reuse it.
 #[derive(Debug)]
 pub struct Output<P> {
     bytes: Vec<u8>,
@@ -36,27 +36,27 @@ impl<P> Default for Output<P> {
 }
 
 impl<P> Output<P> {
-    /// How much is to be sent, payloads included.
+    /// Length of the output, payloads included.
     pub fn length(&self) -> Bytes {
         Bytes(self.length as u64)
     }
 
-    /// How much of that is the protocol's.
+    /// Length of the protocol's part of it, in bytes.
     pub(super) fn protocol_length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing is to be sent.
+    /// Whether there is no output.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// How many pieces there are.
+    /// The number of pieces.
     pub fn count(&self) -> usize {
         self.parts.len()
     }
 
-    /// What is to be sent, in order.
+    /// The pieces, in the order in which they must be sent.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_, P>> {
         let mut begin = 0;
         self.parts.iter().map(move |part| match part {
@@ -69,7 +69,7 @@ impl<P> Output<P> {
         })
     }
 
-    /// Forgets everything and gives the payloads back. Keeps its memory for the next use.
+    /// Empties the output and returns the payloads. Keeps its memory for the next use.
     pub fn drain(&mut self) -> impl Iterator<Item = P> {
         self.bytes.clear();
         self.length = 0;
@@ -79,7 +79,7 @@ impl<P> Output<P> {
         })
     }
 
-    /// Forgets everything and drops the payloads.
+    /// Empties the output and drops the payloads.
     pub fn clear(&mut self) {
         self.drain().for_each(drop);
     }

@@ -1,6 +1,6 @@
 //! Answers ("Simple reply message", "Structured reply chunk message").
 //!
-//! Headers go to the output, payloads stay in the caller's buffers and are only named there.
+//! Headers go into the output; payloads stay in the caller's buffers, and the output refers to them.
 
 use peryton_units::Bytes;
 
@@ -12,12 +12,12 @@ use super::{
     wire::{self, allocation, chunk},
 };
 
-/// A stretch of the volume that is alike: an item of a block status.
+/// A part of the volume with one status: an item of a block status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// How long it is.
+    /// Length of the part.
     pub length: Bytes,
-    /// Whether room is kept for it.
+    /// Whether space is allocated for it.
     pub allocated: bool,
     /// Whether it is known to read as zeros.
     pub zero: bool,
@@ -53,7 +53,7 @@ impl Status {
 }
 
 impl<P> Connection<P> {
-    /// Done. For a read: its chunks have been given, and cover all of it.
+    /// Answers that the request succeeded. For a read, its chunks must have been given before, and cover all of it.
     pub fn reply_ok(&mut self, request: &Request) {
         self.answered();
         match request.command {
@@ -63,18 +63,18 @@ impl<P> Connection<P> {
         }
     }
 
-    /// Failed. Chunks of a read that were given before stay given. Clients with structured replies see the message, up to
-    /// [`wire::MAX_STRING`] bytes of it.
+    /// Answers that the request failed. Chunks of a read that were given before stay in the output. Clients with
+    /// structured replies see the message, up to [`wire::MAX_STRING`] bytes of it.
     pub fn reply_error(&mut self, request: &Request, error: Errno, message: &str) {
         self.answered();
         self.error(request.cookie, error, message);
     }
 
-    /// The data of a whole read, in one piece of the stream and any number of buffers.
+    /// Answers a read with its data, in one piece of the stream and from any number of buffers.
     ///
     /// # Panics
     ///
-    /// When that is not as much as was asked for: the client would take what follows for data.
+    /// If the data is not as long as the request: the client would take what follows for data.
     pub fn reply_read(&mut self, request: &Request, data: impl IntoIterator<Item = (P, Bytes)>) {
         debug_assert!(matches!(request.command, Command::Read { .. }), "data for {request:?}");
         self.answered();
@@ -86,12 +86,12 @@ impl<P> Connection<P> {
         self.payloads(data, request.length);
     }
 
-    /// A chunk of a read, `length` bytes at `offset` of the volume; [`Connection::reply_ok`] ends the reply. For clients with
-    /// structured replies only, and for an unfragmented read only once.
+    /// Gives a chunk of a read, `length` bytes at `offset` of the volume; [`Connection::reply_ok`] ends the reply. Only
+    /// for clients with structured replies, and only once for an unfragmented read.
     ///
     /// # Panics
     ///
-    /// When the data are not as long as said, lie outside of the request, or the client knows no chunks.
+    /// If the data is not `length` bytes long, lies outside of the request, or the client has no structured replies.
     pub fn read_data(
         &mut self,
         request: &Request,
@@ -104,12 +104,11 @@ impl<P> Connection<P> {
         self.payloads(data, length);
     }
 
-    /// A part of a read, `length` bytes at `offset` of the volume, reads as zeros; otherwise as
-    /// [`Connection::read_data`]. Not for unfragmented reads.
+    /// Like [`Connection::read_data`], for a part of a read that reads as zeros. Not for unfragmented reads.
     ///
     /// # Panics
     ///
-    /// When it lies outside of the request, or the client knows no chunks.
+    /// If the part lies outside of the request, or the client has no structured replies.
     pub fn read_hole(&mut self, request: &Request, offset: Bytes, length: Bytes) {
         self.assert_chunk(request, offset, length);
         assert_eq!(request.command, Command::Read { unfragmented: false }, "a hole in an unfragmented read");
@@ -118,8 +117,8 @@ impl<P> Connection<P> {
         self.output.push(&(length.0 as u32).to_be_bytes());
     }
 
-    /// Answers a block status with what is at the request's offset and behind it. Equal neighbours are merged, and what goes beyond
-    /// the request or [`wire::MAX_RUNS`] is left out; `runs` may be lazy and endless.
+    /// Answers a block status with the runs from the request's offset on. Equal neighbours are merged. What lies beyond
+    /// the request, or beyond [`wire::MAX_RUNS`] runs, is left out; `runs` may be lazy and endless.
     pub fn reply_status(&mut self, request: &Request, runs: impl IntoIterator<Item = Run>) {
         let Command::Status { one } = request.command else { unreachable!("a status for {request:?}") };
         self.answered();
@@ -160,7 +159,7 @@ impl<P> Connection<P> {
         }
     }
 
-    /// Answers a request that is not in order.
+    /// Answers a request that is refused.
     pub(super) fn refuse(&mut self, cookie: Cookie, refusal: Refusal) {
         self.error(cookie, refusal.errno, refusal.message);
     }
@@ -179,7 +178,7 @@ impl<P> Connection<P> {
         self.output.push(&message.as_bytes()[..end]);
     }
 
-    /// The last of the answer to a request is being given.
+    /// Counts a request as answered.
     fn answered(&mut self) {
         self.in_flight = self.in_flight.checked_sub(1).expect("every request is answered once");
     }

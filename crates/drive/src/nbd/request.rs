@@ -1,66 +1,66 @@
-//! What a client may ask for once the handshake is over, and what it may be told.
+//! The requests of clients after the handshake, and the errors that they may be answered with.
 
 use peryton_units::Bytes;
 use thiserror::Error;
 
-/// The client's name for a request; it comes back in the reply and is never looked into.
+/// The client's id of a request. The reply carries it back; the server does not interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cookie(pub u64);
 
-/// A request that is in order: known, within the export, aligned, allowed. Answer it once, in any order, with one of
-/// the `reply_` methods of the connection that it came from.
+/// A valid request: known, within the export, aligned, allowed. Answer it once, in any order, with one of the `reply_`
+/// methods of the connection that it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The client's name for it.
+    /// The client's id of the request.
     pub cookie: Cookie,
-    /// What is asked.
+    /// The kind of request.
     pub command: Command,
-    /// Where; zero for a flush.
+    /// Offset on the volume; zero for a flush.
     pub offset: Bytes,
-    /// How much; zero for a flush, never zero for anything else.
+    /// Length; zero for a flush, and only for a flush.
     pub length: Bytes,
 }
 
-/// What is asked.
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Read `length` bytes.
     Read {
-        /// In one piece: at most one data chunk, and no hole.
+        /// Whether to answer with at most one data chunk and no hole.
         unfragmented: bool,
     },
     /// Write the `length` bytes that follow in the stream.
     Write {
-        /// Answer when it is durable.
+        /// Whether to answer only when the write is durable (FUA).
         fua: bool,
     },
-    /// Make durable whatever was answered before on any connection.
+    /// Make everything durable that was answered before, on any connection.
     Flush,
     /// The range is no longer needed.
     Trim {
-        /// Answer when it is durable.
+        /// Whether to answer only when the trim is durable (FUA).
         fua: bool,
     },
     /// Make the range read as zeros.
     WriteZeroes {
-        /// Answer when it is durable.
+        /// Whether to answer only when the zeros are durable (FUA).
         fua: bool,
-        /// Keep room for it, so that a later write cannot fail for want of space.
+        /// Whether to keep space allocated, so that a later write cannot fail for lack of it.
         no_hole: bool,
-        /// Refuse at once with [`Errno::NotSupported`], and change nothing, unless it is faster than writing zeros.
+        /// Whether to refuse with [`Errno::NotSupported`], changing nothing, unless this is faster than writing zeros.
         fast: bool,
     },
     /// The range will be needed soon.
     Cache,
     /// Which parts of the range are allocated, and where: [`Connection::reply_status`](super::Connection::reply_status).
     Status {
-        /// The first run only.
+        /// Whether only the first run is wanted.
         one: bool,
     },
 }
 
 impl Request {
-    /// How many bytes of payload follow the request in the stream.
+    /// Number of payload bytes that follow the request in the stream.
     pub fn payload(&self) -> Bytes {
         match self.command {
             Command::Write { .. } => self.length,
@@ -77,11 +77,11 @@ pub enum Errno {
     NotPermitted = 1,
     /// The device failed.
     Io = 5,
-    /// Out of memory; better to wait than to answer so.
+    /// Out of memory; the server waits instead of answering this.
     NoMemory = 12,
     /// Unknown, misaligned or out of range.
     Invalid = 22,
-    /// No room, or a write beyond the end.
+    /// No space left, or a write beyond the end.
     NoSpace = 28,
     /// Longer than allowed.
     Overflow = 75,
@@ -91,7 +91,7 @@ pub enum Errno {
     Shutdown = 108,
 }
 
-/// A client that breaks the protocol, or that asks for what can only be refused by hanging up. Close its connection;
+/// A client that violates the protocol, or whose request can be refused only by closing the connection. Close it;
 /// nothing more can be understood or answered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProtocolError {
@@ -113,12 +113,12 @@ pub enum ProtocolError {
     /// An option longer than any client needs.
     #[error("NBD client sent option {option} with {length} bytes")]
     OptionTooLong {
-        /// Which option.
+        /// The number of the option.
         option: u32,
-        /// What it claims to be long.
+        /// The length that its header claims.
         length: u32,
     },
-    /// `NBD_OPT_EXPORT_NAME` for an export that is not here; the option has no other refusal.
+    /// `NBD_OPT_EXPORT_NAME` for an unknown export; the option has no other refusal.
     #[error("NBD client asked for export {0:?}, which is not served here")]
     UnknownExport(String),
     /// `NBD_OPT_EXPORT_NAME` before TLS; the option has no other refusal.
@@ -127,7 +127,7 @@ pub enum ProtocolError {
     /// `NBD_OPT_EXPORT_NAME` while the server shuts down; the option has no other refusal.
     #[error("NBD client wants the export while the server shuts down")]
     ShuttingDown,
-    /// A write longer than any that can be skipped politely.
+    /// A write that is longer than what the server skips when it refuses a write.
     #[error("NBD client sent a write of {0} bytes")]
     WriteTooLong(u32),
 }

@@ -1,5 +1,5 @@
-//! TLS for `NBD_OPT_STARTTLS`, without any I/O as well: bytes in, plain text out, and back. Both sides show a
-//! certificate; a client with one that the server's authority signed may use the volume.
+//! TLS for `NBD_OPT_STARTTLS`, also without I/O: bytes in, plain text out, and back. Both sides show a certificate; a
+//! client whose certificate the server's authority signed may use the volume.
 
 use std::{
     fs, io,
@@ -19,7 +19,7 @@ use rustls::{
 };
 use thiserror::Error;
 
-/// The longest PEM file that is read.
+/// The largest PEM file that is read, in bytes.
 const MAX_PEM_BYTES: u64 = 4 << 20;
 
 /// Why the certificates cannot be used.
@@ -28,23 +28,23 @@ pub enum TlsError {
     /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file does not have the expected content.
     #[error("{}: {problem}; expected {expected} in PEM format", path.display())]
     Content {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         problem: String,
-        /// What it should hold.
+        /// The expected content.
         expected: &'static str,
     },
-    /// The client's side of TLS went wrong: no certificate, a strange one, garbage. Send what [`TlsSession::pending`]
-    /// gives (it tells the client why), then close.
+    /// The client's side of TLS failed: no certificate, an unknown one, or invalid data. Send the bytes that
+    /// [`TlsSession::pending`] gives, which tell the client why, then close.
     #[error("TLS with NBD client: {0}")]
     Session(rustls::Error),
 }
@@ -63,7 +63,7 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, TlsError> {
     Ok(text)
 }
 
-/// All items of a kind in a file; at least one.
+/// Reads all items of a kind from a file; at least one.
 fn items<T: PemObject>(path: &Path, expected: &'static str) -> Result<Vec<T>, TlsError> {
     let text = read_pem(path)?;
     let items: Result<Vec<T>, pem::Error> = T::pem_slice_iter(&text).collect();
@@ -74,18 +74,18 @@ fn items<T: PemObject>(path: &Path, expected: &'static str) -> Result<Vec<T>, Tl
     }
 }
 
-/// The server's certificate and the authority whose clients it lets in.
+/// The server's certificate, and the authority whose clients may connect.
 #[derive(Clone, Debug)]
 pub struct TlsServer {
     config: Arc<ServerConfig>,
 }
 
 impl TlsServer {
-    /// Reads `ca-cert.pem`, `server-cert.pem`, `server-key.pem` and, if it is there, `ca-crl.pem` (revoked
-    /// certificates) from a directory; qemu and nbdkit name them so as well.
+    /// Reads `ca-cert.pem`, `server-cert.pem`, `server-key.pem` and, if it exists, `ca-crl.pem` (revoked certificates)
+    /// from a directory; qemu and nbdkit use the same names.
     ///
     /// # Errors
-    /// As [`TlsServer::from_files`].
+    /// Those of [`TlsServer::from_files`].
     pub fn from_directory(directory: &Path) -> Result<TlsServer, TlsError> {
         let revoked = directory.join("ca-crl.pem");
         let revoked = revoked.exists().then_some(revoked);
@@ -94,11 +94,11 @@ impl TlsServer {
         TlsServer::from_files(&authority, &certificate, &key, revoked.as_deref())
     }
 
-    /// Reads the authorities that sign clients' certificates, the server's certificate with any that lie between it
-    /// and its authority, its key, and possibly a list of revoked certificates.
+    /// Reads the authorities that sign clients' certificates, the server's certificate with the intermediate
+    /// certificates, its key, and optionally a list of revoked certificates.
     ///
     /// # Errors
-    /// A file cannot be read, does not hold what it should, or the certificates do not fit each other.
+    /// A file cannot be read, does not have the expected content, or the certificates do not fit each other.
     pub fn from_files(
         authority: &Path,
         certificate: &Path,
@@ -133,14 +133,14 @@ impl TlsServer {
         Ok(TlsServer { config: Arc::new(config) })
     }
 
-    /// TLS for one client that was told to go ahead.
+    /// Starts TLS for one client.
     pub fn session(&self) -> TlsSession {
         let connection = ServerConnection::new(self.config.clone()).expect("the configuration was checked");
         TlsSession { connection, ready: false, closed: false }
     }
 }
 
-/// TLS with one client. It keeps little more than one TLS record either way.
+/// TLS with one client. It buffers little more than one TLS record in each direction.
 #[derive(Debug)]
 pub struct TlsSession {
     connection: ServerConnection,
@@ -149,8 +149,8 @@ pub struct TlsSession {
 }
 
 impl TlsSession {
-    /// Takes bytes from the socket and returns how many. When that is not all, send what is [pending](Self::pending) and take
-    /// the [plain text](Self::plain) first, then come again.
+    /// Takes bytes from the socket and returns how many. If that is not all, send what is [pending](Self::pending),
+    /// take the [plain text](Self::plain), and call again with the rest.
     ///
     /// # Errors
     /// The client does not speak TLS, or shows no certificate that the authority has signed.
@@ -170,26 +170,27 @@ impl TlsSession {
         Ok(if self.closed { bytes.len() } else { bytes.len() - rest.len() })
     }
 
-    /// Moves plain text that has come in into a buffer and returns how much; 0 when there is none yet.
+    /// Moves received plain text into a buffer and returns its length; 0 if there is none yet.
     pub fn plain(&mut self, into: &mut [u8]) -> usize {
-        // It fails where a client has closed, or has gone without saying so; neither leaves anything to read.
+        // The read fails if the client has closed TLS or has gone without closing it; in both cases nothing is left to
+        // read.
         self.connection.reader().read(into).unwrap_or(0)
     }
 
-    /// Appends what the protocol itself has to send: its handshake, or why it failed.
+    /// Appends the protocol's own output: its handshake, or the reason of its failure.
     pub fn pending(&mut self, into: &mut Vec<u8>) {
         while self.connection.wants_write() {
             self.connection.write_tls(into).expect("a vector takes everything");
         }
     }
 
-    /// Appends plain text, encrypted. Only once the handshake [is over](Self::is_ready).
+    /// Appends plain text, encrypted. Allowed only when the handshake [is over](Self::is_ready).
     pub fn encrypt(&mut self, mut plain: &[u8], into: &mut Vec<u8>) {
         assert!(self.is_ready(), "plain text before TLS has begun");
         while !plain.is_empty() {
             let taken = self.connection.writer().write(plain).expect("memory takes everything");
             plain = &plain[taken..];
-            // Its buffer is bounded, and emptied here. A session that has failed takes nothing and gives nothing.
+            // The session's buffer is bounded, and emptied here. A failed session takes no text and gives no output.
             if taken == 0 && !self.connection.wants_write() {
                 return;
             }
@@ -197,18 +198,18 @@ impl TlsSession {
         }
     }
 
-    /// Appends the farewell.
+    /// Appends the message that closes TLS.
     pub fn close(&mut self, into: &mut Vec<u8>) {
         self.connection.send_close_notify();
         self.pending(into);
     }
 
-    /// Whether the handshake is over, and with it the client's certificate in order.
+    /// Whether the handshake is over, and so the client's certificate accepted.
     pub fn is_ready(&self) -> bool {
         self.ready
     }
 
-    /// Whether the client has ended TLS, or broken it: there is nothing to expect behind the plain text that is left.
+    /// Whether the client has closed TLS, or violated it: nothing follows the plain text that is left.
     pub fn is_closed(&self) -> bool {
         self.closed
     }

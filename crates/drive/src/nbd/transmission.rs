@@ -1,4 +1,4 @@
-//! Requests: which are in order, and what the others are told ("Request types", "Error values").
+//! Validates requests and answers those that are invalid ("Request types", "Error values").
 
 use peryton_units::Bytes;
 
@@ -20,7 +20,7 @@ const fn refusal(errno: Errno, message: &'static str) -> Refusal {
 }
 
 impl<P> Connection<P> {
-    /// The header of a request has come.
+    /// Handles the header of a request.
     pub(super) fn request(&mut self, header: &[u8]) -> Result<Option<Event>, ProtocolError> {
         let header: &[u8; 28] = header.try_into().expect("the phase waits for 28 bytes");
         let u16_at = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -60,13 +60,13 @@ impl<P> Connection<P> {
         }
     }
 
-    /// Whether a request is in order.
+    /// Checks a request; returns its command or the refusal.
     fn judge(&self, kind: u16, flags: u16, offset: Bytes, length: u32) -> Result<Command, Refusal> {
         if self.shutting_down {
             return Err(refusal(Errno::Shutdown, "the server is shutting down"));
         }
         let has = |flag: u16| flags & flag != 0;
-        let fua = has(command_flag::FUA); // valid with any command, though it means something to three
+        let fua = has(command_flag::FUA); // valid with any command, though only three use it
         let (command, allowed) = match kind {
             command::READ if self.structured => {
                 (Command::Read { unfragmented: has(command_flag::DF) }, command_flag::DF)

@@ -1,35 +1,35 @@
-//! The protocol's numbers, and the bounds that we add. All numbers on the wire are big-endian.
+//! The protocol's constants, and our own bounds. All numbers on the wire are big-endian.
 
 use peryton_units::Bytes;
 
-/// `NBDMAGIC`, the first thing that a server says.
+/// `NBDMAGIC`, the first bytes that a server sends.
 pub const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// `IHAVEOPT`, then and before every option.
+/// `IHAVEOPT`, which follows it, and precedes every option.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// Before every option reply.
+/// Precedes every option reply.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// Before every request.
+/// Precedes every request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// Before every simple reply.
+/// Precedes every simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// Before every chunk of a structured reply.
+/// Precedes every chunk of a structured reply.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
 /// The longest string of the protocol ("Values": names, messages), in bytes.
 pub const MAX_STRING: usize = 4096;
-/// The longest option that is looked at: two names and a few queries. A longer one is read past and answered
+/// The longest option that is parsed, in bytes: two names and a few queries. A longer one is skipped and answered with
 /// `NBD_REP_ERR_TOO_BIG`.
 pub const MAX_OPTION: u32 = 16 << 10;
-/// The longest option that is read past; a client that sends more is not a client.
+/// The longest option that is skipped; a longer one closes the connection.
 pub const MAX_SKIPPED_OPTION: u32 = 1 << 20;
-/// How many options a client may send. libnbd sends half a dozen.
+/// The most options that a client may send. libnbd sends about six.
 pub const MAX_OPTIONS: u32 = 128;
-/// The longest write that is read past when it is refused ("any payload not exceeding 2^25 bytes SHOULD NOT be
+/// The longest payload that is skipped when a write is refused ("any payload not exceeding 2^25 bytes SHOULD NOT be
 /// considered a denial of service attack"), and so the largest `maximum` of an export.
 pub const MAX_PAYLOAD: Bytes = Bytes::mib(64);
-/// Replies that the protocol itself makes (options, refused requests) stop the reading when so much of them waits.
+/// While this many bytes of the protocol's own replies (options, refused requests) wait, no input is read.
 pub const MAX_OWN_OUTPUT: usize = 64 << 10;
-/// The longest block status reply, in runs a context; clients ask again from where it ends. The protocol allows 2^20.
+/// The longest block status reply, in runs for each context; clients ask again from its end. The protocol allows 2^20.
 pub const MAX_RUNS: usize = 4096;
 
 /// Handshake flags of the server and of the client.
@@ -132,8 +132,8 @@ pub mod chunk {
 
 /// Flags of `base:allocation`.
 pub mod allocation {
-    /// Nothing is allocated.
+    /// No space is allocated.
     pub const HOLE: u32 = 1;
-    /// It reads as zeros.
+    /// The range reads as zeros.
     pub const ZERO: u32 = 2;
 }

@@ -1,26 +1,26 @@
-//! What a volume knows of itself besides its engine.
+//! The description of a served volume besides its engine.
 
 use peryton_engine::Opened;
 
 use crate::{events::Events, open::Device, spec::Tuner};
 
-/// What a volume knows of itself besides its engine.
+/// The description of a served volume besides its engine.
 #[derive(Debug)]
 pub(crate) struct About {
     pub(crate) name: String,
-    /// Of the devices, in the engine's order.
+    /// Names of the devices, in the engine's order.
     pub(crate) names: Vec<String>,
     pub(crate) opened: Opened,
-    /// In the engine's order.
+    /// The open devices, in the engine's order; `None` for an absent one.
     pub(crate) devices: Vec<Option<Device>>,
     pub(crate) tuner: Option<Tuner>,
-    /// On top of the design, `key=value` each.
+    /// The settings in force in addition to the design, `key=value` each.
     pub(crate) settings: Vec<String>,
     pub(crate) events: Events,
 }
 
 impl About {
-    /// The settings that were kept when the volume was last served.
+    /// The settings that were stored when the volume was last served.
     pub(crate) fn kept(notes: &str) -> Vec<String> {
         if notes.is_empty() {
             return Vec::new();

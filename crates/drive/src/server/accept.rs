@@ -1,4 +1,4 @@
-//! New connections: how many, how fast, and which make room for others.
+//! Accepts new connections: how many, at what rate, and which existing ones they replace.
 
 use std::{
     io,
@@ -10,26 +10,26 @@ use peryton_units::Nanos;
 
 use super::{Server, client::Client, say::Kind, share::MOST_CLIENTS};
 
-/// The most connections whose handshake is not over. They have places of their own: when these are taken, the place that
-/// most of them come from loses its oldest.
+/// The most connections in their handshake. They have places of their own; when these are taken, a new connection
+/// replaces the oldest of the origin that has the most.
 pub(crate) const MOST_STRANGERS: usize = 16;
-/// Connections that were cut off and whose last call has not come back yet have places too.
+/// Connections that were cut off keep their place until their last system call has returned.
 const MOST_PLACES: usize = MOST_CLIENTS + 2 * MOST_STRANGERS;
-/// So many connections are accepted at once, and one in so much time afterwards: a thousand a second.
+/// This many connections may be accepted in a burst, and one per [`INTERVAL`] after that: a thousand a second.
 const BURST: u64 = 64;
 const INTERVAL: Nanos = Nanos::from_ms(1);
-/// How long to wait when the system gives no connection: at first, and when it goes on.
+/// How long to wait after a failed accept: after the first, and at most.
 const SHORT_REST: Nanos = Nanos::from_ms(10);
 const LONG_REST: Nanos = Nanos::from_s(1);
 
-/// Where the acceptance of connections at one address stands.
+/// The state of accepting connections at one address.
 #[derive(Debug)]
 pub(super) struct Acceptance {
-    /// When to ask for the next connection; `None` while it is asked for.
+    /// When to call accept again; `None` while a call is under way.
     again: Option<Nanos>,
-    /// When the next one would be due if they came evenly.
+    /// When the next connection would be due if they came evenly.
     due: Nanos,
-    /// How long to rest when it fails once more.
+    /// How long to wait after the next failure.
     rest: Nanos,
 }
 
@@ -40,21 +40,22 @@ impl Default for Acceptance {
 }
 
 impl Acceptance {
-    /// A connection has come, or failed to: when to ask for the next.
+    /// Sets when to accept the next connection, after one was accepted (`well`) or failed.
     fn answered(&mut self, now: Nanos, well: bool) {
         if well {
             self.rest = SHORT_REST;
             self.due = Nanos(self.due.0.max(now.0)).saturating_add(INTERVAL);
             self.again = Some(Nanos(self.due.0.saturating_sub(BURST * INTERVAL.0).max(now.0)));
         } else {
-            // Out of file descriptors or memory: asked at once, it would say so again at once.
+            // The process has no file descriptors or no memory left; an immediate call would fail too.
             self.again = Some(now.saturating_add(self.rest));
             self.rest = Nanos((2 * self.rest.0).min(LONG_REST.0));
         }
     }
 }
 
-/// Whose place a newcomer takes: of the origin with the most strangers, the oldest. `strangers` are origin and age.
+/// Chooses the connection that a new one replaces: the oldest of the origin that has the most. `strangers` are index,
+/// origin and age.
 fn evicted(strangers: &[(u32, &str, Nanos)]) -> Option<u32> {
     let from = |origin: &str| strangers.iter().filter(|(_, other, _)| *other == origin).count();
     let most = strangers.iter().map(|(_, origin, _)| from(origin)).max()?;
@@ -63,7 +64,7 @@ fn evicted(strangers: &[(u32, &str, Nanos)]) -> Option<u32> {
 }
 
 impl Server {
-    /// Asks for connections where it is time to.
+    /// Calls accept where it is due.
     pub(super) fn accept_more(&mut self) {
         if self.stop.is_asked() {
             return;
@@ -76,7 +77,7 @@ impl Server {
         }
     }
 
-    /// When to ask next.
+    /// When to call accept next.
     pub(super) fn next_accept(&self) -> Option<Nanos> {
         let again = self.acceptances.iter().filter_map(|acceptance| acceptance.again);
         again.min().filter(|_| !self.stop.is_asked())
@@ -84,7 +85,7 @@ impl Server {
 
     #[cold]
     pub(super) fn accepted(&mut self, listener: u32, result: i32) {
-        // SAFETY: the kernel has just given it to us.
+        // SAFETY: the kernel has just created this descriptor for us.
         let socket = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) });
         self.acceptances[listener as usize].answered(self.now, socket.is_some());
         if self.stop.is_asked() {
@@ -125,7 +126,7 @@ impl Server {
         self.receive(index as u32);
     }
 
-    /// A handshake is over. `false` if there is no place for one more client.
+    /// Completes a handshake. Returns `false` if there is no place for one more client.
     pub(super) fn welcome(&mut self, index: u32) -> bool {
         let users = self.clients.iter().flatten().filter(|client| client.is_user()).count();
         let client = self.clients[index as usize].as_mut().expect("a client that is welcomed exists");
@@ -143,7 +144,7 @@ impl Server {
         true
     }
 
-    /// Something about a client that has not finished its handshake.
+    /// Logs a message about a client that has not finished its handshake.
     pub(super) fn note_stranger(&mut self, index: u32, what: &str) {
         if let Some(client) = &self.clients[index as usize]
             && self.limits.allow(Kind::Strangers, self.now)
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn acceptance_that_fails_rests_longer_and_longer_and_recovers() {
+    fn failing_accepts_pause_longer_and_longer_and_recover() {
         let mut acceptance = Acceptance::default();
         let (mut now, mut attempts) = (Nanos::ZERO, 0);
         while now < Nanos::from_s(10) {
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_connections_is_taken_at_a_bounded_rate() {
+    fn a_flood_of_connections_is_accepted_at_a_bounded_rate() {
         let mut acceptance = Acceptance::default();
         let mut now = Nanos::from_s(1);
         for _ in 0..BURST {
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crowd_loses_a_place_and_not_the_one_that_came_alone() {
+    fn the_origin_with_most_connections_loses_one() {
         let mut strangers: Vec<(u32, &str, Nanos)> =
             (0..15).map(|n| (n, "10.0.0.9", Nanos::from_s(u64::from(n) + 5))).collect();
         strangers.push((15, "10.0.0.1", Nanos::ZERO));

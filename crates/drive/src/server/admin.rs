@@ -1,4 +1,4 @@
-//! What the owner of the volume asks of it: its state, other settings, drills.
+//! What the volume's owner can ask for: its state, other settings, drills.
 
 use std::sync::mpsc;
 
@@ -13,14 +13,14 @@ use crate::{
     open::Device,
 };
 
-/// The longest text of settings that the superblocks keep.
+/// The most bytes of settings that the superblocks store.
 const MOST_NOTES: usize = 3584;
 
 fn key(setting: &str) -> &str {
     setting.split_once('=').map_or(setting, |(key, _)| key).trim()
 }
 
-/// The settings that are in force after a change.
+/// The settings in force after a change.
 fn changed(before: &[String], settings: Vec<String>, unset: &[String]) -> Result<Vec<String>, String> {
     let mut all = before.to_vec();
     for gone in unset {
@@ -45,7 +45,7 @@ fn changed(before: &[String], settings: Vec<String>, unset: &[String]) -> Result
 }
 
 impl Server {
-    /// Puts the kept settings in force again. Those that the design no longer allows are dropped, and that is said.
+    /// Applies the stored settings. Those that the design no longer allows are dropped, with a warning.
     pub(crate) fn restore_settings(&mut self, kept: Vec<String>) {
         let Some(tuner) = self.about.tuner.clone().filter(|_| !kept.is_empty()) else { return };
         let set = |server: &mut Server, settings: Vec<String>| {
@@ -73,7 +73,7 @@ impl Server {
 
     fn status(&self) -> Value {
         let engine = self.volume.engine();
-        let ledger = engine.stats();
+        let stats = engine.stats();
         let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
             let health = &self.volume.backend.health()[index];
             let gone = engine.is_gone(DeviceId(index as u8));
@@ -142,16 +142,16 @@ impl Server {
             "faults": self.volume.backend.faults().rules(),
             "dirty_extents": engine.dirty_extents(),
             "lost_extents": engine.lost_extents(),
-            "fast_hit_ratio": ledger.fast_hit_ratio(),
+            "fast_hit_ratio": stats.fast_hit_ratio(),
             "traffic": self.latencies.traffic(),
-            "ledger": ledger,
+            "ledger": stats,
         })
     }
 }
 
-/// So many ranges of what is lost are listed; the others are in the sum.
+/// The most ranges of lost data that the status lists; the sum includes all of them.
 const MOST_RANGES: usize = 256;
-/// And so many in an event.
+/// The most ranges of lost data that an event lists.
 const MOST_TOLD: usize = 16;
 
 fn ranges(losses: &Losses) -> Value {
@@ -163,20 +163,20 @@ fn ranges(losses: &Losses) -> Value {
 const ENDED: &str = "the volume is closed";
 
 impl Handle {
-    /// Everything that is known of the volume; `None` if it is closed.
+    /// The full state of the volume; `None` if it is closed.
     pub fn status(&self) -> Option<Value> {
         self.ask(|server| server.status())
     }
 
-    /// Changes settings under the keys of the design file (`placement.max_moves=4`), keeps them for the next time, and
-    /// returns all that are in force on top of the design. Keys in `unset` go back to the design.
+    /// Changes settings under the keys of the design file (`placement.max_moves=4`), stores them for the next start,
+    /// and returns all settings in force in addition to the design. Keys in `unset` return to the value in the design.
     ///
     /// # Errors
-    /// One line; nothing has changed then, but for a device that could not keep them.
+    /// One line. Nothing has changed, except if a device could not store the settings.
     pub fn set(&self, settings: Vec<String>, unset: Vec<String>) -> Result<Vec<String>, String> {
         let ended = || ENDED.to_owned();
         loop {
-            // The design is read here and not on the volume's thread.
+            // The design is parsed here, so that the volume's thread does not wait for it.
             let known = |server: &mut Server| (server.about.tuner.clone(), server.about.settings.clone());
             let (tuner, before) = self.ask(known).ok_or_else(ended)?;
             let tuner = tuner.ok_or("this volume has no settings that can be changed")?;
@@ -185,7 +185,7 @@ impl Handle {
             let (answer, answered) = mpsc::sync_channel(1);
             let set = move |server: &mut Server| {
                 if server.about.settings != before {
-                    // Another one has set something meanwhile.
+                    // Another client has changed a setting meanwhile.
                     return Ok(false);
                 }
                 server.put_in_force(all.clone(), tuning)?;
@@ -199,14 +199,14 @@ impl Handle {
         }
     }
 
-    /// What has happened so far, as far as it is remembered.
+    /// The events so far that are still remembered.
     pub fn events(&self) -> Vec<Value> {
         let told = |server: &mut Server| server.about.events.since(0, std::time::Duration::ZERO).unwrap_or_default();
         let events = self.ask(told).unwrap_or_default();
         events.iter().filter_map(|event| serde_json::to_value(event).ok()).collect()
     }
 
-    /// Lets a device fail or lag from now on; returns how many faults are in force.
+    /// Lets a device fail or lag from now on; returns the number of faults in force.
     ///
     /// # Errors
     /// One line: there is no such device, or there are too many faults.
@@ -249,7 +249,7 @@ impl Handle {
 }
 
 impl Server {
-    /// Failures of devices become events.
+    /// Reports device failures as events.
     pub(super) fn complain(&mut self) {
         for failure in self.volume.backend.failures.drain(..) {
             if !self.limits.allow(Kind::Devices, self.now) {
@@ -267,7 +267,7 @@ impl Server {
         }
     }
 
-    /// A device is given up: once that is durable, it is said, with what is lost.
+    /// Reports a fenced device, once that is durable, with the lost data.
     #[cold]
     pub(super) fn tell_of_death(&mut self) {
         let engine = self.volume.engine();

@@ -1,10 +1,10 @@
-//! How soon processors have to be awake again.
+//! Limits how long processors take to wake up.
 //!
-//! A client with one request at a time sleeps until its answer comes, and between two requests nobody has anything to do.
-//! The processors fall asleep, and waking one takes longer than the request: 50 to 200 µs in a virtual machine, as much
-//! out of a deep sleep of a real one. Linux lets a process say what that may be at the most, for as long as it keeps
-//! `/dev/cpu_dma_latency` open (CPU latency QoS, `Documentation/power/pm_qos_interface.rst`). It holds for all processors
-//! and costs energy, so it is said only while clients get their answers so fast that waking matters.
+//! A client with one request at a time sleeps until its answer comes, and between two requests the server has nothing
+//! to do. Idle processors go to sleep, and waking one takes longer than the request: 50 to 200 µs in a virtual machine,
+//! and as much from a deep sleep of a real processor. Linux lets a process limit this time for as long as it keeps
+//! `/dev/cpu_dma_latency` open (CPU latency QoS, `Documentation/power/pm_qos_interface.rst`). The limit applies to all
+//! processors and costs energy, so it is set only while clients get answers so fast that waking up matters.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,27 +16,28 @@ use peryton_units::Nanos;
 
 use crate::cpu_latency::CpuLatency;
 
-/// Answers are counted over so long.
+/// Answers are counted over spans of this length.
 const SPAN: Nanos = Nanos::from_ms(10);
-/// So many in a span, one a millisecond, are fast: what waits for a disk's arm can wait for a processor.
+/// This many answers in a span, one a millisecond, are fast. Answers that wait for a disk's arm can wait for a
+/// processor.
 const FAST: u32 = 10;
-/// So many spans with fewer, and the processors may sleep as they like.
+/// After this many spans with fewer answers, the limit is lifted.
 const PATIENCE: u32 = 5;
-/// What the kernel takes as: whatever you like.
+/// The value that means "no limit" to the kernel.
 const NO_LIMIT: i32 = -1;
 
-/// What is asked of the kernel, and when.
+/// The limit, and whether it is set.
 #[derive(Debug)]
 pub(super) struct Awake {
-    /// In microseconds.
+    /// The limit in microseconds.
     at_most: i32,
-    /// Without it, nothing can be asked.
+    /// The open device file; `None` if it cannot be opened.
     kernel: Option<File>,
     held: bool,
-    /// In this span.
+    /// Answers in the current span.
     answered: u32,
     span_ends: Nanos,
-    /// Spans in a row with few answers.
+    /// Number of spans in a row with few answers.
     slow: u32,
 }
 
@@ -60,13 +61,13 @@ impl Awake {
         Awake { at_most, kernel, held: false, answered: 0, span_ends: Nanos::ZERO, slow: 0 }
     }
 
-    /// A client has got an answer.
+    /// Counts an answer to a client.
     #[inline]
     pub(super) fn answered(&mut self) {
         self.answered += 1;
     }
 
-    /// When to look again, while processors are kept from sleeping.
+    /// When the current span ends, while the limit is set.
     #[inline]
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.held.then_some(self.span_ends)
@@ -80,7 +81,7 @@ impl Awake {
     }
 
     fn end_span(&mut self, now: Nanos) {
-        // Nobody looked for a while: what was counted says nothing of how fast it came.
+        // The loop slept for longer than a span, so the count does not tell how fast the answers came.
         let is_one_span = now.saturating_sub(self.span_ends).0 < SPAN.0;
         let fast = is_one_span && self.answered >= FAST;
         (self.answered, self.span_ends) = (0, now.saturating_add(SPAN));
@@ -104,11 +105,11 @@ impl Awake {
     #[cold]
     fn give_up(&mut self, error: &io::Error) {
         tracing::warn!(%error, "processors cannot be kept awake");
-        // Closing it takes back what was asked.
+        // Closing the file lifts the limit.
         (self.kernel, self.held) = (None, false);
     }
 
-    /// What may be asked for, in microseconds, and whether it is being asked for now.
+    /// The limit in microseconds, and whether it is set now.
     pub(super) fn status(&self) -> Option<(i32, bool)> {
         self.kernel.is_some().then_some((self.at_most, self.held))
     }
@@ -120,13 +121,13 @@ mod tests {
 
     use super::*;
 
-    /// What was written to the kernel, in order.
+    /// The values that were written to the kernel, in order.
     fn said(path: &Path) -> Vec<i32> {
         let bytes = fs::read(path).unwrap();
         bytes.chunks(4).map(|word| i32::from_ne_bytes(word.try_into().unwrap())).collect()
     }
 
-    /// Answers every so often, for so long; the loop turns with each of them, and when it asked to be woken.
+    /// Simulates an answer every `every`, for `lasts`; the loop runs at each of them, and at the deadline it asked for.
     fn serve(awake: &mut Awake, now: &mut Nanos, every: Nanos, lasts: Nanos) {
         let end = now.saturating_add(lasts);
         while *now < end {
@@ -168,10 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn requests_at_long_intervals_are_no_fast_ones() {
+    fn bursts_at_long_intervals_do_not_keep_processors_awake() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut awake = Awake::new(CpuLatency::AtMost(Duration::ZERO), file.path());
-        // Twenty at once, every second.
+        // Twenty answers in a burst, every second.
         for second in 1..20 {
             for _ in 0..20 {
                 awake.answered();
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn without_permission_nothing_is_asked() {
+    fn without_permission_no_limit_is_set() {
         let file = tempfile::tempdir().unwrap();
         for setting in [CpuLatency::Auto, CpuLatency::Off, CpuLatency::AtMost(Duration::ZERO)] {
             let (mut awake, mut now) = (Awake::new(setting, &file.path().join("none")), Nanos::ZERO);

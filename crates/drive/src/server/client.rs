@@ -18,16 +18,16 @@ use crate::{
     nbd::{Connection, Export, Output, Piece, Request, Security, TlsError, TlsServer, TlsSession},
 };
 
-/// How much is read ahead of a client. Payloads of writes beyond it go straight to their buffers.
+/// The size of a client's input buffer. Payloads of writes beyond it go directly to their buffers.
 const INPUT: usize = 64 << 10;
-/// Plain text that is encrypted at once, about: several records.
+/// The approximate number of bytes that are encrypted at once: several records.
 const ENCRYPTED: usize = 256 << 10;
 
 /// The data of a read that waits to be sent.
 #[derive(Debug)]
 pub(super) struct Payload {
     pub(super) memory: Memory,
-    /// The piece of a request that it answers.
+    /// The piece of a request whose data this is.
     pub(super) piece: u32,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Incoming {
     pub(super) request: u32,
     /// Bytes that have no piece yet.
     pub(super) left: u64,
-    /// Where the next bytes go; nowhere while there is no buffer.
+    /// The piece that the next bytes go to; `None` while there is no buffer.
     pub(super) piece: Option<Filling>,
 }
 
@@ -50,25 +50,25 @@ pub(super) struct Filling {
     pub(super) len: usize,
 }
 
-/// TLS, where it is used.
+/// The state of TLS on a connection.
 #[derive(Debug)]
 enum Tls {
-    /// A unix socket.
+    /// The connection is a unix socket, without TLS.
     Never,
-    /// The client has not asked for it yet.
+    /// The client has not started TLS yet.
     Awaited(Arc<TlsServer>),
     Started(Box<TlsSession>),
-    /// Another thread goes on with its handshake.
+    /// Another thread is continuing the handshake.
     Away,
 }
 
-/// Where a client stands.
+/// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// Nothing more is taken from it; what it asked for is answered.
+    /// No more input is taken; requests in flight are answered.
     Finishing,
-    /// It is cut off; what is under way for it is waited for.
+    /// The connection is cut; the server waits for what is in flight.
     Cut,
 }
 
@@ -78,56 +78,57 @@ pub(super) struct Client {
     pub(super) nbd: Connection<Payload>,
     tls: Tls,
     pub(super) state: State,
-    /// For the log.
+    /// A description of the peer, for the log.
     pub(super) peer: String,
-    /// Received from the socket and not yet understood: plain text, or TLS records.
+    /// Bytes from the socket that have not been parsed: plain text, or TLS records.
     input: Box<[u8]>,
     from: usize,
     to: usize,
-    /// Plain text out of TLS.
+    /// Plain text decrypted by TLS.
     plain: Vec<u8>,
     plain_from: usize,
     pub(super) incoming: Option<Incoming>,
-    /// A request that waits for a buffer, or until fewer of its client are in flight.
+    /// A request that waits for a buffer, or for others of this client to end.
     pub(super) starved: Option<Request>,
-    /// It stands in the list of those that wait so.
+    /// Whether the client is in the list of those that wait so.
     pub(super) waits: bool,
     message: Message,
     pub(super) receiving: bool,
-    /// What is being sent.
+    /// The output that is being sent.
     batch: Output<Payload>,
-    /// Pieces of the batch that are encrypted, and bytes of the next one.
+    /// Number of pieces of the batch that are encrypted, and of bytes of the next one.
     batch_done: (usize, usize),
     encrypted: Vec<u8>,
-    /// What goes out next, before anything else: the go-ahead for TLS, in the clear.
+    /// The plain-text acknowledgement of TLS; it is sent before anything else.
     go_ahead: Vec<u8>,
     outgoing: Message,
     pub(super) sending: bool,
-    /// It stands in the list of those that have something to send.
+    /// Whether the client is in the list of those with output.
     pub(super) listed: bool,
-    /// Requests of it that the volume has.
+    /// Number of the client's requests that the volume has.
     pub(super) in_flight: u32,
-    /// When the last one came; long ago before the first.
+    /// When the last request arrived; before the first, long ago.
     pub(super) asked: Nanos,
-    /// Bytes of buffers that they have.
+    /// Bytes of buffers that its requests hold.
     pub(super) held: usize,
-    /// When it connected, and the last time that bytes went either way, as the loop's attention goes.
+    /// When it connected, and when bytes last moved in either direction, on the clock that stops while the loop does
+    /// not run.
     pub(super) since: Nanos,
     pub(super) active: Nanos,
-    /// Bytes that went either way since the start of `span`.
+    /// Bytes moved in either direction since the start of `span`.
     pub(super) moved: u64,
     pub(super) span: Nanos,
-    /// Where it comes from: an address or a process.
+    /// The origin of the connection: an address or a process.
     pub(super) origin: String,
-    /// That it is connected is an event.
+    /// Whether an event has reported that it is connected.
     pub(super) told: bool,
-    /// What the loop may still do for it in this turn.
+    /// The steps that the loop may still do for it in this turn.
     pub(super) credit: i64,
-    /// It stands in the list of those that go on in the next turn.
+    /// Whether it is in the list of those that continue in the next turn.
     pub(super) later: bool,
     /// Its long requests without data, in order.
     pub(super) long: VecDeque<u32>,
-    /// Tells the thread of handshakes that nobody waits for this one.
+    /// Set when the handshake thread's result is no longer needed.
     pub(super) gone: Arc<AtomicBool>,
 }
 
@@ -183,7 +184,7 @@ impl Client {
         self.socket.as_raw_fd()
     }
 
-    /// Whether nothing is under way for it, and nothing will be.
+    /// Whether nothing is in flight for the client, and nothing more will come.
     pub(super) fn is_over(&mut self) -> bool {
         let sent = self.nbd.output().is_empty() && self.batch.is_empty();
         let silent = self.state == State::Cut || self.state == State::Finishing && sent;
@@ -200,12 +201,12 @@ impl Client {
         self.state == State::Open && self.nbd.is_ready()
     }
 
-    /// Whether its session takes no more of what there is to say: it has failed.
+    /// Whether its TLS session has failed and accepts no output.
     pub(super) fn is_deaf(&self) -> bool {
         self.state != State::Cut && !self.sending && !self.batch.is_empty()
     }
 
-    /// So many bytes went either way.
+    /// Notes that bytes moved in either direction.
     pub(super) fn progressed(&mut self, now: Nanos, bytes: u64) {
         self.active = now;
         self.moved += bytes;
@@ -216,15 +217,15 @@ impl Client {
         self.state == State::Open && self.nbd.is_ready() && self.incoming.is_none() && !self.sending
     }
 
-    /// Ends both directions: what the kernel has of it comes back.
+    /// Shuts both directions down, so that system calls on the socket return.
     pub(super) fn cut(&mut self) {
         self.state = State::Cut;
         self.gone.store(true, Ordering::Relaxed);
-        // A socket that is no longer connected is what we want.
+        // A failure means that the socket is not connected any more.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// What to receive into next: the rest of a payload, and behind it the input buffer.
+    /// The memory to receive into next: the rest of a payload, and after it the input buffer.
     pub(super) fn receive_into(&mut self) -> &mut Message {
         debug_assert!(self.from == self.to && !self.receiving);
         (self.from, self.to) = (0, 0);
@@ -233,7 +234,7 @@ impl Client {
         if let (Some(incoming), Tls::Never) = (&self.incoming, &self.tls) {
             let piece = incoming.piece.expect("nothing is received before there is a buffer for it");
             self.message.push(piece.memory.add(piece.filled), piece.len - piece.filled);
-            // What comes behind this piece belongs into the next one, which has no buffer yet.
+            // What follows this piece belongs to the next one, which has no buffer yet.
             behind = incoming.left == 0;
         }
         if behind {
@@ -244,7 +245,7 @@ impl Client {
         &mut self.message
     }
 
-    /// So many bytes have come.
+    /// Accounts for received bytes.
     pub(super) fn received(&mut self, mut bytes: usize) {
         if let (Some(Incoming { piece: Some(piece), .. }), Tls::Never) = (&mut self.incoming, &self.tls) {
             let direct = bytes.min(piece.len - piece.filled);
@@ -254,12 +255,12 @@ impl Client {
         self.to = bytes;
     }
 
-    /// Whether everything that came has been understood, so that more can be received.
+    /// Whether all input has been parsed, so that more can be received.
     pub(super) fn is_drained(&self) -> bool {
         self.from == self.to && self.plain_from == self.plain.len()
     }
 
-    /// Decrypts what has come, where that is to be done.
+    /// Decrypts the input if the connection uses TLS.
     pub(super) fn decrypt(&mut self) -> Result<(), TlsError> {
         let Tls::Started(session) = &mut self.tls else { return Ok(()) };
         if self.plain_from < self.plain.len() {
@@ -276,19 +277,19 @@ impl Client {
             self.plain.truncate(before + got);
             let stuck = got == 0 && *taken.as_ref().unwrap_or(&0) == 0;
             taken?;
-            // All of the input, which bounds what comes out of it: nobody else would look at a rest.
+            // Continues until all input is taken: no later call would take the rest. The input bounds the output.
             if stuck || (got == 0 && self.from == self.to) {
                 return Ok(());
             }
         }
     }
 
-    /// The client has ended TLS, and nothing more of it is to come.
+    /// Whether the client has closed TLS, so that nothing more will come.
     pub(super) fn has_ended_tls(&self) -> bool {
         matches!(&self.tls, Tls::Started(session) if session.is_closed()) && self.plain_from == self.plain.len()
     }
 
-    /// Whether TLS was asked for and is not yet agreed upon.
+    /// Whether the TLS handshake has begun and is not finished.
     pub(super) fn is_shaking_hands(&self) -> bool {
         match &self.tls {
             Tls::Started(session) => !session.is_ready(),
@@ -297,8 +298,8 @@ impl Client {
         }
     }
 
-    /// The session and what has come for it, for another thread to go on with the handshake; `None` if nothing has come, or
-    /// it is there already.
+    /// Takes the session and its input, for another thread to continue the handshake. `None` if there is no input, or
+    /// the other thread has the session already.
     pub(super) fn hand_over(&mut self) -> Option<(Box<TlsSession>, Vec<u8>)> {
         if self.from == self.to {
             return None;
@@ -316,7 +317,7 @@ impl Client {
         }
     }
 
-    /// The session is back, with what was not understood yet of the bytes that went with it.
+    /// Returns the session, with the input that was not consumed.
     pub(super) fn take_back(&mut self, session: Box<TlsSession>, rest: &[u8]) {
         debug_assert!(matches!(self.tls, Tls::Away) && self.from == self.to);
         self.tls = Tls::Started(session);
@@ -324,16 +325,16 @@ impl Client {
         (self.from, self.to) = (0, rest.len());
     }
 
-    /// Whether another thread has its session.
+    /// Whether another thread has the session.
     pub(super) fn is_away(&self) -> bool {
         matches!(self.tls, Tls::Away)
     }
 
-    /// The client may begin TLS once it has our acknowledgement.
+    /// Starts TLS; it begins once the client has the acknowledgement.
     pub(super) fn start_tls(&mut self) {
         let Tls::Awaited(server) = &self.tls else { unreachable!("TLS was offered and not yet begun") };
         self.tls = Tls::Started(Box::new(server.session()));
-        // The acknowledgement is the last thing that goes out in the clear.
+        // The acknowledgement is the last output in plain text.
         for piece in self.nbd.output().pieces() {
             if let Piece::Bytes(bytes) = piece {
                 self.go_ahead.extend_from_slice(bytes);
@@ -343,7 +344,7 @@ impl Client {
         self.nbd.tls_started();
     }
 
-    /// What is to be understood next.
+    /// The input that is to be parsed next.
     #[inline]
     pub(super) fn unread(&self) -> &[u8] {
         match self.tls {
@@ -360,7 +361,7 @@ impl Client {
         }
     }
 
-    /// Hands the next event of the protocol out.
+    /// Parses the input up to the next event.
     #[inline]
     pub(super) fn next_event(&mut self) -> Result<Option<crate::nbd::Event>, crate::nbd::ProtocolError> {
         let unread = match self.tls {
@@ -372,7 +373,7 @@ impl Client {
         Ok(event)
     }
 
-    /// Moves what has come of a payload to its buffer. `true` when the piece is whole.
+    /// Moves received payload to its buffer. Returns `true` when the piece is complete.
     pub(super) fn fill(&mut self) -> bool {
         let Some(mut piece) = self.incoming.and_then(|incoming| incoming.piece) else { return false };
         let unread = self.unread();
@@ -388,7 +389,7 @@ impl Client {
         piece.filled == piece.len
     }
 
-    /// Gathers what is to be sent; `None` if there is nothing, or something is under way.
+    /// Prepares the next output; `None` if there is none, or a send is under way.
     pub(super) fn send_from(&mut self) -> Option<&mut Message> {
         if self.sending || self.state == State::Cut {
             return None;
@@ -400,7 +401,7 @@ impl Client {
                 if self.encrypted.is_empty() {
                     return None;
                 }
-                // SAFETY: the client is kept, and this not changed, until the kernel has sent it.
+                // SAFETY: the client is kept, and this buffer not changed, until the kernel has sent it.
                 self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len());
             }
             Tls::Started(session) => {
@@ -415,7 +416,7 @@ impl Client {
                 if self.encrypted.is_empty() {
                     return None;
                 }
-                // SAFETY: the client is kept, and this not changed, until the kernel has sent it.
+                // SAFETY: the client is kept, and this buffer not changed, until the kernel has sent it.
                 self.outgoing.push(unsafe { Memory::of(&mut self.encrypted) }, self.encrypted.len());
             }
             Tls::Never | Tls::Awaited(_) => {
@@ -437,7 +438,7 @@ impl Client {
         Some(&mut self.outgoing)
     }
 
-    /// So many bytes have gone. `None` if that was all; otherwise what is left.
+    /// Accounts for sent bytes. Returns the rest of the message, or `None` if all was sent.
     pub(super) fn sent(&mut self, bytes: usize) -> Option<&mut Message> {
         self.outgoing.advance(bytes);
         if !self.outgoing.is_empty() {
@@ -446,7 +447,7 @@ impl Client {
         None
     }
 
-    /// Everything that was handed to the kernel has gone, or never will: the payloads of a batch that is finished come back.
+    /// Ends a send that is complete or failed; returns the payloads of a finished batch.
     pub(super) fn end_sending(&mut self) -> impl Iterator<Item = Payload> + use<'_> {
         self.sending = false;
         self.outgoing.clear();
@@ -459,13 +460,13 @@ impl Client {
         finished.then(|| self.batch.drain()).into_iter().flatten()
     }
 
-    /// Payloads that will never be sent.
+    /// Returns the payloads that will never be sent.
     pub(super) fn abandoned(&mut self) -> impl Iterator<Item = Payload> + use<'_> {
         self.batch.drain().chain(self.nbd.output().drain())
     }
 }
 
-/// Encrypts the next part of a batch, about [`ENCRYPTED`] bytes: the others wait meanwhile.
+/// Encrypts the next part of a batch, about [`ENCRYPTED`] bytes, so that other clients do not wait for long.
 fn encrypt_some(session: &mut TlsSession, batch: &Output<Payload>, done: &mut (usize, usize), into: &mut Vec<u8>) {
     for piece in batch.pieces().skip(done.0) {
         let bytes = match piece {

@@ -1,21 +1,22 @@
-//! How clients end: by themselves, because they do not move, or because they break the protocol.
+//! The end of clients: they disconnect, make no progress, or violate the protocol.
 
 use peryton_units::Nanos;
 
 use super::{Server, client::State, say::Kind, share::MOST_IN_FLIGHT};
 use crate::events::What;
 
-/// A client has so long for its handshake, whatever it sends meanwhile.
+/// The time for a handshake, whatever the client sends meanwhile.
 const HANDSHAKE_TIME: Nanos = Nanos::from_s(10);
-/// A client that neither sends the rest of a write nor takes its answers holds buffers that others may need. It has so
-/// long. Every byte counts as moving.
+/// A client that neither sends the rest of a write nor takes its answers holds buffers that others may need. It is cut
+/// off after this time. Every byte counts as progress.
 const STALL_TIME: Nanos = Nanos::from_s(30);
-/// While others do wait for buffers, one that has more than its small share has to move so many bytes in so long.
+/// While others wait for buffers, a client that has more than its small share must move [`MOVED_IN_NEED`] bytes in
+/// each span of this length.
 const SPAN_OF_NEED: Nanos = Nanos::from_s(3);
 const MOVED_IN_NEED: u64 = 64 << 10;
 
 impl Server {
-    /// Nothing more is taken from it.
+    /// Takes no more input from the client; it is removed when its requests are answered.
     pub(super) fn finish_client(&mut self, index: u32) {
         let client = self.clients[index as usize].as_mut().expect("a client that ends exists");
         if client.state == State::Open {
@@ -25,7 +26,7 @@ impl Server {
         self.list(index);
     }
 
-    /// Cuts a client off; its requests go on, their answers are for nobody.
+    /// Cuts a client off. Its requests continue, and their answers are dropped.
     pub(super) fn cut(&mut self, index: u32) {
         let client = self.clients[index as usize].as_mut().expect("a client that is cut off exists");
         client.cut();
@@ -34,7 +35,7 @@ impl Server {
         self.list(index);
     }
 
-    /// A write whose payload will not come, a request that will not be taken in.
+    /// Drops a write whose payload will not come, and a request that waits for a buffer.
     fn drop_incoming(&mut self, index: u32) {
         let client = self.clients[index as usize].as_mut().expect("a client that ends exists");
         client.starved = None;
@@ -70,14 +71,14 @@ impl Server {
             }
             self.clients[index as usize] = None;
         } else if client.state == State::Finishing && client.receiving && client.in_flight == 0 && !client.sending {
-            // It said goodbye and keeps the line open.
+            // The client has said goodbye but keeps the connection open.
             client.cut();
         }
     }
 
-    /// Clients that take too long.
+    /// Cuts off clients that are too slow.
     pub(super) fn sweep(&mut self) {
-        // Those that wait though they hold little: others hold what they wait for.
+        // Clients that wait although they hold little: others hold the buffers that they wait for.
         let need = self
             .clients
             .iter()

@@ -1,11 +1,11 @@
-//! How other threads reach a server.
+//! The access of other threads to a server.
 
 use std::sync::mpsc;
 
 use super::{Call, Server};
 use crate::kernel::Waker;
 
-/// A way to reach a server from other threads.
+/// The access of other threads to a server.
 #[derive(Clone, Debug)]
 pub struct Handle {
     calls: mpsc::Sender<Call>,
@@ -17,27 +17,27 @@ impl Handle {
         Handle { calls, waker }
     }
 
-    /// What the server is woken with.
+    /// Wakes the server's loop.
     pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Tells it to stop: what is in flight is answered, and the volume closed.
+    /// Stops the server: requests in flight are answered, and the volume is closed.
     pub fn stop(&self) {
         self.send(Box::new(Server::begin_to_stop));
     }
 
     pub(crate) fn send(&self, call: Call) {
-        // A server that has ended hears nothing.
+        // A failure means that the server has ended.
         let _ = self.calls.send(call);
         self.waker.wake();
     }
 
-    /// Runs something on the server's thread, and waits for what it returns; `None` if the server has ended.
+    /// Runs a function on the server's thread and returns its result; `None` if the server has ended.
     pub(crate) fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Server) -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
         self.send(Box::new(move |server| {
-            // The thread that asked may have gone.
+            // A failure means that the asking thread has ended.
             let _ = sender.send(what(server));
         }));
         receiver.recv().ok()

@@ -1,4 +1,5 @@
-//! TLS handshakes, by a thread of their own: a signature takes up to milliseconds, and anybody can ask for one.
+//! TLS handshakes on a thread of their own: a signature takes up to milliseconds, and anyone who can connect can
+//! request one.
 
 use std::{
     io,
@@ -14,31 +15,31 @@ use std::{
 use super::Handle;
 use crate::nbd::{TlsError, TlsSession};
 
-/// After each piece of a handshake the thread rests for so many times as long as that took: however many strangers knock,
-/// they cost a quarter of a processor.
+/// After each part of a handshake the thread pauses this many times as long as the part took. So handshakes cost at
+/// most a quarter of a processor, however many clients connect.
 const RESTS: u32 = 3;
 
-/// A handshake that goes on with what has come from the client.
+/// A handshake to continue with the client's input.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) client: u32,
     pub(super) session: Box<TlsSession>,
     pub(super) bytes: Vec<u8>,
-    /// Nobody waits for it any more.
+    /// Whether the result is no longer needed.
     pub(super) gone: Arc<AtomicBool>,
 }
 
-/// What came of it.
+/// The result of a job.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) client: u32,
     pub(super) session: Box<TlsSession>,
     pub(super) result: Result<(), TlsError>,
-    /// Not looked at yet.
+    /// The input that was not consumed.
     pub(super) rest: Vec<u8>,
 }
 
-/// The way to that thread. It ends with the server. No more jobs wait than there are clients: each has one at most.
+/// The access to the handshake thread, which ends with the server. At most one job waits for each client.
 #[derive(Debug)]
 pub(super) struct Handshakes(mpsc::Sender<Job>);
 

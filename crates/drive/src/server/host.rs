@@ -1,4 +1,4 @@
-//! Host requests between NBD and the volume: buffers for them, their pieces, their answers.
+//! Host requests between NBD and the volume: their buffers, their pieces, their answers.
 
 use peryton_engine::{Location, Request as HostRequest, RequestError, RequestId};
 use peryton_units::{Bytes, Op};
@@ -16,16 +16,16 @@ use crate::{
     volume::Data,
 };
 
-/// A discard is handed to the engine in pieces of this size: each is divided by extents, and all of a piece is in flight
-/// at once.
+/// Long discards go to the engine in pieces of this size. The engine divides a piece into extents, all of which are in
+/// flight together.
 const DISCARDED_AT_ONCE: u64 = 64 << 20;
-/// Requests without data that are longer than a piece take turns, one piece each: so many are in flight at once.
+/// The most long requests without data that have a piece in flight; they take turns.
 const MOST_LONG: u32 = 4;
 fn skew(offset: u64) -> usize {
     (offset % PAGE as u64) as usize
 }
 
-/// Whether a request goes to the engine in pieces one after another.
+/// Whether a request goes to the engine in pieces, one after another.
 fn is_long(request: &Request, longest_zeros: u64) -> bool {
     request.length.0 > longest_at_once(request, longest_zeros)
 }
@@ -47,7 +47,7 @@ impl Server {
         many || own.in_flight >= share::MOST_IN_FLIGHT
     }
 
-    /// Whether another client has asked for something lately.
+    /// Whether another client has sent a request lately.
     fn others_ask(&self, but: u32) -> bool {
         let asks = |(index, client): (usize, &Option<Client>)| {
             index != but as usize
@@ -56,7 +56,7 @@ impl Server {
         self.clients.iter().enumerate().any(asks)
     }
 
-    /// Takes a request in; `false` if there is no buffer for it now.
+    /// Accepts a request; returns `false` if it must wait for a buffer.
     #[inline]
     pub(super) fn take_in(&mut self, client: u32, request: Request) -> bool {
         if matches!(request.command, Command::Read { .. }) && !self.may_read(client, &request) {
@@ -85,7 +85,7 @@ impl Server {
                 owner.incoming = Some(Incoming { request: slot, left: request.length.0, piece: None });
             }
             Command::Cache => {
-                // The host says that it will read this from us: see `Engine::evict`.
+                // A cache hint says that the host will read this range from the volume: see `Engine::evict`.
                 owner.credit -= share::steps_of_data(request.length.0.min(1 << 30) / 64);
                 self.volume.evict(self.now, request.offset..request.offset + request.length);
                 self.answer(slot, Ok(()));
@@ -112,7 +112,7 @@ impl Server {
         true
     }
 
-    /// Whether there is room for all of a read.
+    /// Whether there are buffers for all of a read.
     #[inline]
     fn may_read(&self, client: u32, request: &Request) -> bool {
         let held = self.clients[client as usize].as_ref().map_or(0, |client| client.held);
@@ -120,7 +120,7 @@ impl Server {
         self.shares.allows(held, need, self.pool.free_bytes())
     }
 
-    /// What a read takes of the pool at most.
+    /// The most bytes of the pool that a read takes.
     #[inline]
     fn read_needs(&self, request: &Request) -> usize {
         let (mut offset, end) = (request.offset.0, request.offset.0 + request.length.0);
@@ -139,7 +139,7 @@ impl Server {
         matches!(request.command, Command::Read { .. }) && !self.shares.is_small(held, self.read_needs(request))
     }
 
-    /// Gives all of a read its buffers, and hands it on.
+    /// Takes buffers for all of a read, and submits it.
     fn read(&mut self, slot: u32) {
         let Pending { client, request, .. } = *self.requests.pending.at(slot);
         let end = request.offset.0 + request.length.0;
@@ -165,7 +165,7 @@ impl Server {
         }
     }
 
-    /// A piece with a buffer, of at most so many bytes at `offset`; `None` if no page is free.
+    /// Makes a piece of at most `len` bytes at `offset`, with a buffer; `None` if no page is free.
     fn piece(&mut self, client: u32, request: u32, offset: u64, len: usize) -> Option<u32> {
         let block = self.pool.take_some(skew(offset) + len)?;
         let len = len.min(Pool::bytes(&block) - skew(offset));
@@ -174,7 +174,7 @@ impl Server {
         Some(self.requests.pieces.add(Piece { request, block: Some(block), memory, offset, len, next: NONE }))
     }
 
-    /// What a client holds of the pool has changed.
+    /// Updates the number of bytes that a client holds of the pool.
     #[inline]
     fn holds(&mut self, client: u32, more: isize) {
         let client = self.clients[client as usize].as_mut().expect("a client waits for its requests");
@@ -183,7 +183,7 @@ impl Server {
         self.shares.changed(before, client.held);
     }
 
-    /// A buffer for the next part of the payload that is coming; `false` if there is none now.
+    /// Takes a buffer for the next part of an incoming payload; returns `false` if none is free.
     pub(super) fn make_room(&mut self, client: u32) -> bool {
         let owner = self.clients[client as usize].as_ref().expect("a client that sends exists");
         let Some(Incoming { request, left, piece: None }) = owner.incoming else { return true };
@@ -207,7 +207,7 @@ impl Server {
         true
     }
 
-    /// A part of a payload is whole.
+    /// Submits a part of a payload that is complete.
     pub(super) fn came(&mut self, client: u32) {
         let owner = self.clients[client as usize].as_mut().expect("a client that sends exists");
         let incoming = owner.incoming.as_mut().expect("its payload came");
@@ -220,7 +220,7 @@ impl Server {
         self.submit(piece, Op::Write);
     }
 
-    /// The rest of a payload will not come.
+    /// Abandons a write whose remaining payload will not come.
     pub(super) fn abandon(&mut self, incoming: Incoming) {
         if let Some(filling) = incoming.piece {
             self.release_piece(filling.piece);
@@ -246,7 +246,7 @@ impl Server {
         self.volume.submit(self.now, RequestId(u64::from(piece)), asked, data);
     }
 
-    /// Hands the next part of a request without data to the engine: nearly always all of it.
+    /// Submits the next part of a request without data; nearly always that is all of it.
     fn hand_on_rest(&mut self, slot: u32) {
         let longest_zeros = self.volume.longest_zeros();
         let pending = self.requests.pending.at(slot);
@@ -265,7 +265,7 @@ impl Server {
         self.submit(piece, op);
     }
 
-    /// Lets long requests go on, a piece of each client in turn.
+    /// Lets long requests continue: one piece of each client in turn.
     fn pump_long(&mut self) {
         while self.requests.long_in_flight < MOST_LONG {
             let Some(client) = self.requests.long.pop_front() else { return };
@@ -276,7 +276,7 @@ impl Server {
         }
     }
 
-    /// A piece of a long request is done; `true` if more of it will follow.
+    /// Handles the end of a piece of a long request; returns `true` if more of it follows.
     fn long_went_on(&mut self, slot: u32) -> bool {
         let stopping = self.stop.is_asked();
         let pending = self.requests.pending.at(slot);
@@ -297,14 +297,14 @@ impl Server {
         goes_on
     }
 
-    /// What long requests of a client have not begun is not begun any more.
+    /// Abandons the parts of a client's long requests that have not begun.
     pub(super) fn drop_long_of(&mut self, client: u32) {
         let listed = self.requests.long.iter().position(|other| *other == client);
         if let Some(at) = listed {
             self.requests.long.remove(at);
         }
         let Some(owner) = self.clients[client as usize].as_mut() else { return };
-        // The first of them has a piece in flight, unless it was listed.
+        // The first request has a piece in flight, unless it is listed.
         let keep = usize::from(listed.is_none()).min(owner.long.len());
         let dropped = owner.long.split_off(keep);
         for slot in dropped {
@@ -312,7 +312,7 @@ impl Server {
         }
     }
 
-    /// The engine has answered: for the next part, the flush that was asked for, or the client's answer.
+    /// Handles an answer of the engine: continues with the next part or the requested flush, or answers the client.
     #[inline]
     pub(super) fn replied(&mut self, piece: u32, result: Result<(), RequestError>) {
         let slot = self.requests.pieces.at(piece).request;
@@ -369,7 +369,7 @@ impl Server {
         self.latencies.record(request.command, took, request.length, result.is_ok());
         match result {
             Ok(()) if matches!(request.command, Command::Read { .. }) => {
-                // The buffers are the socket's until the data has gone.
+                // The buffers stay in use by the socket until the data is sent.
                 let (mut next, pieces) = (self.requests.pending.at(slot).first, &mut self.requests.pieces);
                 let payloads = std::iter::from_fn(|| {
                     let piece = (next != NONE).then(|| std::mem::replace(&mut next, NONE))?;
@@ -418,7 +418,7 @@ impl Server {
         owner.credit -= share::steps_of_lookups(lookups);
     }
 
-    /// A piece of a read has been sent, or never will be; with the last of them the request is over.
+    /// Ends a piece of a read that was sent or will not be; with the last piece the request ends.
     #[inline]
     pub(super) fn sent_piece(&mut self, piece: u32) {
         let slot = self.requests.pieces.at(piece).request;
@@ -440,7 +440,7 @@ impl Server {
         }
     }
 
-    /// The request is answered.
+    /// Ends an answered request.
     #[inline]
     fn release(&mut self, slot: u32) {
         let pending = self.requests.pending.take(slot);
@@ -459,7 +459,7 @@ fn errno(error: RequestError) -> Errno {
 }
 
 fn run(at: &Location) -> Run {
-    // What was never written reads as zeros; a hint that was never obeyed may leave it so or not.
+    // Data that was never written reads as zeros; after a discard it may or may not.
     let devices = at.device.map_or(0, |device| 1 << device.index().min(31));
     Run { length: at.len, allocated: at.mapped, zero: !at.mapped, devices }
 }

@@ -1,5 +1,5 @@
-//! The thread that owns a volume: sockets, engine and devices in one loop. Nothing in it blocks but the wait for the next
-//! event, and nothing in it grows with what clients do.
+//! The thread that owns a volume: sockets, engine and devices in one loop. Only the wait for the next event blocks, and
+//! every table has a bound that clients cannot exceed.
 
 mod about;
 mod accept;
@@ -47,18 +47,18 @@ use crate::{
     volume::Volume,
 };
 
-/// How often clients are looked at that may have stopped moving.
+/// The interval at which slow clients are looked for.
 const SWEEP: Nanos = Nanos::from_s(1);
 
-/// The longest stretch of memory that is registered with io_uring as one: its limit, and a bound on what is pinned.
+/// The longest part of memory that is registered with io_uring at once: its limit, and a bound on what is pinned.
 const PINNED_AT_MOST: usize = 1 << 30;
-/// Where the kernel is told how soon processors have to be awake.
+/// The kernel's file for CPU latency limits.
 const CPU_LATENCY: &str = "/dev/cpu_dma_latency";
-// What is waited for.
+// The kinds of events that the loop waits for.
 const CLIENTS: usize = 0;
 const DEVICES: usize = 1;
 
-/// What another thread asks of the one that owns the volume.
+/// A call from another thread, run on the thread that owns the volume.
 pub(crate) type Call = Box<dyn FnOnce(&mut Server) + Send>;
 
 /// A volume that is being served.
@@ -74,25 +74,25 @@ pub(crate) struct Server {
     clients: Vec<Option<Client>>,
     requests: Requests,
     shares: Shares,
-    /// Clients with something to send.
+    /// Clients that have output.
     senders: Vec<u32>,
-    /// Clients that go on in the next turn: they had enough of this one.
+    /// Clients that continue in the next turn, because they have used up this one.
     later: VecDeque<u32>,
-    /// Clients that wait for buffers or for requests of theirs to end, in order.
+    /// Clients that wait for buffers, or for requests of theirs to end, in order.
     starved: VecDeque<u32>,
-    /// A buffer or a request has become free since the last look at them.
+    /// Whether a buffer or a request was freed since the last look at the waiting clients.
     released: bool,
     pub(crate) latencies: Latencies,
     calls: mpsc::Receiver<Call>,
     started: Instant,
     pub(crate) now: Nanos,
-    /// How long the loop has looked at its clients: what it was away for counts as [`SWEEP`] at the most, so that nobody is
-    /// found to be late before what came meanwhile has been read.
+    /// A clock for the deadlines of clients. It advances by at most [`SWEEP`] for each turn of the loop, so that no client
+    /// counts as late before its input has been read.
     attention: Nanos,
     next_sweep: Nanos,
-    /// How to wait for clients and, when they have been asked for something, for devices.
+    /// The polling for clients and, while requests are in flight, for devices.
     spins: [Spin; 2],
-    /// Which of them is waited for.
+    /// Which of the two is being waited for.
     awaited: usize,
     awake: Awake,
     pub(crate) stop: stop::Stop,
@@ -100,12 +100,12 @@ pub(crate) struct Server {
     about: About,
     limits: Limits,
     notes: notes::Notes,
-    /// Devices whose death has been told, a bit each.
+    /// Devices whose fencing has been reported as an event, one bit each.
     told_gone: u32,
     log: Option<LineLog>,
 }
 
-/// What a server is made of.
+/// The parts that a server is made from.
 pub(crate) struct Parts {
     pub(crate) kernel: Kernel,
     pub(crate) volume: Volume<Disks>,
@@ -162,7 +162,7 @@ impl Server {
         })
     }
 
-    /// Tells the kernel what memory will often be used: a bounded part of it, because it is pinned.
+    /// Registers the memory that is used most with the kernel; only a bounded part, because it is pinned.
     pub(crate) fn register(&mut self) {
         let mut memory = vec![(self.pool.arena().at(0), self.pool.arena().len())];
         memory.extend(self.volume.backend.arenas().iter().map(|arena| (arena.at(0), arena.len())));
@@ -171,7 +171,7 @@ impl Server {
         self.kernel.register(&memory);
     }
 
-    /// Serves until told to stop, and until everything that was taken in is done.
+    /// Serves until stopped, and until everything that was accepted is done.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         self.accept_more();
         let mut events = Vec::new();
@@ -181,7 +181,7 @@ impl Server {
             let now = self.clock();
             self.attention = self.attention.saturating_add(Nanos(now.saturating_sub(self.now).0.min(SWEEP.0)));
             self.now = now;
-            // What is sent is mostly gone at once, which says nothing about the answer.
+            // Sends are mostly complete at once, which says nothing about how fast answers come.
             if events.iter().any(|event| !matches!(event, Event::Sent { .. })) {
                 self.spins[self.awaited].came(self.now);
             }
@@ -219,7 +219,7 @@ impl Server {
         }
     }
 
-    /// When clients have to be looked at.
+    /// When slow clients are to be looked for.
     fn next_look(&self) -> Option<Nanos> {
         let any = self.stop.is_asked() || self.clients.iter().flatten().any(|client| !client.is_at_ease());
         any.then_some(self.next_sweep)
@@ -253,8 +253,8 @@ impl Server {
         }
     }
 
-    /// Brings everything that can happen now to its end: completions, replies, requests that waited for buffers, and
-    /// hands what is asked of the kernel over.
+    /// Handles everything that can proceed now: completions, replies, requests that waited for buffers. Then submits
+    /// the calls to the kernel.
     #[inline]
     fn settle(&mut self) {
         loop {
@@ -285,7 +285,7 @@ impl Server {
                     self.replied(id as u32, result);
                 }
             }
-            // The allocations are used again, unless something came meanwhile.
+            // The allocation is reused unless new results have come meanwhile.
             if self.volume.backend.finished.is_empty() {
                 self.volume.backend.finished = finished;
             }
@@ -304,8 +304,8 @@ impl Server {
         self.send();
     }
 
-    /// Takes the engine and its devices out, at the end. Clients are gone; so are, with the ring, calls of the kernel that
-    /// are left.
+    /// Returns the engine and the devices at the end, when all clients are gone. System calls that are left end with
+    /// the ring.
     pub(crate) fn into_parts(self) -> (Engine, About) {
         let Server { kernel, volume, pool, about, .. } = self;
         drop(kernel);
@@ -313,7 +313,7 @@ impl Server {
         (volume.into_parts().0, about)
     }
 
-    /// How many clients are connected.
+    /// Number of connected clients.
     pub(crate) fn connected(&self) -> usize {
         self.clients.iter().flatten().count()
     }

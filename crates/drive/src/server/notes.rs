@@ -1,9 +1,10 @@
-//! Settings that are kept in the superblocks: written by the ring like everything else, not on the volume's thread, which
-//! would wait for each flush.
+//! Stores settings in the superblocks. The kernel ring writes them like all other data, so that the volume's thread
+//! does not wait for each flush.
 //!
-//! The engine writes superblocks as well when it gives a device up. What is written here was made before that and must not
-//! land behind it: each step is begun only while the same devices are there as when it was made, otherwise all begin again;
-//! and [`Disks`](crate::disks::Disks) holds the engine's commands back that touch a block that a step is writing.
+//! The engine writes superblocks too when it fences a device. A superblock prepared here before that must not be
+//! written after it. So each step begins only if the same devices are there as when the steps were prepared; otherwise
+//! all steps are prepared again. And [`Disks`](crate::disks::Disks) delays commands of the engine that touch a block
+//! which a step is writing.
 
 use std::{collections::VecDeque, mem, sync::mpsc::SyncSender};
 
@@ -16,7 +17,7 @@ use crate::{
     backend::{Action, Operation},
 };
 
-/// How often writing begins again because a device is given up meanwhile; there are not more devices.
+/// How often storing begins again because a device is fenced meanwhile; a volume has no more devices than this.
 const MOST_ATTEMPTS: u32 = 8;
 
 #[derive(Debug)]
@@ -25,7 +26,7 @@ enum Step {
     Flush { device: DeviceId },
 }
 
-/// Takes down what the engine would write.
+/// Records the writes that the engine would make.
 struct Recorder<'a> {
     sizes: &'a [Option<Bytes>],
     steps: VecDeque<Step>,
@@ -51,21 +52,21 @@ impl Storage for Recorder<'_> {
     }
 }
 
-/// Who waits for the end.
+/// Receives the result.
 pub(super) type Answer = SyncSender<Result<Vec<String>, String>>;
 
 #[derive(Debug)]
 struct Work {
     steps: VecDeque<Step>,
     attempts: u32,
-    /// The devices that were gone when the steps were made.
+    /// The devices that were gone when the steps were prepared.
     gone: u32,
     buffer: Arena,
     answer: Option<Answer>,
     settings: Vec<String>,
 }
 
-/// What is being kept, and what comes next: no more than there are control clients.
+/// The settings that are being stored, and those that follow; at most one for each control client.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     work: Option<Work>,
@@ -79,7 +80,7 @@ impl Notes {
 }
 
 impl Server {
-    /// Keeps these settings, and answers when they are durable.
+    /// Stores these settings, and answers when they are durable.
     pub(super) fn keep(&mut self, settings: Vec<String>, answer: Answer) {
         self.notes.waiting.push_back((settings, answer));
         if self.notes.work.is_none() {
@@ -137,7 +138,7 @@ impl Server {
                     return self.kept(Err(not_kept("a superblock is longer than a page")));
                 }
                 let memory = work.buffer.at(0);
-                // SAFETY: the buffer is this work's alone, and no step is in flight.
+                // SAFETY: the buffer belongs to this work alone, and no step is in flight.
                 unsafe { memory.slice_mut(bytes.len()) }.copy_from_slice(&bytes);
                 Operation { io, device, action: Action::Write, at: at.0, len: bytes.len() as u64, memory }
             }
@@ -145,7 +146,7 @@ impl Server {
         self.volume.backend.start_own(operation);
     }
 
-    /// A step has ended.
+    /// Handles the end of a step.
     pub(super) fn kept_a_step(&mut self, result: Result<(), DeviceError>) {
         match result {
             Ok(()) => self.keep_on(),
@@ -155,7 +156,7 @@ impl Server {
 
     fn kept(&mut self, result: Result<Vec<String>, String>) {
         if let Some(answer) = self.notes.work.take().and_then(|work| work.answer) {
-            // The one who asked may have gone.
+            // A failure means that the client has gone.
             let _ = answer.send(result);
         }
         self.keep_next();

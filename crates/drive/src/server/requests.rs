@@ -7,7 +7,7 @@ use peryton_units::Nanos;
 
 use crate::{arena::Memory, nbd::Request, pool::Block};
 
-/// No row.
+/// The index that stands for no row.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A host request that the volume has.
@@ -16,16 +16,16 @@ pub(super) struct Pending {
     pub(super) client: u32,
     pub(super) request: Request,
     pub(super) arrived: Nanos,
-    /// Bytes of it that have pieces, or had.
+    /// Number of its bytes that have, or had, pieces.
     pub(super) handed: u64,
-    /// Pieces that the engine has.
+    /// Number of its pieces that the engine has.
     pub(super) outstanding: u32,
     pub(super) failed: Option<Failed>,
-    /// All of it is written; what is left is the flush that was asked for.
+    /// Whether all of it is written and only the requested flush remains.
     pub(super) flushing: bool,
-    /// Nobody waits for the answer, and no more of the payload comes.
+    /// Whether the answer is not needed any more and no more of the payload comes.
     pub(super) abandoned: bool,
-    /// Its pieces: of a read all of them, in order; of a write the last.
+    /// Its pieces: for a read all of them, in order; for a write the last.
     pub(super) first: u32,
     pub(super) last: u32,
 }
@@ -34,11 +34,11 @@ pub(super) struct Pending {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Failed {
     Engine(RequestError),
-    /// The server stops, and does not begin what is left of it.
+    /// The server is stopping, and does not begin the rest of the request.
     Stopping,
 }
 
-/// A part of a host request, in a buffer of its own: a request to the engine.
+/// A part of a host request, with a buffer of its own; one request to the engine.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) request: u32,
@@ -49,7 +49,7 @@ pub(super) struct Piece {
     pub(super) next: u32,
 }
 
-/// Rows that are used again.
+/// A table whose rows are reused.
 #[derive(Debug)]
 pub(super) struct Rows<T> {
     rows: Vec<Option<T>>,
@@ -89,12 +89,12 @@ impl<T> Rows<T> {
     }
 }
 
-/// Requests, their pieces, and those that take turns.
+/// The requests, their pieces, and the clients whose long requests take turns.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     pub(super) pending: Rows<Pending>,
     pub(super) pieces: Rows<Piece>,
-    /// Clients with long requests without data, none twice.
+    /// Clients with long requests without data, each once.
     pub(super) long: VecDeque<u32>,
     pub(super) long_in_flight: u32,
 }

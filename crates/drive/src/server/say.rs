@@ -1,13 +1,13 @@
-//! What is logged and remembered for how often: a source that repeats itself cannot drown the others.
+//! Limits how often each kind of message is logged, so that a repeating source cannot displace the others.
 
 use peryton_units::Nanos;
 
-/// So many lines of one kind may come at once.
+/// This many lines of one kind may come in a burst.
 const BURST: u64 = 20;
-/// And then one in so much time.
+/// After a burst, one line of a kind is logged in this interval.
 const INTERVAL: Nanos = Nanos::from_ms(100);
 
-/// Who or what a line is about.
+/// The kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Connections that have not authenticated themselves or not finished their handshake.
@@ -20,23 +20,23 @@ pub(super) enum Kind {
     Devices,
 }
 
-/// How often each kind may speak.
+/// The rate limit of each kind.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     kinds: [Limit; 4],
-    /// Lines that were not written, of all kinds.
+    /// Lines that were not logged, of all kinds.
     pub(super) held_back: u64,
 }
 
 #[derive(Debug, Default)]
 struct Limit {
-    /// When its next line would be due if they came evenly; a line may come `BURST` intervals early.
+    /// When the next line would be due if they came evenly; a line may come `BURST` intervals early.
     due: Nanos,
     held_back: u64,
 }
 
 impl Limits {
-    /// Whether a line of this kind may be written now. Says how many were held back before it.
+    /// Whether a line of this kind may be logged now. Also logs how many were suppressed before it.
     pub(super) fn allow(&mut self, kind: Kind, now: Nanos) -> bool {
         let limit = &mut self.kinds[kind as usize];
         let due = Nanos(limit.due.0.max(now.0));
@@ -59,12 +59,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_kind_does_not_drown_another_and_comes_back() {
+    fn one_kind_does_not_displace_another_and_recovers() {
         let mut limits = Limits::default();
         let said = (0..1000).filter(|_| limits.allow(Kind::Strangers, Nanos::from_s(1))).count();
         assert_eq!(said as u64, BURST);
         assert!(limits.allow(Kind::Devices, Nanos::from_s(1)));
-        // A million in ten seconds: ten a second of them.
+        // A million lines in ten seconds: ten a second are allowed.
         let said = (0..1_000_000).filter(|n| limits.allow(Kind::Strangers, Nanos(Nanos::from_s(1).0 + n * 10_000)));
         let said = said.count();
         assert!((90..=110).contains(&said), "{said}");

@@ -1,58 +1,59 @@
-//! Who may have how much: of the pool's memory, of requests in flight, of the loop's time in a turn.
+//! The shares of clients: of the pool's memory, of requests in flight, of the loop's time in a turn.
 //!
-//! Memory is counted in what a buffer takes of the pool, which is more than the bytes asked for. Each client can always have
-//! [`Shares::small`] bytes, whatever the others hold: so much is kept free for those that do not have it yet. Beyond that a
-//! client may have as much as would still be free afterwards, so that each new one finds something, however many have come
-//! before it.
+//! Memory is counted as the pool's bytes that a buffer takes, which is more than the bytes requested. Each client can
+//! always have [`Shares::small`] bytes, whatever the others hold: that much is kept free for those that do not have it
+//! yet. Beyond that a client may have as much as would still be free afterwards, so that each new client finds some,
+//! however many came before it.
 
 use peryton_units::Nanos;
 
 use crate::arena::PAGE;
 
-/// The most clients that use the volume at once; more are turned away.
+/// The most clients that use the volume at once; further ones are refused.
 pub(crate) const MOST_CLIENTS: usize = 64;
 
 /// The most requests of one client that the volume has at a time; the rest waits in its socket.
 pub(crate) const MOST_IN_FLIGHT: u32 = 128;
-/// The same while others ask for something too: what a client asks waits for what the volume has already.
+/// The same while other clients send requests too: a new request waits for those that the volume already has.
 pub(super) const MOST_BESIDE_OTHERS: u32 = 32;
-/// A client whose last request is no older than this asks for something.
+/// A client counts as sending requests for this long after its last one.
 pub(super) const ASKS: Nanos = Nanos::from_ms(100);
-/// What the loop does for one client before it looks at the others, in steps. A client that has used more waits for as many
-/// turns as it takes to make that good (deficit round robin).
+/// The steps that the loop does for one client before it serves the others. A client that has used more skips as many
+/// turns as make up for it (deficit round robin).
 pub(super) const QUANTUM: i64 = 64;
-/// Taking in so many bytes of data is a step, besides the one for the request.
+/// Accepting this many bytes of data is a step, besides one for the request.
 const BYTES_A_STEP: u64 = 16 << 10;
-/// Looking so many places up is a step.
+/// Looking this many places up is a step.
 const LOOKUPS_A_STEP: u64 = 16;
-/// How many places are looked up for one block status.
+/// The most places that are looked up for one block status.
 pub(super) const MOST_LOOKUPS: usize = 1024;
 
-/// What a request that moves so many bytes costs.
+/// The steps of a request that moves this many bytes.
 pub(super) fn steps_of_data(bytes: u64) -> i64 {
     1 + (bytes / BYTES_A_STEP) as i64
 }
 
-/// What a block status costs.
+/// The steps of a block status with this many lookups.
 pub(super) fn steps_of_lookups(lookups: u64) -> i64 {
     (lookups / LOOKUPS_A_STEP) as i64
 }
 
-/// How the pool is shared.
+/// The division of the pool.
 #[derive(Debug)]
 pub(super) struct Shares {
-    /// What each client can have at any time.
+    /// The bytes that each client can always have.
     small: usize,
-    /// Long requests are divided into pieces of this size where there is room.
+    /// The size of the pieces into which long requests are divided, if there is room.
     large: usize,
-    /// What is kept free for clients that have less than `small`.
+    /// The bytes that are kept free for clients that have less than `small`.
     kept: usize,
-    /// A request that needs more than its client's small share waits; those that come later leave it the rest.
+    /// Whether a request waits that needs more than its client's small share; later requests leave it the rest of the
+    /// pool.
     pub(super) large_waits: bool,
 }
 
 impl Shares {
-    /// `unit` is what the engine likes to see whole: an extent.
+    /// Divides a pool. `unit` is the size that the engine handles best: an extent.
     pub(super) fn new(pool: usize, unit: u64) -> Shares {
         let part = pool / (4 * MOST_CLIENTS);
         let small = if part < 2 * PAGE { PAGE } else { 1 << part.ilog2().min(18) };
@@ -62,32 +63,32 @@ impl Shares {
         Shares { small, large, kept: MOST_CLIENTS * small, large_waits: false }
     }
 
-    /// How long the first piece of so many bytes at `offset` should be: pieces end where places of the volume do that are
-    /// multiples of their size, so that no piece needs a longer buffer than that.
+    /// The length of the first piece of `rest` bytes at `offset`. Pieces end at multiples of their size on the volume,
+    /// so that no piece needs a longer buffer than that.
     pub(super) fn piece(&self, offset: u64, rest: u64, small: bool) -> usize {
         let size = if small { self.small } else { self.large } as u64;
         rest.min(size - offset % size) as usize
     }
 
-    /// Whether a client that holds `held` bytes may have `more`, with `free` bytes of the pool free.
+    /// Whether a client that holds `held` bytes may have `more` bytes while `free` bytes of the pool are free.
     #[inline]
     pub(super) fn allows(&self, held: usize, more: usize, free: usize) -> bool {
         if self.is_small(held, more) {
             return true;
         }
-        // What is kept for this client itself is its own to use.
+        // What is kept free for this client itself may be used by it.
         let own = self.small.saturating_sub(held);
         let room = (free + own).saturating_sub(self.kept);
         !self.large_waits && more <= room && (held == 0 || held + more <= room.saturating_sub(more))
     }
 
-    /// Whether a client that holds `held` bytes has so many more in its small share.
+    /// Whether `more` bytes are still within the small share of a client that holds `held` bytes.
     #[inline]
     pub(super) fn is_small(&self, held: usize, more: usize) -> bool {
         held + more <= self.small
     }
 
-    /// What a client holds has changed.
+    /// Accounts for a change of what a client holds.
     #[inline]
     pub(super) fn changed(&mut self, before: usize, after: usize) {
         self.kept = self.kept + before.min(self.small) - after.min(self.small);
@@ -105,9 +106,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The fear: some clients hold everything, and another waits for them for ever.
+        /// Guards against some clients holding everything while another waits for ever.
         #[test]
-        fn there_is_always_room_for_a_small_request_of_everybody(
+        fn there_is_always_room_for_a_small_request_of_each_client(
             mib in prop_oneof![Just(8_usize), Just(64), Just(100)],
             steps in prop::collection::vec((0..MOST_CLIENTS, 1_usize..12 << 20, any::<bool>()), 1..300),
         ) {
@@ -133,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_request_fits_and_greed_leaves_something() {
+    fn the_longest_request_fits_and_a_greedy_client_leaves_room() {
         for (pool, longest) in [(64 << 20, 32 << 20), (8 << 20, 4 << 20)] {
             let mut shares = Shares::new(pool, 1 << 20);
             assert!(shares.allows(0, longest + PAGE, pool), "a read at an odd offset");
-            // Each takes what it is given, a piece at a time.
+            // Each client takes what it is given, a piece at a time.
             let mut free = pool;
             for _ in 0..MOST_CLIENTS {
                 let mut held = 0;

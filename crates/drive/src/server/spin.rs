@@ -1,53 +1,53 @@
-//! How long to look for the next event before sleeping.
+//! How long to poll for the next event before sleeping.
 //!
-//! Falling asleep and waking up takes longer than many devices and clients do. Looking costs processor time, which is well
-//! spent if the event comes meanwhile and nobody else needs the processor. So it is given up for a while
-//! * when events come only after it ended: they take longer, or the program that it waits for needs this very processor;
-//! * when others had to wait for the processor.
+//! Going to sleep and waking up takes longer than many devices and clients do. Polling costs processor time, which is
+//! well spent if the event comes meanwhile and no other program needs the processor. So polling pauses for a while
+//! * when events come only after it ended: they take longer, or the program that sends them needs this very processor;
+//! * when other programs had to wait for the processor.
 //!
-//! What sleeping does to the time until the next event says when to try again: where it was short and becomes long, one of
-//! the two has been moved to another processor.
+//! The effect of sleeping on the time until the next event shows when to try again: if that time was short and becomes
+//! long, one of the two programs has been moved to another processor.
 
 use peryton_units::Nanos;
 
-/// How often to see whether others need the processor.
+/// How often to check whether other programs need the processor.
 const LOOK: Nanos = Nanos::from_ms(5);
-/// Being sent off the processor so often between two looks is chance.
+/// This many preemptions between two checks count as chance.
 const CHANCE: u64 = 1;
-/// So many events in a row that came too late, or have become slow, are no chance.
+/// This many events in a row that came too late, or have become slow, do not count as chance.
 const IN_A_ROW: u32 = 4;
-/// How long not to look for events, at first and at the most.
+/// How long polling pauses: at first, and at most.
 const SHORT_REST: Nanos = Nanos::from_ms(20);
 const REST: Nanos = Nanos::from_ms(500);
 
-/// For one kind of events: clients' or devices'.
+/// The polling for one kind of events: of clients or of devices.
 #[derive(Debug)]
 pub(super) struct Spin {
-    /// The longest that it is done.
+    /// The longest time to poll.
     most: Nanos,
     mode: Mode,
     /// Since when the next event has been waited for.
     since: Option<Nanos>,
-    /// How this wait goes.
+    /// The state of the current wait.
     wait: Waiting,
-    /// How long to rest next time.
+    /// The length of the next pause.
     rest: Nanos,
     next_look: Nanos,
-    /// Times that the thread was sent off the processor.
+    /// How often the thread has been preempted.
     preempted: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Mode {
     Looking {
-        /// Events in a row that came too late.
+        /// Number of events in a row that came too late.
         in_vain: u32,
     },
     Resting {
         until: Nanos,
-        /// Events came soon, without looking.
+        /// Whether events came soon without polling.
         quick: bool,
-        /// So many in a row did not.
+        /// Number of events in a row that did not.
         slow: u32,
     },
 }
@@ -76,7 +76,7 @@ impl Spin {
         self.mode = Mode::Resting { until: now.saturating_add(how_long), quick: false, slow: 0 };
     }
 
-    /// Events have come that were waited for.
+    /// Handles the arrival of events that were waited for.
     #[inline]
     pub(super) fn came(&mut self, now: Nanos) {
         let took = self.since.take().map_or(Nanos::ZERO, |since| now.saturating_sub(since));
@@ -111,7 +111,7 @@ impl Spin {
         }
     }
 
-    /// Whether to go on looking.
+    /// Whether to continue polling.
     #[inline]
     pub(super) fn goes_on(&mut self, now: Nanos, preempted: impl FnOnce() -> u64) -> bool {
         let since = *self.since.get_or_insert(now);
@@ -142,10 +142,10 @@ impl Spin {
     }
 }
 
-/// How often this thread was sent off its processor while it had something to do.
+/// How often this thread has been preempted while it was running.
 pub(super) fn preempted() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the structure is there to be filled; zeros are valid if it is not.
+    // SAFETY: the structure is a local buffer for the result, and zeros are valid if it is not filled.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
@@ -159,8 +159,8 @@ mod tests {
 
     const US: u64 = 1000;
 
-    /// Serves events that take so long until they are looked for, on this processor or on another one; how long was
-    /// looked for them, and how much longer they took, altogether.
+    /// Simulates events that take a given time, on this processor or on another one. Returns the time spent polling,
+    /// and by how much sleeping delayed the events.
     fn serve(spin: &mut Spin, now: &mut Nanos, events: u64, takes: u64, same_processor: bool) -> (Nanos, Nanos) {
         const WAKING: u64 = 150 * US;
         let (mut looked, mut lost) = (0, 0);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_come_soon_are_looked_for_and_others_are_not() {
+    fn events_that_come_soon_are_polled_for_and_others_are_not() {
         let (mut spin, mut now) = (Spin::new(Nanos(100 * US)), Nanos::ZERO);
         let (_, lost) = serve(&mut spin, &mut now, 1000, 60 * US, false);
         assert_eq!(lost, Nanos::ZERO);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_the_processor_from_others_rests() {
+    fn polling_pauses_when_others_need_the_processor() {
         let (mut spin, mut now) = (Spin::new(Nanos(100 * US)), Nanos::ZERO);
         let mut done = 0;
         for preempted in 1..=10_000 {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_needs_this_processor_gets_it_until_it_is_moved() {
+    fn a_client_that_needs_this_processor_gets_it() {
         let (mut spin, mut now) = (Spin::new(Nanos(100 * US)), Nanos::ZERO);
         for _ in 0..10 {
             let (_, lost) = serve(&mut spin, &mut now, 10_000, 20 * US, true);

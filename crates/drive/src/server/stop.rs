@@ -1,4 +1,4 @@
-//! The end of a server: what was taken in is answered, and the volume comes to rest.
+//! The end of a server: requests that were accepted are answered, and the volume becomes idle.
 
 use peryton_engine::{DeviceId, Request, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
@@ -6,13 +6,13 @@ use peryton_units::{Bytes, Nanos, Op};
 use super::{Server, client::State};
 use crate::{disks::Doubt, events::What, serve_error::ServeError, volume::Data};
 
-/// Clients have so long to take their last answers.
+/// The time for clients to take their last answers.
 const FAREWELL: Nanos = Nanos::from_s(5);
 
-/// The name of the flush at the end, which no client asked for.
+/// The id of the last flush, which no client requested.
 const LAST_FLUSH: RequestId = RequestId(0);
 
-/// How far it is.
+/// The phases of stopping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     #[default]
@@ -21,11 +21,11 @@ enum Phase {
     Draining { until: Nanos },
     /// Everything is being made durable.
     Flushing,
-    /// Moves and commits come to their end.
+    /// Moves and commits are ending.
     Resting,
 }
 
-/// Whether and how far a server has stopped.
+/// Whether a server is stopping, and its phase.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     phase: Phase,
@@ -36,14 +36,14 @@ impl Stop {
         self.phase != Phase::Serving
     }
 
-    /// Whether the reply that comes next is that to the last flush.
+    /// Whether the next reply is that to the last flush.
     pub(super) fn is_flushing(&self) -> bool {
         self.phase == Phase::Flushing
     }
 }
 
 impl Server {
-    /// Takes nothing in any more.
+    /// Accepts no more requests.
     pub(crate) fn begin_to_stop(&mut self) {
         if self.stop.is_asked() {
             return;
@@ -64,7 +64,7 @@ impl Server {
         self.volume.backend.end_drills();
     }
 
-    /// Whether nothing is left to be done; goes on to the next phase where one has ended.
+    /// Whether nothing is left to do; starts the next phase when one has ended.
     pub(super) fn is_finished(&mut self) -> bool {
         match self.stop.phase {
             Phase::Serving => false,
@@ -83,7 +83,7 @@ impl Server {
                 self.settle();
                 if self.clients.iter().all(Option::is_none) {
                     self.stop.phase = Phase::Flushing;
-                    // Nobody is left to ask for anything: every row is free, and this request has none.
+                    // No client is left: every row is free, and this request has none.
                     debug_assert_eq!(self.requests.pending.used(), 0);
                     let flush = Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
                     self.volume.submit(self.now, LAST_FLUSH, flush, Data::None);
@@ -98,8 +98,8 @@ impl Server {
         }
     }
 
-    /// Why the volume may not be marked as closed in good order, if that is so: a device that is still in use failed a
-    /// flush, and what was written to it before may be gone.
+    /// The reason why the volume may not be marked as closed in good order, if there is one: a device in use failed a
+    /// flush, and data written to it before may be lost.
     pub(crate) fn in_doubt(&self) -> Option<ServeError> {
         let engine = self.volume.engine();
         let disks = &self.volume.backend;
@@ -114,7 +114,7 @@ impl Server {
         })
     }
 
-    /// The reply to the last flush.
+    /// Handles the reply to the last flush.
     pub(super) fn flushed(&mut self, result: Result<(), RequestError>) {
         if let Err(error) = result {
             tracing::error!(%error, "the last flush failed: what was not flushed before may be lost");

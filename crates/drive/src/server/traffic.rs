@@ -1,5 +1,4 @@
-//! Bytes between clients and the protocol: what has come is understood as far as there is room and as a turn allows, what
-//! is to be said is sent.
+//! Bytes between clients and the protocol: input is parsed as far as buffers and the turn allow, and output is sent.
 
 use std::{io, sync::Arc};
 
@@ -34,7 +33,7 @@ impl Server {
         self.advance(index);
     }
 
-    /// Clients that had enough of the turn before go on.
+    /// Continues with the clients that had used up the previous turn.
     pub(super) fn go_on_later(&mut self) {
         for _ in 0..self.later.len() {
             let index = self.later.pop_front().expect("it was counted");
@@ -47,7 +46,7 @@ impl Server {
         }
     }
 
-    /// Understands what has come from a client, as far as there are buffers for it and the turn allows, and asks for more.
+    /// Parses a client's input as far as there are buffers and the turn allows, and receives more.
     pub(super) fn advance(&mut self, index: u32) {
         loop {
             let client = self.clients[index as usize].as_mut().expect("a client that advances exists");
@@ -55,7 +54,7 @@ impl Server {
                 return;
             }
             if client.credit <= 0 {
-                // It has nothing to wait for but the others.
+                // The client waits for nothing but its next turn.
                 if !client.later {
                     client.later = true;
                     self.later.push_back(index);
@@ -119,7 +118,7 @@ impl Server {
             }
         }
         let client = self.clients[index as usize].as_ref().expect("it was there");
-        // What is left waits until answers have gone.
+        // The remaining input waits until output has been sent.
         if client.is_drained() {
             self.receive(index);
         }
@@ -129,13 +128,13 @@ impl Server {
         let client = self.clients[index as usize].as_mut().expect("a client that is listened to exists");
         let fd = client.fd();
         if !client.receiving {
-            // What it did while nothing was to be done for it is not held against it.
+            // A debt from before the client was idle is dropped.
             client.credit = client.credit.max(QUANTUM);
             self.kernel.receive(index, fd, client.receive_into());
         }
     }
 
-    /// Another thread goes on with its TLS handshake; `false` if there is nothing to go on with.
+    /// Passes a TLS handshake on to the other thread; returns `false` if there is no input for it.
     fn hand_over(&mut self, index: u32) -> bool {
         let client = self.clients[index as usize].as_mut().expect("a client that shakes hands exists");
         let gone = Arc::clone(&client.gone);
@@ -146,7 +145,7 @@ impl Server {
         true
     }
 
-    /// The other thread is done with a part of a handshake.
+    /// Handles a part of a handshake that the other thread has done.
     pub(super) fn shook(&mut self, done: Done) {
         let Done { client: index, session, result, rest } = done;
         let client = self.clients[index as usize].as_mut().expect("a client stays until its session is back");
@@ -172,7 +171,7 @@ impl Server {
         self.finish_client(index);
     }
 
-    /// The client waits, in its turn, for a buffer or for one of its own requests to end.
+    /// Lets the client wait for a buffer, or for one of its own requests to end.
     fn wait_for_room(&mut self, index: u32) {
         let client = self.clients[index as usize].as_mut().expect("it was there");
         if !client.waits {
@@ -181,12 +180,13 @@ impl Server {
         }
     }
 
-    /// Those that wait for room, in order. Where one needs more than its small share, the others leave it the rest.
+    /// Serves the waiting clients in order. If one needs more than its small share, the others leave it the rest of the
+    /// pool.
     pub(super) fn feed_starved(&mut self) {
         self.shares.large_waits = false;
         for _ in 0..self.starved.len() {
             let index = self.starved.pop_front().expect("it was counted");
-            // One that has gone meanwhile has left its place in the list behind.
+            // A client that has gone leaves its place in the list behind.
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             if !client.waits {
                 continue;
@@ -216,7 +216,7 @@ impl Server {
         }
     }
 
-    /// It has something to send.
+    /// Notes that the client has output.
     #[inline]
     pub(super) fn list(&mut self, index: u32) {
         let client = self.clients[index as usize].as_mut().expect("a client that is listed exists");
@@ -261,7 +261,7 @@ impl Server {
             return self.end_if_over(index);
         }
         self.list(index);
-        // What came while too much waited to be sent.
+        // Input may have come while too much output waited.
         if !client_receives(&self.clients, index) {
             self.advance(index);
         }

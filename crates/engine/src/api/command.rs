@@ -1,33 +1,33 @@
-//! What goes in and out of the engine: the host's requests, and the commands that a driver carries out.
+//! The input and output of the engine: the host's requests, and the commands that a driver carries out.
 
 pub use peryton_format::storage::DeviceId;
 use peryton_units::{Bytes, Op};
 
 use crate::api::error::RequestError;
 
-/// The driver's name for a host request in flight. The engine gives it back in [`Command::Reply`] and in
-/// [`Buffer::Request`]; it never looks inside.
+/// The driver's id of a host request in flight. The engine returns it in [`Command::Reply`] and in [`Buffer::Request`],
+/// and does not interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// The engine's name for a command in flight. No other command has it, before or after (until one row of the engine's
-/// table has been used two thousand million times), so that the engine can refuse a completion that comes twice.
+/// The engine's id of a command in flight. It is unique (until one row of the engine's table has been used two thousand
+/// million times), so that the engine can refuse a second completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IoId {
     pub(crate) index: u32,
-    /// Odd.
+    /// Odd for every id that an engine issues.
     pub(crate) generation: u32,
 }
 
 impl IoId {
-    /// An id that no engine gave out, for tests of drivers and for operations of their own: the nth of its index, counted
-    /// from zero. An engine refuses it unless it has given the same one.
+    /// Makes an id that no engine issued, for tests of drivers and for operations of their own: the `nth` of its index,
+    /// counted from zero. An engine refuses it unless it has issued the same one.
     pub fn new(index: u32, nth: u32) -> IoId {
         IoId { index, generation: nth << 1 | 1 }
     }
 
-    /// For tables of the driver with a row per command in flight: small, and free for reuse once the command has been
-    /// completed. [`Engine::id_at`](crate::Engine::id_at) leads back.
+    /// An index for the driver's tables with a row per command in flight: small, and reused once the command has been
+    /// completed. [`Engine::id_at`](crate::Engine::id_at) returns the id that belongs to it.
     #[inline]
     pub fn index(self) -> usize {
         self.index as usize
@@ -40,18 +40,18 @@ impl std::fmt::Debug for IoId {
     }
 }
 
-/// A request from the host.
+/// A request of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked.
+    /// The operation.
     pub op: Op,
-    /// Where on the volume; ignored for a flush.
+    /// Offset on the volume in bytes; ignored for a flush.
     pub offset: Bytes,
-    /// How much; any size, any alignment. Zero is answered at once.
+    /// Length in bytes, of any size and alignment. A request of length zero is answered immediately.
     pub len: Bytes,
 }
 
-/// Data never passes through the engine: a buffer is named, and the driver keeps the bytes.
+/// The name of a buffer. Data never passes through the engine: it names buffers, and the driver keeps their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Buffer {
     /// The buffer of a host request, `offset` bytes from its start. The driver keeps it until the reply.
@@ -61,25 +61,25 @@ pub enum Buffer {
         /// Bytes from the start of its buffer.
         offset: Bytes,
     },
-    /// The buffer of a move: one extent long, and one for each value of `index` that the engine uses. The engine
-    /// bounds `index` by [`Engine::move_buffers`](crate::Engine::move_buffers).
+    /// A move buffer. Each is [`Engine::move_buffer_bytes`](crate::Engine::move_buffer_bytes) long, and `index` is
+    /// below [`Engine::move_buffers`](crate::Engine::move_buffers).
     Move {
-        /// Which.
+        /// The index of the move buffer.
         index: u32,
         /// Bytes from the start of the buffer.
         offset: Bytes,
     },
-    /// Metadata that the engine encoded.
+    /// The metadata of this command, which the driver lets the engine encode.
     Metadata,
 }
 
-/// The driver's buffers, where metadata has checksums of the data that it is about.
+/// The driver's buffers, for metadata that has checksums of the data that it describes.
 pub trait Buffers {
-    /// The `len` bytes from where the buffer's name points.
+    /// Returns the `len` bytes from the place that `buffer` names.
     fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8];
 }
 
-/// Why a device is asked to read or write: the columns of the stats.
+/// The purpose of a device access; the statistics count each purpose separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Cause {
@@ -91,24 +91,24 @@ pub enum Cause {
     Demotion = 2,
     /// A dirty extent of the cache copied to its home while it stays cached.
     WriteBack = 3,
-    /// Journal and checkpoints.
+    /// Journal and checkpoints; headers, indexes and commits of a log.
     Metadata = 4,
 }
 
-/// The power states that the engine asks for.
+/// The power states that the engine requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Power {
     /// Spin down, or the lowest-power idle state. The device wakes by itself when a command reaches it.
     Standby,
 }
 
-/// What the driver has to do. Commands with an `io` are carried out in any order and reported with
-/// [`Engine::complete`](crate::Engine::complete); the others take effect at once, in the order given.
+/// What the driver must do. Commands with an `io` may be carried out in any order and are reported with
+/// [`Engine::complete`](crate::Engine::complete); the others take effect immediately, in the given order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Read from a device into a buffer.
     Read {
-        /// Names the command.
+        /// Id of the command.
         io: IoId,
         /// The device.
         device: DeviceId,
@@ -116,14 +116,14 @@ pub enum Command {
         at: Bytes,
         /// Length.
         len: Bytes,
-        /// Where the data goes.
+        /// Destination of the data.
         buffer: Buffer,
-        /// Why.
+        /// The purpose.
         cause: Cause,
     },
     /// Write to a device from a buffer.
     Write {
-        /// Names the command.
+        /// Id of the command.
         io: IoId,
         /// The device.
         device: DeviceId,
@@ -131,31 +131,31 @@ pub enum Command {
         at: Bytes,
         /// Length.
         len: Bytes,
-        /// Where the data comes from.
+        /// Source of the data.
         buffer: Buffer,
-        /// Why.
+        /// The purpose.
         cause: Cause,
     },
-    /// Encode metadata into the start of a buffer that is written next, now: with
-    /// [`Engine::encode_with`](crate::Engine::encode_with). A driver without data does nothing.
+    /// Encode metadata into the start of a buffer that is written next, immediately, with
+    /// [`Engine::encode_with`](crate::Engine::encode_with). A driver that keeps no data ignores the command.
     Encode {
-        /// Names the write that follows.
+        /// Id of the write that follows.
         io: IoId,
-        /// Where it goes.
+        /// The buffer.
         into: Buffer,
-        /// Length.
+        /// Length in bytes.
         len: Bytes,
     },
-    /// Make everything that the device completed before durable.
+    /// Make everything durable that the device completed before.
     Flush {
-        /// Names the command.
+        /// Id of the command.
         io: IoId,
         /// The device.
         device: DeviceId,
     },
-    /// The range is no longer needed; it may read as anything that it ever held, or as zeros.
+    /// Discard a range that is no longer needed. It may then read as any data that it ever held, or as zeros.
     Discard {
-        /// Names the command.
+        /// Id of the command.
         io: IoId,
         /// The device.
         device: DeviceId,
@@ -164,9 +164,9 @@ pub enum Command {
         /// Length.
         len: Bytes,
     },
-    /// The range must read as zeros from now on.
+    /// Make a range read as zeros from now on.
     Zero {
-        /// Names the command.
+        /// Id of the command.
         io: IoId,
         /// The device.
         device: DeviceId,
@@ -175,7 +175,7 @@ pub enum Command {
         /// Length.
         len: Bytes,
     },
-    /// Copy between two buffers, now.
+    /// Copy between two buffers, immediately.
     Copy {
         /// Source.
         from: Buffer,
@@ -184,28 +184,28 @@ pub enum Command {
         /// Length.
         len: Bytes,
     },
-    /// Fill a buffer with zeros, now.
+    /// Fill a buffer with zeros, immediately.
     Clear {
         /// The buffer.
         buffer: Buffer,
         /// Length.
         len: Bytes,
     },
-    /// Change a device's power state. Not reported back.
+    /// Change a device's power state. Its completion is not reported.
     Power {
         /// The device.
         device: DeviceId,
         /// The state.
         state: Power,
     },
-    /// The answer to a host request. Its buffer and its name are the driver's again.
+    /// The answer to a host request. Its buffer and its id belong to the driver again.
     Reply {
         /// The request.
         id: RequestId,
-        /// How it went.
+        /// The result of the request.
         result: Result<(), RequestError>,
     },
 }
 
-/// Where the engine puts its commands. The driver takes them out and keeps the allocation.
+/// A list of commands. The engine appends to it; the driver removes commands and keeps the allocation.
 pub type Commands = Vec<Command>;

@@ -1,4 +1,4 @@
-//! What `format` fixes ([`Config`]) and what may change while the drive runs ([`Tuning`]).
+//! The configuration that formatting fixes ([`Config`]), and what may change while the drive runs ([`Tuning`]).
 
 use peryton_policy::{Admission, Climb, Partition, Replacement};
 use peryton_units::{Bytes, Nanos};
@@ -10,32 +10,33 @@ use crate::{
     api::logging::{Logging, LoggingTuning},
 };
 
-/// A design as the engine sees it.
+/// The configuration of a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// For each device, how many bytes this volume stores data on. Metadata comes on top: see
+    /// For each device, how many bytes of data this volume stores on it. Metadata needs additional space: see
     /// [`Engine::device_bytes`](crate::Engine::device_bytes).
     pub devices: Vec<Bytes>,
-    /// Where data lives.
+    /// How data is placed on the devices.
     pub placement: Placement,
-    /// What may change later.
+    /// The settings that may change later.
     pub tuning: Tuning,
 }
 
-/// Where data lives; fixed when the volume is formatted.
+/// How data is placed on the devices; fixed when the volume is formatted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// One device, as it is: the baseline "SSD only" or "HDD only".
+    /// One device without change: the baseline "SSD only" or "HDD only".
     Single {
         /// The device.
         device: DeviceId,
     },
     /// The devices one after the other (GreenDM's "Mylinear", section 3.1).
     Linear {
-        /// In the order of the volume.
+        /// The devices, in the order of the volume.
         devices: Vec<DeviceId>,
     },
-    /// The fast device is primary storage for hot extents; the volume is as large as both (GreenDM, section 2.3).
+    /// Hot extents live on the fast device, the others on the slow one; the volume is as large as both (GreenDM,
+    /// section 2.3).
     Tiering(Hybrid),
     /// The fast device caches the slow one; the volume is as large as the slow one (GreenDM, section 2.3).
     Caching(Hybrid),
@@ -47,7 +48,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// The device that has everything once the volume is detached, if it can be.
+    /// The device that will have all data when the volume is detached; `None` if it cannot be detached.
     pub(crate) fn stands_alone(&self) -> Option<DeviceId> {
         match self {
             Placement::Single { device } => Some(*device),
@@ -58,7 +59,7 @@ impl Placement {
     }
 }
 
-/// The two devices of a tiering or caching drive.
+/// The two devices of a tiering, caching or partitioned drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hybrid {
     /// The fast device.
@@ -69,29 +70,29 @@ pub struct Hybrid {
     pub extent: Bytes,
 }
 
-/// How a write to a cached extent reaches the slow device.
+/// When a write to a cached extent reaches the slow device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WritePolicy {
-    /// To the cache; copied to the slow device later.
+    /// The write goes to the cache and is copied to the slow device later.
     #[default]
     Back,
-    /// To both before the reply.
+    /// The write goes to both devices before the reply.
     Through,
-    /// To the slow device; the cached copy is dropped.
+    /// The write goes to the slow device; the cached copy is dropped.
     Around,
 }
 
-/// Everything that can be changed while the drive runs: all of GreenDM's Table I but the extent size.
+/// All settings that can be changed while the drive runs: GreenDM's Table I except the extent size, and more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
-    /// PT: an extent is promoted once its misses within the time window exceed this. 0 promotes at the first miss.
+    /// PT: an extent is promoted once its misses within the time window exceed this. With 0 the first miss promotes it.
     pub promotion_threshold: u32,
-    /// TW: misses further apart than this begin the count again.
+    /// TW: the count of misses starts again after a gap longer than this.
     pub promotion_window: Nanos,
-    /// LT: demotion starts when no more than this many fast extents are free. 0: only on demand.
+    /// LT: demotion starts when at most this many fast extents are free. With 0, only when an extent is needed.
     pub demotion_low: u32,
-    /// HT: demotion goes on until this many are free.
+    /// HT: demotion continues until this many are free.
     pub demotion_high: u32,
     /// MCML: the most moves (promotions, demotions, write-backs) in flight.
     pub max_moves: u32,
@@ -101,30 +102,31 @@ pub struct Tuning {
     pub replacement: Replacement,
     /// Admission policy (caching).
     pub admission: Admission,
-    /// The longest write-back queue (caching, write-back); extents that find it full stay dirty until evicted.
+    /// The longest write-back queue (caching, write-back). Extents that find it full stay dirty until they are evicted.
     pub writeback_queue: u32,
-    /// How long a dirty extent waits in the queue before it is written back, to gather overwrites.
+    /// How long a dirty extent waits in the queue before it is written back, so that overwrites are gathered.
     pub writeback_delay: Nanos,
-    /// A map update becomes durable at the latest after this time, sooner if a flush or a move waits for it.
+    /// A map update is durable after this time at the latest, and sooner if a flush or a move waits for it.
     pub commit_interval: Nanos,
-    /// Every commit is written to both devices, so that either alone can tell what was where. Otherwise only to the fast
-    /// one, which lets a sleeping disk sleep; checkpoints go to both in any case.
+    /// Whether every commit is written to both devices, so that either alone can say where data was. Otherwise commits
+    /// go only to the fast device, which lets a sleeping disk sleep. Checkpoints go to both in any case.
     pub mirror_journal: bool,
     /// For each device, the idle time after which it is put to standby.
     pub spin_down_after: Vec<Option<Nanos>>,
-    /// One read wears flash as much as 1/`read_effect` of a write (GreenDM, section 2.5); `None`: reads do not wear.
+    /// One read wears flash as much as 1/`read_effect` of a write (GreenDM, section 2.5); `None` if reads do not wear.
     pub read_effect: Option<u32>,
     /// The log and its migration (logging).
     pub logging: LoggingTuning,
-    /// Where writes go, and what is tidied up when the host is idle (partitioned).
+    /// Where writes go, and which background work is done when the host is idle (partitioned).
     pub partition: Partition,
-    /// Hill climbing on some of the settings above while the drive runs (tiering, caching); `None`: they stay.
+    /// Hill climbing on some of these settings while the drive runs (tiering, caching); `None` leaves them as they are.
     pub climb: Option<Climb>,
 }
 
 impl Default for Tuning {
-    /// GreenDM's defaults (section 3.2): TW 60 s, LT 64, HT 128; PT 4 and MCML 16, its best for web search. Its
-    /// write-backs begin at once; ours wait 5 s, because a block that is written again within them is written back once.
+    /// GreenDM's defaults (section 3.2): TW 60 s, LT 64, HT 128; PT 4 and MCML 16, which were best for web search.
+    /// GreenDM starts write-backs immediately; Peryton waits 5 s, because a block written again within that time is
+    /// written back once.
     fn default() -> Tuning {
         Tuning {
             promotion_threshold: 4,
@@ -148,11 +150,14 @@ impl Default for Tuning {
     }
 }
 
-/// The most moves in flight that can be asked for: a move's index is 16 bits in the extent map.
+/// The highest possible `max_moves`: the extent map has 16 bits for a move's index.
 pub const MOST_MOVES: u32 = 4096;
 
 impl Tuning {
-    /// Whether the values can work together, whatever the placement.
+    /// Checks that the values can work together, whatever the placement.
+    ///
+    /// # Errors
+    /// The first setting that cannot work, with its design key and the remedy.
     pub fn check(&self) -> Result<(), TuningError> {
         let range = |key, value: u32, remedy| Err(TuningError::Range { key, value: value.to_string(), remedy });
         if self.demotion_high < self.demotion_low {

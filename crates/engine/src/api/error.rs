@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::api::command::IoId;
 
-/// What a host request is answered with when it fails.
+/// Why a host request failed.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum RequestError {
     /// The request ends past the end of the volume.
@@ -23,17 +23,17 @@ pub enum RequestError {
     NoSpace,
 }
 
-/// What a driver did that its contract rules out. The engine's tables are as they were before the call.
+/// A violation of the driver's contract. The call has changed nothing in the engine's tables.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum DriverError {
-    /// The command is not in flight: it has been completed before, or the engine never gave that id.
-    #[error("{io:?} is not in flight: it was completed before, or the engine never gave it")]
+    /// The command is not in flight: it has been completed before, or the engine never issued this id.
+    #[error("{io:?} is not in flight: it was completed before, or the engine never issued it")]
     NotInFlight {
         /// The id.
         io: IoId,
     },
-    /// The command is in flight, but it writes no metadata that could be encoded.
-    #[error("{io:?} writes no metadata: only what the engine names metadata is encoded")]
+    /// The command is in flight, but it writes no metadata.
+    #[error("{io:?} writes no metadata: encode only commands whose buffer is metadata")]
     NotMetadata {
         /// The id.
         io: IoId,
@@ -46,7 +46,7 @@ pub enum ConfigError {
     /// The extent size is not usable.
     #[error("placement.extent is {extent}: it must be a multiple of 4KiB, from 4KiB to 1GiB")]
     Extent {
-        /// What was given.
+        /// The given size.
         extent: Bytes,
     },
     /// A device is too small for one extent.
@@ -54,37 +54,37 @@ pub enum ConfigError {
     TooSmall {
         /// The index of the device.
         device: usize,
-        /// What it has.
+        /// Its size for data.
         size: Bytes,
-        /// What is needed at least.
+        /// The least size that is needed.
         need: Bytes,
     },
-    /// No device is that large.
+    /// A device is larger than any device can be.
     #[error("device {device} has {size}: no device is larger than {most}")]
     TooLarge {
         /// The index of the device.
         device: usize,
-        /// What it has.
+        /// The given size.
         size: Bytes,
-        /// What it may have.
+        /// The largest possible size.
         most: Bytes,
     },
-    /// More extents than the map can number.
+    /// There would be more extents than the map can number.
     #[error(
         "{extents} extents are more than the map can number ({most}): use a larger placement.extent or smaller devices"
     )]
     TooManyExtents {
-        /// How many there would be.
+        /// The number of extents.
         extents: u64,
-        /// How many can be.
+        /// The most extents.
         most: u64,
     },
-    /// The placement names a device that is not there, or one device twice.
+    /// The placement names a device that the design does not have, or one device twice.
     #[error("the placement names device {device}, but the design has {devices} and each may be named once")]
     Device {
         /// The index of the device.
         device: usize,
-        /// How many there are.
+        /// The number of devices.
         devices: usize,
     },
     /// A tuning value is not usable.
@@ -92,7 +92,7 @@ pub enum ConfigError {
     Tuning(#[from] TuningError),
 }
 
-/// A tuning value that cannot work; the engine stays as it was.
+/// A tuning value that cannot work. The tuning is unchanged.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TuningError {
     /// A value outside its range.
@@ -100,12 +100,12 @@ pub enum TuningError {
     Range {
         /// The design key.
         key: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What would be accepted.
+        /// The accepted values.
         remedy: &'static str,
     },
-    /// The placement does not know the key.
+    /// The placement does not have the setting.
     #[error("{key} does not apply to this placement: remove it")]
     NotApplicable {
         /// The design key.
@@ -128,26 +128,26 @@ pub enum FormatError {
     /// The configuration cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A device has too little room.
+    /// A device is too small.
     #[error("device {device} has {size}, but the volume needs {need} of it: give it more, or give the volume less")]
     TooSmall {
         /// The index of the device.
         device: usize,
-        /// What it has.
+        /// Its size.
         size: Bytes,
         /// What the volume needs of it.
         need: Bytes,
     },
-    /// More devices than a superblock can name.
+    /// The volume has more devices than a superblock can name.
     #[error("a volume has at most {most} devices: use fewer")]
     TooManyDevices {
-        /// How many it can name.
+        /// The most devices.
         most: usize,
     },
-    /// The driver's text is too long.
+    /// The driver's notes are too long.
     #[error("the settings are longer than the {most} bytes that a superblock keeps: set fewer")]
     Notes {
-        /// How many bytes it can keep.
+        /// The most bytes of notes.
         most: usize,
     },
     /// A device could not be read or written.
@@ -158,27 +158,27 @@ pub enum FormatError {
     },
 }
 
-/// Why a volume could not be taken apart. It can still be opened.
+/// Why a volume could not be detached. It can still be opened.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DetachError {
-    /// It cannot be opened.
+    /// The volume cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// No device can have everything.
+    /// No device has room for all data.
     #[error("the data of this placement is divided between its devices, so that none can stand alone: copy the volume")]
     Divided,
-    /// Some of it is gone.
+    /// Some data is lost.
     #[error("{extents} extents were lost in earlier failures: overwrite or discard them first")]
     Lost {
-        /// How many.
+        /// The number of lost extents.
         extents: u64,
     },
-    /// Not everything could be written home.
+    /// Some data could not be written to the device that is to have everything.
     #[error(
         "{extents} extents (of a log: blocks) could not be written to the device that is to stand alone: check it and try again"
     )]
     Dirty {
-        /// How many.
+        /// The number of extents, or of blocks of a log.
         extents: u64,
     },
     /// A device could not be written.
@@ -186,38 +186,38 @@ pub enum DetachError {
     Device,
 }
 
-/// Why a device could not be replaced. The volume is as it was.
+/// Why a device could not be replaced. The volume is unchanged.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ReplaceError {
-    /// It cannot be opened without the device.
+    /// The volume cannot be opened without the device.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Nothing would tell what is lost from zeros.
+    /// Lost data would read as zeros, and no metadata would distinguish it from zeros that were written.
     #[error(
-        "only device {device} had {bytes} of the volume, which would read as zeros from now on: give --accept-loss if \
-         they are to"
+        "only device {device} had {bytes} of the volume, which would read as zeros from now on: give --accept-loss to \
+         allow that"
     )]
     Zeros {
         /// The index of the device.
         device: usize,
-        /// How much.
+        /// The number of bytes lost.
         bytes: Bytes,
     },
-    /// Nothing would tell where the primary is older than what was in the log.
+    /// The primary is older than the lost log, and no metadata says where.
     #[error(
-        "what only device {device} had is lost, and nobody knows where that was: the volume would go on as the primary \
-         has it, older where the log was newer: give --accept-loss if it is to"
+        "the data that only device {device} had is lost, and no metadata says where that was: the volume would continue \
+         with the primary's older data there: give --accept-loss to allow that"
     )]
     Older {
         /// The index of the device.
         device: usize,
     },
-    /// A device has too little room.
+    /// A device is too small.
     #[error("device {device} has {size}, but the volume needs {need} of it: give a larger one")]
     TooSmall {
         /// The index of the device.
         device: usize,
-        /// What it has.
+        /// Its size.
         size: Bytes,
         /// What the volume needs of it.
         need: Bytes,
@@ -236,13 +236,13 @@ pub enum OpenError {
     /// The configuration cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A device is not there.
+    /// A device is absent.
     #[error("device {device} is missing: attach it, or open the volume without it, which loses what only it has")]
     Missing {
         /// The index of the device.
         device: usize,
     },
-    /// A device holds nothing of ours.
+    /// A device has no valid superblock.
     #[error(
         "device {device} is not part of a Peryton volume, or has lost both its superblocks: name the right one, or open the volume \
          without it; to format it destroys what it holds"
@@ -256,10 +256,10 @@ pub enum OpenError {
     Version {
         /// The index of the device.
         device: usize,
-        /// Its version.
+        /// The version of its format.
         version: u32,
     },
-    /// Metadata is damaged beyond what its copies can make good.
+    /// Metadata is damaged, and no copy of it is valid.
     #[error("device {device} is damaged: {what}")]
     Damaged {
         /// The index of the device.
@@ -272,12 +272,12 @@ pub enum OpenError {
     Foreign {
         /// The index of the device.
         device: usize,
-        /// Its volume.
+        /// The identity of the volume that it belongs to.
         volume: VolumeId,
-        /// The volume of the newest device.
+        /// The identity of the volume of the newest device.
         expected: VolumeId,
     },
-    /// The devices are named in the wrong order.
+    /// The devices are given in the wrong order.
     #[error("device {device} of the design is device {is} of the volume: swap the paths")]
     Swapped {
         /// The index in the design.
@@ -285,19 +285,19 @@ pub enum OpenError {
         /// The index that it was formatted with.
         is: usize,
     },
-    /// The design is not the one that was formatted.
+    /// The design is not the one that the volume was formatted with.
     #[error(
         "the design does not match the volume: {differences}: change the design back (to format with the new one gives up what the \
          volume holds: copy it elsewhere first)"
     )]
     Mismatch {
-        /// What differs.
+        /// The differences.
         differences: String,
     },
-    /// A device was left behind while the volume was used without it.
+    /// A device was absent while the volume was used without it.
     #[error(
         "device {device} is older than the others (generation {generation} of {newest}): it is a copy or was left out \
-         while the volume was used; attach the present one"
+         while the volume was used; attach the current one"
     )]
     Stale {
         /// The index of the device.
@@ -307,33 +307,33 @@ pub enum OpenError {
         /// The generation of the newest device.
         newest: u64,
     },
-    /// A device failed, or was left out, while the volume was used.
+    /// A device failed, or was left out, and the volume was then used without it.
     #[error(
-        "device {device} was given up at generation {generation}, and the volume was used without it: what it holds is \
+        "device {device} was given up at generation {generation}, and the volume was used without it: its data is \
          older; open the volume without it, or replace it by an empty one"
     )]
     LeftOut {
         /// The index of the device.
         device: usize,
-        /// The generation in which it was given up, or a later one.
+        /// The generation in which it was fenced, or a later one.
         generation: u64,
     },
-    /// Nothing says what was lost with a device.
+    /// No metadata says what was lost with a device.
     #[error(
-        "device {device} is missing, and the journal was kept on it alone (mirror_journal = false): nobody knows what \
-         was where; attach it, or give up all that it had with repair --trust slow"
+        "device {device} is missing, and the journal was kept on it alone (mirror_journal = false): no metadata says \
+         which data it has; attach it, or give up all of its data with repair --trust slow"
     )]
     Untracked {
         /// The index of the device.
         device: usize,
     },
-    /// No device is left.
+    /// No device is left that could be opened.
     #[error("without device {device} nothing is left of the volume: attach it")]
     NothingLeft {
         /// The index of the device.
         device: usize,
     },
-    /// Someone else wrote to a device after the volume was closed.
+    /// Another program wrote to a device after the volume was closed.
     #[error(
         "device {device} was written to after the volume was closed, so the other devices no longer match it: \
          run repair to say which of them is right"
@@ -342,20 +342,20 @@ pub enum OpenError {
         /// The index of the device.
         device: usize,
     },
-    /// The volume was taken apart.
+    /// The volume was detached.
     #[error(
-        "the volume was detached: device {device} stands alone, without the others; mount it (dump tells the offset)"
+        "the volume was detached: device {device} stands alone, without the others; mount it (dump prints the offset)"
     )]
     Detached {
         /// The index of the device that has everything.
         device: usize,
     },
-    /// A device has too little room.
+    /// A device is too small.
     #[error("device {device} has {size}, but the volume needs {need} of it: it was larger when it was formatted")]
     TooSmall {
         /// The index of the device.
         device: usize,
-        /// What it has.
+        /// Its size.
         size: Bytes,
         /// What the volume needs of it.
         need: Bytes,

@@ -1,4 +1,4 @@
-//! Where data is, and what of it is lost.
+//! Where data is, and which data is lost.
 
 use std::ops::Range;
 
@@ -7,55 +7,55 @@ use serde::Serialize;
 
 use crate::api::command::DeviceId;
 
-/// Where part of a volume is.
+/// The place of a part of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// For so many bytes.
+    /// Length of the part that this describes.
     pub len: Bytes,
-    /// The device that has the newest copy; `None` where nothing was ever written, or where parts are on either device.
+    /// The device that has the newest copy; `None` if nothing was ever written, or if parts are on different devices.
     pub device: Option<DeviceId>,
-    /// Something was written here, or may have been.
+    /// Whether something was, or may have been, written here.
     pub mapped: bool,
-    /// Newer than its home on the slow device.
+    /// Whether the copy is newer than its home on the slow device.
     pub dirty: bool,
-    /// Its only copy was lost.
+    /// Whether the only copy was lost.
     pub lost: bool,
 }
 
-/// What the map says of one extent, or of a range that is newest in a log.
+/// The map's entry for an extent, or for a range that is newest in a log. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MapRow {
-    /// Where it begins on the volume.
+    /// Offset on the volume.
     pub offset: u64,
-    /// How long it is.
+    /// Length.
     pub len: u64,
-    /// The device that has it; absent where nothing is mapped, or the copy is gone.
+    /// The device that has the data; absent if nothing is mapped, or the copy is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<usize>,
-    /// Where on that device.
+    /// Offset on that device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
-    /// Newer than its home on the slow device.
+    /// Whether the copy is newer than its home on the slow device.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dirty: bool,
-    /// Its only copy was lost.
+    /// Whether the only copy was lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
 }
 
-/// What cannot be read any more, because the device that had it is dead, until it is written or discarded.
+/// The data that cannot be read because its device is dead, until it is written or discarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// How much it is.
+    /// Number of lost bytes.
     pub bytes: Bytes,
-    /// Where on the volume, in order; no more than were asked for.
+    /// The lost ranges of the volume, in order; at most as many as were requested.
     pub ranges: Vec<Range<Bytes>>,
-    /// There are more ranges.
+    /// Whether there are more ranges.
     pub more: bool,
 }
 
 impl Losses {
-    /// Adds a range that does not come before those that are there; at most `most` are kept.
+    /// Adds a range that does not precede the existing ones; at most `most` ranges are kept.
     pub(crate) fn add(&mut self, from: u64, to: u64, most: usize) {
         self.bytes += Bytes(to - from);
         let room = self.ranges.len() < most;

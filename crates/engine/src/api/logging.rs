@@ -1,4 +1,4 @@
-//! What a logging drive is made of, and what of it may change while it runs.
+//! The configuration of a logging drive: its devices, and the settings that may change while it runs.
 
 use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,11 @@ use crate::{api::command::DeviceId, api::error::TuningError};
 /// The two devices of a logging drive (Griffin, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logging {
-    /// Where the data ends up, in the order of the volume, so that what is in it stays usable alone.
+    /// The device that holds the data in the order of the volume after a migration, so that it can be used alone.
     pub primary: DeviceId,
-    /// Holds the log. At most 1 TiB of it is used.
+    /// The device that holds the log. At most 1 TiB of it is used.
     pub log: DeviceId,
-    /// The unit of mapping: a power of two from 512 bytes to 64 KiB. 4 KiB suits most file systems.
+    /// The unit of mapping: a power of two from 512 B to 64 KiB. 4 KiB suits most file systems.
     pub block: Bytes,
 }
 
@@ -20,53 +20,56 @@ pub struct Logging {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogCaching {
-    /// All.
+    /// All writes.
     #[default]
     Full,
-    /// Those to blocks whose share of overwrites among their writes is above this, in parts per million. An overwrite
-    /// is a write with no read of the block since the write before it.
+    /// Writes to blocks with a ratio of overwrites to writes above this, in parts per million. An overwrite is a write
+    /// to a block that has not been read since the previous write.
     Selective {
         /// The overwrite threshold.
         overwrite_ratio_ppm: u32,
     },
 }
 
-/// What makes the log migrate to the primary (Griffin, section 5.2). Any combination; the first to fire wins.
+/// The conditions that start a migration to the primary (Griffin, section 5.2). Any combination is possible; the first
+/// that is met starts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Triggers {
-    /// This long without a migration, while there is something to migrate.
+    /// This much time has passed without a migration, and there is something to migrate.
     pub timeout: Option<Nanos>,
-    /// The share of read requests since the last migration that needed the log, in parts per million. Not judged before
-    /// [`READ_SAMPLE`] reads.
+    /// The share of read requests since the last migration that needed the log exceeds this, in parts per million. It
+    /// is not tested before [`READ_SAMPLE`] reads.
     pub read_share_ppm: Option<u32>,
-    /// So many bytes in the log are the newest copy.
+    /// This many bytes in the log are the newest copy.
     pub size: Option<Bytes>,
-    /// This share of the log is written, in parts per million. A log that is full migrates whatever this says.
+    /// This share of the log is written, in parts per million. A full log migrates in any case.
     pub log_used_ppm: u32,
 }
 
-/// How many reads it takes to judge the read penalty; with fewer a single one would decide.
+/// The least number of reads for a test of the read share; with fewer, a single read would decide.
 pub const READ_SAMPLE: u64 = 100;
 
-/// Everything about the log that can be changed while the drive runs.
+/// The settings of a log that can be changed while the drive runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggingTuning {
-    /// What goes to the log.
+    /// Which writes go to the log.
     pub caching: LogCaching,
-    /// What empties it.
+    /// When the log migrates.
     pub triggers: Triggers,
-    /// Writes up to this size are gathered into one append of up to this size (Griffin, section 5.4: "a small buffer,
+    /// Writes up to this size are gathered into appends of up to this size (Griffin, section 5.4: "a small buffer,
     /// e.g., 128 KB"). Larger ones are appended by themselves, without a copy. At most [`MOST_GATHERED`].
     pub gather_bytes: Bytes,
-    /// How long the first write of an append waits for others. Zero: only while other appends are under way.
+    /// How long the first write of an append waits for others. With zero it waits only while other appends are in
+    /// flight.
     pub gather_delay: Nanos,
-    /// How often the index of what was appended since is written to the log (Griffin, section 6.4: 30 s).
+    /// The interval at which an index of new appends is written to the log (Griffin, section 6.4: 30 s).
     pub checkpoint_interval: Nanos,
-    /// How much of the log is read, sorted by address and written in one go. Bounds the memory of a migration.
+    /// How many bytes of the log are read, sorted by address and written together. This bounds the memory of a
+    /// migration.
     pub migration_memory: Bytes,
 }
 
-/// The largest `gather_bytes`: with its header an append fits a buffer.
+/// The largest `gather_bytes`: such an append fits a buffer with its header.
 pub const MOST_GATHERED: Bytes = Bytes::kib(128);
 
 impl Default for LoggingTuning {

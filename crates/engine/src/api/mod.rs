@@ -1,4 +1,5 @@
-//! What goes in and out of the engine: requests and commands, settings, errors, statistics, and what it says of a volume.
+//! The types of the engine's interface: requests and commands, settings, errors, statistics, and descriptions of a
+//! volume.
 
 pub(crate) mod arrangement;
 pub(crate) mod command;

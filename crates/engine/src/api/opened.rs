@@ -1,52 +1,52 @@
-//! What a volume is given when it is formatted, and what is found when it is opened.
+//! The input of formatting a volume, and the result of opening it.
 
-/// What a new volume is given.
+/// The properties of a new volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Formatting {
-    /// A random name.
+    /// A random identity.
     pub volume: VolumeId,
-    /// Now, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub unix_s: u64,
-    /// All devices read as zeros where data goes. Otherwise places are zeroed before they are first used.
+    /// Whether all devices read as zeros where data goes. If not, places are zeroed before they are first used.
     pub zeroed: bool,
-    /// A text kept for the driver, at most 3,584 bytes.
+    /// The driver's notes, at most 3,584 bytes.
     pub notes: String,
 }
 
-/// Which device is right where another program wrote to one after the volume was closed.
+/// Which device is right if another program wrote to one of them after the volume was closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// It is not known: the volume is not opened.
+    /// Unknown: the volume is not opened.
     #[default]
     Nobody,
-    /// The slow device: copies in the cache are given up, those that had not been written back as well (caching).
+    /// The slow device: all copies in the cache are dropped, including those that were not written back (caching).
     Slow,
-    /// The volume as it is on its devices, copies in the cache first.
+    /// All devices as they are; copies in the cache count as newer.
     AsItIs,
 }
 
-/// What was found when a volume was opened.
+/// The state of a volume when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// The volume's name.
+    /// The volume's identity.
     pub volume: VolumeId,
-    /// How often it was opened, this time included.
+    /// How often it has been opened, this time included.
     pub generation: u64,
-    /// It was closed in good order; otherwise it was recovered.
+    /// Whether it had been closed in good order; otherwise it was recovered.
     pub clean: bool,
-    /// Commits that were replayed from the journal.
+    /// Number of commits that were replayed from the journal.
     pub commits: u64,
-    /// Extents with a place (tiering) or a copy in the cache; blocks whose newest copy is in the log.
+    /// Number of extents with a place (tiering) or a copy in the cache, or of blocks whose newest copy is in the log.
     pub mapped: u64,
-    /// Those of the cache, or the log, that have to be written back.
+    /// How many of those in a cache or log have to be written back.
     pub dirty: u64,
-    /// Those whose only copy was lost.
+    /// How many of them are lost.
     pub lost: u64,
-    /// Metadata that was found damaged and was made good from its copy.
+    /// Number of damaged metadata blocks that were restored from their copies.
     pub repaired: u64,
-    /// Devices that the volume was opened without, a bit each.
+    /// The devices that the volume was opened without, one bit each.
     pub gone: u32,
-    /// The driver's text.
+    /// The driver's notes.
     pub notes: String,
 }
 use peryton_format::superblock::VolumeId;

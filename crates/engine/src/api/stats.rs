@@ -1,4 +1,4 @@
-//! What the engine has done and why: the figures that simulator and drive both report.
+//! The engine's statistics, which simulator and live drive both report.
 
 use peryton_policy::PartitionStats;
 use peryton_units::Bytes;
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::api::command::{Cause, DeviceId};
 
-/// Everything counted since the engine was made, or since [`Engine::reset_stats`](crate::Engine::reset_stats).
+/// All counts since the engine was made, or since [`Engine::reset_stats`](crate::Engine::reset_stats).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
-    /// Host requests by operation code (read, write, discard, flush), the refused ones included.
+    /// Host requests by operation code (read, write, discard, flush), refused ones included.
     pub requests: [u64; 4],
     /// Host requests that were answered with an error.
     pub failed_requests: u64,
@@ -25,13 +25,13 @@ pub struct Stats {
     pub served_from_ram: u64,
     /// Extents allocated on first access (tiering).
     pub allocations: u64,
-    /// Moves.
+    /// Moves between the devices.
     pub moves: Moves,
-    /// A row per device.
+    /// Traffic of each device.
     pub devices: Vec<DeviceTraffic>,
     /// Journal commits that became durable.
     pub commits: u64,
-    /// Map updates in them.
+    /// Map updates in these commits.
     pub map_updates: u64,
     /// Checkpoints of the whole map.
     pub checkpoints: u64,
@@ -45,60 +45,60 @@ pub struct Stats {
     pub partition: Option<PartitionStats>,
 }
 
-/// What went through the log, and what past it (Griffin).
+/// What went through the log and what bypassed it (Griffin).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LoggingStats {
     /// Bytes that the host wrote.
     pub bytes_written_by_host: u64,
-    /// Pieces of host writes that the log holds or held; a write longer than an append makes several.
+    /// Pieces of host writes that the log holds or held; a write longer than an append counts as several.
     pub records: u64,
-    /// Their bytes.
+    /// Bytes of these records.
     pub bytes_appended: u64,
-    /// Appends: gathered records, or one large one.
+    /// Appends, each of gathered records or of one large record.
     pub appends: u64,
-    /// Headers and padding in them.
+    /// Bytes of headers and padding in them.
     pub overhead_bytes: u64,
-    /// Appends that failed; what was in them went to the primary.
+    /// Appends that failed; their records went to the primary.
     pub failed_appends: u64,
-    /// Writes to the primary past the log, by selective caching or because the log could not take them.
+    /// Writes that bypassed the log, because of selective caching or because the log could not take them.
     pub direct_writes: u64,
-    /// Their bytes.
+    /// Bytes of these writes.
     pub bytes_direct: u64,
     /// Migrations started.
     pub migrations: Migrations,
     /// Bytes that migrations wrote to the primary.
     pub bytes_migrated: u64,
-    /// Bytes that migrations found superseded, and skipped.
+    /// Bytes that migrations skipped because they were superseded.
     pub bytes_superseded: u64,
     /// Host reads.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes of these reads.
     pub bytes_read: u64,
     /// Host reads that needed the log.
     pub reads_from_log: u64,
-    /// Bytes that the log gave.
+    /// Bytes that were read from the log.
     pub bytes_read_from_log: u64,
-    /// Checkpoints of the index.
+    /// Indexes of the log that became durable.
     pub checkpoints: u64,
 }
 
-/// Migrations by what made them start (Griffin, section 5.2).
+/// Migrations by their trigger (Griffin, section 5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Migrations {
-    /// Too long without one.
+    /// Started by the timeout.
     pub timeout: u64,
-    /// Too many reads from the log.
+    /// Started by the share of reads from the log.
     pub read_share: u64,
-    /// Too much to migrate.
+    /// Started by the number of bytes to migrate.
     pub size: u64,
-    /// The log was nearly full.
+    /// Started because the log was nearly full.
     pub log_used: u64,
-    /// The host said so, of a range.
+    /// Started by a hint of the host, for a range.
     pub hint: u64,
 }
 
 impl LoggingStats {
-    /// Adds the statistics of another volume.
+    /// Adds the statistics of another volume to these.
     pub fn add(&mut self, other: &LoggingStats) {
         let LoggingStats {
             bytes_written_by_host,
@@ -140,54 +140,54 @@ impl LoggingStats {
         self.checkpoints += checkpoints;
     }
 
-    /// Share of the host's writes, in bytes, that did not reach the primary (Griffin, section 3.3); `None` before the
-    /// first. What is still in the log counts as saved. Negative where failed writes were repeated.
+    /// Share of the host's written bytes that did not reach the primary (Griffin, section 3.3); `None` before the first
+    /// write. Data still in the log counts as saved. Negative if failed writes were repeated.
     pub fn write_savings(&self) -> Option<f64> {
         let reached = (self.bytes_migrated + self.bytes_direct) as f64;
         (self.bytes_written_by_host > 0).then(|| 1.0 - reached / self.bytes_written_by_host as f64)
     }
 
-    /// Share of the host's reads that needed the log (Griffin, section 3.3); `None` before the first.
+    /// Share of the host's reads that needed the log (Griffin, section 3.3); `None` before the first read.
     pub fn read_penalty(&self) -> Option<f64> {
         (self.reads > 0).then(|| self.reads_from_log as f64 / self.reads as f64)
     }
 }
 
-/// Moves that were finished, and those that were not.
+/// Moves that finished, and moves that were cancelled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Moves {
-    /// Extents brought to the fast device.
+    /// Extents moved or copied to the fast device.
     pub promotions: u64,
-    /// Extents taken from the fast device: demotions (tiering), evictions clean and dirty (caching).
+    /// Extents removed from the fast device: demotions (tiering), clean and dirty evictions (caching).
     pub demotions: u64,
-    /// Dirty extents copied to the slow device (caching), as part of an eviction or while they stay cached.
+    /// Dirty extents copied to the slow device (caching), for an eviction or while they stay cached.
     pub writebacks: u64,
     /// Bytes that moves wrote to either device.
     pub bytes: Bytes,
-    /// Moves given up, by cause.
+    /// Cancelled moves, by cause.
     pub cancelled: Cancelled,
 }
 
-/// Why moves were given up (GreenDM, sections 2.3 and 2.6).
+/// Causes of cancelled moves (GreenDM, sections 2.3 and 2.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cancelled {
     /// Promotion: no free extent on the fast device.
     pub fast_full: u64,
     /// Demotion: no free extent on the slow device.
     pub slow_full: u64,
-    /// Promotion: the whole map is being written out.
+    /// Promotion: the whole map was being written out.
     pub metadata_flush: u64,
-    /// MCML reached.
+    /// The most moves, MCML, were in flight.
     pub move_limit: u64,
-    /// The extent is being accessed.
+    /// The extent was being accessed.
     pub in_use: u64,
-    /// Demotion or write-back: a request came for the extent.
+    /// Demotion or write-back: the extent was accessed meanwhile.
     pub accessed: u64,
     /// A device failed.
     pub device_error: u64,
 }
 
-/// What one device was asked to do.
+/// Commands sent to one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceTraffic {
     /// Reads, by cause (host, promotion, demotion, write-back, metadata).
@@ -202,7 +202,7 @@ pub struct DeviceTraffic {
     pub flushes: u64,
     /// Discards and zeroings.
     pub discards: u64,
-    /// Times it was sent to standby.
+    /// How often it was sent to standby.
     pub spin_downs: u64,
     /// Commands that failed.
     pub errors: u64,
@@ -214,7 +214,7 @@ impl Stats {
         Stats { devices: vec![DeviceTraffic::default(); devices], ..Stats::default() }
     }
 
-    /// Share of accesses that the fast device or RAM served; `None` before the first.
+    /// Share of accesses that the fast device or RAM served; `None` before the first access.
     pub fn fast_hit_ratio(&self) -> Option<f64> {
         let accesses = self.fast_hits + self.fast_misses;
         (accesses > 0).then(|| self.fast_hits as f64 / accesses as f64)

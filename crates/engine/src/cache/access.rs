@@ -1,24 +1,24 @@
-//! An access on its way: the part of a request that falls into one extent, where it goes, and what becomes of places.
+//! The part of a request that falls into one extent, the routes it can take, and the reasons for giving a place up.
 
 use peryton_policy::admission::Access;
 use peryton_units::{Bytes, Op};
 
 use crate::{api::command::DeviceId, io::RequestIndex};
 
-/// Which of the two ways to use the fast device.
+/// The two ways to use the fast device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Tiering,
     Caching,
 }
 
-/// Where accesses are sent.
+/// The rules that accesses are routed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Router {
     Tiering,
     Caching,
     Partitioned,
-    /// A device is dead.
+    /// One device is gone.
     Degraded,
 }
 
@@ -41,13 +41,13 @@ pub(in crate::cache) struct Fragment {
     pub(in crate::cache) request: RequestIndex,
     pub(in crate::cache) op: Op,
     pub(in crate::cache) extent: u32,
-    /// Offset within the extent, and length.
+    /// Offset within the extent, and length, in bytes.
     pub(in crate::cache) within: u32,
     pub(in crate::cache) len: u32,
     /// Offset within the request's buffer, and the length of the whole request.
     pub(in crate::cache) offset: Bytes,
     pub(in crate::cache) request_len: Bytes,
-    /// It has not been routed before: it counts in the statistics, and it may promote.
+    /// Whether it is routed for the first time; only then it counts in the statistics and may promote.
     pub(in crate::cache) first: bool,
 }
 
@@ -57,30 +57,30 @@ impl Fragment {
     }
 }
 
-/// Where a fragment goes.
+/// The result of routing a fragment.
 pub(in crate::cache) enum Route {
-    /// To this place on this device, as a plain command.
+    /// A plain command to this place on this device.
     Direct(DeviceId, Bytes),
-    /// The same, to its home past the copy that the fast device has.
+    /// A plain command to the extent's home, which bypasses the copy on the fast device.
     Past(Bytes),
-    /// It waits, is under way by other means, or has been answered.
+    /// The fragment waits, is being handled by a move, or has been answered.
     Taken,
 }
 
 /// Why a place is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Release {
-    /// The durable map never pointed to it: a move that came to nothing.
+    /// The durable map never pointed to it: a move failed or was cancelled.
     NeverUsed,
-    /// Its extent made room for others.
+    /// Its extent was evicted to make room.
     Evicted,
-    /// Its extent is elsewhere now, or its copy is no longer good.
+    /// Its extent is in another place now, or the copy is no longer valid.
     Detached,
-    /// The host discarded its extent: the device may discard the place.
+    /// The host discarded its extent; the device may discard the place.
     Discarded,
 }
 
-/// Neighbouring fragments that became neighbours on a device: one command.
+/// Fragments that are neighbours on the volume and on a device, merged into one command.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cache) struct Run {
     pub(in crate::cache) fragment: Fragment,
@@ -88,7 +88,7 @@ pub(in crate::cache) struct Run {
     pub(in crate::cache) at: Bytes,
     pub(in crate::cache) len: Bytes,
     pub(in crate::cache) extents: u32,
-    /// It passes copies on the fast device.
+    /// Whether the run bypasses copies on the fast device.
     pub(in crate::cache) past: bool,
 }
 
@@ -98,6 +98,6 @@ pub(in crate::cache) struct ThroughWrite {
     pub(in crate::cache) pending: u32,
     pub(in crate::cache) fast_failed: bool,
     pub(in crate::cache) slow_failed: bool,
-    /// Overlapping writes that came later.
+    /// Later writes that overlap this one.
     pub(in crate::cache) waiters: Vec<Fragment>,
 }

@@ -1,4 +1,4 @@
-//! Write-back (caching): dirty extents are copied home in the background, each once however often it was written
+//! Write-back (caching). Dirty extents are copied home in the background, each once however often it was written
 //! (GreenDM, section 2.3: an asynchronous, deduplicated, bounded queue).
 
 use peryton_format::mutation::{self, Mutation};
@@ -7,12 +7,12 @@ use peryton_units::{Nanos, prefetch};
 
 use crate::{api::command::Commands, cache::drive::CacheDrive, cache::step::CacheIo};
 
-/// An extent that is being accessed when its turn comes, or whose write-back failed, is tried again after these times.
+/// The pauses before another attempt to write back an extent that is being accessed, or whose write-back failed.
 const RETRY_IN_USE: Nanos = Nanos::from_ms(10);
 const RETRY_FAILED: Nanos = Nanos::from_s(1);
 
 impl CacheDrive {
-    /// The cached copy is, or is about to be, newer than its home.
+    /// Notes that the cached copy is, or is about to be, newer than its home.
     pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         if !self.map.entry(extent).is_dirty() {
             self.map.set_dirty(extent, true);
@@ -20,14 +20,14 @@ impl CacheDrive {
                 self.note(io, now, extent, false);
             }
         }
-        // A partitioned drive leaves what is on the fast device there until it is cold.
+        // A partitioned drive keeps dirty extents on the fast device until they are cold.
         if !self.map.entry(extent).queued && self.controller.is_none() && !self.gone.any() {
             let delay = io.tuning.writeback_delay;
             self.enqueue(io, extent, now.saturating_add(delay));
         }
     }
 
-    /// Dirty extents that did not fit the queue have their turn when it is empty, where all have to leave.
+    /// When the queue is empty and all dirty extents are to leave, queues those that did not fit before.
     fn queue_all_dirty(&mut self, io: &mut CacheIo, now: Nanos) {
         for slot in 0..self.layout.fast_slots {
             if self.writebacks.len() >= io.tuning.writeback_queue as usize {
@@ -42,7 +42,7 @@ impl CacheDrive {
         }
     }
 
-    /// Writes everything home, from now on without delay, until [`CacheDrive::dirty`] is zero.
+    /// Writes all dirty extents home, without delay, until [`CacheDrive::dirty`] is zero.
     pub(in crate::cache) fn write_back_all(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         for (_, due) in &mut self.writebacks {
             *due = now.min(*due);
@@ -61,7 +61,7 @@ impl CacheDrive {
         }
     }
 
-    /// An extent that finds the queue full stays dirty and is written back when it is evicted.
+    /// Queues an extent. If the queue is full, the extent stays dirty and is written back when it is evicted.
     fn enqueue(&mut self, io: &mut CacheIo, extent: u32, due: Nanos) {
         if self.writebacks.len() < io.tuning.writeback_queue as usize {
             self.map.entry_mut(extent).queued = true;
@@ -70,19 +70,20 @@ impl CacheDrive {
         }
     }
 
-    /// Starts the write-backs that are due. They take at most half of MCML, so that promotions are not starved.
+    /// Starts the write-backs that are due. They take at most half of MCML, so that promotions can proceed.
     pub(in crate::cache) fn pump_writebacks(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         if self.gone.any() {
-            // Nothing is dirty any more, or there is no home.
+            // Nothing is dirty, or there is no home to write to.
             return;
         }
         let most = (io.tuning.max_moves / 2).max(1);
-        // Each entry is looked at once: those in use go to the back with a later time.
+        // Examines each entry once: an extent in use goes to the back of the queue with a later time.
         for _ in 0..self.writebacks.len() {
             let Some((extent, due)) = self.writebacks.front().copied() else { return };
             if due > now {
                 io.due(due);
-                // It was last looked at when it was written, a write-back delay ago.
+                // The entry was last used when it was written, a write-back delay ago, and has left the processor's
+                // cache.
                 prefetch(self.map.entry(extent));
                 return;
             }

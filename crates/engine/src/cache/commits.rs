@@ -1,4 +1,4 @@
-//! Commits of the map, and places that are free once a commit is durable.
+//! Commits of the map, and the places that become free when a commit is durable.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::ReplacementPolicy;
@@ -19,12 +19,14 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// The map entry of the extent has changed. `awaiting_slow_flush`: because the slow device has the extent's data now.
+    /// Queues the changed map entry of an extent for commit. `awaiting_slow_flush`: the change says that the slow
+    /// device has the extent's data.
     #[inline]
     pub(in crate::cache) fn note(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
         let entry = self.map.entry(extent).entry();
-        // A clean copy says that its home has the same: what was written home, and came back before the slow device was
-        // flushed, is in one place only.
+        // A clean copy asserts that the home has the same data. After a write-back whose data was not yet flushed, the
+        // extent may have been cached again: then that data is durable nowhere, and the commit has to flush the slow
+        // device.
         let says_home = self.mode == Mode::Caching && entry.place().is_some() && !entry.is_dirty();
         if says_home && !awaiting_slow_flush && self.journal.awaits_slow_flush(extent) {
             self.journal.takes_all_next();
@@ -32,13 +34,13 @@ impl CacheDrive {
         self.journal.update(io, now, extent, entry, awaiting_slow_flush);
     }
 
-    /// Commits what has been gathered; `all`, also what needs the slow device flushed for no other reason.
+    /// Commits the gathered changes. `all`: also those that require a flush of the slow device.
     pub(in crate::cache) fn commit(&mut self, io: &mut CacheIo, now: Nanos, all: bool, out: &mut Commands) {
         if self.journal.is_over() {
             return self.give_up_commits(io, now, out);
         }
         let mut outcome = self.journal.commit(io, all, out);
-        // A commit with nothing to write is done at once; those who joined meanwhile want another.
+        // A commit with nothing to write is done immediately; requests that joined meanwhile need another commit.
         while let Some(done) = outcome {
             outcome = self.committed(io, now, done, out);
         }
@@ -51,7 +53,7 @@ impl CacheDrive {
         }
     }
 
-    /// Both devices are fenced.
+    /// Fails all that waits for a commit, because both devices are fenced.
     #[cold]
     pub(in crate::cache) fn give_up_commits(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         if let Some(batch) = self.journal.give_up() {
@@ -60,19 +62,19 @@ impl CacheDrive {
         }
     }
 
-    /// What a batch freed is free, and what waited for it goes on.
+    /// Frees the places of a batch and continues what waited for it.
     pub(in crate::cache) fn settle_batch(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
-        batch: MapBatch,
+        mut batch: MapBatch,
         result: Result<(), RequestError>,
         out: &mut Commands,
     ) {
         for Freed { place, discarded } in &batch.freed {
             if *discarded && !io.is_fenced(self.layout.at(*place).0) {
-                // The device is notified, and the place is not reused before it has answered: the order of a discard and a
-                // later write is not the device's to choose.
+                // The device discards the place, and the place is not reused before the device has answered:
+                // a device may reorder a discard and a later write.
                 let len = Bytes(self.layout.extent_bytes);
                 self.discarding += 1;
                 io.discard(self.layout.at(*place), len, CacheStep::Discarded { place: *place }, out);
@@ -80,20 +82,21 @@ impl CacheDrive {
                 self.map.free(*place);
             }
         }
-        let mut waiters = batch.waiters;
+        let waiters = &mut batch.waiters;
         if mutation::is(Mutation::ForgetWaiter) && waiters.len() > 1 && matches!(waiters.last(), Some(Waiter::Flush(_)))
         {
             waiters.pop();
         }
-        for waiter in waiters {
+        for waiter in waiters.drain(..) {
             match waiter {
                 Waiter::Flush(request) => io.part_done(request, result, out),
                 Waiter::Move(index) => self.move_committed(io, now, index, out),
             }
         }
+        self.journal.recycle(batch);
     }
 
-    /// A commit is over. Returns what has come of another one that follows at once.
+    /// Handles the end of a commit. Returns the outcome of a further commit that was started, if it is already done.
     pub(in crate::cache) fn committed(
         &mut self,
         io: &mut CacheIo,
@@ -132,8 +135,8 @@ impl CacheDrive {
         }
     }
 
-    /// A host flush: first the moves whose writes were acknowledged from RAM, then a commit, which flushes the devices
-    /// and the map.
+    /// Handles a host flush: waits for moves whose writes were acknowledged from RAM, then commits, which flushes the
+    /// devices and the map.
     pub(in crate::cache) fn flush_host(
         &mut self,
         io: &mut CacheIo,
@@ -167,7 +170,7 @@ impl CacheDrive {
         }
     }
 
-    /// Gives up a slot: at once if the durable map never pointed to it, else after the next commit.
+    /// Gives up a slot: immediately if the durable map never pointed to it, otherwise after the next commit.
     pub(in crate::cache) fn release_slot(&mut self, slot: SlotIndex, why: Release) {
         let extent = self.map.tenant(slot).expect("only a slot in use is released");
         let evicted = why == Release::Evicted;
@@ -182,25 +185,26 @@ impl CacheDrive {
             Release::NeverUsed => self.map.free(place),
             _ if mutation::is(Mutation::ReuseBeforeCommit) => self.map.free(place),
             why => {
-                // A cache's copy may only go once its home is durable, and what is demoted once its new place is. A place
-                // on the slow device that is given up for one on the fast device needs neither.
+                // A copy in a cache may be given up only when its home is durable, and a demoted extent's old place
+                // only when its new place is durable. A place on the slow device that is given up for one on the fast
+                // device needs no flush of the slow device.
                 let awaiting_slow_flush = self.mode == Mode::Caching || why == Release::Evicted;
-                // MixedStore tells the flash what it need not keep (section 5.3).
+                // MixedStore discards unneeded places on the flash (section 5.3).
                 let discarded = why == Release::Discarded || self.controller.is_some();
                 self.journal.free(Freed { place, discarded }, awaiting_slow_flush);
             }
         }
     }
 
-    /// The device has discarded a place.
+    /// Frees a place that the device has finished discarding.
     pub(in crate::cache) fn place_discarded(&mut self, io: &mut CacheIo, now: Nanos, place: Place, out: &mut Commands) {
         self.discarding -= 1;
         self.map.free(place);
         self.serve_allocation_waiters(io, now, out);
     }
 
-    /// Takes a slot of the fast device for `extent`. None if there is none: then a commit that frees some is under way
-    /// where one can help.
+    /// Reserves a slot of the fast device for `extent`. Returns `None` if no slot is free; a commit that frees some is
+    /// then started where that is possible.
     pub(in crate::cache) fn reserve_slot(
         &mut self,
         io: &mut CacheIo,
@@ -212,7 +216,7 @@ impl CacheDrive {
             return None;
         }
         let slot = self.map.take_slot();
-        // A commit frees what waits for it: worth its flushes once that is more than is free.
+        // A commit frees the slots that wait for it. It is worth its flushes when these outnumber the free slots.
         if self.journal.waiting() > self.map.free_slots() as usize {
             self.commit(io, now, true, out);
         }
@@ -222,8 +226,9 @@ impl CacheDrive {
         Some(slot)
     }
 
-    /// Fast extents that are free, or will be once what is under way is done. After a crash a cache can hold more than it
-    /// uses: a commit that did not wait for the slow device has the promotions, and not the evictions before them.
+    /// Number of fast extents that are free, or will be when the moves under way are done. After a crash a cache can
+    /// hold more extents than it may use: a commit that did not flush the slow device recorded promotions, but not the
+    /// evictions before them.
     pub(in crate::cache) fn free_soon(&self) -> u32 {
         (self.layout.fast_usable + self.leaving).saturating_sub(self.map.resident())
     }

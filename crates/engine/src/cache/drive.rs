@@ -1,4 +1,4 @@
-//! A drive of two unlike devices with a map between them: what tiering, caching and partitioned share.
+//! A drive of a fast and a slow device with a map between them: what tiering, caching and partitioned share.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ fn new_gate(layout: &CacheLayout, tuning: &Tuning) -> Gate {
     Gate::new(&tuning.admission, layout.fast_usable, Bytes(layout.extent_bytes))
 }
 
-/// A tiering or caching drive.
+/// A tiering, caching or partitioned drive.
 #[derive(Debug)]
 pub(crate) struct CacheDrive {
     pub(in crate::cache) mode: Mode,
@@ -45,41 +45,41 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) gate: Gate,
     pub(in crate::cache) moves: Slab<Move>,
     pub(in crate::cache) waiter_lists: Vec<Vec<Fragment>>,
-    /// Moves whose buffers hold acknowledged writes.
+    /// Moves whose buffers hold acknowledged writes that no device has yet.
     pub(in crate::cache) volatile: Vec<u32>,
-    /// Copying moves in flight (MCML counts these), and those of them that empty the fast device.
+    /// Copying moves in flight (MCML bounds these), and how many of them move data off the fast device.
     pub(in crate::cache) copying: u32,
     pub(in crate::cache) leaving: u32,
-    /// Move buffers that are not in use.
+    /// Move buffers that are free.
     pub(in crate::cache) buffers: Vec<u32>,
     pub(in crate::cache) buffer_count: u32,
-    /// Between LT and HT: extents are being taken off the fast device.
+    /// Whether extents are being moved off the fast device, from when fewer than LT are free until HT are.
     pub(in crate::cache) making_room: bool,
-    /// The host is idle, and what is dirty may leave the fast device to make room (partitioned).
+    /// Whether dirty extents may leave the fast device because the host is idle (partitioned).
     pub(in crate::cache) tidying: bool,
-    /// A device failed: the next victim waits until then.
+    /// After a device failure, no extent leaves the fast device before this time.
     pub(in crate::cache) room_pauses_until: Nanos,
-    /// Places that the device is discarding before they are free.
+    /// Number of places that a device is discarding before they become free.
     pub(in crate::cache) discarding: u32,
-    /// Allocations that wait for a place to become free.
+    /// Allocations that wait for a free place.
     pub(in crate::cache) allocation_waiters: Vec<u32>,
     pub(in crate::cache) writebacks: VecDeque<(u32, Nanos)>,
     pub(in crate::cache) writing_back: u32,
     pub(in crate::cache) through: Slab<ThroughWrite>,
     pub(in crate::cache) through_in_flight: Vec<u32>,
     pub(in crate::cache) journal: MapJournal,
-    /// Decides where writes go (partitioned).
+    /// The rule that decides where writes go (partitioned).
     pub(in crate::cache) controller: Option<Controller>,
-    /// Extents that reads want on the fast device (partitioned).
+    /// Extents to be copied to the fast device because they are read often (partitioned).
     pub(in crate::cache) candidates: VecDeque<u32>,
-    /// Host flushes that wait for moves whose writes were acknowledged from RAM: with the sequence up to which they
-    /// wait.
+    /// Host flushes that wait for moves whose writes were acknowledged from RAM, each with the sequence number of the
+    /// last move that it waits for.
     pub(in crate::cache) flushes: Vec<(RequestIndex, u64)>,
-    /// Counts moves, so that a flush knows which came before it.
+    /// Number of moves started so far; a flush waits for the moves up to the current number.
     pub(in crate::cache) sequence: u64,
-    /// Moves settings while the drive runs, where the tuning asks for it.
+    /// The hill climbing that adjusts settings while the drive runs, if the tuning asks for it.
     pub(in crate::cache) tuner: Option<Box<Tuner>>,
-    /// What the configuration asked for.
+    /// The placement as the configuration has it.
     pub(in crate::cache) placement: config::Placement,
 }
 
@@ -92,7 +92,7 @@ impl CacheDrive {
             Mode::Caching if partitioned => Router::Partitioned,
             Mode::Caching => Router::Caching,
         };
-        // A cache has a home for each extent.
+        // A cache has a home for each extent and allocates nothing on the slow device.
         let slow_slots = if mode == Mode::Tiering { layout.slow_slots } else { 1 };
         CacheDrive {
             mode,
@@ -128,7 +128,7 @@ impl CacheDrive {
         }
     }
 
-    /// To be called after the tuning in `io` has changed.
+    /// Adapts the drive after the tuning in `io` has changed.
     pub(in crate::cache) fn settings_changed(
         &mut self,
         io: &mut CacheIo,
@@ -138,7 +138,7 @@ impl CacheDrive {
     ) {
         if io.tuning.replacement != before.replacement {
             self.policy = new_policy(&self.layout, &io.tuning);
-            // The new policy learns the residents from the least to the most recently used.
+            // The new policy is given the residents in the order of use, least recent first.
             let mut residents: Vec<(Nanos, u32)> = (0..self.layout.fast_slots)
                 .filter_map(|slot| {
                     let extent = self.map.tenant(SlotIndex(slot))?;
@@ -187,7 +187,7 @@ impl CacheDrive {
         self.map.tenant(slot)
     }
 
-    /// What admission weighs: the latencies of late, and what the devices can still be written.
+    /// What admission weighs: the devices' recent latencies and how much can still be written to them.
     pub(in crate::cache) fn admission_costs(&self, io: &CacheIo) -> Costs {
         let ([fast_read, fast_write], [slow_read, slow_write]) =
             (io.latency(self.layout.fast), io.latency(self.layout.slow));

@@ -1,4 +1,4 @@
-//! The host's side: requests are cut at extent borders, routed, merged where neighbours stay neighbours, and answered.
+//! Host requests: they are cut at extent borders, routed, merged where parts are neighbours on a device, and answered.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::ReplacementPolicy;
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// Takes a read, write or discard that lies within the volume and is not empty.
+    /// Carries out a read, write or discard that lies within the volume and is not empty.
     #[inline]
     pub(in crate::cache) fn split(
         &mut self,
@@ -60,9 +60,9 @@ impl CacheDrive {
         }
     }
 
-    /// The commonest request: a read or write within one extent that the fast device has and that nothing is under way
-    /// for. What is asked lies within the volume. Does what [`CacheDrive::submit`] would, without the table of what could be;
-    /// says whether it did.
+    /// Issues the commonest request quickly: a read or write within one extent that the fast device has and for which
+    /// nothing is under way. Does what [`CacheDrive::submit`] would. Returns false, having done nothing, for any other
+    /// request. The request must lie within the volume.
     #[inline]
     pub(crate) fn try_hit_map(
         &mut self,
@@ -76,7 +76,7 @@ impl CacheDrive {
         let in_one = asked.len > Bytes::ZERO && u64::from(within) + asked.len.0 <= self.layout.extent_bytes;
         let plain = match asked.op {
             Op::Read => true,
-            // Where a write may be sent elsewhere, there is more to decide.
+            // Where a rule may send a write elsewhere, the full path decides.
             Op::Write => {
                 self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back && !self.gate.judges_write_hits()
             }
@@ -114,30 +114,30 @@ impl CacheDrive {
         true
     }
 
-    /// The end of an access to one extent that nothing waits for. Does what [`CacheDrive::host_done`] would; says whether it
-    /// did.
+    /// Completes an access to one extent for which nothing waits, quickly. Does what [`CacheDrive::host_done`] would.
+    /// Returns false, having done nothing, for any other command.
     #[inline]
     pub(crate) fn try_end_hit(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
         id: IoId,
-        command: &CacheCommand,
         (request, extent): (RequestIndex, u32),
         out: &mut Commands,
     ) -> bool {
+        let Some(command) = io.in_flight(id).copied() else { return false };
         let entry = self.map.entry_mut(extent);
         if entry.is_lost() || entry.moving().is_some() || self.controller.is_some() {
             return false;
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
         entry.in_flight -= 1;
-        io.finish(now, id, command, false);
-        io.part_done(request, Ok(()), out);
+        io.finish(now, id, &command, false);
+        io.part_done_in_line(request, Ok(()), out);
         true
     }
 
-    /// See [`Engine::prefetch`](crate::Engine::prefetch): first the map entry, then what the entry leads to.
+    /// See [`Engine::prefetch`](crate::Engine::prefetch): first the map entry, then what the entry points to.
     #[inline]
     pub(in crate::cache) fn prefetch_entry(&self, offset: Bytes, near: bool) {
         let (extent, _) = self.layout.split(offset);
@@ -185,7 +185,7 @@ impl CacheDrive {
         u64::from(fragment.len) == self.layout.extent_bytes
     }
 
-    /// A plain access to where the extent is.
+    /// Routes a fragment to the place of its extent.
     #[inline]
     pub(in crate::cache) fn direct(&mut self, now: Nanos, fragment: Fragment, place: Place) -> Route {
         let extent = self.map.entry_mut(fragment.extent);
@@ -195,8 +195,8 @@ impl CacheDrive {
         Route::Direct(device, at + Bytes(u64::from(fragment.within)))
     }
 
-    /// The fast device serves an access. One that waited was counted when it came, and what waited for its own promotion
-    /// was the reason for that.
+    /// Counts an access that the fast device serves. A fragment that waited was counted when it arrived; one that
+    /// waited for its own promotion counted as a miss.
     #[inline]
     pub(in crate::cache) fn count_access(&mut self, io: &mut CacheIo, fragment: Fragment, slot: SlotIndex) {
         if fragment.first {
@@ -225,7 +225,7 @@ impl CacheDrive {
             {
                 run.len += len;
                 run.extents += 1;
-                // One command answers both: the later fragment's part is no longer needed.
+                // One command answers both fragments, so the later one's part ends here.
                 io.part_done(fragment.request, Ok(()), out);
                 Some(run)
             }
@@ -255,7 +255,7 @@ impl CacheDrive {
         }
     }
 
-    /// A plain access has completed.
+    /// Handles a completed plain access.
     #[inline]
     pub(crate) fn host_done(
         &mut self,
@@ -280,8 +280,8 @@ impl CacheDrive {
         }
     }
 
-    /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
-    /// there before the loss.
+    /// Marks a lost extent as valid after a write that covers all of it has succeeded. After a failed write, part of
+    /// the content from before the loss may remain.
     #[cold]
     fn found_again(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) {
         let entry = self.map.entry(extent);
@@ -290,14 +290,14 @@ impl CacheDrive {
         };
         let (device, at) = self.layout.at(place);
         let covered = command.at <= at && command.at + command.len >= at + Bytes(self.layout.extent_bytes);
-        // What is discarded while it is lost is zeroed.
+        // A discard of a lost extent is carried out as zeroing, so it restores the extent too.
         if matches!(command.op, Op::Write | Op::Discard) && command.device == device && covered {
             self.map.set_lost(extent, false);
             self.note(io, now, extent, false);
         }
     }
 
-    /// An access to the extent is over; a move may have waited for the last one.
+    /// Ends an access to the extent; a move may have waited for the last one.
     #[inline]
     pub(in crate::cache) fn access_ended(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, out: &mut Commands) {
         let entry = self.map.entry_mut(extent);
@@ -310,7 +310,8 @@ impl CacheDrive {
         }
     }
 
-    /// The cache failed a read: clean extents are read from their homes, a dirty one is an error.
+    /// Handles a read that the cache failed: clean extents are read from their homes; for a dirty one the request
+    /// fails.
     #[allow(clippy::too_many_arguments)]
     fn read_home_instead(
         &mut self,

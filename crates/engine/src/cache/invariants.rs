@@ -7,7 +7,7 @@ use peryton_policy::replacement::SlotIndex;
 use crate::cache::{access::Mode, drive::CacheDrive, map::extent::Place};
 
 impl CacheDrive {
-    /// Panics with what is wrong. `quiet`: no command is in flight.
+    /// Panics with a description of the first violation. `quiet`: no command is in flight.
     pub(in crate::cache) fn check_tables(&self, quiet: bool) {
         let dirty = self.map.entries().filter(|(_, entry)| entry.is_dirty()).count();
         assert_eq!(dirty, self.map.dirty() as usize, "the count of dirty extents is off");
@@ -46,7 +46,7 @@ impl CacheDrive {
         let free = self.map.free_slots();
         let pending =
             self.journal.pending_free().filter(|freed| self.layout.fast_slot(freed.place).is_some()).count() as u32;
-        // The rest is being discarded; with nothing in flight there is none.
+        // The remaining places are being discarded; with no command in flight there are none.
         let known = free + pending + resident;
         assert!(known <= self.layout.fast_slots, "a slot of the fast device is counted twice");
         assert!(!quiet || known == self.layout.fast_slots, "slots of the fast device have leaked");

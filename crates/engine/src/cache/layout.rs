@@ -1,4 +1,4 @@
-//! Sizes and offsets of a tiering or caching drive: how many extents there are, and where each place is.
+//! Sizes and offsets of a tiering, caching or partitioned drive: how many extents there are, and where each place is.
 
 use peryton_format::layout::MetadataLayout;
 use peryton_policy::replacement::SlotIndex;
@@ -12,34 +12,34 @@ use crate::{
     cache::map::extent::Place,
 };
 
-/// Smallest and largest extent; all are multiples of the smallest (GreenDM, section 2.3).
+/// The smallest extent; every extent size is a multiple of it (GreenDM, section 2.3).
 const SMALLEST_EXTENT: Bytes = Bytes::kib(4);
 const LARGEST_EXTENT: Bytes = Bytes::gib(1);
 /// The most extents that the map can number.
 const MOST_EXTENTS: u64 = 1 << 29;
-/// Spare extents, so that moves find room on a full drive and a freed extent need not be reused before the commit that
-/// freed it is durable (GreenDM, section 2.3: "a small number of extra reserved extents"). Tiering has as many as HT at
-/// least.
+/// The most spare extents, unless tiering's HT asks for more. They give moves room on a full drive, and a freed extent
+/// need not be reused before the commit that freed it is durable (GreenDM, section 2.3: "a small number of extra
+/// reserved extents").
 const MOST_SPARE: u32 = 256;
 
-/// How many spare extents a device of `slots` has.
+/// The number of spare extents on a device of `slots`.
 fn spare_extents(slots: u32) -> u32 {
     (slots / 8).clamp(1, MOST_SPARE)
 }
 
-/// Sizes and offsets, fixed by the format.
+/// Sizes and offsets. The format of the volume fixes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheLayout {
     pub(crate) fast: DeviceId,
     pub(crate) slow: DeviceId,
     pub(in crate::cache) extent_bytes: u64,
-    /// log2 of the extent size where it is a power of two: a shift is cheaper than a division on the hit path.
+    /// log2 of the extent size if it is a power of two: a shift is cheaper than a division on the hit path.
     shift: Option<u32>,
-    /// Slots of the fast device, spare ones included, and how many the map may use at once.
+    /// Number of slots of the fast device, spare ones included, and how many of them the map may use at once.
     pub(in crate::cache) fast_slots: u32,
     pub(in crate::cache) fast_usable: u32,
     pub(in crate::cache) slow_slots: u32,
-    /// Extents of the volume.
+    /// Number of extents of the volume.
     pub(crate) extents: u32,
     pub(in crate::cache) spare: u32,
     pub(crate) metadata: MetadataLayout,
@@ -58,7 +58,7 @@ impl CacheLayout {
         place.0 < self.fast_slots + self.slow_slots
     }
 
-    /// Whether the tuning asks for no more free extents than there can be.
+    /// Checks that the tuning asks for no more free extents than the layout allows.
     pub(crate) fn check(&self, mode: Mode, tuning: &Tuning) -> Result<(), TuningError> {
         if tuning.demotion_high >= self.fast_usable && tuning.demotion_high > 0 {
             return Err(TuningError::Range {
@@ -77,7 +77,7 @@ impl CacheLayout {
         Ok(())
     }
 
-    /// `spare`: how many extents are spare, if the format has settled it.
+    /// Computes the layout. `spare`: the number of spare extents, if the format has fixed it.
     pub(crate) fn new(
         mode: Mode,
         pair: Hybrid,
@@ -110,7 +110,7 @@ impl CacheLayout {
         let (fast_slots, slow_slots) = (slots(fast, 1)?, slots(slow, 2)?);
         let mut spare = spare_extents(fast_slots.min(slow_slots));
         if mode == Mode::Tiering {
-            // On a full drive no more extents of the fast device can be free than are spare.
+            // On a full drive, the number of free extents of the fast device is at most the number of spare ones.
             spare = spare.max(tuning.demotion_high).min(slow_slots - 1);
         }
         if let Some(settled) = settled {
@@ -157,7 +157,7 @@ impl CacheLayout {
         }
     }
 
-    /// The slot of the fast device that a place is, or the slow device's.
+    /// The slot of the fast device at this place, or `None` for a place on the slow device.
     #[inline]
     pub(in crate::cache) fn fast_slot(&self, place: Place) -> Option<SlotIndex> {
         (place.0 < self.fast_slots).then_some(SlotIndex(place.0))
@@ -171,7 +171,7 @@ impl CacheLayout {
         Place(self.fast_slots + slot)
     }
 
-    /// Where a place begins.
+    /// The device of a place, and the offset at which the place begins.
     #[inline]
     pub(crate) fn at(&self, place: Place) -> (DeviceId, Bytes) {
         let (device, slot) =
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// A bare cache of the policies stands for a drive of the same size, spare slots included.
+    /// A policy that is used alone must be given as many slots as a drive of the same size has, spare ones included.
     #[test]
     fn a_bare_cache_has_as_many_slots_as_the_drive() {
         for usable in [1, 7, 8, 9, 100, 2047, 2048, 2049, 1 << 20] {

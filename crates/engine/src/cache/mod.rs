@@ -1,9 +1,10 @@
-//! Two unlike devices and a map between them: tiering, caching and partitioned.
+//! A fast and a slow device with a map between them: tiering, caching and partitioned.
 //!
-//! `map/` owns what is where; `routes/` say where an access goes, and `host.rs` cuts requests into accesses and answers
-//! them; `movers/` carry extents from one device to the other; `reclaim.rs` chooses which extents leave, and `cleaning.rs`
-//! which are written home; `through.rs` writes to both devices at once; `commits.rs` and `journal/` make the map durable;
-//! `recovery.rs` and `restore.rs` make a running drive from the durable map; `tuner.rs` moves settings while the drive runs.
+//! `map/` holds the place of each extent. `routes/` decide where an access goes, and `host.rs` cuts requests into
+//! accesses and answers them. `movers/` move extents from one device to the other; `reclaim.rs` chooses which extents
+//! leave the fast device, and `cleaning.rs` which are written home. `through.rs` writes to both devices. `commits.rs`
+//! and `journal/` make the map durable; `recovery.rs` and `restore.rs` make a running drive from the durable map.
+//! `tuner.rs` adjusts settings while the drive runs.
 
 mod access;
 mod cleaning;

@@ -63,12 +63,11 @@ impl PlacementOps for CacheDrive {
         io: &mut CacheIo,
         now: Nanos,
         id: IoId,
-        command: &CacheCommand,
         step: CacheStep,
         out: &mut Commands,
     ) -> bool {
         let CacheStep::Host { request, first, count: 1 } = step else { return false };
-        self.try_end_hit(io, now, id, command, (request, first), out)
+        self.try_end_hit(io, now, id, (request, first), out)
     }
 
     #[inline]
@@ -126,7 +125,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn retuned(&mut self, io: &mut CacheIo, before: &Tuning, now: Nanos, out: &mut Commands) {
-        // The search begins again, from what the user wants now.
+        // The search starts again from the settings that the user has just given.
         let tuner = Tuner::new(&self.placement, &io.tuning);
         let earlier = std::mem::replace(&mut self.tuner, tuner);
         if let (Some(tuner), Some(earlier)) = (&mut self.tuner, earlier) {
@@ -143,7 +142,8 @@ impl PlacementOps for CacheDrive {
     }
 
     fn move_buffers(&self, tuning: &Tuning) -> u32 {
-        // A promotion is under MCML when it asks for a slot, and the evictions that begin for it may reach MCML.
+        // A promotion asks for a slot while fewer than MCML moves are in flight; the evictions that it starts may reach
+        // MCML.
         self.buffer_count.max(tuning.max_moves + 1)
     }
 
@@ -299,7 +299,7 @@ impl PlacementOps for CacheDrive {
     }
 }
 
-/// What hill climbing judges by.
+/// The counts by which hill climbing compares settings.
 fn counted(stats: &Stats, fast: DeviceId) -> Counted {
     Counted {
         written: stats.devices[fast.index()].bytes_written.iter().sum(),

@@ -1,4 +1,4 @@
-//! Making room on the fast device: demotion and eviction in the background between LT and HT (GreenDM, section 2.3).
+//! Makes room on the fast device: demotion and eviction in the background between LT and HT (GreenDM, section 2.3).
 
 use peryton_policy::ReplacementPolicy;
 use peryton_policy::replacement::SlotIndex;
@@ -11,13 +11,13 @@ use crate::{
     cache::step::CacheIo,
 };
 
-/// Dirty evictions in flight on behalf of promotions that need a slot at once.
+/// The most dirty evictions in flight for promotions that need a slot immediately.
 const MOST_LEAVING: u32 = 8;
-/// After a failure no extent is taken off the fast device for this long.
+/// After a failure, no extent is moved off the fast device for this long.
 const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
 impl CacheDrive {
-    /// A slot for an extent that is to be promoted.
+    /// Reserves a slot for an extent that is to be promoted.
     pub(in crate::cache) fn slot_for_promotion(
         &mut self,
         io: &mut CacheIo,
@@ -30,7 +30,8 @@ impl CacheDrive {
         }
         self.policy.admitting(extent);
         if self.map.fast_is_full() {
-            // HT 0: a clean victim leaves at once, which costs nothing; all others in the background.
+            // With HT 0, a clean victim is dropped when its slot is needed, which costs nothing. Otherwise victims
+            // leave in the background.
             let on_demand = self.mode == Mode::Caching && io.tuning.demotion_high == 0;
             if !on_demand || !self.drop_one(io, now, out) {
                 self.making_room = true;
@@ -40,8 +41,8 @@ impl CacheDrive {
         self.reserve_slot(io, now, extent, out)
     }
 
-    /// Drops the first clean extent that the policy gives up. The dirty ones that it names before are on their way out
-    /// from now on, so that they do not stand before the next.
+    /// Drops the first clean extent that the policy chooses. The dirty extents that it chooses before that are evicted
+    /// in the background, so that they are not chosen again.
     fn drop_one(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) -> bool {
         loop {
             let may_write_back = self.leaving < MOST_LEAVING && self.copying < io.tuning.max_moves;
@@ -55,8 +56,8 @@ impl CacheDrive {
         }
     }
 
-    /// The next victims are known now and looked at only when the next promotions need their slots: of the next one the
-    /// map entry will be needed, of the one after it what leads to that.
+    /// Prefetches what the next promotions read of their victims: of the next victim the map entry, of the one after it
+    /// the slot that leads to that entry.
     #[inline]
     fn prefetch_victims(&self) {
         let Some((next, after)) = self.policy.likely_victims() else { return };
@@ -67,29 +68,29 @@ impl CacheDrive {
         self.policy.prefetch(after);
     }
 
-    /// Starts as many demotions or evictions as LT, HT and MCML call for.
+    /// Starts as many demotions or evictions as LT, HT and MCML ask for.
     pub(in crate::cache) fn make_room(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let (low, high) = (io.tuning.demotion_low, io.tuning.demotion_high);
         self.making_room |= high > 0 && self.free_soon() <= low;
         if !self.making_room || self.gone.any() {
             return;
         }
-        // A partitioned drive has another place for a write that finds no room. To move something else out of its way would
-        // cost the slow device more than to take the write itself, so that waits until the host is idle.
+        // A partitioned drive can send a write that finds no room to the slow device. Moving another extent out of the
+        // way would cost the slow device more than the write itself, so that waits until the host is idle.
         if self.controller.is_some() && !self.tidying {
             return;
         }
         if now < self.room_pauses_until {
             return io.due(self.room_pauses_until);
         }
-        // A promotion that found the device full needs one extent even where HT asks for none.
+        // A promotion that found the device full needs one extent even if HT is zero.
         let target = high.max(1);
         while self.free_soon() < target {
             if self.copying >= io.tuning.max_moves {
                 return;
             }
             let Some(victim) = self.victim(io, now, false) else {
-                // Everything is in use. The next access or move that ends tries again.
+                // Every extent is in use. The end of the next access or move tries again.
                 return;
             };
             let left = match self.mode {
@@ -106,8 +107,8 @@ impl CacheDrive {
         self.making_room = false;
     }
 
-    /// A device failed while an extent was to leave. It is not the next victim, and the next one does not come at once:
-    /// what cannot be read may stay so.
+    /// Handles a device failure while an extent was leaving. Another extent is tried next, after a pause, because what
+    /// is unreadable may stay so.
     pub(in crate::cache) fn cannot_leave(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         let entry = self.map.entry_mut(extent);
         entry.access(now);
@@ -126,7 +127,7 @@ impl CacheDrive {
             }
             None => {
                 io.stats.moves.cancelled.slow_full += 1;
-                // Promotions under way free places on the slow device, once committed.
+                // Promotions under way free places on the slow device when they are committed.
                 if self.journal.has_pending_free() {
                     self.commit(io, now, true, out);
                 } else {

@@ -1,4 +1,4 @@
-//! The map brought back from the newest checkpoint and the journal after it, from whichever device has them.
+//! Recovers the map from the newest checkpoint and the journal after it, from whichever device has them.
 
 use peryton_format::{
     block::BLOCK,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// Brings the map back and makes it durable in a new checkpoint.
+    /// Recovers the map and makes it durable in a new checkpoint.
     pub(in crate::cache) fn recover_map(
         &mut self,
         io: &mut CacheIo,
@@ -45,7 +45,7 @@ impl CacheDrive {
             return Err(OpenError::Untracked { device: fast.index() });
         }
         if untracked {
-            // Nothing says which extents are cached now, nor does it matter: the slow device has everything that counts.
+            // No metadata says which extents are cached, and none is needed: the slow device has all valid data.
             found
                 .entries
                 .iter_mut()
@@ -55,7 +55,7 @@ impl CacheDrive {
         let restored = self.restore(io, Nanos::ZERO, &found.entries, touched, trust).map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let image = self.image();
-        // A torn commit may be left with the next number: that number is not used again.
+        // A torn commit may remain with the next number, so that number is not reused.
         let header = CheckpointHeader {
             number: found.number + 1,
             last_commit: found.last_commit,
@@ -71,11 +71,11 @@ impl CacheDrive {
     }
 }
 
-/// The ring is emptied in pieces of this size.
+/// The ring is zeroed in writes of this many bytes.
 const PIECE: u64 = 1 << 20;
 
 impl CacheDrive {
-    /// Writes the map out, `ahead` checkpoints after the last. The error names the device that failed.
+    /// Writes the map as a checkpoint whose number is `ahead` above the last. The error names the device that failed.
     pub(in crate::cache) fn write_map(
         &self,
         io: &CacheIo,
@@ -84,14 +84,14 @@ impl CacheDrive {
         ahead: u64,
     ) -> Result<(), DeviceId> {
         let next = self.next_header(io);
-        // A commit that failed may be left in the journal, and is older than this map: its number is not used again.
+        // A failed commit that is older than this map may remain in the journal, so its number is not reused.
         let gap = if mutation::is(Mutation::CloseReusesNumber) { 0 } else { ahead };
         let header =
             CheckpointHeader { number: next.number - 1 + ahead, first_commit: next.first_commit + gap, ..next };
         checkpoint::store(storage, &self.alive(), &self.layout.metadata, &header, &self.image(), volume)
     }
 
-    /// Gives a device without metadata the map that the other one has.
+    /// Writes the map to a device without metadata; the other device has the map already.
     pub(in crate::cache) fn fill_empty(
         &self,
         io: &CacheIo,
@@ -100,9 +100,9 @@ impl CacheDrive {
         volume: VolumeId,
     ) -> Result<(), DeviceId> {
         let next = self.next_header(io);
-        // No commit is in both journals, and a number that a failed one may have left is not used again.
+        // Neither journal has a commit after this checkpoint, and a number that a failed commit may have is not reused.
         let header = CheckpointHeader { last_commit: 0, first_commit: next.first_commit + 1, ..next };
-        // What it may have held of this volume must not be taken for what it holds from now on.
+        // Metadata of this volume that the device may have from earlier must not be taken for current.
         let layout = &self.layout.metadata;
         let zeros = vec![0; PIECE as usize];
         let mut blank: Vec<(Bytes, u64)> = [0, 1].map(|which| (layout.checkpoint_at(which), BLOCK)).to_vec();

@@ -1,4 +1,4 @@
-//! From the durable map to a running drive, and back.
+//! Makes a running drive from the durable map, and the durable map from a running drive.
 
 use peryton_format::{
     checkpoint::CheckpointHeader,
@@ -21,18 +21,18 @@ use crate::{
     cache::step::CacheIo,
 };
 
-/// What a volume looked like when it was opened.
+/// The state of a volume when it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Restored {
-    /// Extents with a place (tiering) or a copy in the cache.
+    /// Extents with a place (tiering) or with a copy in the cache.
     pub(crate) mapped: u64,
     pub(crate) dirty: u64,
     pub(crate) lost: u64,
 }
 
 impl CacheDrive {
-    /// Takes the map over. `touched`: after a clean close, the places from which on none was ever written; after a crash
-    /// any free place may hold something.
+    /// Loads the durable map. `touched`: after a clean close, the places from which on none was ever written; after a
+    /// crash every free place may hold data.
     pub(crate) fn restore(
         &mut self,
         io: &mut CacheIo,
@@ -57,9 +57,9 @@ impl CacheDrive {
                 return Err("an extent is dirty that has no copy");
             }
             if self.mode == Mode::Caching && touched.is_none() && place.is_some() && !self.gone.slow {
-                // Writes that no flush made durable may have reached the copy, the home, or both. One of them has to be
-                // the truth from now on: with write-back the copy, which newer writes go to; otherwise the home.
-                // In a partitioned drive it is the copy, whatever the policy says.
+                // Writes that no flush made durable may have reached the copy, the home, or both. From now on one of
+                // them has to be the valid one: with write-back the copy, which takes further writes; otherwise the
+                // home. In a partitioned drive it is the copy, whatever the write policy.
                 if io.tuning.write == WritePolicy::Back || self.controller.is_some() {
                     dirty |= !mutation::is(Mutation::TrustCleanCopies);
                 } else if !dirty && !mutation::is(Mutation::KeepCleanCopies) {
@@ -93,7 +93,7 @@ impl CacheDrive {
         Ok(restored)
     }
 
-    /// Free places below these may hold an earlier tenant's data.
+    /// Marks free places below these as possibly holding an earlier tenant's data.
     fn restore_stale(&mut self, touched: [u32; 2]) {
         let fast = (0..self.layout.fast_slots.min(touched[0])).map(Place);
         let slow_slots = if self.mode == Mode::Tiering { self.layout.slow_slots.min(touched[1]) } else { 0 };
@@ -105,7 +105,7 @@ impl CacheDrive {
         }
     }
 
-    /// The places from which on none was ever written.
+    /// The places from which on none was ever written, for each device.
     pub(in crate::cache) fn touched_places(&self) -> [u32; 2] {
         let used = |place: Place| !self.map.is_free(place) || self.map.is_stale(place);
         let fast = (0..self.layout.fast_slots).rfind(|slot| used(Place(*slot)));
@@ -116,17 +116,17 @@ impl CacheDrive {
         [fast, slow].map(|last| last.map_or(0, |last| last + 1))
     }
 
-    /// The map as it is now.
+    /// The current map.
     pub(in crate::cache) fn image(&self) -> Vec<MapEntry> {
         self.map.image()
     }
 
-    /// The header of a checkpoint that is written now.
+    /// Builds the header of a checkpoint that is written now.
     pub(crate) fn next_header(&self, io: &CacheIo) -> CheckpointHeader {
         self.journal.next_header(io.tuning.mirror_journal)
     }
 
-    /// What a slow device that is alone from now on may conclude of the fast one.
+    /// What a slow device that is opened alone may conclude about the data on the fast one.
     pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
         let home = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty() == 0;
         Notice { alone: !tuning.mirror_journal && !self.gone.any(), home }
@@ -137,7 +137,7 @@ impl CacheDrive {
         self.journal.has_notified(notice);
     }
 
-    /// From now on commits are encoded: they follow the checkpoint with this header.
+    /// Starts a generation: commits are encoded from now on and follow the checkpoint with this header.
     pub(crate) fn begin_generation(&mut self, volume: VolumeId, image: Vec<MapEntry>, header: &CheckpointHeader) {
         self.journal.resume(Durable { volume, image }, header);
     }

@@ -1,4 +1,4 @@
-//! What a command of a tiering or caching drive is part of.
+//! The purpose of a command of a tiering, caching or partitioned drive.
 
 use crate::{
     cache::map::extent::Place,
@@ -7,19 +7,19 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheStep {
-    /// Part of a host request, over `count` extents from `first`.
+    /// A plain access of a host request to `count` extents from `first`.
     Host { request: RequestIndex, first: u32, count: u32 },
-    /// The same, of a write that passes the copies that the fast device has of these extents (partitioned).
+    /// A plain access that bypasses the fast device's copies of these extents (partitioned).
     HostPast { request: RequestIndex, first: u32, count: u32 },
     /// One half of a write to both devices.
     Through { write: u32 },
-    /// A step of a move.
+    /// A command of a move.
     Move { index: u32 },
-    /// A step of the commit in flight.
+    /// A command of the commit under way.
     Commit,
-    /// A chunk of a checkpoint.
+    /// A command of the checkpoint under way.
     Checkpoint,
-    /// The device discards this place, which holds nothing any more.
+    /// The discard of a place that holds no valid data.
     Discarded { place: Place },
 }
 
@@ -38,6 +38,6 @@ impl io::Step for CacheStep {
     }
 }
 
-/// What such a drive needs of the devices.
+/// The I/O state of such a drive.
 pub(crate) type CacheIo = io::Io<CacheStep>;
 pub(crate) type CacheCommand = io::InFlight<CacheStep>;

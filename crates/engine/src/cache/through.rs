@@ -1,5 +1,5 @@
 //! Write-through (caching): a write to a cached extent goes to both devices before it is answered. Overlapping writes
-//! go one after the other, or copy and home could end up with different winners.
+//! go one after the other; otherwise copy and home could end with different data.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;
@@ -28,7 +28,7 @@ impl CacheDrive {
         slot: SlotIndex,
         out: &mut Commands,
     ) {
-        // The list is as long as the host's queue is deep.
+        // The host's queue depth bounds the length of this list.
         if self.map.entry(fragment.extent).in_flight > 0
             && let Some(write) =
                 self.through_in_flight.iter().find(|write| overlap(&self.through[**write].fragment, &fragment))
@@ -96,22 +96,22 @@ impl CacheDrive {
         let result = if slow_failed { Err(RequestError::Device) } else { Ok(()) };
         let entry = self.map.entry(fragment.extent);
         if !fast_failed && !slow_failed || entry.place().is_none() {
-            // Where the copy is gone with its device, the home is all there is.
+            // The copy was lost with its device, and the home is valid.
             io.part_done(fragment.request, result, out);
         } else if self.gone.slow {
-            // There is no home that the copy could differ from.
+            // The device of the home is gone, so the copy is the valid one.
             self.became_dirty(io, now, fragment.extent);
             let result = if fast_failed { Err(RequestError::Device) } else { Ok(()) };
             io.part_done(fragment.request, result, out);
         } else if entry.is_dirty() {
-            // The copy is the only full one: it stays, and the write has failed.
+            // Only the copy is complete: it stays, and the write fails.
             io.part_done(fragment.request, Err(RequestError::Device), out);
         } else if let Some(index) = entry.moving() {
-            // Something else is about to detach the copy; the write is tried again after that.
+            // Another operation is about to detach the copy; the write is repeated after that.
             debug_assert!(entry.place().is_some());
             self.wait_behind(index, fragment);
         } else {
-            // Copy and home differ: the copy goes before the write is answered.
+            // Copy and home differ, so the copy is dropped before the write is answered.
             self.start_drain(io, now, fragment, Drained::Drop(result), out);
         }
         self.access_ended(io, now, fragment.extent, out);

@@ -1,5 +1,5 @@
-//! Hill climbing on the settings of a drive in use: which of them the search may move, between which bounds, and when
-//! it is due. The search itself is `peryton_policy::hill_climbing`.
+//! Hill climbing on the settings of a running drive: which settings the search may change, within which bounds, and
+//! when. The search itself is in `peryton_policy::hill_climbing`.
 
 use peryton_policy::{
     ClimbView, ResponseTimes,
@@ -12,7 +12,7 @@ use crate::{
     cache::step::CacheIo,
 };
 
-/// Settings whose every value is safe.
+/// The settings that hill climbing may change; every value within the bounds is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Setting {
     Threshold,
@@ -22,7 +22,8 @@ enum Setting {
 }
 
 impl Setting {
-    /// `most_moves`: as the user has it, since the drive owns buffers for so many moves and no more.
+    /// The search's description of a setting. `most_moves`: the user's value, because the drive has buffers for that
+    /// many moves.
     fn knob(self, most_moves: u64) -> Knob {
         let second = Nanos::from_s(1).0;
         let (name, least, most, smallest_step, less_data) = match self {
@@ -53,22 +54,22 @@ impl Setting {
     }
 }
 
-/// Moves settings while the drive runs.
+/// Changes settings while the drive runs.
 #[derive(Debug)]
 pub(crate) struct Tuner {
-    /// In the order of the search's knobs.
+    /// The settings, in the order of the search's knobs.
     settings: Vec<Setting>,
     search: Search,
 }
 
 impl Tuner {
-    /// A tuner for placements that have something to tune, if the tuning asks for one.
+    /// Makes a tuner if the tuning asks for one and the placement has settings to tune.
     pub(crate) fn new(placement: &Placement, tuning: &Tuning) -> Option<Box<Tuner>> {
         let config = tuning.climb.as_ref()?;
         let mut settings = vec![Setting::Threshold, Setting::Moves, Setting::Window];
         match placement {
             Placement::Tiering(_) => {}
-            // What helps most comes first, and it wears nothing.
+            // The write-back delay comes first: it usually helps most, and it causes no wear.
             Placement::Caching(_) if tuning.write == WritePolicy::Back => settings.insert(0, Setting::Delay),
             Placement::Caching(_) => {}
             _ => return None,
@@ -78,7 +79,7 @@ impl Tuner {
         Some(Box::new(Tuner { search: Search::new(config, knobs), settings }))
     }
 
-    /// Takes the place of another tuner on the same drive: what has been spent of budgets that stay is spent.
+    /// Replaces another tuner on the same drive: what was spent of unchanged budgets stays spent.
     pub(crate) fn resume(&mut self, before: &Tuner) {
         self.search.resume(&before.search);
     }
@@ -91,13 +92,13 @@ impl Tuner {
         self.settings.iter().map(|setting| setting.get(tuning)).collect()
     }
 
-    /// Whether [`Tuner::tick`] has something to do; the clock is set to when it has to be asked again.
+    /// Whether [`Tuner::tick`] has something to do; if not, asks to be called when it has.
     pub(crate) fn is_due(&mut self, io: &mut CacheIo, now: Nanos) -> bool {
         io.due(self.search.next_look());
         self.search.is_due(now)
     }
 
-    /// Does what is due. Changes the tuning in `io`, and says whether it did.
+    /// Does what is due. Returns whether it changed the tuning in `io`.
     pub(crate) fn tick(&mut self, io: &mut CacheIo, now: Nanos, counted: Counted) -> bool {
         let mut values = self.values(&io.tuning);
         let mut system = System { responses: io.responses_mut(), values: &mut values };
@@ -109,7 +110,7 @@ impl Tuner {
         changed
     }
 
-    /// Whether it would help to know what the fast device has programmed.
+    /// Whether the search uses the number of bytes that the fast device programmed.
     pub(crate) fn asks_what_was_programmed(&self) -> bool {
         self.search.asks_what_was_programmed()
     }
@@ -118,7 +119,7 @@ impl Tuner {
         self.search.programmed(bytes.0);
     }
 
-    /// Whether it would help to know what the devices have drawn.
+    /// Whether the search uses the energy that the devices drew.
     pub(crate) fn asks_what_was_drawn(&self) -> bool {
         self.search.asks_what_was_drawn()
     }
@@ -127,7 +128,7 @@ impl Tuner {
         self.search.drew(microjoules);
     }
 
-    /// The statistics start from zero after `counted`.
+    /// Notes that the statistics start from zero after `counted`.
     pub(crate) fn statistics_reset(&mut self, io: &mut CacheIo, counted: Counted) {
         let now = io.now;
         let responses: &mut ResponseTimes = io.responses_mut();

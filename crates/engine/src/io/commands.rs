@@ -1,30 +1,30 @@
-//! Commands in flight: a table whose rows are named by an index, for tables of the driver's, and a generation, so that
-//! an id that is stale, or was never given, is told apart from one that is good.
+//! Commands in flight: a table whose rows are named by an index, which drivers use for tables of their own, and a
+//! generation. The generation distinguishes a valid id from a stale one and from one that was never issued.
 
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::api::command::{Buffer, DeviceId, IoId};
 
-/// A placement's own name for what a command of its is part of.
+/// What a placement needs to know when a command of its completes.
 pub(crate) trait Step: Copy + std::fmt::Debug + PartialEq {
-    /// Whether the placement flushes what the command wrote by itself, so that it does not count as unflushed.
+    /// Whether the placement flushes by itself what the command wrote, so that it does not count as unflushed.
     fn flushes_itself(&self) -> bool;
 
-    /// Whether the command reads or writes metadata: a device that fails too many of these is given up.
+    /// Whether the command reads or writes metadata. A device that fails too many of these is fenced.
     fn is_metadata(&self) -> bool;
 
-    /// Whether the engine encodes what the command writes.
+    /// Whether the engine encodes the data that the command writes.
     fn is_encoded(&self) -> bool;
 }
 
-/// What it means that a command has completed.
+/// Why a command was issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose<S> {
-    /// The placement knows.
+    /// A step of the placement.
     Step(S),
-    /// A flush that shows whether a device answers at all.
+    /// A flush that tests whether a device answers at all.
     Probe,
-    /// A superblock that says which devices are fenced.
+    /// A write or flush of a superblock that records which devices are fenced.
     Fence,
 }
 
@@ -56,12 +56,12 @@ pub(crate) struct InFlight<S> {
     pub(crate) len: Bytes,
     pub(crate) buffer: Buffer,
     pub(super) began: Nanos,
-    /// It empties the fast device.
+    /// Whether the command moves data off the fast device.
     pub(super) leaving: bool,
 }
 
 impl<S> InFlight<S> {
-    /// How long it has been under way.
+    /// How long the command has been in flight.
     pub(crate) fn took(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.began)
     }
@@ -70,7 +70,7 @@ impl<S> InFlight<S> {
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 struct Row<S> {
-    /// Counts the commands that this row was given to and those that it was taken from: odd while one is in flight.
+    /// Counts how often the row was given out and taken back: odd while a command is in flight.
     generation: u32,
     command: InFlight<S>,
 }
@@ -91,7 +91,7 @@ impl<S> Table<S> {
         self.rows.len() - self.free.len()
     }
 
-    /// Always in line: a row that is built elsewhere and copied here waits until all of it has reached the cache.
+    /// Always inlined: a row that is built elsewhere and copied here would wait until all of it has reached the cache.
     #[inline(always)]
     pub(super) fn insert(&mut self, command: InFlight<S>) -> IoId {
         match self.free.pop() {
@@ -110,23 +110,23 @@ impl<S> Table<S> {
         }
     }
 
-    /// The command with this id, if it is in flight. Ids have odd generations only.
+    /// Returns the command with this id if it is in flight. Only odd generations are valid.
     #[inline(always)]
     pub(super) fn get(&self, id: IoId) -> Option<&InFlight<S>> {
         let row = self.rows.get(id.index as usize)?;
         (row.generation == id.generation).then_some(&row.command)
     }
 
-    /// Gives the row of a command up that is in flight. Its index is given out again, last removed first.
+    /// Frees the row of a command in flight. The row freed last is the first to be reused.
     #[inline(always)]
     pub(super) fn remove(&mut self, id: IoId) {
         let row = &mut self.rows[id.index as usize];
-        assert_eq!(row.generation, id.generation, "{id:?} is not in flight");
+        debug_assert_eq!(row.generation, id.generation, "{id:?} is not in flight");
         row.generation = row.generation.wrapping_add(1);
         self.free.push(id.index);
     }
 
-    /// The id of the command in flight in this row.
+    /// Returns the id of the command in flight in this row.
     pub(super) fn id_at(&self, index: usize) -> Option<IoId> {
         let generation = self.rows.get(index)?.generation;
         (generation & 1 == 1).then_some(IoId { index: index as u32, generation })

@@ -1,15 +1,15 @@
-//! What the engine knows of each device: how busy it is, what of it is not flushed, how quick and how healthy it is.
+//! What the engine tracks of each device: its queue, what is not flushed, its latency and its health.
 
 use peryton_units::Nanos;
 
-/// A device that failed so many commands in a row, over so long, is probed; if that fails as well, it is fenced.
+/// A device that failed this many commands in a row is probed; if the probe fails as well, the device is fenced.
 pub(super) const MOST_FAILURES: u32 = 16;
 pub(super) const PATIENCE: Nanos = Nanos::from_s(2);
-/// So is a device that failed so many commands for metadata with no commit between them: nothing can be made durable
-/// on it.
+/// A device that failed this many metadata commands with no durable commit between them is fenced: nothing can be made
+/// durable on it.
 pub(super) const MOST_STRIKES: u32 = 8;
 
-/// The weight of the newest sample of a mean latency is 2 to the power of minus this.
+/// The newest sample of a mean latency weighs 2^-`LATENCY_SHIFT`.
 const LATENCY_SHIFT: u32 = 6;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,24 +17,25 @@ pub(super) struct Device {
     pub(super) in_flight: u32,
     pub(super) idle_since: Nanos,
     pub(super) standby: bool,
-    /// Something completed that no flush has covered yet.
+    /// Whether a command completed that no flush has covered yet; writes of demotions and write-backs do not count
+    /// here.
     pub(super) unflushed: bool,
-    /// The same for what demotions and write-backs wrote: the host's flush need not wait for it, because the fast device
-    /// keeps the data until the map update that lets it go is durable.
+    /// The same for the writes of demotions and write-backs. The host's flush need not wait for them, because the fast
+    /// device keeps the data until the map update that frees it is durable.
     pub(super) unflushed_moves: bool,
-    /// Mean time of a read and of a write, the latest weighing most.
+    /// Mean latency of reads (0) and of writes (1), weighted towards the newest.
     pub(super) latency: [Nanos; 2],
-    /// Commands in a row that failed, and when the first of them did.
+    /// Commands that failed in a row, and when the first of them failed.
     pub(super) failures: u32,
     pub(super) failing_since: Nanos,
-    /// A probe is in flight.
+    /// Whether a probe is in flight.
     pub(super) probed: bool,
-    /// Commands for metadata that failed since the last commit that was durable.
+    /// Metadata commands that failed since the last durable commit.
     pub(super) strikes: u32,
 }
 
 impl Device {
-    /// A read (0) or write (1) took this long.
+    /// Records that a read (0) or write (1) took this long.
     #[inline(always)]
     pub(super) fn measure(&mut self, which: usize, took: Nanos) {
         let mean = &mut self.latency[which].0;
@@ -42,7 +43,7 @@ impl Device {
         *mean = if *mean == 0 { took } else { *mean - (*mean >> LATENCY_SHIFT) + (took >> LATENCY_SHIFT) };
     }
 
-    /// A command has failed.
+    /// Counts a failed command.
     #[cold]
     pub(super) fn count_failure(&mut self, now: Nanos, metadata: bool) {
         if self.failures == 0 {

@@ -1,5 +1,5 @@
 //! What every placement needs: host requests in flight, commands in flight, the health and flush state of the devices,
-//! and the clock. It knows nothing of placements: what a command is for is a [`Step`] of the placement that asked.
+//! and the clock. This module has no knowledge of placements; a [`Step`] of the placement says what a command is for.
 
 mod commands;
 mod devices;
@@ -29,15 +29,15 @@ pub(crate) struct Io<S> {
     requests: Requests,
     commands: Table<S>,
     devices: Vec<Device>,
-    /// Devices that are fenced, a bit each: nothing is asked of them, and what they still answer counts as failed.
+    /// The fenced devices, one bit each. They get no commands, and what they still complete counts as failed.
     pub(crate) fenced: u32,
-    /// A device was fenced, and that is not yet durable.
+    /// Whether a device was fenced and the superblocks do not say so durably yet.
     pub(crate) fencing: bool,
-    /// Something that was answered may be lost with a fenced device: the next flush of the host says so.
+    /// Whether answered data may be lost with a fenced device. The host's next flush then fails.
     pub(crate) owes_error: bool,
-    /// The time of the call that is being served: the latest that any call has named.
+    /// The latest time that any call has passed.
     pub(crate) now: Nanos,
-    /// Never later than the next moment at which a timer is due.
+    /// A time not later than the next timer.
     deadline: Nanos,
 }
 
@@ -57,7 +57,7 @@ impl<S: Step> Io<S> {
         }
     }
 
-    /// A call begins at this time. Time never goes back: an earlier one is taken for the latest so far.
+    /// Sets the time of the current call. Time never goes back: an earlier time counts as the latest so far.
     #[inline(always)]
     pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
         self.now = self.now.max(now);
@@ -66,7 +66,7 @@ impl<S: Step> Io<S> {
 
     // Host requests.
 
-    /// Takes a request in with one part, which the caller gives up ([`Io::part_done`]) when it has split it.
+    /// Registers a request with one part. The caller ends that part ([`Io::part_done`]) after it has split the request.
     #[inline]
     pub(crate) fn begin(&mut self, id: RequestId) -> RequestIndex {
         self.requests.begin(self.now, id)
@@ -82,14 +82,24 @@ impl<S: Step> Io<S> {
         self.requests.id_of(request)
     }
 
-    /// A part of the request is answered; the last one sends the reply.
-    #[inline]
+    /// Ends a part of the request; the last one sends the reply.
     pub(crate) fn part_done(&mut self, request: RequestIndex, result: Result<(), RequestError>, out: &mut Commands) {
+        self.part_done_in_line(request, result, out);
+    }
+
+    /// Does what [`Io::part_done`] does, compiled into the path of a hit.
+    #[inline(always)]
+    pub(crate) fn part_done_in_line(
+        &mut self,
+        request: RequestIndex,
+        result: Result<(), RequestError>,
+        out: &mut Commands,
+    ) {
         let failed = self.requests.part_done(self.now, request, result, out);
         self.stats.failed_requests += u64::from(failed);
     }
 
-    /// From now on [`Io::next_answered`] says which requests were answered.
+    /// Lets [`Io::next_answered`] report the requests that are answered from now on.
     pub(crate) fn report_answers(&mut self) {
         self.requests.reports_answers = true;
     }
@@ -103,7 +113,7 @@ impl<S: Step> Io<S> {
         self.requests.next_answered()
     }
 
-    /// The response times since they were cleared; recorded from the first call on.
+    /// The response times since they were last cleared; recording starts with the first call.
     pub(crate) fn responses_mut(&mut self) -> &mut ResponseTimes {
         self.requests.responses_mut()
     }
@@ -159,7 +169,7 @@ impl<S: Step> Io<S> {
         self.write_for(place, len, buffer, Purpose::Step(step), cause, out);
     }
 
-    /// Writes part of a superblock that says which devices are fenced.
+    /// Writes part of a superblock that records which devices are fenced.
     pub(crate) fn write_fence(&mut self, place: (DeviceId, Bytes), len: Bytes, out: &mut Commands) {
         self.write_for(place, len, Buffer::Metadata, Purpose::Fence, Cause::Metadata, out);
     }
@@ -192,8 +202,8 @@ impl<S: Step> Io<S> {
         out.push(Command::Zero { io, device, at, len });
     }
 
-    /// Flushes the device if anything completed on it since its last flush began; says whether it did. What a flush in
-    /// flight covers is the caller's to wait for.
+    /// Flushes the device if any command completed on it since its last flush began; returns whether it did. A flush
+    /// already in flight is not counted: the caller must wait for it if it needs what that flush covers.
     pub(crate) fn flush_if_needed(&mut self, device: DeviceId, step: S, out: &mut Commands) -> bool {
         let state = &self.devices[device.index()];
         let needed = state.unflushed || state.unflushed_moves;
@@ -203,20 +213,20 @@ impl<S: Step> Io<S> {
         needed
     }
 
-    /// Flushes the device, with everything that completed on it before.
+    /// Flushes everything that has completed on the device so far.
     pub(crate) fn flush(&mut self, device: DeviceId, step: S, out: &mut Commands) {
-        // What completes from now on is not covered by this flush.
+        // This flush does not cover commands that complete from now on.
         let state = &mut self.devices[device.index()];
         (state.unflushed, state.unflushed_moves) = (false, false);
         self.flush_besides(device, step, out);
     }
 
-    /// Flushes the device without counting on it for what else is unflushed.
+    /// Flushes the device, but leaves it marked as unflushed.
     pub(crate) fn flush_besides(&mut self, device: DeviceId, step: S, out: &mut Commands) {
         self.flush_for(device, Purpose::Step(step), out);
     }
 
-    /// The same for a superblock that says which devices are fenced.
+    /// Flushes a superblock that records which devices are fenced.
     pub(crate) fn flush_fence(&mut self, device: DeviceId, out: &mut Commands) {
         self.flush_for(device, Purpose::Fence, out);
     }
@@ -228,23 +238,23 @@ impl<S: Step> Io<S> {
         out.push(Command::Flush { io, device });
     }
 
-    /// The command with this id, if it is in flight.
+    /// Returns the command with this id if it is in flight.
     #[inline(always)]
     pub(crate) fn in_flight(&self, id: IoId) -> Option<&InFlight<S>> {
         self.commands.get(id)
     }
 
-    /// The id of the command in flight with this index.
+    /// Returns the id of the command in flight with this index.
     pub(crate) fn id_at(&self, index: usize) -> Option<IoId> {
         self.commands.id_at(index)
     }
 
-    /// Whether something other than demotions and write-backs completed on the device since its last flush began.
+    /// Whether a command other than a demotion's or a write-back's completed on the device since its last flush began.
     pub(crate) fn is_unflushed_by_host(&self, device: DeviceId) -> bool {
         self.devices[device.index()].unflushed
     }
 
-    /// Takes a completed command off the table. It is in flight: see [`Io::in_flight`].
+    /// Removes a completed command from the table. It must be in flight: see [`Io::in_flight`].
     #[inline(always)]
     pub(crate) fn finish(&mut self, now: Nanos, id: IoId, command: &InFlight<S>, failed: bool) {
         self.commands.remove(id);
@@ -255,7 +265,7 @@ impl<S: Step> Io<S> {
         }
         match command.op {
             Op::Read => {}
-            // Commits and checkpoints flush what they write themselves.
+            // Commits and checkpoints flush their own writes.
             Op::Write if command.purpose.flushes_itself() => {}
             Op::Write | Op::Discard if command.leaving => state.unflushed_moves = true,
             Op::Write | Op::Discard => state.unflushed = true,
@@ -280,30 +290,30 @@ impl<S: Step> Io<S> {
         }
     }
 
-    /// Mean time that reads and writes of a device take of late.
+    /// Mean latency of the device's recent reads and writes.
     pub(crate) fn latency(&self, device: DeviceId) -> [Nanos; 2] {
         self.devices[device.index()].latency
     }
 
-    // Devices that fail.
+    // Failing devices.
 
     #[inline]
     pub(crate) fn is_fenced(&self, device: DeviceId) -> bool {
         self.fenced >> device.index() & 1 == 1
     }
 
-    /// Nothing is asked of the device from now on.
+    /// Stops sending commands to the device.
     pub(crate) fn fence(&mut self, device: DeviceId) {
         self.fenced |= 1 << device.index();
     }
 
-    /// Something has become durable on all devices that it was meant for.
+    /// Resets the count of failed metadata commands, because a commit or checkpoint is durable on all its devices.
     pub(crate) fn is_durable(&mut self) {
         self.devices.iter_mut().for_each(|state| state.strikes = 0);
     }
 
-    /// Whether the device, which has just failed a command, has to be given up. A device that fails everything is
-    /// probed first: what cannot be read may be a bad sector.
+    /// Whether the device, which has just failed a command, must be fenced. A device that fails every command is probed
+    /// first, because an unreadable place may be just a bad sector.
     #[cold]
     pub(crate) fn is_lost_cause(&mut self, now: Nanos, command: &InFlight<S>, out: &mut Commands) -> bool {
         let device = command.device;
@@ -323,7 +333,7 @@ impl<S: Step> Io<S> {
         false
     }
 
-    /// The device has answered a probe.
+    /// Handles the successful completion of a probe.
     #[cold]
     pub(crate) fn answered_probe(&mut self, device: DeviceId) {
         self.devices[device.index()].probed = false;
@@ -331,7 +341,7 @@ impl<S: Step> Io<S> {
 
     // Timers.
 
-    /// Something is due at `time`.
+    /// Asks for a call of `tick` at `time` at the latest.
     #[inline]
     pub(crate) fn due(&mut self, time: Nanos) {
         self.deadline = self.deadline.min(time);
@@ -341,7 +351,7 @@ impl<S: Step> Io<S> {
         self.deadline
     }
 
-    /// Forgets the deadline; the caller's timers declare theirs again.
+    /// Forgets the deadline; the timers of the caller then set it again.
     pub(crate) fn clear_deadline(&mut self) {
         self.deadline = Nanos::MAX;
     }

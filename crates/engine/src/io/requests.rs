@@ -1,5 +1,5 @@
-//! Host requests in flight: each has as many parts as commands and waits that it was split into, and is answered when
-//! the last part is.
+//! Host requests in flight. Each has as many parts as the commands and waits that it was split into, and is answered
+//! when the last part ends.
 
 use peryton_policy::ResponseTimes;
 use peryton_units::Nanos;
@@ -15,17 +15,17 @@ use crate::{
 struct HostRequest {
     id: RequestId,
     began: Nanos,
-    /// Parts not yet answered, and one more while the request is being split.
+    /// Parts that have not ended, and one more while the request is being split.
     parts: u32,
     error: Option<RequestError>,
 }
 
-/// The engine's own name for a host request in flight.
+/// The engine's index of a host request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestIndex(pub(crate) u32);
 
 impl RequestIndex {
-    /// For tables with a row per request in flight.
+    /// The index for tables with a row per request in flight.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
@@ -34,10 +34,10 @@ impl RequestIndex {
 #[derive(Debug)]
 pub(super) struct Requests {
     rows: Slab<HostRequest>,
-    /// Requests answered since [`Requests::next_answered`] was asked, where a placement wants to know.
+    /// Requests answered since the last [`Requests::next_answered`]; kept only for placements that ask for it.
     answered: Vec<RequestIndex>,
     pub(super) reports_answers: bool,
-    /// Response times, recorded once they are asked for.
+    /// Response times; `None` until they are first asked for.
     responses: Option<Box<ResponseTimes>>,
 }
 
@@ -65,8 +65,8 @@ impl Requests {
         self.rows[request.0].id
     }
 
-    /// A part of the request is answered; the last one sends the reply. Says whether the request has failed with it.
-    #[inline]
+    /// Ends a part of the request; the last one sends the reply. Returns whether the request failed.
+    #[inline(always)]
     pub(super) fn part_done(
         &mut self,
         now: Nanos,

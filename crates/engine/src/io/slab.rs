@@ -1,6 +1,6 @@
-//! A table whose rows are named by index and reused, so that the hit path allocates nothing.
+//! A table whose rows are named by index and reused, so that the hit path does not allocate.
 
-/// Rows of `T`; a removed row's index is given out again, last removed first.
+/// Rows of `T`. The row removed last is the first to be reused.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     rows: Vec<T>,
@@ -12,7 +12,7 @@ impl<T> Slab<T> {
         Slab { rows: Vec::new(), free: Vec::new() }
     }
 
-    /// Always in line: a row that is built elsewhere and copied here waits until all of it has reached the cache.
+    /// Always inlined: a row that is built elsewhere and copied here would wait until all of it has reached the cache.
     #[inline(always)]
     pub(crate) fn insert(&mut self, row: T) -> u32 {
         match self.free.pop() {
@@ -28,7 +28,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Gives the row up. The value stays readable until its index is given out again.
+    /// Frees the row. Its value stays readable until its index is reused.
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) {
         debug_assert!(!self.free.contains(&index) || self.free.len() > 64, "row {index} is removed twice");

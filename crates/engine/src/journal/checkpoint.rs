@@ -1,5 +1,5 @@
-//! Checkpoints: everything that is durable is written out at once, so that the journal before it is not needed any more.
-//! A checkpoint runs `Entries → FlushingEntries → Header → FlushingHeader` beside the commits.
+//! A checkpoint writes the whole durable state at one place, so that the journal before it is no longer needed. It runs
+//! `Entries → FlushingEntries → Header → FlushingHeader` while commits continue.
 
 use peryton_format::{
     block::BLOCK,
@@ -21,11 +21,11 @@ enum Phase {
     FlushingHeader,
 }
 
-/// The devices that a checkpoint goes to.
+/// The two devices that a checkpoint is written to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) devices: [DeviceId; 2],
-    /// Which of them are not fenced.
+    /// Which of the two devices are not fenced; only these are written.
     pub(crate) alive: [bool; 2],
 }
 
@@ -35,7 +35,7 @@ impl Target {
     }
 }
 
-/// How far a checkpoint is.
+/// The progress of a checkpoint after one of its commands has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     UnderWay,
@@ -43,24 +43,25 @@ pub(crate) enum Progress {
     Durable,
 }
 
-/// A checkpoint under way. `H` is what its header says.
+/// A checkpoint under way. `H` is the content of its header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checkpoint<H> {
     pub(crate) header: H,
     phase: Phase,
-    /// Where it begins on either device, and how long it is; its first block is the header.
+    /// Where the checkpoint begins on either device. Its first block is the header; `bytes` is its length with the
+    /// header.
     at: Bytes,
     bytes: u64,
-    /// Bytes of entries written so far on the first and the second device, and commands in flight.
+    /// Bytes of entries issued so far to the first and to the second device.
     written: [u64; 2],
     in_flight: u32,
     failed: bool,
-    /// How much of the ring the checkpoint makes free.
+    /// Bytes of the journal's ring that are free once the checkpoint is durable.
     pub(crate) covers: u64,
 }
 
 impl<H> Checkpoint<H> {
-    /// Begins to write it out.
+    /// Starts a checkpoint: issues the first write of entries to each device that is not fenced.
     pub(crate) fn begin<S: Step>(
         header: H,
         (at, bytes): (Bytes, u64),
@@ -88,12 +89,13 @@ impl<H> Checkpoint<H> {
         checkpoint
     }
 
-    /// A device is fenced: the checkpoint comes to nothing.
+    /// Fails the checkpoint because a device is fenced.
     pub(crate) fn fence(&mut self) {
         self.failed = true;
     }
 
-    /// It goes out in writes of [`PIECE`], one in flight a device, so that it does not crowd out the host.
+    /// Issues the next write of entries to a device: [`PIECE`] bytes, one write in flight per device, so that the
+    /// checkpoint does not crowd out the host.
     fn next_chunk<S: Step>(&mut self, which: usize, io: &mut Io<S>, to: Target, step: S, out: &mut Commands) {
         let len = PIECE.min(self.bytes - BLOCK - self.written[which]);
         if len == 0 || self.failed {
@@ -105,7 +107,7 @@ impl<H> Checkpoint<H> {
         io.write((to.devices[which], at), Bytes(len), Buffer::Metadata, step, Cause::Metadata, out);
     }
 
-    /// A command of the checkpoint has completed.
+    /// Handles a completed command of the checkpoint and issues the next ones.
     pub(crate) fn step<S: Step>(
         &mut self,
         io: &mut Io<S>,

@@ -1,6 +1,7 @@
-//! The commit phase: `Idle → FlushingBefore → Writing → FlushingAfter → Idle`. A record may only point to what is durable,
-//! so data is flushed before it is written; it is flushed itself before anything that waits for it goes on. What comes
-//! meanwhile is gathered for the next commit. After a failure everything goes into the next commit, a while later.
+//! The phases of a commit: `Idle → FlushingBefore → Writing → FlushingAfter → Idle`. A record may only refer to durable
+//! data, so the data is flushed before the record is written. The record is flushed before anything that waits for it
+//! continues. Changes that arrive meanwhile are gathered for the next commit. A commit that fails is joined to the next
+//! one, which starts after a pause.
 
 use peryton_units::Nanos;
 
@@ -9,16 +10,19 @@ use crate::{
     io::{Io, RequestIndex, Step},
 };
 
-/// A commit or a checkpoint that failed is tried again after this time. Host flushes wait meanwhile: a device that goes
-/// on failing is fenced soon.
+/// The pause after a failed commit or checkpoint. Host flushes wait through it; a device that keeps failing is fenced
+/// soon.
 const RETRY: Nanos = Nanos::from_ms(250);
 
-/// What one commit makes durable.
+/// The changes that one commit makes durable.
 pub(crate) trait Batch: Default {
-    /// Adds what came later.
-    fn append(&mut self, later: Self);
+    /// Moves what came later to the end of this batch. `later` keeps its allocations.
+    fn append(&mut self, later: &mut Self);
 
-    /// Takes the host flushes out that wait for it.
+    /// Empties the batch. It keeps its allocations.
+    fn clear(&mut self);
+
+    /// Removes and returns the host flushes that wait for this batch.
     fn take_flushes(&mut self) -> Vec<RequestIndex>;
 }
 
@@ -30,48 +34,50 @@ enum Phase {
     FlushingAfter { left: u32 },
 }
 
-/// Commits, one after the other.
+/// The commits of one journal. One commit at a time is under way.
 #[derive(Debug)]
 pub(crate) struct Group<B> {
     phase: Phase,
-    /// For the next commit.
+    /// Changes for the next commit.
     pub(crate) gathering: B,
-    /// What the commit under way makes durable.
+    /// Changes that the commit under way makes durable.
     pub(crate) committing: B,
-    /// Something of the commit under way has failed.
+    /// An empty batch whose allocations the next commit uses.
+    spare: B,
+    /// Whether a command of the commit under way has failed.
     failed: bool,
-    /// A commit is to follow as soon as possible.
+    /// Whether a commit is to start as soon as possible.
     pub(crate) wanted: bool,
-    /// Something failed: nothing is tried before this time.
+    /// No commit is tried before this time; zero if nothing has failed.
     retry_at: Nanos,
     /// Which of the two devices are not fenced.
     pub(crate) alive: [bool; 2],
 }
 
-/// What became of a commit.
+/// The result of a commit.
 pub(crate) enum Outcome<B> {
-    /// It is durable.
+    /// The batch is durable.
     Durable(B),
-    /// Nothing of it is known to be durable: it is part of the next one.
+    /// The batch is not known to be durable; its changes were moved to the next commit.
     Failed,
 }
 
-/// What came of writing a record.
+/// The result of writing a record.
 pub(crate) enum Written {
-    /// There is nothing to record.
+    /// The batch has nothing to record.
     Nothing,
     /// The ring has no room.
     NoRoom,
-    /// So many writes are in flight.
+    /// The number of writes that were issued.
     InFlight(u32),
 }
 
-/// Why a commit was taken back.
+/// Why a batch was moved to the next commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setback {
-    /// A device has failed, or was fenced.
+    /// A device has failed or was fenced.
     Failure,
-    /// The ring had no room.
+    /// The ring had no room for the record.
     NoRoom,
 }
 
@@ -81,6 +87,7 @@ impl<B: Batch> Group<B> {
             phase: Phase::Idle,
             gathering: B::default(),
             committing: B::default(),
+            spare: B::default(),
             failed: false,
             wanted: false,
             retry_at: Nanos::ZERO,
@@ -94,25 +101,26 @@ impl<B: Batch> Group<B> {
         self.phase == Phase::Idle
     }
 
-    /// Whether a failure is so recent that nothing is tried yet.
+    /// Whether the pause after a failure is not over yet.
     pub(crate) fn is_paused(&self, now: Nanos) -> bool {
         now < self.retry_at
     }
 
-    /// Something failed, and is tried again in a while.
+    /// Starts the pause after a failure.
     #[cold]
     pub(crate) fn pause<S: Step>(&mut self, io: &mut Io<S>) {
         self.retry_at = io.now.saturating_add(RETRY);
         io.due(self.retry_at);
     }
 
-    /// Declares when a pause after a failure will be over.
+    /// Asks to be called again when the pause after a failure ends.
     #[cold]
     pub(crate) fn declare_retry<S: Step>(&self, io: &mut Io<S>) {
         io.due(self.retry_at);
     }
 
-    /// Whether the pause after a failure is over; `None` if there is none. Declares when it will be.
+    /// Whether the pause after a failure is over; `None` if there was none. If it is not over, asks to be called when
+    /// it is.
     pub(crate) fn retry_is_due<S: Step>(&mut self, io: &mut Io<S>) -> Option<bool> {
         if self.retry_at == Nanos::ZERO {
             return None;
@@ -126,7 +134,8 @@ impl<B: Batch> Group<B> {
         Some(due)
     }
 
-    /// Whether what was gathered first at `since` has waited long enough; otherwise declares when it will have.
+    /// Whether changes gathered since `since` have waited for the commit interval; if not, asks to be called when they
+    /// have.
     pub(crate) fn is_due<S: Step>(io: &mut Io<S>, since: Nanos) -> bool {
         let due = since.saturating_add(io.tuning.commit_interval);
         if due > io.now {
@@ -135,8 +144,8 @@ impl<B: Batch> Group<B> {
         due <= io.now
     }
 
-    /// The first or the second device is fenced: what is under way with it comes to nothing, and is tried again at once
-    /// when that is durable.
+    /// Fails the commit under way because the first or the second device is fenced. Its changes are committed again,
+    /// without a pause, as soon as the fencing is durable.
     #[cold]
     pub(crate) fn fence(&mut self, which: usize) {
         self.alive[which] = false;
@@ -144,60 +153,65 @@ impl<B: Batch> Group<B> {
         self.retry_at = Nanos::ZERO;
     }
 
-    /// Nothing keeps the next commit back any more.
+    /// Ends the pause after a failure.
     pub(crate) fn forget_failure(&mut self) {
         self.retry_at = Nanos::ZERO;
     }
 
     fn take_back(&mut self) {
         self.phase = Phase::Idle;
-        let mut batch = std::mem::take(&mut self.committing);
-        batch.append(std::mem::take(&mut self.gathering));
-        self.gathering = batch;
+        self.committing.append(&mut self.gathering);
+        std::mem::swap(&mut self.committing, &mut self.gathering);
+    }
+
+    /// Takes the batch of a commit that is over, so that a later one need not allocate.
+    pub(crate) fn recycle(&mut self, mut batch: B) {
+        batch.clear();
+        self.spare = batch;
     }
 }
 
 /// What a placement's commits record, and which flushes they need.
 pub(crate) trait Commits {
-    /// What the placement's commands are part of.
+    /// The placement's type for the purpose of a command.
     type Step: Step;
-    /// What one commit makes durable.
+    /// The changes that one commit makes durable.
     type Batch: Batch;
 
-    /// The commits.
+    /// Returns the state of the commits.
     fn group(&mut self) -> &mut Group<Self::Batch>;
 
-    /// Flushes what has to be durable before the record is written, which is about `committing`; says how many flushes
-    /// are in flight for it.
+    /// Flushes what must be durable before the record of `committing` is written. Returns how many flushes were issued.
     fn flush_before(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
 
-    /// Those flushes have succeeded.
+    /// Called when those flushes have succeeded.
     fn is_flushed_before(&mut self) {}
 
     /// Writes the record.
     fn write_record(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> Written;
 
-    /// Flushes the record; says how many flushes are in flight for it.
+    /// Flushes the record. Returns how many flushes were issued.
     fn flush_after(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
 
-    /// The commit is durable, with its record if it has one.
+    /// Called when the batch is durable, with its record if it has one.
     fn is_durable(&mut self, io: &mut Io<Self::Step>, batch: &Self::Batch);
 
-    /// What the commit was about is part of the next one.
+    /// Called when the batch has been moved to the next commit.
     fn is_taken_back(&mut self, io: &mut Io<Self::Step>, why: Setback);
 
-    /// Commits what has been gathered. No commit is under way. The result is `None` while it is.
+    /// Starts a commit of the gathered changes; no other commit may be under way. Returns `None` if the commit has
+    /// issued commands and waits for them.
     fn start(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> Option<Outcome<Self::Batch>> {
         let group = self.group();
         debug_assert!(group.is_idle(), "one commit at a time");
         group.failed = false;
-        group.committing = std::mem::take(&mut group.gathering);
+        group.committing = std::mem::replace(&mut group.gathering, std::mem::take(&mut group.spare));
         let left = self.flush_before(io, out);
         self.group().phase = Phase::FlushingBefore { left };
         if left == 0 { self.flushed_before(io, out) } else { None }
     }
 
-    /// A command of the commit under way has completed.
+    /// Handles a completed command of the commit under way. Returns `None` while the commit continues.
     fn commit_step(
         &mut self,
         io: &mut Io<Self::Step>,
@@ -225,7 +239,7 @@ pub(crate) trait Commits {
         }
     }
 
-    /// All flushes that come before the record are done.
+    /// Writes the record once all flushes that precede it have completed.
     fn flushed_before(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> Option<Outcome<Self::Batch>> {
         if self.group().failed {
             return Some(self.end(io));
@@ -245,7 +259,7 @@ pub(crate) trait Commits {
         }
     }
 
-    /// The commit is over, one way or the other.
+    /// Ends the commit under way, whether it succeeded or failed.
     fn end(&mut self, io: &mut Io<Self::Step>) -> Outcome<Self::Batch> {
         let group = self.group();
         if group.failed {

@@ -1,6 +1,7 @@
-//! Group commit: what several requests wait for is made durable together. What a record says, where it goes, and what has
-//! to be flushed before and after it is a parameter; the order of things, what a failure means, how long the next try
-//! waits, and the room in the ring are here, once for the map of a cache and for a log.
+//! Group commit: the changes of several requests are made durable together. The placement supplies what a record holds,
+//! where it goes, and what must be flushed before and after it. This module holds what the map of a cache and a log
+//! share: the order of the steps, what a failure means, how long to wait before another attempt, and the room in the
+//! ring.
 
 mod checkpoint;
 mod group;

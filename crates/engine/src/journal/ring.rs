@@ -1,21 +1,21 @@
-//! Room in a ring of blocks: what is needed until it is released, and where the next record goes.
+//! A ring of blocks: which part of it is needed, and where the next record goes.
 
-/// A ring on a device.
+/// A ring on a device. All values are in bytes; places are counted from the start of the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ring {
     bytes: u64,
     /// Where the next record goes.
     next: u64,
-    /// How much of the ring is needed.
+    /// Bytes of the ring that are needed: they were taken and not yet released.
     used: u64,
 }
 
-/// Where a record goes that lies in one piece.
+/// The place of a record that must not wrap around the end of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) at: u64,
     len: u64,
-    /// How much of the ring's end is left unused by that.
+    /// Bytes at the end of the ring that stay unused because the record does not fit there.
     wasted: u64,
 }
 
@@ -24,7 +24,7 @@ impl Ring {
         Ring { bytes, next: 0, used: 0 }
     }
 
-    /// Goes on where a volume was left.
+    /// Restores the state after a volume was opened.
     pub(crate) fn resume(&mut self, next: u64, used: u64) {
         (self.next, self.used) = (next, used);
     }
@@ -41,36 +41,36 @@ impl Ring {
         self.used
     }
 
-    /// Where a record of `len` bytes would go in one piece.
+    /// Returns where a record of `len` bytes would go without wrapping.
     pub(crate) fn span(&self, len: u64) -> Span {
         let rest = self.bytes - self.next;
         if len <= rest { Span { at: self.next, len, wasted: 0 } } else { Span { at: 0, len, wasted: rest } }
     }
 
-    /// Whether there is room for it.
+    /// Whether the span fits into the free part of the ring.
     pub(crate) fn has_room(&self, span: Span) -> bool {
         self.used + span.wasted + span.len <= self.bytes
     }
 
-    /// The record is there.
+    /// Marks the span as needed.
     pub(crate) fn take(&mut self, span: Span) {
         self.next = span.at + span.len;
         self.used += span.wasted + span.len;
     }
 
-    /// The pieces of a record of `len` bytes that may go around the end of the ring: where each is, and how long.
+    /// Returns where a record of `len` bytes would go if it may wrap: place and length of each part.
     pub(crate) fn pieces(&self, len: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let first = len.min(self.bytes - self.next);
         [(self.next, first), (0, len - first)].into_iter().filter(|(_, len)| *len > 0)
     }
 
-    /// The record is there, in pieces.
+    /// Marks a record that may wrap as needed.
     pub(crate) fn take_pieces(&mut self, len: u64) {
         self.next = (self.next + len) % self.bytes;
         self.used += len;
     }
 
-    /// So much is not needed any more.
+    /// Releases the oldest `bytes`, which are no longer needed.
     pub(crate) fn release(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.used, "more is released than was taken");
         self.used -= bytes;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_in_one_piece_wastes_the_end_and_gives_it_back() {
+    fn a_record_that_may_not_wrap_leaves_the_end_unused() {
         let mut ring = Ring::new(100);
         ring.take(ring.span(60));
         assert!(ring.has_room(ring.span(40)));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_in_pieces_goes_around_the_end() {
+    fn a_record_that_may_wrap_continues_at_the_start() {
         let mut ring = Ring::new(100);
         ring.take_pieces(70);
         assert_eq!(ring.pieces(30).collect::<Vec<_>>(), [(70, 30)]);

@@ -1,4 +1,4 @@
-//! A drive of any placement: the one place that knows which there are.
+//! A drive of any placement. Only this module lists the placements.
 
 use peryton_units::Bytes;
 
@@ -10,7 +10,7 @@ pub(crate) enum AnyDrive {
     Log(Box<Drive<LogDrive>>),
 }
 
-/// Does the same with a drive whatever its placement is, with static dispatch.
+/// Evaluates the same expression for the drive of any placement, with static dispatch.
 macro_rules! with_drive {
     ($any:expr, $drive:ident => $body:expr) => {
         match $any {
@@ -36,7 +36,7 @@ use crate::{
 };
 
 impl AnyDrive {
-    /// An empty drive, with the number of spare extents that the format has settled.
+    /// Makes an empty drive. `spare` is the number of spare extents if the format has fixed it.
     pub(crate) fn new(config: Config, spare: Option<u32>) -> Result<AnyDrive, ConfigError> {
         let (laid, sizes) = lay_out(&config, spare)?;
         let Config { devices, placement, mut tuning } = config;

@@ -1,5 +1,4 @@
-//! A drive: a placement, and what it needs of the devices. The order of things in each call is here, once for all
-//! placements.
+//! A drive: a placement and its I/O state. The order of the steps in each call is here, once for all placements.
 
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -20,19 +19,19 @@ use crate::{
 pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) io: Io<P::Step>,
     pub(crate) placed: P,
-    /// What the configuration asked for.
+    /// The placement as the configuration has it.
     pub(crate) placement: config::Placement,
     pub(crate) data_bytes: Vec<Bytes>,
     pub(crate) volume_size: Bytes,
     pub(crate) device_bytes: Vec<Bytes>,
     pub(crate) move_buffer_bytes: Bytes,
-    /// What the devices know of the volume; a simulated one has nothing.
+    /// The state of the superblocks; a simulated drive has none.
     pub(crate) identity: Option<Identity>,
     pub(crate) fencing: Fencing,
 }
 
 impl<P: PlacementOps> Drive<P> {
-    /// A request from the host. Pushes what has to be done onto `out`.
+    /// Takes a request of the host. Appends commands to `out`.
     #[inline]
     pub(crate) fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         let now = self.io.advance(now);
@@ -44,7 +43,7 @@ impl<P: PlacementOps> Drive<P> {
         self.submit_any(now, id, request, in_range, out);
     }
 
-    /// Whatever is not an access to one extent where it lies.
+    /// Handles every request except an access to one extent in its place.
     #[inline(never)]
     fn submit_any(&mut self, now: Nanos, id: RequestId, request: Request, in_range: bool, out: &mut Commands) {
         let Drive { io, placed, .. } = self;
@@ -65,7 +64,7 @@ impl<P: PlacementOps> Drive<P> {
         self.report_answers(now);
     }
 
-    /// Lets the placement know what was answered, where it wants to.
+    /// Reports to the placement which requests were answered, if it asked for that.
     #[inline]
     fn report_answers(&mut self, now: Nanos) {
         if self.io.reports_answers() {
@@ -73,7 +72,7 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// A command that the driver has carried out, or failed to.
+    /// Handles a command that the driver has carried out, or failed to.
     #[inline]
     pub(crate) fn complete(
         &mut self,
@@ -82,12 +81,13 @@ impl<P: PlacementOps> Drive<P> {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        let Some(command) = self.io.in_flight(id).copied() else { return Err(DriverError::NotInFlight { io: id }) };
+        let Some(command) = self.io.in_flight(id) else { return Err(DriverError::NotInFlight { io: id }) };
+        let (purpose, device) = (command.purpose, command.device);
         let now = self.io.advance(now);
-        let failed = result.is_err() || self.io.fenced != 0 && self.io.is_fenced(command.device);
+        let failed = result.is_err() || self.io.fenced != 0 && self.io.is_fenced(device);
         if !failed
-            && let Purpose::Step(step) = command.purpose
-            && self.placed.try_complete_hit(&mut self.io, now, id, &command, step, out)
+            && let Purpose::Step(step) = purpose
+            && self.placed.try_complete_hit(&mut self.io, now, id, step, out)
         {
             return Ok(());
         }
@@ -95,10 +95,10 @@ impl<P: PlacementOps> Drive<P> {
         Ok(())
     }
 
-    /// Whatever is not the end of an access that nothing waits for.
+    /// Completes every command except the end of an access with no waiters.
     #[inline(never)]
     fn complete_any(&mut self, now: Nanos, id: IoId, failed: bool, out: &mut Commands) {
-        let command = *self.io.in_flight(id).expect("it was looked up a moment ago");
+        let Some(command) = self.io.in_flight(id).copied() else { return };
         self.io.finish(now, id, &command, failed);
         match command.purpose {
             Purpose::Step(step) => self.placed.step(&mut self.io, now, step, &command, failed, out),
@@ -111,7 +111,7 @@ impl<P: PlacementOps> Drive<P> {
         self.report_answers(now);
     }
 
-    /// Timers. Cheap when nothing is due. Returns the next deadline.
+    /// Runs timers. Quick if none is due. Returns the next deadline.
     pub(crate) fn tick(&mut self, now: Nanos, out: &mut Commands) -> Option<Nanos> {
         let now = self.io.advance(now);
         if now < self.io.deadline() {
@@ -127,14 +127,14 @@ impl<P: PlacementOps> Drive<P> {
         self.deadline()
     }
 
-    /// The next deadline: never later than the true one.
+    /// The next deadline, or an earlier time.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         let deadline = self.io.deadline();
         (deadline != Nanos::MAX).then_some(deadline)
     }
 
-    /// Everything but what the format fixed. Errors leave the drive as it was.
+    /// Changes the settings that the format does not fix. On an error nothing changes.
     pub(crate) fn retune(
         &mut self,
         now: Nanos,
@@ -151,7 +151,7 @@ impl<P: PlacementOps> Drive<P> {
         Ok(())
     }
 
-    /// Counts from zero.
+    /// Resets the statistics to zero.
     pub(crate) fn reset_statistics(&mut self) {
         let before = std::mem::replace(&mut self.io.stats, Stats::new(self.device_bytes.len()));
         self.placed.statistics_reset(&mut self.io, &before);
@@ -160,13 +160,13 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// Writes everything that only the fast device has home, without delay.
+    /// Writes all data home that only the fast device has, without delay.
     pub(crate) fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
         let now = self.io.advance(now);
         self.placed.write_all_back(&mut self.io, now, out);
     }
 
-    /// Where the volume's byte at `offset` is.
+    /// The place of the volume's byte at `offset`.
     pub(crate) fn location(&self, offset: Bytes) -> Option<Location> {
         (offset < self.volume_size).then(|| self.placed.location(offset, self.volume_size - offset))
     }
@@ -182,7 +182,7 @@ impl<P: PlacementOps> Drive<P> {
         (0..self.device_bytes.len() as u8).map(DeviceId).filter(move |device| fenced >> device.index() & 1 == 0)
     }
 
-    /// Encodes what a command in flight writes.
+    /// Encodes the metadata of a command in flight.
     pub(crate) fn encode(&self, id: IoId, into: &mut [u8], buffers: Option<&dyn Buffers>) -> Result<(), DriverError> {
         let command = self.io.in_flight(id).ok_or(DriverError::NotInFlight { io: id })?;
         match command.purpose {

@@ -1,14 +1,14 @@
-//! Devices that die while the drive runs: how they are fenced.
+//! Fencing: what happens when a device dies while the drive runs.
 //!
-//! A device is dead when the driver says so ([`Engine::device_failed`](crate::Engine::device_failed)), when it failed 16
-//! commands in a row over two seconds and a flush on top (the flush tells a dead device from bad sectors), or when it
-//! failed eight commands for metadata with no commit between them. Until then every failure counts for itself: commits
-//! are tried again, and errors reach the host for the ranges concerned only.
+//! A device counts as dead when the driver reports it ([`Engine::device_failed`](crate::Engine::device_failed)), when
+//! it failed 16 commands in a row over two seconds and then a flush (which distinguishes a dead device from bad
+//! sectors), or when it failed eight metadata commands with no durable commit between them. Until then each failure
+//! counts only for itself: commits are repeated, and the host gets errors for the affected ranges.
 //!
-//! Fencing goes `Quiescing → Writing ⇄ Flushing → over`: what is being committed comes to an end, the survivor gets the
-//! whole map, and then each survivor's superblocks say that the device is fenced. Until they are durable no flush is
-//! answered: nothing may be promised that the dead device, should it come back with what it held, could contradict.
-//! From then on it is refused.
+//! Fencing goes `Quiescing → Writing ⇄ Flushing → over`. First, commits under way end. Then the survivor gets the whole
+//! map. Then each survivor's superblocks record that the device is fenced. No flush is answered until they are durable,
+//! because the dead device could come back with its old content and contradict what was promised. Once they are
+//! durable, such a device is refused.
 
 use peryton_format::{
     block::BLOCK,
@@ -23,23 +23,23 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// A superblock that could not be written is tried again after this time.
+/// The pause before another attempt to write a superblock.
 const RETRY: Nanos = Nanos::from_ms(250);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// What is under way has to end.
+    /// Commands under way are ending.
     #[default]
     Quiescing,
     Writing,
     Flushing,
 }
 
-/// How far the survivors know that a device is fenced.
+/// How far the survivors have recorded that a device is fenced.
 #[derive(Debug, Default)]
 pub(crate) struct Fencing {
     stage: Stage,
-    /// Superblocks still to be written, the next one last.
+    /// The superblocks that are still to be written; the next one is last.
     left: Vec<(DeviceId, Bytes)>,
     in_flight: bool,
     retry_at: Nanos,
@@ -66,7 +66,7 @@ impl<P: PlacementOps> Drive<P> {
         self.go_on_fencing(now, out);
     }
 
-    /// A command has failed, or a device is being fenced.
+    /// Handles a failed command, and continues fencing if a device is being fenced.
     #[cold]
     pub(super) fn after_failure(&mut self, now: Nanos, command: &InFlight<P::Step>, failed: bool, out: &mut Commands) {
         if failed && self.io.is_lost_cause(now, command, out) {
@@ -76,7 +76,7 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// Goes on with what has to be done before it is durable that a device is fenced.
+    /// Continues with the steps that must precede the durable record of fencing.
     #[cold]
     pub(super) fn go_on_fencing(&mut self, now: Nanos, out: &mut Commands) {
         let Drive { io, fencing, placed, .. } = self;
@@ -110,12 +110,12 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// A superblock was written or flushed, or was not. One copy is durable before the other is touched.
+    /// Handles a superblock that was written or flushed, or failed. One copy is durable before the other is changed.
     pub(super) fn fence_step(&mut self, failed: bool, out: &mut Commands) {
         let Drive { io, fencing, .. } = self;
         fencing.in_flight = false;
         match fencing.stage {
-            // Another device has died meanwhile.
+            // Another device died meanwhile, and fencing starts again.
             Stage::Quiescing => {}
             _ if failed => {
                 fencing.stage = Stage::Writing;
@@ -135,7 +135,7 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// The superblock that a command of fencing writes.
+    /// Encodes the superblock that a command of fencing writes.
     pub(super) fn encode_fence(&self, command: &InFlight<P::Step>, into: &mut [u8]) {
         let identity = self.identity.as_ref().expect("only a volume that was opened from its devices is encoded");
         into.copy_from_slice(&identity.open_superblock(command.device).encode());

@@ -1,4 +1,4 @@
-//! What an open volume remembers of its superblocks.
+//! The content of an open volume's superblocks.
 
 use peryton_format::{
     geometry::Geometry,
@@ -7,7 +7,7 @@ use peryton_format::{
 
 use crate::api::command::DeviceId;
 
-/// What an open volume remembers of its superblocks.
+/// The content of an open volume's superblocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(super) volume: VolumeId,
@@ -23,7 +23,7 @@ impl Identity {
         self.gone |= 1 << device.index();
     }
 
-    /// With no device gone.
+    /// The superblock of a device, with no device gone.
     pub(super) fn superblock_of_all(&self, device: DeviceId, state: VolumeState) -> Superblock {
         Superblock { gone: 0, ..self.superblock(device, state) }
     }

@@ -1,5 +1,5 @@
-//! A look at a volume that is not open: what is on its devices, what is wrong, and what would be done about it. Nothing
-//! is written.
+//! Inspection of a volume that is not open: what is on its devices, what is wrong, and what opening it would do.
+//! Nothing is written.
 
 use std::collections::HashMap;
 
@@ -29,14 +29,14 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// A copy of the devices to write to: what is read is what was written, or else what is there.
+/// A writable copy of devices in memory: a read returns what was written to the copy, or else the devices' content.
 pub struct Overlay<'a> {
     beneath: &'a mut dyn Storage,
     blocks: HashMap<(DeviceId, u64), Box<[u8; BLOCK_LEN]>>,
 }
 
 impl<'a> Overlay<'a> {
-    /// Over these devices, which stay as they are.
+    /// Makes a copy of these devices, which stay unchanged.
     pub fn new(beneath: &'a mut dyn Storage) -> Overlay<'a> {
         Overlay { beneath, blocks: HashMap::new() }
     }
@@ -76,78 +76,78 @@ impl Storage for Overlay<'_> {
     }
 }
 
-/// How bad it is.
+/// The condition of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Closed in good order, and every copy is whole.
+    /// Closed in good order, and every copy of the metadata is valid.
     Clean,
-    /// Opening the volume, or `repair`, puts it right, with nothing lost that a flush made durable.
+    /// Opening the volume, or `repair`, restores it; no data that a flush made durable is lost.
     Repairable,
-    /// It cannot be opened as it is.
+    /// The volume cannot be opened as it is.
     Damaged,
 }
 
-/// One of the two superblocks of a device.
+/// The state of one of the two superblocks of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum SuperblockReport {
-    /// Whole.
+    /// Valid.
     Whole {
-        /// The volume's name, in hexadecimal.
+        /// The volume's identity, in hexadecimal.
         volume: String,
-        /// Which device of the volume.
+        /// The index of the device in the volume.
         device: usize,
         /// How often the volume had been opened.
         generation: u64,
-        /// How it was left: opening, open, clean or detached.
+        /// The state of the volume: opening, open, clean or detached.
         state: &'static str,
     },
-    /// Ours, but not whole, or it cannot be read.
+    /// A Peryton superblock that is damaged or cannot be read.
     Damaged,
-    /// Written by a later version.
+    /// Written by a newer version of Peryton.
     Version {
-        /// Which.
+        /// The version.
         version: u32,
     },
-    /// Nothing of ours.
+    /// Not a Peryton superblock.
     Absent,
 }
 
 /// A checkpoint on a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckpointReport {
-    /// Its number; the highest counts.
+    /// The number of the checkpoint; the highest one is current.
     pub number: u64,
-    /// The first commit that is not in it.
+    /// Number of the first commit that is not in it.
     pub first_commit: u64,
-    /// Extents in its map.
+    /// Number of extents in its map.
     pub extents: u32,
-    /// Blocks that are not whole on this device.
+    /// Number of its blocks that are damaged on this device.
     pub damaged_blocks: u64,
 }
 
-/// A device of the volume.
+/// The metadata on one device of the volume. Sizes and offsets are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceReport {
     /// Its index in the design.
     pub device: usize,
-    /// Its size; absent where it is missing.
+    /// Its size; absent if the device is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// How much of it the volume uses.
     pub used: u64,
-    /// Where data begins: the offset to mount a detached device at.
+    /// Offset of the data: mount a detached device at this offset.
     pub data_at: u64,
-    /// At its start and at its end.
+    /// The superblocks at its start and at its end.
     pub superblocks: Vec<SuperblockReport>,
-    /// A and B, where the placement has a map.
+    /// The checkpoints A and B, if the placement has a map.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<Option<CheckpointReport>>,
     /// The highest number of a commit in its journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest_commit: Option<u64>,
-    /// Blocks of its journal that are not whole; the last commit before a crash may leave some.
+    /// Number of damaged blocks in its journal; the last commit before a crash may leave some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damaged_journal_blocks: Option<u64>,
 }
@@ -155,23 +155,23 @@ pub struct DeviceReport {
 /// A commit that follows the newest checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommitReport {
-    /// Its number.
+    /// The number of the commit.
     pub number: u64,
-    /// What it changed.
+    /// The map entries that it changed.
     pub updates: Vec<MapRow>,
 }
 
-/// At most so many ranges of what is lost are listed.
+/// The most lost ranges that are listed.
 const MOST_LOST: usize = 4096;
 
-/// What is lost until it is written.
+/// The data that is lost until it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// How much.
+    /// Number of lost bytes.
     pub bytes: u64,
-    /// Where: offsets and lengths, in order.
+    /// Offsets and lengths of the lost ranges, in order.
     pub ranges: Vec<(u64, u64)>,
-    /// There are more ranges.
+    /// Whether there are more ranges.
     pub more: bool,
 }
 
@@ -182,27 +182,27 @@ impl Lost {
     }
 }
 
-/// What is on the devices of a volume.
+/// The result of inspecting a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
-    /// Device by device.
+    /// The metadata of each device.
     pub devices: Vec<DeviceReport>,
-    /// What would be found on opening, or why it cannot be opened.
+    /// What opening would find, or why the volume cannot be opened.
     #[serde(skip)]
     pub opened: Result<Opened, OpenError>,
-    /// What cannot be read, because a device that had it failed, or would be left out.
+    /// Data that cannot be read, because its device failed or would be left out.
     pub lost: Lost,
-    /// What is wrong, a line each.
+    /// What is wrong, one line each.
     pub findings: Vec<String>,
-    /// How bad it is.
+    /// The condition of the volume.
     pub verdict: Verdict,
     /// Commits after the newest checkpoint, if asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<CommitReport>,
-    /// Of a log: what it holds, if asked for.
+    /// The content of the log, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<LogReport>,
-    /// Every extent that the map says something of, after all commits, if asked for.
+    /// Every extent with a map entry, after all commits, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub map: Vec<MapRow>,
 }
@@ -228,8 +228,8 @@ fn superblock_at(storage: &mut dyn Storage, device: DeviceId, at: Bytes) -> (Sup
     }
 }
 
-/// Looks at everything that the volume keeps on its devices. `whole`: also lists the journal and the map.
-/// `without`: as the volume would be without these devices.
+/// Inspects all metadata of the volume. `whole`: also lists the journal and the map. `without`: reports the volume as
+/// it would be without these devices.
 pub(crate) fn inspect(
     config: Config,
     storage: &mut dyn Storage,
@@ -264,14 +264,14 @@ pub(crate) fn inspect(
     let mut commits = Vec::new();
     let mut map = Vec::new();
     let mut log = None;
-    // A number of spare extents that cannot be is among what opening complains about.
+    // If the number of spare extents is not possible, opening reports that.
     if let Some(newest) = &newest {
         match lay_out(&config, Some(newest.geometry.spare)) {
             Ok((Laid::Cache(layout), _)) => {
                 let lists = whole.then_some((&mut commits, &mut map));
                 inspect_map(&layout, storage, newest.volume, &mut devices, lists);
             }
-            // What opening complains about is not listed.
+            // Opening reports the error, so nothing is listed here.
             Ok((Laid::Log(layout), _)) if whole => {
                 let clean = matches!(newest.state, VolumeState::Clean | VolumeState::Detached);
                 let mut logging = LogDrive::new(layout);
@@ -295,7 +295,7 @@ pub(crate) fn inspect(
     Ok(Inspection { devices, opened, lost, findings, verdict, commits, log, map })
 }
 
-/// Checkpoints and journals, and what they say.
+/// Inspects checkpoints and journals.
 fn inspect_map(
     map_of: &CacheLayout,
     storage: &mut dyn Storage,
@@ -374,7 +374,7 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
         }
         Ok(_) => {}
     }
-    // Of an older checkpoint a newer one may have been about to take the place.
+    // Of two checkpoints, the older one may have been about to be overwritten.
     let newest = devices.iter().flat_map(|report| report.checkpoints.iter().flatten()).map(|found| found.number).max();
     for report in devices {
         let device = report.device;

@@ -1,5 +1,5 @@
-//! What happens to a volume before and after it runs, and when one of its devices dies: format, open, recover, close,
-//! inspect, repair, replace, detach; and the drive that the engine is while it runs.
+//! The lifecycle of a volume: format, open, recover, close, inspect, repair, replace, detach; the fencing of a device;
+//! and the drive that serves requests while the volume is open.
 
 pub(crate) mod any;
 mod drive;

@@ -1,4 +1,4 @@
-//! What is done to a volume that is not open: putting it right, and taking it apart.
+//! Operations on a volume that is not open: repair and detach.
 
 use std::collections::HashMap;
 
@@ -16,28 +16,28 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// Zeros are written in pieces of this size.
+/// The most bytes of zeros in one write.
 const ZEROS: u64 = 1 << 20;
-/// A round writes something home, unless devices fail, or it looks through a long log of which nothing is left.
+/// The most rounds in a row that write nothing home: devices fail, or a long log is examined that has no live data.
 const MOST_IN_VAIN: u32 = 1000;
-/// Write-backs under way at once: each has a buffer of an extent.
+/// Write-backs under way at once; each has a buffer of an extent.
 const AT_ONCE: u32 = 2;
 
-/// Where a detached volume's data is.
+/// The place of a detached volume's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detached {
-    /// The device that stands alone.
+    /// The device that has all of the data.
     pub device: DeviceId,
-    /// Where on it the volume begins.
+    /// Offset of the volume on this device.
     pub at: Bytes,
-    /// How long it is.
+    /// Length of the volume.
     pub len: Bytes,
-    /// Extents (of a log: blocks) that were written home for it.
+    /// Number of extents (of a log: blocks) that were written home for it.
     pub written_back: u64,
 }
 
-/// Opens a volume and closes it again, which makes good what a crash or a damaged copy left behind. `trust` settles
-/// which device is right where another program has written to one.
+/// Opens a volume and closes it again, which repairs what a crash or a damaged copy left behind. `trust` says which
+/// device is right if another program has written to one.
 pub(crate) fn repair(
     config: Config,
     storage: &mut dyn Storage,
@@ -53,7 +53,7 @@ pub(crate) fn repair(
     Ok(opened)
 }
 
-/// Takes a volume apart, so that one device has everything and can be used without Peryton.
+/// Writes all data to one device, which can then be used without Peryton.
 pub(crate) fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
     let device = config.placement.stands_alone().ok_or(DetachError::Divided)?;
     config.tuning.max_moves = AT_ONCE;
@@ -87,13 +87,13 @@ impl<P: PlacementOps> Drive<P> {
     }
 }
 
-/// Carries commands out one after the other, for engines without a host.
+/// Carries commands out one after the other, for a drive without a host.
 struct Hand {
     now: Nanos,
     moves: Moves,
 }
 
-/// The buffers of moves, made when they are first used.
+/// The move buffers, made when they are first used.
 struct Moves {
     bytes: HashMap<u32, Vec<u8>>,
     each: usize,
@@ -120,7 +120,7 @@ impl Hand {
         Hand { now: Nanos::ZERO, moves: Moves { bytes: HashMap::new(), each } }
     }
 
-    /// Lets time pass until nothing is in flight.
+    /// Advances the clock until nothing is in flight.
     fn settle<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) {
         for _ in 0..3 {
             self.now += Nanos::from_s(60);

@@ -1,11 +1,11 @@
-//! An empty device in the place of one that is gone, so that the volume has all its devices again. What is on the others
-//! is as it was. What only the lost one had:
+//! Replaces a lost device by an empty one, so that the volume has all its devices again. The data on the other devices
+//! is unchanged. Data that only the lost device had is treated according to the placement:
 //!
-//! * a placement with a map knows what that is: it stays lost until it is written;
-//! * without a map (`linear`, the primary of a log) it reads as zeros from then on;
-//! * without the log of a primary the primary's older image is the volume, and nothing says where it is older.
+//! * A placement with a map knows which data that is: it stays lost until it is written.
+//! * Without a map (`linear`, the primary of a log) it reads as zeros from then on.
+//! * Without its log, a primary's older image becomes the volume, and no metadata says where it is older.
 //!
-//! The last two are done only where the caller accepts that.
+//! The last two require that the caller accepts the loss.
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
@@ -27,8 +27,8 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// Whether the device could be replaced: the others can be opened without it, and if something is lost that nothing
-/// could tell from what is not, that is accepted. Nothing is written.
+/// Checks whether the device can be replaced: the others can be opened without it, and a loss that no metadata can name
+/// is accepted. Writes nothing.
 pub(crate) fn can_replace(
     config: &Config,
     storage: &mut dyn Storage,
@@ -50,8 +50,8 @@ pub(crate) fn can_replace(
     }
 }
 
-/// Whether a device that replaces this one has to read as zeros where data goes: there is no map that says what of it
-/// was written.
+/// Whether the replacement of this device must read as zeros where data goes, because no map says which of its data was
+/// written.
 pub(crate) fn replaces_with_zeros(config: &Config, device: DeviceId) -> bool {
     match &config.placement {
         Placement::Logging(pair) => pair.primary == device,
@@ -60,7 +60,7 @@ pub(crate) fn replaces_with_zeros(config: &Config, device: DeviceId) -> bool {
     }
 }
 
-/// Makes an empty device part of the volume, in the place of one that is gone, or is given up with this.
+/// Makes an empty device part of the volume, in place of a device that is gone, or that is given up with this call.
 pub(crate) fn replace(
     config: Config,
     storage: &mut dyn Storage,
@@ -96,10 +96,10 @@ impl<P: PlacementOps> Drive<P> {
             .map_err(failed)?;
         opened.volume = volume;
         let parts = (0..self.device_bytes.len() as u8).map(DeviceId);
-        // The survivors come last: until they say otherwise the new device is not part of the volume.
+        // The survivors are written last: until their superblocks say so, the new device is not part of the volume.
         for part in std::iter::once(device).chain(parts.filter(|part| *part != device)) {
             let whole = identity.superblock_of_all(part, VolumeState::Clean);
-            // Nothing is known of what an empty device holds.
+            // The content of the new device's free places is unknown.
             let mut block = Superblock { volume, touched: [u32::MAX, u32::MAX], ..whole };
             block.fingerprint = self.fingerprint(storage, part, volume);
             copies::write(storage, &block, self.device_bytes[part.index()]).map_err(|_| failed(part))?;

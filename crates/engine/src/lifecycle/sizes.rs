@@ -1,4 +1,4 @@
-//! What a configuration makes of its devices, known before any table is made.
+//! The sizes that follow from a configuration, computed without making any table.
 
 use peryton_format::{layout::MetadataLayout, log::layout::LogLayout};
 use peryton_units::Bytes;
@@ -12,26 +12,27 @@ use crate::{
     log,
 };
 
-/// A placement before its tables are made, which take memory in proportion to the volume.
+/// A placement before its tables are made; the tables take memory in proportion to the volume.
 pub(crate) enum Laid {
     Linear(Linear),
     Cache(CacheLayout),
     Log(LogLayout),
 }
 
-/// What a configuration makes of its devices.
+/// The sizes that follow from a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// The volume that the host sees.
+    /// Size of the volume that the host sees.
     pub volume: Bytes,
-    /// How much of each device it occupies: data, spare extents and metadata.
+    /// What the volume occupies on each device: data, spare extents and metadata.
     pub devices: Vec<Bytes>,
-    /// Where data begins on each device.
+    /// Offset of the data on each device.
     pub data_at: Vec<Bytes>,
 }
 
 impl Config {
-    /// The sizes of the drive that [`Engine::new`](crate::Engine::new) would make, without making it: as quick for a large one.
+    /// The sizes of the drive that [`Engine::new`](crate::Engine::new) would make, in a time that does not depend on
+    /// the size.
     ///
     /// # Errors
     /// Those of [`Engine::new`](crate::Engine::new).
@@ -39,13 +40,13 @@ impl Config {
         self.sizes_with(None)
     }
 
-    /// The same, with the number of spare extents that the format has settled.
+    /// The same, with the number of spare extents that the format has fixed.
     pub(crate) fn sizes_with(&self, spare: Option<u32>) -> Result<Sizes, ConfigError> {
         lay_out(self, spare).map(|(_, sizes)| sizes)
     }
 }
 
-/// No device is larger (512 PiB); the sizes of as many as there can be add up.
+/// The largest possible device (512 PiB); the sizes of all devices can be added without overflow.
 const LARGEST_DEVICE: Bytes = Bytes(1 << 59);
 
 pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigError> {

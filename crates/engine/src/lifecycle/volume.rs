@@ -1,8 +1,8 @@
-//! A volume on real devices: formatting, opening after whatever happened, closing.
+//! A volume on real devices: format, open after a close or a crash, close.
 //!
-//! A generation begins when a volume is opened: first each superblock says that one is about to begin, then that it has
-//! begun, and only then is a request served. So a device that was left out of a generation, or is a copy from before
-//! it, is told apart from one that a crash left a step behind.
+//! A generation begins when a volume is opened. First each superblock records that a generation is about to begin, then
+//! that it has begun; only then are requests served. So a device that was left out of a generation, or a copy of a
+//! device from before it, can be distinguished from a device that a crash left one step behind.
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
@@ -42,7 +42,7 @@ fn read_superblock(storage: &mut dyn Storage, device: DeviceId, used: Bytes) -> 
     })
 }
 
-/// How much of its device the volume uses, if the sizes in the superblock are possible.
+/// The number of bytes that the volume uses of its device, if the sizes in the superblock are possible.
 fn used_by(superblock: &Superblock) -> Option<Bytes> {
     let config = Config {
         devices: superblock.geometry.devices.clone(),
@@ -52,7 +52,7 @@ fn used_by(superblock: &Superblock) -> Option<Bytes> {
     config.sizes_with(Some(superblock.geometry.spare)).ok()?.devices.get(superblock.device.index()).copied()
 }
 
-/// Makes a new, empty volume on devices whose content is given up.
+/// Makes a new, empty volume; the devices' content is given up.
 pub(crate) fn format(config: &Config, new: Formatting, storage: &mut dyn Storage) -> Result<(), FormatError> {
     if new.notes.len() > MOST_NOTES {
         return Err(FormatError::Notes { most: MOST_NOTES });
@@ -64,8 +64,8 @@ pub(crate) fn format(config: &Config, new: Formatting, storage: &mut dyn Storage
     with_drive!(&drive, drive => drive.format(new, storage))
 }
 
-/// Opens a volume as it was left, without some of its devices, and begins a new generation. `trust` settles which device
-/// is right where another program has written to one.
+/// Opens a volume, possibly without some of its devices, and begins a new generation. `trust` says which device is
+/// right if another program has written to one.
 pub(crate) fn open(
     config: Config,
     storage: &mut dyn Storage,
@@ -92,7 +92,8 @@ pub(crate) fn open(
     Ok((drive, opened))
 }
 
-/// Whether the devices are all there is of one volume, and all of the same age. Returns the newest superblock.
+/// Checks that the devices are all the devices of one volume, and of the same generation. Returns the newest
+/// superblock.
 fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result<Superblock, OpenError> {
     let named = || devices.iter().map(|device| device.index()).zip(blocks);
     let newest = blocks
@@ -107,7 +108,7 @@ fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result
             return Err(OpenError::Swapped { device: index, is: block.device.index() });
         }
     }
-    // The number of spare extents follows from a setting that may change; the format has the last word.
+    // The number of spare extents follows from a setting that may change; the number in the format is the valid one.
     let design = Geometry {
         devices: config.devices.clone(),
         arrangement: Arrangement::from(&config.placement),
@@ -146,7 +147,7 @@ impl<P: PlacementOps> Drive<P> {
             }
         }
         let failed = |device: DeviceId| FormatError::Device { device: device.index() };
-        // What was there must not come to light again if this is interrupted.
+        // Old superblocks must not become valid again if formatting is interrupted.
         let blank = [0; BLOCK_LEN];
         for device in all() {
             let used = self.device_bytes[device.index()];
@@ -174,7 +175,7 @@ impl<P: PlacementOps> Drive<P> {
         Ok(())
     }
 
-    /// Takes over what the devices hold that say so in these superblocks, the newest of which is `newest`.
+    /// Recovers the state from devices with these superblocks, the newest of which is `newest`.
     fn take_over(
         &mut self,
         storage: &mut dyn Storage,
@@ -200,10 +201,10 @@ impl<P: PlacementOps> Drive<P> {
             }
         }
         let volume = newest.volume;
-        // A generation that came no further than to be announced is announced again: if every attempt took a number of
-        // its own, a device that was not reached by two of them would look as if it had been left out.
+        // A generation that was only announced is announced again with the same number. If every attempt took a new
+        // number, a device that missed two attempts would look as if it had been left out.
         let generation = newest.generation + u64::from(newest.state != VolumeState::Opening);
-        // What another program wrote may be anywhere.
+        // Another program's data may be anywhere, so every free place counts as possibly written.
         let touched = (clean && trust == Trust::Nobody).then_some(newest.touched);
         let mut opened = Opened { volume, generation, clean, notes: newest.notes.clone(), ..Opened::default() };
         for device in devices(self.device_bytes.len()).filter(|device| without.contains(device)) {
@@ -237,7 +238,7 @@ impl<P: PlacementOps> Drive<P> {
         Ok(opened)
     }
 
-    /// Closes a volume on which nothing is in flight.
+    /// Closes a volume; nothing may be in flight.
     ///
     /// # Panics
     ///
@@ -262,7 +263,7 @@ impl<P: PlacementOps> Drive<P> {
         Ok(())
     }
 
-    /// Keeps a text for the driver in the superblocks.
+    /// Stores the driver's notes in the superblocks.
     pub(crate) fn store_notes(&mut self, notes: &str, storage: &mut dyn Storage) -> Result<(), FormatError> {
         if notes.len() > MOST_NOTES {
             return Err(FormatError::Notes { most: MOST_NOTES });

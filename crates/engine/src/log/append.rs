@@ -1,4 +1,4 @@
-//! The table of appends: groups of pieces that are gathered, flying or free.
+//! The table of appends. A group of pieces is gathering, in flight, or free.
 
 use std::collections::VecDeque;
 
@@ -7,31 +7,31 @@ use peryton_units::Nanos;
 
 use crate::{log::direct::Piece, log::index::Pending};
 
-/// Buffers for groups; a write that finds them all in flight waits for one.
+/// The number of group buffers. A write that finds all of them in flight waits for one.
 pub(in crate::log) const BUFFERS: u32 = 8;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Member {
     pub(in crate::log) piece: Piece,
-    /// Where in the group its data is.
+    /// Offset of the piece's data in the group.
     pub(in crate::log) within: u32,
 }
 
 #[derive(Debug, Default)]
 pub(in crate::log) struct Group {
     pub(in crate::log) members: Vec<Member>,
-    /// Where in the log; known once it flies.
+    /// Place in the log; set when the group is written.
     pub(in crate::log) at: u64,
     pub(in crate::log) sequence: u64,
-    /// How much of it is filled, the header included; once it flies, how much of the log it takes.
+    /// Length including the header: while gathering, the part filled so far; later, the space taken in the log.
     pub(in crate::log) len: u64,
     pub(in crate::log) buffer: Option<u32>,
-    /// Commands in flight.
+    /// Commands in flight for this group.
     pub(in crate::log) pending: u8,
     pub(in crate::log) failed: bool,
-    /// It holds an index rather than data.
+    /// Set if the group is an index rather than data: its span and its entries.
     pub(in crate::log) index: Option<(IndexSpan, Vec<Pending>)>,
-    /// When its first member came.
+    /// When the first member was added.
     pub(in crate::log) since: Nanos,
 }
 
@@ -40,7 +40,7 @@ pub(in crate::log) struct Appends {
     pub(in crate::log) groups: Vec<Group>,
     pub(in crate::log) free: Vec<u32>,
     pub(in crate::log) gathering: Option<u32>,
-    /// In the order of the log.
+    /// The groups in flight, in the order in which they lie in the log.
     pub(in crate::log) flying: VecDeque<u32>,
     pub(in crate::log) buffers: Vec<u32>,
     pub(in crate::log) failures: u32,
@@ -64,12 +64,12 @@ impl Appends {
         self.gathering.is_none() && self.flying.is_empty()
     }
 
-    /// Groups whose commands have not all completed, and those not yet retired.
+    /// Number of groups that are written but not yet retired.
     pub(in crate::log) fn flying(&self) -> usize {
         self.flying.len()
     }
 
-    /// Whether the range is on its way into the log.
+    /// Whether a group in flight or gathering overlaps the range.
     pub(in crate::log) fn overlaps(&self, from: u64, to: u64) -> bool {
         let groups = self.flying.iter().chain(&self.gathering);
         groups.flat_map(|group| &self.groups[*group as usize].members).any(|member| member.piece.overlaps(from, to))
@@ -87,7 +87,7 @@ impl Appends {
         index
     }
 
-    /// The group's members are elsewhere now.
+    /// Frees a group whose members have been taken care of.
     pub(in crate::log) fn give_back(&mut self, index: u32, mut members: Vec<Member>) {
         members.clear();
         let group = &mut self.groups[index as usize];

@@ -2,11 +2,11 @@
 //! host's own buffer.
 //!
 //! A group goes `gathering → flying → retired`. Groups retire in the order in which they lie in the log, whatever order
-//! they complete in: only then do their records enter the map and are their requests answered. So whatever a host flush
-//! covers comes before the first append that a crash has lost, and a replay of the log stops there.
+//! they complete in. Only then do their records enter the map and are their requests answered. So everything that a
+//! host flush covers lies before the first append that a crash can lose, and a replay of the log may stop there.
 //!
-//! The first 4 KiB of a gathered group are its header, which the engine encodes like any other metadata; they and the
-//! padding count as part of the append.
+//! The first 4 KiB of a gathered group are its header, which the engine encodes like other metadata. Header and padding
+//! count as part of the append.
 
 use peryton_format::{
     log::header::{self, AppendBody, AppendHeader, AppendMember, IndexSpan, MOST_MEMBERS},
@@ -26,17 +26,17 @@ use crate::{
     log::step::{LogIo, LogStep},
 };
 
-/// Without a delay, writes are gathered while so many appends are under way: one that the disk is writing, and one that
-/// it has at hand to go on with, so that it does not lose a revolution between the two.
+/// Without a gathering delay, writes are gathered while this many appends are in flight: one that the disk is writing
+/// and one queued behind it, so that the disk does not lose a revolution between them.
 const AT_ONCE: usize = 2;
 
-/// A log device that fails so many appends in a row is left alone for a while.
+/// After this many failed appends in a row the log takes no writes for [`PAUSE`].
 const MOST_FAILURES: u32 = 3;
 
 const PAUSE: Nanos = Nanos::from_s(1);
 
 impl LogDrive {
-    /// Whether the log takes writes at all.
+    /// Whether the log takes writes: it has room, the ring of commits has room, and its device is not paused.
     #[inline]
     pub(in crate::log) fn log_takes_writes(&self, now: Nanos) -> bool {
         !self.log.is_full()
@@ -44,7 +44,7 @@ impl LogDrive {
             && (self.appends.failures < MOST_FAILURES || now >= self.appends.paused_until)
     }
 
-    /// Appends a piece, or says that there is no buffer for it.
+    /// Appends a piece. Returns false if no buffer is free.
     #[inline]
     pub(in crate::log) fn append(&mut self, io: &mut LogIo, now: Nanos, piece: Piece, out: &mut Commands) -> bool {
         let padding = piece.offset % SECTOR;
@@ -93,7 +93,7 @@ impl LogDrive {
         true
     }
 
-    /// A large piece goes from the host's buffer; only its header is made here.
+    /// Appends a large piece from the host's own buffer, with a header of its own.
     fn append_alone(&mut self, io: &mut LogIo, now: Nanos, piece: Piece, out: &mut Commands) {
         let within = HEADER + piece.offset % SECTOR;
         let len = (within + piece.len).next_multiple_of(HEADER);
@@ -114,14 +114,14 @@ impl LogDrive {
         stats.overhead_bytes += HEADER;
     }
 
-    /// Sends the gathered group off.
+    /// Writes the gathered group to the log.
     #[inline]
     fn launch(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         let Some(index) = self.appends.gathering.take() else { return };
         let len = self.appends.groups[index as usize].len.next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
             self.write_members_directly(io, now, index, out);
-            // What waited for them to be appended may be what they wait for now.
+            // Deferred pieces may have waited for this group and may now wait for the writes to the primary.
             return self.retry_deferred(io, now, out);
         };
         let group = &mut self.appends.groups[index as usize];
@@ -131,7 +131,7 @@ impl LogDrive {
         self.appends.flying.push_back(index);
         let purpose = LogStep::Append { group: index };
         io.write(self.log_place(at), Bytes(len), buffer, purpose, Cause::Host, out);
-        // The header is encoded first.
+        // The header must be encoded before the write is carried out.
         if let Some(write @ Command::Write { io, .. }) = out.pop() {
             out.push(Command::Encode { io, into: buffer, len: Bytes(HEADER) });
             out.push(write);
@@ -141,7 +141,7 @@ impl LogDrive {
         stats.overhead_bytes += len - data;
     }
 
-    /// The log could not take the group: it goes to the primary.
+    /// Writes the group's pieces to the primary because the log has no room for it.
     fn write_members_directly(&mut self, io: &mut LogIo, now: Nanos, index: u32, out: &mut Commands) {
         let members = std::mem::take(&mut self.appends.groups[index as usize].members);
         for member in &members {
@@ -239,7 +239,7 @@ impl LogDrive {
         self.tick_index(io, now, out);
     }
 
-    /// Sends an index off.
+    /// Writes an index to the log.
     pub(in crate::log) fn append_index(
         &mut self,
         io: &mut LogIo,
@@ -257,7 +257,8 @@ impl LogDrive {
         io.write(self.log_place(at), Bytes(len), Buffer::Metadata, purpose, Cause::Metadata, out);
     }
 
-    /// The oldest append that is not retired, and where it is or would go.
+    /// Returns the sequence and the place of the oldest append that is not retired, or of the next append if there is
+    /// none.
     pub(in crate::log) fn unretired(&self) -> (u64, u64) {
         match self.appends.flying.front() {
             Some(front) => {
@@ -268,7 +269,7 @@ impl LogDrive {
         }
     }
 
-    /// Encodes the header of an append that is being written, and of an index its entries.
+    /// Encodes the header of an append that is being written; for an index, also its entries.
     pub(in crate::log) fn encode_append(
         &self,
         io: &LogIo,

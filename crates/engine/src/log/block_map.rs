@@ -1,9 +1,9 @@
-//! Where the newest copy of each block is.
+//! The map of a log: where the newest copy of each block is.
 //!
-//! Four bytes a block, in chunks that are allocated when something in them is first logged. An entry is zero (on the
-//! primary), a place in the log (all of the block lies there, contiguously), or the index of a list of fragments: a
-//! block of which parts were written. What no fragment covers is on the primary. Fragments are bounded by the log: each
-//! record adds at most two to any block that it cuts.
+//! The map takes four bytes a block, in chunks that are allocated when a block of the chunk is first logged. An entry
+//! is zero (the block is on the primary), a place in the log (the whole block lies there contiguously), or the index of
+//! a list of fragments (parts of the block were written). The primary holds the parts that no fragment covers. The log
+//! bounds the number of fragments: each record adds at most two to a block that it cuts.
 
 use peryton_format::log::{MOST_LOG_BYTES, SECTOR};
 
@@ -11,7 +11,7 @@ use crate::io::slab::Slab;
 
 const CHUNK_SHIFT: u32 = 10;
 const CHUNK: usize = 1 << CHUNK_SHIFT;
-// An entry can name 2^31 - 1 sectors.
+// An entry can hold 2^31 - 1 sectors.
 const _: () = assert!(MOST_LOG_BYTES / SECTOR <= 1 << 31);
 
 const ON_PRIMARY: u32 = 0;
@@ -66,7 +66,7 @@ impl BlockMap {
         &mut chunk[block as usize & (CHUNK - 1)]
     }
 
-    /// Calls `piece(from, to, place in the log)` for the parts of the range, in order of address.
+    /// Calls `piece(from, to, place in the log)` for each part of the range, in the order of addresses.
     #[inline]
     pub(in crate::log) fn walk(&self, from: u64, to: u64, mut piece: impl FnMut(u64, u64, Option<u64>)) {
         let mut next = from;
@@ -101,7 +101,7 @@ impl BlockMap {
         }
     }
 
-    /// The same for the whole map of `size` bytes; quick where nothing was ever logged.
+    /// Like [`BlockMap::walk`], for the whole map of `size` bytes; skips chunks in which nothing was ever logged.
     pub(in crate::log) fn walk_all(&self, size: u64, mut piece: impl FnMut(u64, u64, Option<u64>)) {
         let bytes = (CHUNK as u64) << self.shift;
         for (chunk, from) in self.chunks.iter().zip((0..).step_by(bytes as usize)) {
@@ -113,7 +113,8 @@ impl BlockMap {
         }
     }
 
-    /// The parts of the range that are still where a record put them: `from` at `at`, and so on.
+    /// Calls `part(from, to, at)` for each part of the range whose newest copy is still where a record put it, with
+    /// `from` at place `at`.
     pub(in crate::log) fn live(&self, from: u64, to: u64, at: u64, mut part: impl FnMut(u64, u64, u64)) {
         self.walk(from, to, |low, high, place| {
             if place == Some(at + (low - from)) {
@@ -122,7 +123,8 @@ impl BlockMap {
         });
     }
 
-    /// The newest copy of the range is now at `at` in the log. Tells what that superseded in the log.
+    /// Records that the newest copy of the range is now at `at` in the log. Calls `superseded(at, len)` for each copy
+    /// in the log that is now obsolete.
     #[inline]
     pub(in crate::log) fn install(&mut self, from: u64, to: u64, at: u64, mut superseded: impl FnMut(u64, u64)) {
         let mut next = from;
@@ -147,7 +149,8 @@ impl BlockMap {
         }
     }
 
-    /// The newest copy of the range is now on the primary. Tells what that superseded in the log.
+    /// Records that the newest copy of the range is now on the primary. Calls `superseded(at, len)` for each copy in
+    /// the log that is now obsolete.
     pub(in crate::log) fn remove(&mut self, from: u64, to: u64, mut superseded: impl FnMut(u64, u64)) {
         let mut next = from;
         while next < to {
@@ -169,7 +172,7 @@ impl BlockMap {
         self.fragments.remove(index);
     }
 
-    /// Part of a block changes its place.
+    /// Changes the place of a part of a block.
     fn cut(&mut self, block: u64, from: u32, to: u32, at: Option<u64>, superseded: &mut impl FnMut(u64, u64)) {
         let bytes = self.block_bytes() as u32;
         let before = self.entry(block);
@@ -226,7 +229,7 @@ impl BlockMap {
         *self.entry_mut(block) = entry;
     }
 
-    /// How much memory the entries take.
+    /// Memory that the entries take, in bytes.
     #[cfg(test)]
     fn bytes(&self) -> u64 {
         let chunks = self.chunks.iter().flatten().count() as u64;
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_that_of_the_blocks_ever_logged_and_fragments_are_given_back() {
+    fn memory_grows_with_logged_blocks_and_fragments_are_freed() {
         let mut map = BlockMap::new(1 << 40, 12);
         let root = map.bytes();
         map.install(0, 1 << 20, 0, |_, _| {});

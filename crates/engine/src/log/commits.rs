@@ -1,6 +1,6 @@
-//! Commits of a log: when they begin, what is flushed for them, and what follows from them. The order is that of every
-//! group commit (`crate::journal`). Commits go to a ring on the log device. A host flush with nothing to record flushes
-//! both devices at once.
+//! The commits of a log: when they begin, what is flushed for them, and what they release. The order of their steps is
+//! that of every group commit (`crate::journal`). Commits go to a ring on the log device. A host flush with nothing to
+//! record flushes both devices together.
 
 use peryton_format::{
     block::BLOCK,
@@ -37,23 +37,23 @@ impl LogDrive {
         }
     }
 
-    /// A command of the commit under way has completed.
+    /// Handles a completed command of the commit under way.
     pub(in crate::log) fn step_commit(&mut self, io: &mut LogIo, now: Nanos, failed: bool, out: &mut Commands) {
         if let Some(outcome) = self.commit_step(io, failed, out) {
             self.committed(io, now, outcome, out);
         }
     }
 
-    /// Flushes the log device and notes what that covers.
+    /// Flushes the log device and notes which appends the flush covers. Returns false if no flush is needed.
     fn flush_log(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
         self.commit.covers = self.unretired();
         io.flush_if_needed(self.log_device, LogStep::Commit, out)
     }
 
-    /// The log device is flushed, as far as the flush covered.
+    /// Records that the appends covered by the last flush of the log are durable.
     fn log_flushed(&mut self) {
         let (sequence, at) = self.commit.covers;
-        // What is missing is not explained yet.
+        // Appends from the first absent one on wait until a durable commit says that it is absent.
         let Group { gathering, committing, .. } = &self.commit.group;
         let absent = gathering.absent().min(committing.absent());
         if sequence > self.index.flushed && absent >= sequence {
@@ -61,7 +61,7 @@ impl LogDrive {
         }
     }
 
-    /// What the segments are once the commit under way is durable.
+    /// Returns the state of each segment as it will be when the commit under way is durable.
     pub(in crate::log) fn held(&self) -> impl Iterator<Item = SegmentUse> {
         let before = self.log.next_sequence();
         let freed = &self.commit.group.committing.freed;
@@ -72,13 +72,13 @@ impl LogDrive {
         })
     }
 
-    /// Encodes what a write of the commit under way writes.
+    /// Encodes the content of a write of the commit under way.
     pub(in crate::log) fn encode_commit(&self, command: &LogCommand, volume: VolumeId, into: &mut [u8]) {
         let commit = &self.commit;
         let within = command.at.0 - commit.at.0;
         let ring = commit.ring.bytes();
         let first = (within + ring - commit.ring.next()) % ring / BLOCK;
-        // Without any segment in use none is encoded, and unless it repeats those needed, only the new ones.
+        // No record is encoded if no segment is in use. Old records are encoded only if this commit repeats them.
         let old = commit
             .needed
             .iter()
@@ -88,8 +88,8 @@ impl LogDrive {
         ring::encode(&commit.head, commit.table.iter().copied(), records, first, volume, into);
     }
 
-    /// The commit that closes a volume with nothing in flight: it repeats what is needed, and gives up what waited for
-    /// it. Also where it goes.
+    /// Builds the commit that closes a volume with nothing in flight: it repeats the needed records and frees the
+    /// segments that waited for a commit. Returns its head, its records and its place in the ring.
     pub(in crate::log) fn closing_commit(&mut self) -> Result<(CommitHead, Vec<CommitRecord>, u64), DeviceError> {
         let Group { committing, gathering, .. } = &mut self.commit.group;
         committing.freed.append(&mut gathering.freed);
@@ -112,24 +112,25 @@ impl LogDrive {
         Ok((head, records, commit.ring.next()))
     }
 
-    /// A commit is over. The next one begins if something waits for it.
+    /// Releases what waited for a commit, and starts the next commit if anything waits for it.
     fn committed(&mut self, io: &mut LogIo, now: Nanos, outcome: Outcome<LogBatch>, out: &mut Commands) {
-        if let Outcome::Durable(batch) = outcome {
-            for segment in batch.freed {
+        if let Outcome::Durable(mut batch) = outcome {
+            for segment in batch.freed.drain(..) {
                 self.log.drained(segment);
             }
             if batch.index {
                 self.write_index(io, out);
             }
-            for flush in batch.flushes {
+            for flush in batch.flushes.drain(..) {
                 io.part_done(flush, Ok(()), out);
             }
+            self.commit.group.recycle(batch);
         }
         self.retry_deferred(io, now, out);
         self.pump_commit(io, now, out);
     }
 
-    /// Both devices are fenced.
+    /// Fails the waiting host flushes because both devices are fenced.
     #[cold]
     fn give_up(&mut self, io: &mut LogIo, out: &mut Commands) {
         let batch = std::mem::take(&mut self.commit.group.gathering);
@@ -166,8 +167,8 @@ impl Commits for LogDrive {
         &mut self.commit.group
     }
 
-    /// A record may only say what the primary holds; and where segments are given up, what superseded their content in
-    /// the log must be durable, too.
+    /// A record that moves data to the primary requires that the primary is flushed. A record that gives up segments
+    /// requires that the log is flushed too, because a newer copy in the log may have superseded their content.
     fn flush_before(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
         let commit = &mut self.commit;
         let Group { committing, gathering, alive, .. } = &mut commit.group;

@@ -1,28 +1,28 @@
-//! Pieces of writes and discards that wait: for others of the same range, for room in the ring of commits, or for a
-//! buffer. In a simulation that asks more than a drive can do they are as many as requests; live they are bounded by the
-//! host's queue.
+//! Pieces of writes and discards that wait for others of the same range, for room in the ring of commits, or for a
+//! buffer. In a simulation whose trace overloads the drive there can be as many as requests; live, the host's queue
+//! bounds them.
 
 use std::collections::BTreeMap;
 
 use crate::log::direct::{Piece, Way};
 
-/// A piece that waits.
+/// A piece that waits, and where it is to go.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct DeferredPiece {
     pub(in crate::log) piece: Piece,
     pub(in crate::log) way: Way,
 }
 
-/// Those that wait are numbered as they come; where they overlap they go in that order.
+/// The waiting pieces, numbered in the order in which they arrived. Pieces that overlap keep that order.
 #[derive(Debug, Default)]
 pub(in crate::log) struct DeferredPieces {
     pieces: BTreeMap<u64, DeferredPiece>,
-    /// By where they begin on the volume, and their number: where they end.
+    /// The end of each piece, by its start on the volume and its number.
     ranges: BTreeMap<(u64, u64), u64>,
-    /// None is longer.
+    /// An upper bound of the pieces' lengths, in bytes.
     longest: u64,
     next: u64,
-    /// They are being looked at; whether they are to be looked at again after that.
+    /// True while the pieces are tried again; `again` asks for another round after that.
     pub(in crate::log) busy: bool,
     pub(in crate::log) again: bool,
 }
@@ -33,14 +33,14 @@ impl DeferredPieces {
         self.pieces.is_empty()
     }
 
-    /// Behind all others.
+    /// Adds a piece behind all others.
     pub(in crate::log) fn defer(&mut self, deferred: DeferredPiece) {
         let number = self.next;
         self.next += 1;
         self.put_back(number, deferred);
     }
 
-    /// Where it was taken from.
+    /// Puts a piece back under the number that it had.
     pub(in crate::log) fn put_back(&mut self, number: u64, deferred: DeferredPiece) {
         let Piece { offset, len, .. } = deferred.piece;
         self.longest = if self.pieces.is_empty() { len } else { self.longest.max(len) };
@@ -48,7 +48,7 @@ impl DeferredPieces {
         self.pieces.insert(number, deferred);
     }
 
-    /// Takes the first with this number or a higher one out.
+    /// Removes the first piece whose number is `number` or higher.
     pub(in crate::log) fn take_from(&mut self, number: u64) -> Option<(u64, DeferredPiece)> {
         let number = *self.pieces.range(number..).next()?.0;
         let deferred = self.pieces.remove(&number)?;
@@ -56,11 +56,11 @@ impl DeferredPieces {
         Some((number, deferred))
     }
 
-    /// Whether one with a number below `before` overlaps the range.
+    /// Whether a piece with a number below `before` overlaps the range.
     #[inline]
     pub(in crate::log) fn overlaps(&self, from: u64, to: u64, before: u64) -> bool {
         !self.pieces.is_empty() && {
-            // One that begins before that ends before the range does begin.
+            // A piece that begins earlier than this ends before the range begins.
             let first = (from + 1).saturating_sub(self.longest);
             let near = self.ranges.range((first, 0)..(to, 0));
             near.into_iter().any(|((_, number), end)| *end > from && *number < before)
@@ -77,7 +77,7 @@ mod tests {
     use crate::io::RequestIndex;
 
     #[test]
-    fn what_overlaps_is_found_as_by_looking_at_all() {
+    fn overlaps_agrees_with_a_search_through_all_pieces() {
         let mut rng = Pcg64Mcg::seed_from_u64(7);
         let mut waiting = DeferredPieces::default();
         let mut all: Vec<(u64, DeferredPiece)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Pieces of host requests, and the table of those on their way to the primary.
+//! Pieces of host requests, and the table of those that are being written to the primary.
 
 use crate::{io::RequestIndex, io::slab::Slab, log::step::LogStep};
 
@@ -6,10 +6,10 @@ use crate::{io::RequestIndex, io::slab::Slab, log::step::LogStep};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Piece {
     pub(in crate::log) request: RequestIndex,
-    /// Where on the volume.
+    /// Offset on the volume.
     pub(in crate::log) offset: u64,
     pub(in crate::log) len: u64,
-    /// Where in the request's buffer.
+    /// Offset in the request's buffer.
     pub(in crate::log) buffer: u64,
 }
 
@@ -27,7 +27,7 @@ pub(in crate::log) enum Way {
     Discard,
 }
 
-/// A write to the primary, or the discards and zeroings that one discard of the host comes to.
+/// A write to the primary, or the discards and zeroings that carry out one discard of the host.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Direct {
     pub(in crate::log) piece: Piece,
@@ -39,7 +39,7 @@ pub(in crate::log) struct Direct {
 #[derive(Debug)]
 pub(in crate::log) struct Directs {
     pub(in crate::log) rows: Slab<Direct>,
-    /// Those in flight: as many as the host's queue is deep.
+    /// The operations in flight; the host's queue depth bounds their number.
     pub(in crate::log) in_flight: Vec<u32>,
 }
 

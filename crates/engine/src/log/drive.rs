@@ -1,4 +1,4 @@
-//! A drive of a log before a primary: its parts, and how a request is cut into pieces.
+//! The parts of a drive with a log before a primary, and how it cuts requests into pieces.
 
 use peryton_format::{
     layout::MetadataLayout,
@@ -33,11 +33,11 @@ pub(crate) struct LogDrive {
     pub(crate) log_device: DeviceId,
     pub(in crate::log) size: u64,
     pub(in crate::log) block: u64,
-    /// Where the first segment begins on the log device.
+    /// The place of the first segment on the log device.
     pub(in crate::log) log_at: u64,
-    /// What the devices know it by; a simulated drive has no name.
+    /// The volume's identity on the devices; a simulated drive has none.
     pub(in crate::log) volume: Option<VolumeId>,
-    /// The longest piece of a write that one append takes.
+    /// The most bytes of a write that one append takes.
     pub(in crate::log) most_record: u64,
     pub(in crate::log) map: BlockMap,
     pub(in crate::log) log: Segments,
@@ -81,8 +81,8 @@ impl LogDrive {
         }
     }
 
-    /// Byte 0 of the volume is not byte 0 of the primary: alone, it must not look like a file system while the log holds
-    /// newer data.
+    /// Byte 0 of the volume is deliberately not byte 0 of the primary: the primary alone must not look like a file
+    /// system while the log holds newer data.
     pub(in crate::log) fn primary_place(&self, offset: u64) -> (DeviceId, Bytes) {
         (self.primary, MetadataLayout::bare().data_at + Bytes(offset))
     }
@@ -91,7 +91,7 @@ impl LogDrive {
         (self.log_device, Bytes(self.log_at + at))
     }
 
-    /// Takes a read, write or discard that lies within the volume and is not empty.
+    /// Carries out a read, write or discard that lies within the volume and is not empty.
     #[inline]
     pub(in crate::log) fn take(
         &mut self,
@@ -109,7 +109,7 @@ impl LogDrive {
         }
     }
 
-    /// Reads the newest copies, wherever they are: neighbours on a device with one command.
+    /// Reads the newest copies. Parts that are neighbours on one device are read with one command.
     #[inline]
     pub(in crate::log) fn read(
         &mut self,
@@ -173,7 +173,8 @@ impl LogDrive {
         }
     }
 
-    /// Cuts a write into pieces that an append can hold, and where selective caching treats neighbours differently.
+    /// Cuts a write into pieces that each fit an append, and where selective caching sends neighbouring blocks to
+    /// different devices.
     #[inline]
     pub(in crate::log) fn write(
         &mut self,
@@ -188,7 +189,7 @@ impl LogDrive {
         let threshold = match io.tuning.logging.caching {
             // A threshold of zero is full caching (Griffin, section 5.1).
             LogCaching::Full | LogCaching::Selective { overwrite_ratio_ppm: 0 } => None,
-            // The log is all there is.
+            // Without the primary, the log takes every write.
             _ if self.gone.primary => None,
             LogCaching::Selective { overwrite_ratio_ppm } => Some(overwrite_ratio_ppm),
         };
@@ -223,7 +224,7 @@ impl LogDrive {
         }
     }
 
-    /// Discards the blocks that are fully covered; for the rest it is a hint not worth taking.
+    /// Discards the blocks that the request covers fully. The engine ignores the rest: a discard is only a hint.
     pub(in crate::log) fn discard(
         &mut self,
         io: &mut LogIo,
@@ -242,7 +243,7 @@ impl LogDrive {
     }
 }
 
-/// Whether a part lies right behind what is being read: on the primary, or in the same segment of the log.
+/// Whether a part directly follows what is being read: on the primary, or in the same segment of the log.
 #[inline]
 fn continues(run: Option<u64>, len: u64, next: Option<u64>, border: u64) -> bool {
     match (run, next) {

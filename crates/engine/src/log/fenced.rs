@@ -1,8 +1,8 @@
-//! With one device left.
+//! How a log works with one of its two devices fenced.
 //!
-//! * Without the log: what only the log had is lost until it is written or discarded; the primary has an older image of
-//!   it. Writes go to the primary, and there is nothing to commit.
-//! * Without the primary: what the log has stays readable, and it takes writes until it is full. The rest is lost.
+//! * Without the log: data that only the log had is lost until it is written or discarded; the primary has an older
+//!   copy. Writes go to the primary, and there is nothing to commit.
+//! * Without the primary: data in the log stays readable, and the log takes writes until it is full. The rest is lost.
 
 use peryton_units::Nanos;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl LogDrive {
-    /// A device is dead. Says whether anything that was answered may be lost.
+    /// Handles the death of a device. Returns whether data whose write was answered may be lost.
     #[cold]
     pub(in crate::log) fn device_died(
         &mut self,
@@ -30,7 +30,7 @@ impl LogDrive {
         self.migration.stop();
         self.commit.fence(device == self.log_device);
         if self.gone.log {
-            // Segments that waited for a commit hold nothing.
+            // A segment that waited for its commit holds no needed data, so it needs no commit now.
             let waiting = |segment: &&mut Segment| segment.state == State::Draining { committed: false };
             for segment in self.log.segments.iter_mut().filter(waiting) {
                 segment.state = State::Draining { committed: true };
@@ -45,7 +45,7 @@ impl LogDrive {
         self.gone.primary || self.log.live > 0 || !self.appends.is_idle()
     }
 
-    /// From now on, or from the start, there is one device.
+    /// Marks a device as gone, while running or when the volume is opened without it.
     pub(in crate::log) fn mark_gone(&mut self, device: DeviceId) {
         self.gone.log |= device == self.log_device;
         self.gone.primary |= device == self.primary;
@@ -57,7 +57,7 @@ impl LogDrive {
         device == self.log_device && self.gone.log || device == self.primary && self.gone.primary
     }
 
-    /// It is durable that a device is gone: commits go on.
+    /// Resumes commits once it is durable that a device is gone.
     #[cold]
     pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         let failed = if io.owes_error { self.commit.group.gathering.take_flushes() } else { Vec::new() };
@@ -81,7 +81,7 @@ impl LogDrive {
         losses
     }
 
-    /// How long ago the oldest write was logged of which the primary has nothing newer.
+    /// Age of the oldest logged write that the primary has no newer data for.
     pub(in crate::log) fn age(&self, now: Nanos) -> Option<Nanos> {
         (self.log.live > 0).then(|| now.saturating_sub(self.since.first_logged))
     }

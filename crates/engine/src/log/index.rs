@@ -1,4 +1,4 @@
-//! What was appended lately and is in no index yet.
+//! The records that were appended lately and are in no index yet.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,12 @@ use peryton_format::{
 };
 use peryton_units::Nanos;
 
-/// So many records make an index, whatever the time: they are held in memory, and fit one index.
+/// An index is written once this many records are pending, whatever the time. They are held in memory, and fit one
+/// index.
 pub(in crate::log) const MOST_PENDING: usize = 10_000;
 
-/// So many bytes, too, for what is in no index is looked for when a volume is opened.
+/// An index is also written once this many bytes are pending, because opening a volume reads the headers of all appends
+/// that are in no index.
 pub(in crate::log) const MOST_BYTES: u64 = 512 << 20;
 
 /// A record that is in no index yet.
@@ -20,7 +22,7 @@ pub(in crate::log) struct Pending {
     pub(in crate::log) offset: u64,
     pub(in crate::log) at: u64,
     pub(in crate::log) len: u32,
-    /// That of its append, and where that is.
+    /// The sequence of the append that holds the record, and the place of that append.
     pub(in crate::log) sequence: u64,
     pub(in crate::log) append_at: u64,
 }
@@ -37,14 +39,15 @@ pub(in crate::log) struct Indexes {
     pub(in crate::log) bytes: u64,
     pub(in crate::log) due: Nanos,
     pub(in crate::log) in_flight: bool,
-    /// A long list has been asked for already.
+    /// Whether an index has already been requested because the list is long.
     pub(in crate::log) asked: bool,
-    /// The index under way has no room for all that is durable.
+    /// Whether the index under way had no room for all durable records.
     pub(in crate::log) more: bool,
-    /// All appends before this one are durable, or a durable commit says that they are absent; and where it is.
+    /// All appends before this sequence are settled: durable, or recorded as absent by a durable commit. `flushed_at`
+    /// is the place of this append.
     pub(in crate::log) flushed: u64,
     pub(in crate::log) flushed_at: u64,
-    /// Where the newest index is, and the first append that is in none.
+    /// The place of the newest index, and the first sequence that no index covers.
     pub(in crate::log) newest: u64,
     pub(in crate::log) upto: u64,
 }
@@ -65,7 +68,8 @@ impl Indexes {
         }
     }
 
-    /// Goes on after a volume was opened: all before append `flushed` is settled, and these are in no index.
+    /// Restores the state after a volume was opened: all appends before `flushed` are settled, and `pending` are in no
+    /// index.
     pub(in crate::log) fn resume(&mut self, flushed: u64, newest: u64, upto: u64, pending: Vec<Pending>) {
         (self.flushed, self.flushed_at, self.newest, self.upto) = (flushed, NOWHERE, newest, upto);
         self.bytes = pending.iter().map(|pending| u64::from(pending.len)).sum();
@@ -77,7 +81,7 @@ impl Indexes {
         self.pending.is_empty()
     }
 
-    /// There is no log to list anything of.
+    /// Forgets all pending records because the log is gone.
     pub(in crate::log) fn clear(&mut self) {
         self.pending.clear();
         (self.bytes, self.due, self.more) = (0, Nanos::MAX, false);

@@ -1,8 +1,10 @@
-//! Indexes: what was appended lately, written to the log every 30 s (Griffin, sections 5.4 and 6.4: the recent contents of
-//! the map are flushed), so that a restart reads them rather than the headers. The disk does not leave its track for it.
+//! Indexes list what was appended lately. One is written to the log every 30 s (Griffin, sections 5.4 and 6.4: the
+//! recent contents of the map are flushed), so that a restart reads indexes rather than all headers. The disk's head
+//! stays on its track for it.
 //!
-//! An index lists only what a flush of the log has made durable, and that flush comes right before it: so whatever is in
-//! an index that can be read can be trusted, and little is not in one. Each names the one before.
+//! An index lists only records that a flush of the log has made durable, and it is written right after such a flush. So
+//! an index that can be read can be trusted, and few records are in no index. Each index holds the place of the one
+//! before.
 
 use peryton_format::{
     block::BLOCK,
@@ -17,7 +19,7 @@ use crate::{
 };
 
 impl LogDrive {
-    /// Wants an index if enough has come together. A flush goes before it.
+    /// Requests an index if enough records are pending. A flush precedes it.
     #[inline]
     pub(in crate::log) fn index_if_long(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         if self.index.is_long() && !self.index.asked {
@@ -45,14 +47,15 @@ impl LogDrive {
         }
     }
 
-    /// What the next index says, if there is something to say; `room` blocks of entries.
+    /// Returns the span and the entries of the next index, at most `room` blocks of them; `None` if nothing is to be
+    /// listed.
     pub(in crate::log) fn next_index(&mut self, room: usize) -> Option<(IndexSpan, Vec<Pending>)> {
         let LogDrive { index, log, .. } = self;
         let mut entries: Vec<Pending> = Vec::new();
         index.more = false;
         let (mut upto, mut upto_at) = (index.flushed, index.flushed_at);
         while let Some(front) = index.pending.front().copied().filter(|front| front.sequence < index.flushed) {
-            // All of an append is in one index: there is room for the members of one.
+            // All records of an append go into one index, which always has room for the members of one append.
             let together = index.pending.iter().take_while(|pending| pending.sequence == front.sequence).count();
             if entries.len() + together > room * ENTRIES_PER_BLOCK {
                 (upto, upto_at) = (front.sequence, front.append_at);
@@ -60,7 +63,8 @@ impl LogDrive {
                 break;
             }
             let segment = &log.segments[log.segment_of(front.at) as usize];
-            // A migration may have been faster. Until its commit is durable a crash brings the segment back.
+            // A migration may have freed the segment already. Until that commit is durable, a crash brings the segment
+            // back.
             let free = matches!(segment.state, State::Free | State::Draining { committed: true });
             let counts = !free && segment.opened <= front.sequence;
             for pending in index.pending.drain(..together) {
@@ -73,12 +77,12 @@ impl LogDrive {
         (!entries.is_empty()).then_some((covered, entries))
     }
 
-    /// How many blocks of entries fit an index.
+    /// Number of blocks of entries that fit an index.
     pub(in crate::log) fn index_room(&self) -> usize {
         (self.log.segment_bytes().min(BUFFER) / BLOCK - HEADER / BLOCK) as usize
     }
 
-    /// Writes an index of what is durable. A full log has no room, and nothing new either.
+    /// Writes an index of the durable records. If the log is full the entries stay pending.
     pub(in crate::log) fn write_index(&mut self, io: &mut LogIo, out: &mut Commands) {
         if self.index.in_flight {
             return;

@@ -3,7 +3,7 @@
 use crate::{log::drive::LogDrive, log::segments::State};
 
 impl LogDrive {
-    /// Panics with what is wrong. `quiet`: no command is in flight.
+    /// Panics with a description of the first violation. `quiet`: no command is in flight.
     pub(in crate::log) fn check_tables(&self, quiet: bool) {
         let mut live = vec![0; self.log.segments.len()];
         self.map.walk(0, self.size, |from, to, place| {

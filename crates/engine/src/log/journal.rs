@@ -1,8 +1,8 @@
-//! What the commits of a log record: what the log's own headers do not say, that is, that a segment is free, that
-//! something in the log was superseded by a write or a discard on the primary, that an append is not there.
+//! What the commits of a log record. The headers of the log cannot say that a segment is free, that a write or a
+//! discard on the primary superseded something in the log, or that an append is absent; commits do.
 //!
-//! A commit adds to those before it, until the ring has just enough room left for all the records that are needed: then
-//! it repeats them, and the others count no longer.
+//! A commit adds its records to those of earlier commits. When the ring has just enough room left for all needed
+//! records, the next commit repeats them, and the earlier commits are no longer needed.
 
 use std::collections::VecDeque;
 
@@ -26,11 +26,11 @@ pub(crate) struct LogBatch {
     pub(in crate::log) freed: Vec<u32>,
     pub(in crate::log) flushes: Vec<RequestIndex>,
     pub(in crate::log) since: Option<Nanos>,
-    /// Records before this one count no longer once this is durable.
+    /// Records before this number are obsolete once this batch is durable.
     pub(in crate::log) obsolete: u64,
-    /// Segments are given up, or most of what is in them.
+    /// Whether the batch frees segments, or most of their content.
     pub(in crate::log) settles: bool,
-    /// An index follows.
+    /// Whether an index follows the flush.
     pub(in crate::log) index: bool,
 }
 
@@ -39,7 +39,7 @@ impl LogBatch {
         self.records.is_empty() && self.freed.is_empty()
     }
 
-    /// The oldest append that it says is absent.
+    /// Sequence of the oldest append that this batch records as absent; `u64::MAX` if there is none.
     pub(in crate::log) fn absent(&self) -> u64 {
         let from =
             |record: &CommitRecord| if let CommitRecord::Absent { from, .. } = record { *from } else { u64::MAX };
@@ -48,7 +48,7 @@ impl LogBatch {
 }
 
 impl journal::Batch for LogBatch {
-    fn append(&mut self, mut later: LogBatch) {
+    fn append(&mut self, later: &mut LogBatch) {
         self.records.append(&mut later.records);
         self.freed.append(&mut later.freed);
         self.flushes.append(&mut later.flushes);
@@ -56,6 +56,14 @@ impl journal::Batch for LogBatch {
         self.settles |= later.settles;
         self.index = later.index;
         self.since = self.since.or(later.since);
+        later.clear();
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.freed.clear();
+        self.flushes.clear();
+        (self.since, self.obsolete, self.settles, self.index) = (None, 0, false, false);
     }
 
     fn take_flushes(&mut self) -> Vec<RequestIndex> {
@@ -63,42 +71,42 @@ impl journal::Batch for LogBatch {
     }
 }
 
-/// A commit that is still needed.
+/// A commit in the ring that is still needed.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct NeededCommit {
     pub(in crate::log) number: u64,
     pub(in crate::log) bytes: u64,
-    /// How many records there ever were, its own included.
+    /// Number of records ever made, up to and including those of this commit.
     pub(in crate::log) upto: u64,
 }
 
 #[derive(Debug)]
 pub(in crate::log) struct Commit {
-    /// The first device is the primary, the second the log.
+    /// The state of the commits. The group's first device is the primary, the second the log.
     pub(in crate::log) group: Group<LogBatch>,
-    /// A commit was asked for when the one under way began, and whether that records something.
+    /// Whether a commit was requested when the one under way began, and whether that one has records.
     pub(in crate::log) asked: bool,
     pub(in crate::log) records_something: bool,
-    /// Where the ring begins, and how much of it is needed.
+    /// The place of the ring on the log device, and its state.
     pub(in crate::log) at: Bytes,
     pub(in crate::log) ring: Ring,
     pub(in crate::log) segments: usize,
-    /// The next commit, as far as it is settled before it is written, and what it says of the segments.
+    /// The head of the next commit, as far as it is known before it is written, and its table of segments.
     pub(in crate::log) head: CommitHead,
     pub(in crate::log) table: Vec<SegmentUse>,
-    /// The commit under way repeats all that is needed.
+    /// Whether the commit under way repeats all needed records.
     pub(in crate::log) repeats: bool,
-    /// No segment is in use once it is durable, and no record is needed.
+    /// Whether no segment is in use, and so no record is needed, once the commit under way is durable.
     pub(in crate::log) empties: bool,
-    /// The last record was gathered since the last migration began, and may be joined with the next.
+    /// Whether the next record may be merged with the last: both were gathered since the last migration began.
     pub(in crate::log) joins: bool,
-    /// Commits that are needed, the records in them, and how many records there were before those.
+    /// The commits that are needed, the records in them, and the number of records before those.
     pub(in crate::log) written: VecDeque<NeededCommit>,
     pub(in crate::log) needed: VecDeque<CommitRecord>,
     pub(in crate::log) forgotten: u64,
-    /// How many records there ever were when the migration under way began.
+    /// Number of records ever made when the migration under way began.
     pub(in crate::log) before_migration: u64,
-    /// Appends before this one, which is at this place, are completed: what the flush under way covers.
+    /// The flush under way covers the appends before this sequence, which is at this place.
     pub(in crate::log) covers: (u64, u64),
 }
 
@@ -124,8 +132,8 @@ impl Commit {
         }
     }
 
-    /// Goes on after a commit that was found with this head, behind which the ring goes on at `next`, and of which these
-    /// records are needed.
+    /// Restores the state after the volume was opened: `head` is the newest commit, the ring continues at `next`, and
+    /// `records` are still needed.
     pub(in crate::log) fn resume(&mut self, head: CommitHead, next: u64, records: Vec<CommitRecord>) {
         self.head = CommitHead { number: head.number + 1, previous: head.number, attempt: 0, ..head };
         self.ring.resume(next, head.bytes());
@@ -139,10 +147,10 @@ impl Commit {
         self.group.gathering.flushes.push(flush);
     }
 
-    /// To be durable after the commit interval, or with the next flush.
+    /// Gathers a record. It becomes durable after the commit interval or with the next flush.
     pub(in crate::log) fn record(&mut self, io: &mut LogIo, now: Nanos, record: CommitRecord) {
         if !self.group.alive[1] {
-            // The ring is gone with the log.
+            // The ring is lost with the log.
             return;
         }
         let batch = &mut self.group.gathering;
@@ -172,7 +180,7 @@ impl Commit {
         }
     }
 
-    /// Of a segment only what is listed counts.
+    /// Records that only the listed parts of a segment are still needed.
     pub(in crate::log) fn list(&mut self, io: &mut LogIo, now: Nanos, records: impl IntoIterator<Item = CommitRecord>) {
         for record in records {
             self.record(io, now, record);
@@ -180,19 +188,19 @@ impl Commit {
         self.group.gathering.settles = true;
     }
 
-    /// The segment is free once this is durable; not to be waited for.
+    /// Frees a segment with the next commit, which starts as soon as possible.
     pub(in crate::log) fn free(&mut self, segment: u32) {
         self.group.gathering.freed.push(segment);
         self.group.gathering.settles = true;
         self.group.wanted = true;
     }
 
-    /// An index is to follow once the log is flushed.
+    /// Requests an index after the next flush of the log.
     pub(in crate::log) fn flush_for_index(&mut self) {
         self.group.gathering.index = true;
     }
 
-    /// Segments that wait for their commit.
+    /// The segments that become free with a commit that is not durable yet.
     pub(in crate::log) fn freed(&self) -> impl Iterator<Item = u32> {
         self.group.gathering.freed.iter().chain(&self.group.committing.freed).copied()
     }
@@ -202,7 +210,7 @@ impl Commit {
         self.group.is_idle() && !wanted && gathering.flushes.is_empty() && !gathering.index
     }
 
-    /// A migration of the whole log makes what is recorded now obsolete.
+    /// Notes which records become obsolete when the migration of the whole log that starts now has ended.
     pub(in crate::log) fn migration_starts(&mut self) {
         self.before_migration = self.forgotten + self.records() as u64;
         self.joins = false;
@@ -212,8 +220,8 @@ impl Commit {
         self.group.gathering.obsolete = self.before_migration;
     }
 
-    /// The most records that may be needed at a time: repeating them takes three eighths of the ring, so that it has room
-    /// for two repetitions, the old and the new, and for commits between them.
+    /// The most records that may be needed at a time. Repeating them takes three eighths of the ring, so that it has
+    /// room for two repetitions, the old and the new, and for commits between them.
     pub(in crate::log) fn most_records(&self) -> usize {
         let words = (self.reserve() / BLOCK) as usize * ring::WORDS_PER_BLOCK;
         words.saturating_sub(self.segments) / ring::RECORD_WORDS
@@ -227,45 +235,45 @@ impl Commit {
         self.needed.len() + self.group.committing.records.len() + self.group.gathering.records.len()
     }
 
-    /// How many records may be needed before nothing that makes another may begin. What is under way then, and what a
-    /// failed device makes of it, has room.
+    /// The number of needed records above which no operation may begin that makes another. The rest is room for
+    /// operations under way and for the records that a failed device causes.
     pub(in crate::log) fn crowd(&self) -> usize {
         let most = self.most_records();
         most - (most / 16).max(256).min(most)
     }
 
-    /// Many records are needed: it is time to migrate, after which they are not.
+    /// Whether so many records are needed that a migration should start, which makes them obsolete.
     pub(in crate::log) fn ring_fills(&self) -> bool {
         self.records() * 4 > self.crowd() * 3
     }
 
-    /// So many that, with `more` to come, nothing that makes another may begin.
+    /// Whether, with `more` records to come, no operation may begin that makes another.
     pub(in crate::log) fn is_crowded(&self, more: usize) -> bool {
         self.records() + more > self.crowd()
     }
 
-    /// So many that not even appends may begin, for one that fails makes a record.
+    /// Whether not even an append may begin; a failed append makes a record.
     pub(in crate::log) fn is_full(&self) -> bool {
         let most = self.most_records();
         self.records() > most - (most / 32).max(128).min(most)
     }
 
-    /// The most records that listing the rest of segments may make in one migration.
+    /// The most records with which one migration may list the rest of segments.
     pub(in crate::log) fn most_listed(&self) -> usize {
         self.most_records() / 16
     }
 
-    /// How many of the records that are needed come before record `obsolete`.
+    /// Number of needed records that come before record number `obsolete`.
     pub(in crate::log) fn obsolete_records(&self, obsolete: u64) -> usize {
         obsolete.saturating_sub(self.forgotten).min(self.needed.len() as u64) as usize
     }
 
-    /// Makes room as soon as possible, if there is something that counts no longer.
+    /// Requests a commit if it would make records obsolete.
     pub(in crate::log) fn make_room(&mut self) {
         self.group.wanted |= self.group.gathering.obsolete > 0;
     }
 
-    /// The commit under way is durable.
+    /// Updates the ring and the needed records after the commit under way has become durable.
     pub(in crate::log) fn done(&mut self, batch: &LogBatch) {
         let bytes = self.head.bytes();
         self.needed.extend(&batch.records);
@@ -284,7 +292,7 @@ impl Commit {
         self.head = CommitHead { number: number + 1, previous: number, attempt: 0, ..self.head };
     }
 
-    /// A device is fenced. Without the log there is nothing to record.
+    /// Fences a device. Without the log there is nothing to record.
     pub(in crate::log) fn fence(&mut self, log: bool) {
         self.group.fence(usize::from(log));
         if log {

@@ -1,4 +1,4 @@
-//! How the two devices of a logging drive are divided, or why they cannot be.
+//! Divides the two devices of a logging drive, or explains why they cannot be divided.
 
 use peryton_format::log::{
     LONGEST_APPEND,
@@ -11,14 +11,14 @@ use crate::{
     api::logging::Logging,
 };
 
-/// The length of a buffer: the longest append, and the longest read or write of a migration.
+/// The length of a buffer in bytes: the longest append, and the longest read or write of a migration.
 pub(crate) const BUFFER: u64 = LONGEST_APPEND;
 
-/// Divides the devices. No table is made yet.
+/// Divides the devices. Makes no tables yet.
 ///
 /// # Errors
 ///
-/// A device is not there or is too small, or the size of a block is not possible.
+/// A device is absent or too small, or the block size is not possible.
 pub(crate) fn lay_out(placement: Logging, devices: &[Bytes]) -> Result<LogLayout, ConfigError> {
     let Logging { primary, log, block } = placement;
     for device in [primary, log] {

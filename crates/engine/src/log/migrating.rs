@@ -1,9 +1,9 @@
-//! Emptying the log (Griffin, sections 5.2 and 5.4): what is still the newest copy is read in the order of the log,
-//! sorted by address, and written to the primary in runs as long as a buffer. The host goes on meanwhile: its writes go
-//! to other segments, and what it overwrites is skipped.
+//! Migration empties the log (Griffin, sections 5.2 and 5.4). It reads the newest copies in the order of the log, sorts
+//! them by address, and writes them to the primary in runs as long as a buffer. The host continues meanwhile: its
+//! writes go to other segments, and the migration skips what the host overwrites.
 //!
-//! A migration goes window by window: `Planning → Reading → Writing → Planning`, until its source is at its end. A
-//! window is as much as `migration_memory` holds; `window.rs` fills it.
+//! A migration works in windows: `Planning → Reading → Writing → Planning`, until its source is exhausted. A window
+//! holds `migration_memory` bytes; `window.rs` fills it.
 
 use peryton_format::log::ring::CommitRecord;
 use peryton_units::{Bytes, Nanos};
@@ -20,10 +20,10 @@ use crate::{
     log::triggers::RETRY,
 };
 
-/// Reads in flight: one that the disk is at, and the next.
+/// Reads in flight: one that the disk serves, and the next.
 const READS: u32 = 2;
 
-/// How many records, or blocks of a hinted range, are looked at in one call.
+/// Number of records, or of blocks of a hinted range, that one call examines.
 const LOOK_AT: u64 = 1 << 16;
 
 impl LogDrive {
@@ -39,7 +39,7 @@ impl LogDrive {
         self.pump_migration(io, now, out);
     }
 
-    /// Migrates what only the log has, whatever the triggers say.
+    /// Migrates everything that only the log has, whatever the triggers say.
     pub(crate) fn write_all_home(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         if self.migration.is_idle() && self.log.live > 0 && !self.gone.any() {
             self.start_migration(io, now, Trigger::Hint, out);
@@ -48,7 +48,7 @@ impl LogDrive {
         }
     }
 
-    /// Blocks' worth of what only the log has.
+    /// Number of blocks that only the log has, rounded up.
     pub(crate) fn blocks_away(&self) -> u64 {
         self.log.live.div_ceil(self.block)
     }
@@ -72,7 +72,7 @@ impl LogDrive {
         }
     }
 
-    /// Goes on as far as nothing has to be waited for.
+    /// Continues the migration until it has to wait for a command.
     #[inline]
     pub(in crate::log) fn pump_migration(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         if self.migration.is_idle() {
@@ -99,7 +99,7 @@ impl LogDrive {
         true
     }
 
-    /// Fills a window. Says whether there is something to go on with now.
+    /// Fills a window. Returns whether the migration can continue now.
     fn plan(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
         self.migration.window = window_of(&io.tuning);
         let mut looks = LOOK_AT;
@@ -136,7 +136,7 @@ impl LogDrive {
             self.migrate_if_due(io, now, out);
             return !self.migration.is_idle();
         }
-        // The next segment still has appends in flight; the last of them goes on here.
+        // The next segment still has appends in flight; the completion of the last one continues the migration.
         false
     }
 
@@ -197,7 +197,7 @@ impl LogDrive {
         true
     }
 
-    /// The next neighbouring parts that are still the newest copies.
+    /// Returns the next run of neighbouring parts that are still the newest copies.
     fn next_run(&mut self, io: &mut LogIo) -> Option<Run> {
         let LogDrive { migration, map, directs, .. } = self;
         let mut run = Run { offset: 0, len: 0, parts: Vec::new(), assembly: None };
@@ -220,7 +220,7 @@ impl LogDrive {
                 continue;
             };
             let end = found.offset + found.len;
-            // A write to the primary is under way there, and will make this obsolete.
+            // A write to the primary is under way for this range and makes the copy in the log obsolete.
             let taken = directs.overlaps(found.offset, end);
             if !taken {
                 let follows = run.len == 0 || run.offset + run.len == found.offset;
@@ -299,7 +299,7 @@ impl LogDrive {
         self.pump_migration(io, now, out);
     }
 
-    /// Segments of which all has been migrated are free after the next commit, unless an older one is not.
+    /// Frees migrated segments with the next commit. A segment is held back if an older one still has data.
     fn pass_segments(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         if self.migration.passed.is_empty() {
             return;
@@ -317,9 +317,9 @@ impl LogDrive {
         self.pump_commit(io, now, out);
     }
 
-    /// A failed device has left something behind in the log. It is listed, so that what is younger can be given up, all
-    /// at one moment: otherwise a list would bring back what something that was given up meanwhile has superseded.
-    /// If the list would be too long nothing is given up.
+    /// Handles the segments that a failed device kept from being emptied. Their remaining records are listed in one
+    /// commit that also frees the younger segments. Both must happen at once: a list would otherwise restore copies
+    /// that a segment freed meanwhile had superseded. If the list would be too long, no segment is freed.
     fn settle_held_back(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         let all = std::mem::take(&mut self.migration.held_back);
         let (empty, left): (Vec<u32>, Vec<u32>) =
@@ -327,7 +327,8 @@ impl LogDrive {
         let lists: Vec<(u32, Vec<Record>)> = left.into_iter().map(|index| (index, self.left_in(index))).collect();
         let records: usize = lists.iter().map(|(_, left)| 1 + left.len()).sum();
         self.migration.stuck = records > self.commit.most_listed();
-        // The next time each record is read by itself, so that a bad sector takes no more than its own with it.
+        // From now on each record of these segments is read by itself, so that a bad sector affects only its own
+        // record.
         lists.iter().for_each(|(index, _)| self.log.segments[*index as usize].left_over = true);
         if self.migration.stuck {
             return;
@@ -352,7 +353,7 @@ impl LogDrive {
         self.pump_commit(io, now, out);
     }
 
-    /// What is still the newest copy of what the segment holds.
+    /// The records of the segment that are still the newest copies.
     fn left_in(&self, index: u32) -> Vec<Record> {
         let start = self.log.start_of(index);
         let mut left: Vec<Record> = Vec::new();

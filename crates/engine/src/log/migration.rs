@@ -1,4 +1,4 @@
-//! A migration under way: its window, and what of it is being read and written.
+//! The state of a migration: its window, and the parts that are being read and written.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,11 @@ use peryton_units::Nanos;
 
 use crate::{api::config::Tuning, io::slab::Slab, log::layout::BUFFER};
 
-/// Writes in flight, and buffers to put runs together in. Few, for the host's reads go to the same device.
+/// Writes in flight, each with a buffer that joins the parts of a run. There are few because the host's reads go to the
+/// same device.
 pub(in crate::log) const WRITES: u32 = 4;
 
-/// Ranges of host hints that wait; more are forgotten, as hints may be.
+/// Number of waiting ranges from host hints; further hints are ignored.
 pub(in crate::log) const MOST_HINTS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +26,12 @@ pub(in crate::log) enum Phase {
 pub(in crate::log) struct Chunk {
     pub(in crate::log) at: u64,
     pub(in crate::log) len: u64,
-    /// Nothing else is read with it, for an earlier read failed.
+    /// Whether nothing else may be read with it, because an earlier read failed.
     pub(in crate::log) alone: bool,
     pub(in crate::log) failed: bool,
 }
 
-/// Something to migrate, and where in the window it is.
+/// A part to migrate, and the chunk of the window that holds it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Part {
     pub(in crate::log) offset: u64,
@@ -51,12 +52,12 @@ pub(in crate::log) struct Run {
 #[derive(Debug)]
 pub(in crate::log) struct Migration {
     pub(in crate::log) phase: Phase,
-    /// Segments still to be looked at, and how many records of the first have been.
+    /// The segments still to be examined, and the number of records of the first that have been.
     pub(in crate::log) segments: VecDeque<u32>,
     pub(in crate::log) record: usize,
-    /// Segments looked at to their end in this window.
+    /// Segments that this window has examined to their end.
     pub(in crate::log) passed: Vec<u32>,
-    /// A hinted range, as far as it has not been looked at.
+    /// The part of a hinted range that has not been examined yet.
     pub(in crate::log) range: (u64, u64),
     pub(in crate::log) hints: VecDeque<(u64, u64)>,
     pub(in crate::log) whole: bool,
@@ -69,12 +70,12 @@ pub(in crate::log) struct Migration {
     pub(in crate::log) runs: Slab<Run>,
     pub(in crate::log) writing: Vec<u32>,
     pub(in crate::log) assemblies: Vec<u32>,
-    /// As many as the window began with, whatever the tuning says since.
+    /// Number of chunks in this window; a change of the tuning takes effect with the next window.
     pub(in crate::log) window: u32,
     pub(in crate::log) left_over: bool,
-    /// Segments that a failed device kept from being emptied, and those younger than them.
+    /// Segments that a failed device kept from being emptied, and all younger ones.
     pub(in crate::log) held_back: Vec<u32>,
-    /// The list of what is left in them is too long.
+    /// Whether the list of what is left in the held-back segments is too long.
     pub(in crate::log) stuck: bool,
 }
 
@@ -108,7 +109,7 @@ impl Migration {
         }
     }
 
-    /// Buffers for a window and for putting runs together.
+    /// Number of buffers for a window and for joining runs.
     pub(in crate::log) fn buffers(&self, tuning: &Tuning) -> u32 {
         WRITES + self.window.max(window_of(tuning))
     }
@@ -123,7 +124,8 @@ impl Migration {
         }
     }
 
-    /// A device is dead: what is not under way is left, so that what was recorded before is still needed.
+    /// Ends the migration because a device is dead. Parts that are not under way stay in the log, so the records made
+    /// before are still needed.
     pub(in crate::log) fn stop(&mut self) {
         self.whole = false;
         self.segments.clear();
@@ -134,7 +136,7 @@ impl Migration {
         self.parts.truncate(self.next_part);
     }
 
-    /// Whether the range is on its way to the primary.
+    /// Whether a write to the primary for this migration overlaps the range.
     pub(in crate::log) fn writes(&self, from: u64, to: u64) -> bool {
         self.writing.iter().map(|run| &self.runs[*run]).any(|run| run.offset < to && from < run.offset + run.len)
     }
@@ -144,11 +146,11 @@ impl Migration {
     }
 }
 
-/// Reading through a gap of this size costs a disk less than a revolution.
+/// Reading through a gap of this many bytes takes a disk less time than a revolution.
 pub(in crate::log) const READ_THROUGH: u64 = 64 << 10;
 
 impl Migration {
-    /// Makes room in the window for something at `at` in the log; `None` if there is none.
+    /// Reserves room in the window for data at `at` in the log; returns its chunk, or `None` if the window is full.
     pub(in crate::log) fn fit(
         &mut self,
         at: u64,

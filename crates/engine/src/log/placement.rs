@@ -34,7 +34,7 @@ impl PlacementOps for LogDrive {
     }
 
     fn evict(&mut self, io: &mut LogIo, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
-        // Whole blocks: a block in two places costs more than it saves.
+        // Only whole blocks are migrated: a block in two places costs more than it saves.
         let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
         self.migration.hint(from, to);
         self.pump_migration(io, now, out);
@@ -169,14 +169,14 @@ impl PlacementOps for LogDrive {
             self.close_log(storage, volume).map_err(|DeviceError| self.log_device)?;
             return Ok(volume);
         }
-        // What an earlier log left there has the old name, and so is never taken for what the new one holds.
+        // The volume gets a new name, so that records of an earlier log on the device are never taken for this log's.
         let volume = renamed(volume, generation);
         self.format_log(storage, volume).map_err(|DeviceError| device)?;
         Ok(volume)
     }
 }
 
-/// Another name for a volume, which it has had in no generation before.
+/// Returns a name for the volume that no earlier generation used.
 fn renamed(volume: VolumeId, generation: u64) -> VolumeId {
     const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     VolumeId(volume.0.wrapping_mul(ODD) ^ u128::from(generation).wrapping_mul(ODD << 1 | 1))

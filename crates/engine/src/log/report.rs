@@ -1,4 +1,4 @@
-//! What is in a log that is not open, as opening it would find it. Nothing is written.
+//! A report of the content of a log that is not open: what opening it would find. Nothing is written.
 
 use peryton_format::{
     log::header::{AppendBody, AppendHeader, AppendMember},
@@ -10,119 +10,122 @@ use serde::Serialize;
 
 use crate::{api::error::OpenError, api::location::MapRow, log::drive::LogDrive, log::found::Contents};
 
-/// A log, as it lies on its device. Places are counted from the start of the device.
+/// The content of a log on its device. All places and lengths are in bytes; places are counted from the start of the
+/// device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogReport {
-    /// The newest commit in the ring.
+    /// Number of the newest commit in the ring.
     pub newest_commit: u64,
-    /// The first one that is still needed.
+    /// Number of the first commit that is still needed.
     pub first_needed_commit: u64,
-    /// What they say besides the state of the segments.
+    /// The records of the needed commits, oldest first.
     pub records: Vec<LogRecord>,
-    /// How long a segment is.
+    /// Length of a segment.
     pub segment_bytes: u64,
-    /// Those in use, in the order in which they were opened.
+    /// The segments in use, in the order in which they were opened.
     pub segments: Vec<SegmentReport>,
-    /// The indexes of what is in them, oldest first.
+    /// The indexes of the appends in them, oldest first.
     pub indexes: Vec<IndexReport>,
-    /// Appends of data that no index covers, in order: what is replayed.
+    /// Appends of data that no index covers, in order; opening the volume replays them.
     pub appends: Vec<AppendReport>,
-    /// The sequence of the first append that is not there.
+    /// Sequence of the first append that is absent: the log ends before it.
     pub cut: u64,
 }
 
 /// A segment in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentReport {
-    /// Which.
+    /// Number of the segment, from 0.
     pub segment: u32,
-    /// Where it begins.
+    /// Place of the segment's first byte.
     pub at: u64,
     /// The sequence of its first append.
     pub opened: u64,
 }
 
-/// An index of appends.
+/// An index of appends. It covers the sequences from `first` up to but not including `upto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IndexReport {
-    /// Its own sequence.
+    /// Sequence of the index itself.
     pub sequence: u64,
-    /// Where it is.
+    /// Place of the index.
     pub at: u64,
     /// The first sequence that it covers.
     pub first: u64,
-    /// The sequence after the last.
+    /// The sequence after the last that it covers.
     pub upto: u64,
-    /// How many writes it lists.
+    /// Number of writes that it lists.
     pub entries: u32,
 }
 
-/// An append: several writes, or parts of them.
+/// An append of data: one or more host writes, or parts of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AppendReport {
-    /// Its sequence.
+    /// Sequence of the append.
     pub sequence: u64,
-    /// Where it is.
+    /// Place of its header.
     pub at: u64,
-    /// How long, with its header.
+    /// Its length including the header.
     pub len: u64,
-    /// What it holds.
+    /// The writes in it.
     pub writes: Vec<WriteReport>,
 }
 
-/// One write in an append.
+/// One host write, or a part of one, in an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WriteReport {
-    /// Where on the volume.
+    /// Offset on the volume.
     pub offset: u64,
-    /// How long.
+    /// Length of the data.
     pub len: u64,
-    /// Where its data is.
+    /// Place of the data on the log device.
     pub at: u64,
 }
 
-/// What a commit says besides the state of the segments.
+/// A record of a commit. Places and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum LogRecord {
-    /// The primary has newer data for the range than any append before this sequence.
+    /// The primary has newer data for the range than every append before sequence `before`.
     Void {
-        /// Where on the volume.
+        /// Offset on the volume.
         offset: u64,
-        /// How long.
+        /// Length of the range.
         len: u64,
-        /// The sequence.
+        /// The first sequence that is not affected.
         before: u64,
     },
-    /// These appends do not count.
+    /// The appends from sequence `from` up to but not including `to` are absent.
     Absent {
-        /// The first.
+        /// The first absent sequence.
         from: u64,
-        /// The sequence after the last.
+        /// The sequence after the last absent one.
         to: u64,
     },
-    /// Of a segment only the pieces that follow count, as newer than any append before this sequence.
+    /// Of this segment only the pieces in the `Left` records that follow are needed. They are newer than every append
+    /// before sequence `as_of`.
     Listed {
-        /// Which segment.
+        /// Number of the segment.
         segment: u32,
-        /// The sequence that opened it.
+        /// Sequence of the append that opened the segment.
         opened: u64,
-        /// The sequence.
+        /// The first sequence that may be newer than the pieces.
         as_of: u64,
     },
-    /// One of them.
+    /// One piece of the `Listed` record before it.
     Left {
-        /// Where on the volume.
+        /// Offset on the volume.
         offset: u64,
-        /// How long.
+        /// Length of the data.
         len: u64,
-        /// Where its data is.
+        /// Place of the data on the log device.
         at: u64,
     },
 }
 
 impl LogDrive {
-    /// What the log holds, and which parts of the volume are newest there. `clean`: it was closed in good order.
+    /// Reports the content of the log and which parts of the volume are newest there. `clean`: the volume was closed in
+    /// good order.
     pub(crate) fn report(
         &mut self,
         storage: &mut dyn Storage,
@@ -163,7 +166,7 @@ impl LogDrive {
         Ok((report, self.newest()))
     }
 
-    /// The parts of the volume that are newest in the log.
+    /// The parts of the volume whose newest copy is in the log.
     fn newest(&self) -> Vec<MapRow> {
         let mut rows: Vec<MapRow> = Vec::new();
         self.map.walk_all(self.size, |from, to, at| {
@@ -183,7 +186,7 @@ impl LogDrive {
     }
 }
 
-/// Indexes are listed elsewhere.
+/// Reports a data append; `None` for an index, which the report lists separately.
 fn append(header: &AppendHeader, place: impl Fn(u64) -> u64) -> Option<AppendReport> {
     let AppendBody::Data(members) = &header.body else { return None };
     let write = |member: &AppendMember| {

@@ -1,18 +1,18 @@
-//! From the log on its device to a running drive, and back.
+//! Opens and closes a log: makes a running drive of what is on the device, and writes its state back.
 //!
-//! The ring of commits says which segments are in use and what the headers do not say. The newest index that can be found
-//! leads to the indexes before it; what they list needs no second look, for it was durable when they were written. From
-//! there the headers are followed, append by append, to the first that is not there with all of its data. That is where
-//! a crash cut the log: nothing behind it was ever covered by a flush, or an append that is there would say so, which
-//! is damage and no crash. What is behind the cut is never looked at again.
-
-use std::collections::BTreeMap;
+//! Recovery proceeds in three steps. First, the ring of commits says which segments are in use and what the headers
+//! cannot say. Second, the newest readable index leads to the indexes before it. Their entries need no check, because
+//! they were durable when the index was written. Third, recovery follows the headers after the last index, append by
+//! append, up to the first that is absent or lacks part of its data. A crash cut the log there: no flush covered
+//! anything beyond the cut. If a later append says that one did, the log is damaged rather than cut. Nothing beyond the
+//! cut is ever used.
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
     log::MOST_SEQUENCE,
     log::header::{self, AppendBody, AppendHeader, IndexEntry},
-    log::ring::{self, CommitHead, CommitRecord, LogRing, SegmentUse},
+    log::recorded::{ListedSegment, NoCommits, Recorded, Void},
+    log::ring::{self, CommitHead, CommitRecord, SegmentUse},
     log::scan::{FoundIndex, LogScan, SegmentsInUse},
     log::{FIRST_SEQUENCE, HEADER, NOWHERE, SECTOR},
     storage::Storage,
@@ -24,7 +24,7 @@ use crate::{
     api::error::{DeviceError, OpenError},
     api::opened::Opened,
     log::drive::LogDrive,
-    log::found::{Contents, Event, Listed, Recorded, Replay, Void},
+    log::found::{Contents, Event, Replay},
     log::index::Pending,
     log::step::LogIo,
 };
@@ -34,7 +34,7 @@ const UNREADABLE: &str = "the device cannot read part of the log, which may have
 const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
 
 impl LogDrive {
-    /// Whether no place in the log holds two ranges of the volume.
+    /// Whether no place in the log belongs to two ranges of the volume.
     pub(in crate::log) fn has_one_tenant_a_place(&self) -> bool {
         let mut places: Vec<(u64, u64)> = Vec::new();
         self.map.walk_all(self.size, |from, to, place| {
@@ -54,7 +54,8 @@ impl LogDrive {
         LogScan::new(storage, self.layout, volume)
     }
 
-    /// Takes over what is on the devices, and says so in a commit. A crash meanwhile changes nothing.
+    /// Makes the log on the devices the state of this drive and records that in a commit. A crash meanwhile changes
+    /// nothing.
     pub(in crate::log) fn recover_log(
         &mut self,
         io: &mut LogIo,
@@ -63,10 +64,10 @@ impl LogDrive {
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
         if self.gone.log {
-            // The primary has an image of its own, as old as the last migration.
+            // The primary has an older image of its own, as of the last migration.
             return Ok(());
         }
-        // What can be read may be in a cache only; what follows takes it for granted.
+        // What can be read may still be in a volatile cache; recovery relies on it, so it is flushed first.
         for device in [self.primary, self.log_device].into_iter().filter(|device| !self.is_gone(*device)) {
             storage.flush(device).map_err(|_| OpenError::Device { device: device.index() })?;
         }
@@ -75,7 +76,7 @@ impl LogDrive {
         let Contents { lives, chain, start, cut, mut tail } = contents;
         let mut scan = self.scan(storage, volume);
 
-        // An index behind the cut was right, but is not to be counted on to stay.
+        // An index beyond the cut was correct, but it may not be durable.
         let (kept, beyond): (Vec<_>, Vec<_>) = chain.into_iter().partition(|index| index.sequence < cut);
         let mut pending = Vec::new();
         for index in &beyond {
@@ -93,11 +94,12 @@ impl LogDrive {
 
         let blocks = self.log.segments.len() as u64 * self.log.segment_bytes() / BLOCK;
         let clean = opened.clean && cut == recorded.newest.head.next_sequence;
-        // Whatever is behind the cut has a lower number: it lies in places of its own.
+        // Appends beyond the cut have lower sequences and lie in segments of their own, so they are never mistaken for
+        // new ones.
         let highest = lives.iter().map(|(_, opened)| opened).fold(cut, u64::max);
         let next_sequence = if clean { cut } else { highest.max(recorded.newest.head.next_sequence) + blocks + 1 };
         let mut in_use: Vec<(u32, u64)> = lives.iter().filter(|(_, opened)| *opened < cut).collect();
-        // The primary has what was in the oldest.
+        // The primary has the data of the segments before the oldest one that is needed.
         let needed = in_use.iter().position(|(segment, _)| self.log.segments[*segment as usize].live > 0);
         for (segment, _) in in_use.drain(..needed.unwrap_or(in_use.len())) {
             self.log.segments[segment as usize].records = Vec::new();
@@ -127,7 +129,7 @@ impl LogDrive {
         self.commit.resume(head, (next + head.bytes()) % self.commit.ring.bytes(), records);
         self.volume = Some(volume);
         opened.commits = recorded.commits;
-        opened.repaired += recorded.damaged;
+        opened.repaired += recorded.damaged_blocks;
         opened.mapped = self.log.live.div_ceil(self.block);
         opened.dirty = opened.mapped;
         for (segment, _) in &in_use {
@@ -138,50 +140,12 @@ impl LogDrive {
         Ok(())
     }
 
+    /// Reads what the ring of commits records.
     pub(in crate::log) fn read_ring(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<Recorded, OpenError> {
-        let part = "part of its commits cannot be read";
-        let mut ring = LogRing::scan(storage, self.log_device, (self.commit.at, self.commit.ring.bytes()), volume);
-        let newest = ring.newest_whole().and_then(|number| ring.find(number));
-        let newest = newest.ok_or_else(|| self.damaged("none of its commits can be read"))?;
-        // The commit after the last may be torn; one after that means that a link is gone.
-        if ring.newest_previous() > newest.head.number {
-            return Err(self.damaged(part));
-        }
-        let sound = newest.segments.len() == self.log.segments.len()
-            && (FIRST_SEQUENCE..MOST_SEQUENCE).contains(&newest.head.next_sequence)
-            && newest.head.first_needed <= newest.head.number;
-        if !sound {
-            return Err(self.damaged("its newest commit says what cannot be"));
-        }
-        let mut chain = vec![newest.records.clone()];
-        let (mut last, mut used) = (newest.head, newest.head.bytes());
-        while last.number > newest.head.first_needed {
-            let found = ring.find(last.previous).filter(|found| found.head.number < last.number);
-            let found = found.ok_or_else(|| self.damaged(part))?;
-            if found.head.number < newest.head.first_needed {
-                break;
-            }
-            (last, used) = (found.head, used + found.head.bytes());
-            chain.push(found.records);
-        }
-        let records: Vec<CommitRecord> = chain.iter().rev().flatten().copied().collect();
-        let mut recorded = Recorded {
-            commits: chain.len() as u64,
-            used,
-            next_number: ring.newest().saturating_add(1),
-            voids: Vec::new(),
-            absents: BTreeMap::new(),
-            listed: BTreeMap::new(),
-            damaged: ring.damaged_blocks(),
-            newest,
-            records: Vec::new(),
-        };
-        recorded.sort(&records);
-        recorded.records = records;
-        Ok(recorded)
+        Recorded::read(storage, &self.layout, volume).map_err(|NoCommits(what)| self.damaged(what))
     }
 
-    /// Puts what a log holds into the map; nothing is written. Tells of each append that no index covers.
+    /// Reads the content of a log into the map without writing. Calls `seen` for each append that no index covers.
     pub(in crate::log) fn find(
         &mut self,
         storage: &mut dyn Storage,
@@ -208,8 +172,8 @@ impl LogDrive {
         Ok(Contents { lives, chain, start, cut, tail })
     }
 
-    /// Puts what the indexes list and what lies behind them into the map. Returns where the log is cut, and the records
-    /// that the last index does not list.
+    /// Puts the entries of the indexes and the appends after them into the map. Returns where the log is cut, and the
+    /// records that the last index does not list.
     fn replay(
         &mut self,
         scan: &mut LogScan<'_>,
@@ -221,10 +185,10 @@ impl LogDrive {
         let (mut next, mut at) = (start, NOWHERE);
         for index in chain {
             let entries = scan.header(index.at).and_then(|header| scan.entries(&header));
-            // It was whole a moment ago.
+            // The scan read this index successfully before.
             let entries = entries.ok_or(OpenError::Device { device: scan.device().index() })?;
             for entry in entries.iter().filter(|entry| entry.sequence >= start) {
-                // What it lists from there on is in segments that are in use.
+                // Every entry from `start` on must lie in a segment that is in use.
                 if !self.counts(lives, recorded, start, entry) {
                     return Err(self.damaged(FLUSHED_PART));
                 }
@@ -242,13 +206,14 @@ impl LogDrive {
             if let Some(segment) = lives.opened_by(next).filter(|segment| !recorded.listed.contains_key(segment)) {
                 at = scan.start_of(segment);
             } else if at % scan.segment_bytes() == 0 {
-                // Behind the end of a full segment, perhaps of the last one: the next append opens another.
+                // The end of a full segment, perhaps of the last one: the next append opens another segment.
                 at = NOWHERE;
             }
             let life = lives.opened(scan.segment_of(at));
             let here = |header: &AppendHeader| header.sequence == next && Some(header.opened) == life;
             let header = scan.header(at).filter(here);
-            // A crash leaves old data or torn data, but none that the device cannot read: that may have been durable.
+            // A crash leaves old data or torn data, but no sector that the device cannot read. Such a sector may have
+            // been durable.
             let end = at.saturating_add(header.as_ref().map_or(HEADER, |header| header.len));
             if at != NOWHERE && next >= flushed && !scan.is_readable(at, end) {
                 return Err(self.damaged(UNREADABLE));
@@ -256,7 +221,7 @@ impl LogDrive {
             let Some(header) = header else { break };
             if next >= flushed && !scan.is_whole(&header) {
                 flushed = flushed.max(scan.flushed_behind(at + HEADER, header.opened));
-                // Its data is there, though something happened to it since; only what was never durable may be gone.
+                // The appended data is there but damaged; a crash can only have lost appends that were never flushed.
                 if next >= flushed {
                     break;
                 }
@@ -287,7 +252,7 @@ impl LogDrive {
         Ok((next, tail))
     }
 
-    /// Whether an entry is of a segment as it is now, and can be what it says.
+    /// Whether an entry belongs to a segment's present use and can be true.
     fn counts(&self, lives: &SegmentsInUse, recorded: &Recorded, start: u64, entry: &IndexEntry) -> bool {
         let IndexEntry { offset, at, len, sequence } = *entry;
         let segment = self.log.segment_of(at);
@@ -299,13 +264,13 @@ impl LogDrive {
             && self.is_place(offset, at, len)
     }
 
-    /// Whether data from `offset` on the volume can be in this place.
+    /// Whether data from `offset` on the volume can be at this place.
     fn is_place(&self, offset: u64, at: u64, len: u64) -> bool {
         let segment = self.log.segment_bytes();
         at % SECTOR == offset % SECTOR && len > 0 && at % segment >= HEADER && at % segment + len <= segment
     }
 
-    /// An entry takes effect, after everything recorded that came before it; without one, all that is left.
+    /// Puts an entry into the map after all recorded events that precede it; with `None`, all remaining events.
     fn install(&mut self, replay: &mut Replay, entry: Option<&IndexEntry>) {
         let until = entry.map_or(u64::MAX, |entry| entry.sequence);
         while let Some((_, event)) = replay.events.pop_if(|(key, _)| *key <= until) {
@@ -329,7 +294,7 @@ impl LogDrive {
         map.install(offset, offset + len, at, |at, len| log.superseded(at, len));
     }
 
-    /// What of the records concerns the segments that are still in use, with what is behind the cut.
+    /// The records that concern segments still in use, and a record of what is beyond the cut.
     fn still_needed(
         &self,
         recorded: &Recorded,
@@ -339,7 +304,7 @@ impl LogDrive {
     ) -> Vec<CommitRecord> {
         let Some((_, oldest)) = in_use.first().copied() else { return Vec::new() };
         let mut records: Vec<CommitRecord> = Vec::new();
-        for (segment, Listed { opened, as_of, left }) in &recorded.listed {
+        for (segment, ListedSegment { opened, as_of, left }) in &recorded.listed {
             if in_use.iter().any(|(other, _)| other == segment) {
                 let (segment, opened, as_of, count) = (*segment, *opened, *as_of, left.len() as u32);
                 records.push(CommitRecord::Listed { segment, count, opened, as_of });
@@ -368,7 +333,7 @@ impl LogDrive {
         records
     }
 
-    /// Writes a commit with the devices at rest.
+    /// Writes a commit while the devices are idle.
     fn store_commit(
         &self,
         storage: &mut dyn Storage,
@@ -388,7 +353,7 @@ impl LogDrive {
         storage.flush(self.log_device)
     }
 
-    /// Makes an empty log, where there may be another.
+    /// Makes an empty log where another may have been.
     pub(in crate::log) fn format_log(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
         let blank = vec![0; 1 << 20];
         for at in (0..self.commit.ring.bytes()).step_by(blank.len()) {
@@ -408,7 +373,7 @@ impl LogDrive {
         self.store_commit(storage, volume, &head, &[], 0)
     }
 
-    /// Writes what makes opening quick; the devices are flushed, and nothing is in flight.
+    /// Writes indexes and a commit that make the next opening quick. The devices are flushed, and nothing is in flight.
     pub(in crate::log) fn close_log(&mut self, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
         if self.gone.log {
             return Ok(());
@@ -417,7 +382,7 @@ impl LogDrive {
             (self.index.flushed, self.index.flushed_at) = self.unretired();
             let Some((covered, entries)) = self.next_index(self.index_room()) else { break };
             let len = header::index_bytes(entries.len());
-            // Without room the headers have to do.
+            // If there is no room, the next opening reads the headers instead.
             let Some(space) = self.log.allocate(len) else { break };
             let segment = self.log.segment_of(space.at);
             let row = &mut self.log.segments[segment as usize];
@@ -446,7 +411,8 @@ impl LogDrive {
     }
 }
 
-/// Which segments are in use, and the highest sequence below which all was durable, as far as is seen on the way.
+/// Finds which segments are in use, and the highest sequence below which everything was durable, according to the
+/// headers read.
 fn find_lives(scan: &mut LogScan<'_>, recorded: &Recorded, clean: bool) -> (SegmentsInUse, u64) {
     let mut flushed = recorded.newest.head.flushed;
     let lives = (0..).zip(&recorded.newest.segments).map(|(segment, held)| {
@@ -460,7 +426,7 @@ fn find_lives(scan: &mut LogScan<'_>, recorded: &Recorded, clean: bool) -> (Segm
             }
             SegmentUse::Free { before } => {
                 let first = first.filter(|first| (before..MOST_SEQUENCE).contains(&first.opened));
-                // Without it, what follows tells whether it was lost in a crash.
+                // If the first header is absent, another header of the segment shows whether a crash lost the first.
                 let any = first.or_else(|| if clean { None } else { scan.any_header(segment, before) })?;
                 flushed = flushed.max(any.flushed);
                 Some(any.opened)
@@ -470,7 +436,8 @@ fn find_lives(scan: &mut LogScan<'_>, recorded: &Recorded, clean: bool) -> (Segm
     (SegmentsInUse::new(lives.collect()), flushed)
 }
 
-/// The indexes from `start` on, oldest first; none if the chain is broken, for then the headers have to do.
+/// Finds the indexes from `start` on, oldest first. Returns none if one is missing from the chain; recovery then reads
+/// the headers.
 fn find_indexes(
     scan: &mut LogScan<'_>,
     recorded: &Recorded,

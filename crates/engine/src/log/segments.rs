@@ -1,16 +1,16 @@
-//! The log: segments that fill one after the other and are used again once the primary holds what they held.
+//! The space of the log: segments that fill one after the other and are reused once the primary holds their data.
 //!
-//! A segment goes `Free → Open → Closed → Draining → Free`. An append is a header of 4 KiB, which says what follows,
-//! and the data; nothing ever straddles two segments. Places are counted from the start of the first segment.
+//! A segment goes `Free → Open → Closed → Draining → Free`. An append is a header of 4 KiB, which describes what
+//! follows, and the data; no append straddles two segments. Places are in bytes from the start of the first segment.
 
 use std::collections::VecDeque;
 
 use peryton_format::log::{FIRST_SEQUENCE, HEADER, NOWHERE};
 
-/// What one write put into a segment.
+/// What one write put into a segment. `within` and `len` are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Record {
-    /// Where on the volume.
+    /// Offset on the volume.
     pub(in crate::log) offset: u64,
     /// Bytes from the start of the segment.
     pub(in crate::log) within: u32,
@@ -24,7 +24,7 @@ pub(in crate::log) enum State {
     Open,
     /// Full, or closed for a migration.
     Closed,
-    /// Nothing in it is needed any more; its commit is under way, or reads of it are.
+    /// Nothing in it is needed any more. Its commit is not durable yet, or reads of it are in flight.
     Draining {
         committed: bool,
     },
@@ -33,7 +33,7 @@ pub(in crate::log) enum State {
 #[derive(Debug)]
 pub(in crate::log) struct Segment {
     pub(in crate::log) state: State,
-    /// The sequence of its first append.
+    /// Sequence of its first append.
     pub(in crate::log) opened: u64,
     /// Bytes in it that are the newest copy.
     pub(in crate::log) live: u64,
@@ -41,7 +41,7 @@ pub(in crate::log) struct Segment {
     pub(in crate::log) readers: u32,
     /// Appends in flight.
     pub(in crate::log) appends: u32,
-    /// A migration left something behind, because a device failed.
+    /// Whether a failed device made a migration leave data in it.
     pub(in crate::log) left_over: bool,
     pub(in crate::log) records: Vec<Record>,
 }
@@ -53,17 +53,17 @@ pub(in crate::log) struct Segments {
     free: VecDeque<u32>,
     /// The segments in use, in the order in which they were opened.
     pub(in crate::log) order: VecDeque<u32>,
-    /// How much of the open segment is written.
+    /// Bytes of the open segment that are allocated.
     head: u64,
     /// Bytes in the log that are the newest copy.
     pub(in crate::log) live: u64,
-    /// The sequence of the next append.
+    /// Sequence of the next append.
     next_sequence: u64,
-    /// Its device is dead: it takes nothing in.
+    /// Whether the log device is dead, so that no append is possible.
     pub(in crate::log) gone: bool,
 }
 
-/// Space for an append.
+/// Space for an append: its place and its sequence.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Space {
     pub(in crate::log) at: u64,
@@ -93,8 +93,8 @@ impl Segments {
         }
     }
 
-    /// Takes over what was found on a device: the segments in use with the sequences that opened them, oldest first.
-    /// None is written to again before it is free.
+    /// Restores the state after a volume was opened: the segments in use with the sequences that opened them, oldest
+    /// first. These segments take no appends until they have been freed.
     pub(in crate::log) fn restore(&mut self, in_use: &[(u32, u64)], next_sequence: u64) {
         self.next_sequence = next_sequence;
         for (segment, opened) in in_use {
@@ -109,7 +109,7 @@ impl Segments {
         self.next_sequence
     }
 
-    /// Where the next append goes, if it does not open a segment.
+    /// The place of the next append unless it opens a segment.
     pub(in crate::log) fn head_place(&self) -> u64 {
         self.open().map_or(NOWHERE, |open| self.start_of(open) + self.head)
     }
@@ -131,7 +131,7 @@ impl Segments {
         self.order.back().copied().filter(|last| self.segments[*last as usize].state == State::Open)
     }
 
-    /// Space for an append of `len` bytes; `None` if the log is full.
+    /// Allocates space for an append of `len` bytes; `None` if the log is full.
     #[inline]
     pub(in crate::log) fn allocate(&mut self, len: u64) -> Option<Space> {
         if self.gone {
@@ -159,14 +159,14 @@ impl Segments {
         Some(Space { at, sequence })
     }
 
-    /// Closes the segment that is being filled, so that it can be migrated.
+    /// Closes the open segment so that it can be migrated.
     pub(in crate::log) fn close(&mut self) {
         if let Some(open) = self.open() {
             self.segments[open as usize].state = State::Closed;
         }
     }
 
-    /// A record is the newest copy of its range.
+    /// Adds a record that is now the newest copy of its range.
     #[inline]
     pub(in crate::log) fn add(&mut self, offset: u64, at: u64, len: u32) {
         let within = (at & (self.segment_bytes() - 1)) as u32;
@@ -176,7 +176,7 @@ impl Segments {
         self.live += u64::from(len);
     }
 
-    /// Something in the log is not the newest copy any more.
+    /// Accounts for bytes in the log that are no longer the newest copy.
     #[inline]
     pub(in crate::log) fn superseded(&mut self, at: u64, len: u64) {
         let segment = &mut self.segments[(at >> self.shift) as usize];
@@ -185,7 +185,7 @@ impl Segments {
         self.live -= len;
     }
 
-    /// Nothing in the segment is needed: it is free after the next commit.
+    /// Marks a segment as no longer needed; it becomes free after the next commit.
     pub(in crate::log) fn drain(&mut self, segment: u32) {
         let row = &mut self.segments[segment as usize];
         assert!(row.state == State::Closed && row.live == 0 && row.appends == 0, "segment {segment} is still needed");
@@ -195,7 +195,7 @@ impl Segments {
         self.order.retain(|other| *other != segment);
     }
 
-    /// The commit is durable.
+    /// Records that the commit that frees the segment is durable.
     pub(in crate::log) fn drained(&mut self, segment: u32) {
         let row = &mut self.segments[segment as usize];
         assert_eq!(row.state, State::Draining { committed: false }, "segment {segment} was not draining");
@@ -203,7 +203,7 @@ impl Segments {
         self.free_if_unread(segment);
     }
 
-    /// A read of the segment has ended.
+    /// Records that a read of the segment has completed.
     #[inline]
     pub(in crate::log) fn read_ended(&mut self, segment: u32) {
         let row = &mut self.segments[segment as usize];
@@ -230,7 +230,7 @@ impl Segments {
         self.gone || self.free.is_empty() && self.open().is_none_or(|_| self.head + 2 * HEADER > self.segment_bytes())
     }
 
-    /// How much of the log cannot be written now, and how large the log is.
+    /// Returns how many bytes of the log cannot be written now, and the size of the log in bytes.
     #[inline]
     pub(in crate::log) fn used(&self) -> (u64, u64) {
         let total = (self.segments.len() as u64) << self.shift;

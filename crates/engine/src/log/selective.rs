@@ -1,6 +1,7 @@
-//! Selective caching: which blocks are overwritten often enough to go to the log (Griffin, section 5.1).
+//! Selective caching: the log takes only blocks that are overwritten often enough (Griffin, section 5.1).
 //!
-//! The counters are a table of fixed size, 6 MiB: a block that collides with another takes its row, and its counts begin at zero.
+//! The counters are a table of fixed size, 6 MiB. A block that collides with another replaces it in the table, and its
+//! own counts begin at zero.
 
 const ROWS: usize = 1 << 20;
 /// Multiplicative hashing (Knuth, volume 3, section 6.4).
@@ -15,10 +16,10 @@ struct Row {
 }
 
 impl Row {
-    /// With one more write, and whether its ratio is above the threshold then.
+    /// Counts one more write; also returns whether the overwrite ratio is then above the threshold.
     fn counted(mut self, threshold_ppm: u32) -> (Row, bool) {
         if self.writes == u8::MAX {
-            // Old habits count half.
+            // When the counter is full, all counts are halved, so that older writes weigh less.
             self.writes /= 2;
             self.overwrites /= 2;
         }
@@ -31,7 +32,7 @@ impl Row {
 
 #[derive(Debug)]
 pub(in crate::log) struct Overwrites {
-    /// Empty until selective caching is asked for.
+    /// The table; empty until selective caching is used.
     rows: Vec<Row>,
 }
 
@@ -45,7 +46,7 @@ impl Overwrites {
         ((hash >> 44) as usize & (ROWS - 1), (hash >> 16) as u16)
     }
 
-    /// Counts a write to the block; says whether its overwrite ratio, this write included, is above the threshold.
+    /// Counts a write to the block. Returns whether its overwrite ratio, this write included, is above the threshold.
     pub(in crate::log) fn written(&mut self, block: u64, threshold_ppm: u32) -> bool {
         if self.rows.is_empty() {
             self.rows = vec![Row::default(); ROWS];
@@ -61,14 +62,14 @@ impl Overwrites {
         above
     }
 
-    /// What [`Overwrites::written`] would say, without counting.
+    /// Returns what [`Overwrites::written`] would return, without counting.
     pub(in crate::log) fn peek(&self, block: u64, threshold_ppm: u32) -> bool {
         let (index, tag) = Self::find(block);
         let Some(row) = self.rows.get(index).filter(|row| row.tag == tag && row.writes > 0) else { return false };
         row.counted(threshold_ppm).1
     }
 
-    /// The block was read: the next write does not overwrite something unseen.
+    /// Records a read of the block: a write that follows does not overwrite unread data.
     pub(in crate::log) fn read(&mut self, block: u64) {
         if self.rows.is_empty() {
             return;
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ratio_is_that_of_overwrites_nobody_has_read_in_between() {
+    fn the_ratio_counts_overwrites_with_no_read_between() {
         let mut counters = Overwrites::new();
         assert!(!counters.written(7, 500_000), "0 of 1");
         assert!(!counters.written(7, 500_000), "1 of 2 is not above one half");

@@ -1,4 +1,4 @@
-//! What a command of a logging drive is part of.
+//! The purpose of a command of a logging drive.
 
 use crate::io::{self, RequestIndex};
 
@@ -17,7 +17,7 @@ pub(crate) enum LogStep {
     Append {
         group: u32,
     },
-    /// A write or discard on the primary.
+    /// A write, discard or zeroing on the primary for the host.
     Direct {
         op: u32,
     },
@@ -27,14 +27,14 @@ pub(crate) enum LogStep {
     MigrationWrite {
         run: u32,
     },
-    /// A step of the commit in flight.
+    /// A command of the commit under way.
     Commit,
 }
 
 impl io::Step for LogStep {
     #[inline]
     fn flushes_itself(&self) -> bool {
-        // The flush after the record is one that is made if it is needed.
+        // Commits use `flush_if_needed`, which has to see that the record is unflushed.
         false
     }
 
@@ -47,6 +47,6 @@ impl io::Step for LogStep {
     }
 }
 
-/// What such a drive needs of the devices.
+/// The I/O state of a logging drive.
 pub(crate) type LogIo = io::Io<LogStep>;
 pub(crate) type LogCommand = io::InFlight<LogStep>;

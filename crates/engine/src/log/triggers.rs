@@ -1,4 +1,4 @@
-//! When the log migrates (Griffin, section 5.2).
+//! The conditions under which a migration starts (Griffin, section 5.2).
 
 use peryton_units::Nanos;
 
@@ -10,7 +10,7 @@ use crate::{
     log::step::LogIo,
 };
 
-/// After a migration that a failed device held up, the next one waits this long.
+/// The pause before the next migration after one that a failed device held up.
 pub(in crate::log) const RETRY: Nanos = Nanos::from_s(1);
 
 impl LogDrive {
@@ -36,7 +36,7 @@ impl LogDrive {
             }
         }
         let (used, total) = self.log.used();
-        // Used is at most 2^40.
+        // `used` is at most 2^40, so the product fits.
         let nearly_full = used * 1_000_000 >= total.saturating_mul(u64::from(triggers.log_used_ppm));
         (nearly_full || self.log.is_full() || self.commit.ring_fills()).then_some(Trigger::LogUsed)
     }
@@ -48,7 +48,8 @@ impl LogDrive {
         }
     }
 
-    /// Says when the timeout or the pause after a failure is over. A timeout with nothing to migrate begins again.
+    /// Asks to be called when the timeout or the pause after a failure ends. If there is nothing to migrate then, the
+    /// timeout starts again.
     pub(in crate::log) fn declare_timeout(&mut self, io: &mut LogIo, now: Nanos) {
         if let Some(timeout) = io.tuning.logging.triggers.timeout {
             let due = self.since.started.saturating_add(timeout);
@@ -64,7 +65,7 @@ impl LogDrive {
         }
     }
 
-    /// Something was logged where nothing was: the timeout runs from the last migration, and not before now if that was
+    /// Starts the timeout when the log takes its first data: it runs from the last migration, or from now if that was
     /// longer ago than the timeout.
     #[inline]
     pub(in crate::log) fn first_logged(&mut self, io: &mut LogIo, now: Nanos) {

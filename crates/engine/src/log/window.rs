@@ -1,4 +1,4 @@
-//! What a migration takes next: as much of its source as fits into the window, in reads of the log.
+//! Chooses what a migration takes next: as much of its source as fits into the window, as reads of the log.
 
 use crate::{log::drive::LogDrive, log::layout::BUFFER, log::migration::Part, log::segments::Record, log::step::LogIo};
 
@@ -51,7 +51,7 @@ impl LogDrive {
         }
     }
 
-    /// The hinted range, block by block, in the order of addresses; what it finds is read in the order of the log.
+    /// Examines the hinted range in the order of addresses; the parts found are read in the order of the log.
     pub(in crate::log) fn plan_range(&mut self, looks: &mut u64) {
         let LogDrive { migration, log, map, block, .. } = self;
         let (mut next, end) = migration.range;
@@ -75,7 +75,7 @@ impl LogDrive {
                     {
                         last.len += to - from;
                     }
-                    // Each might need a read of its own.
+                    // The window is full, because each part might need a read of its own.
                     _ if full => reached = from,
                     _ => found.push(Part { offset: from, len: to - from, at, chunk: 0 }),
                 }

@@ -8,56 +8,56 @@ use crate::{
 
 const FIELDS: usize = 64;
 const MEMBER: usize = 24;
-/// How many members a header has room for.
+/// The most members of a header.
 pub const MOST_MEMBERS: usize = (BLOCK_LEN - FIELDS) / MEMBER;
 
 const INDEX_FIELDS: usize = 32;
 const ENTRY: usize = 24;
-/// How many entries a block of an index holds.
+/// Number of entries in a block of an index.
 pub const ENTRIES_PER_BLOCK: usize = (BLOCK_LEN - INDEX_FIELDS) / ENTRY;
 
 /// One write in an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppendMember {
-    /// Where the write is on the volume.
+    /// Offset of the write on the volume.
     pub offset: u64,
-    /// Where its data is, in bytes from the start of the append.
+    /// Offset of its data from the start of the append.
     pub within: u32,
-    /// How long it is.
+    /// Length of the data in bytes.
     pub len: u32,
     /// The CRC-32C of the data.
     pub checksum: u32,
 }
 
-/// One write as an index lists it.
+/// One write in an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// Where the write is on the volume.
+    /// Offset of the write on the volume.
     pub offset: u64,
-    /// Where in the log its data is.
+    /// Place of its data in the log.
     pub at: u64,
-    /// How long it is.
+    /// Length of the data in bytes.
     pub len: u64,
-    /// The sequence of its append.
+    /// Sequence of its append.
     pub sequence: u64,
 }
 
-/// What an index covers: every append from sequence `first` up to but without `upto`.
+/// What an index covers: every append from sequence `first` up to but not including `upto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexSpan {
     /// The sequence of the first append that the index covers.
     pub first: u64,
     /// The sequence after the last.
     pub upto: u64,
-    /// Where append `upto` is, unless it opened a segment.
+    /// Place of append `upto`, unless it opened a segment.
     pub upto_at: u64,
-    /// Where the index before this one is.
+    /// Place of the index before this one.
     pub previous: u64,
-    /// How many entries it has.
+    /// Number of its entries.
     pub entries: u32,
 }
 
-/// What an append holds.
+/// The content of an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppendBody {
     /// Data: the writes, or parts of writes.
@@ -66,22 +66,23 @@ pub enum AppendBody {
     Index(IndexSpan),
 }
 
-/// What the first block of an append says.
+/// The first block of an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppendHeader {
-    /// Appends are numbered without gaps, in the order in which they take effect.
+    /// The sequence of the append. Appends are numbered without gaps, in the order in which they take effect.
     pub sequence: u64,
-    /// The sequence of the first append in the segment since it was last free.
+    /// The sequence of the first append in this segment since the segment was last free.
     pub opened: u64,
-    /// Where in the log the append is.
+    /// Place of the append in the log.
     pub at: u64,
-    /// How long the append is, with its header and the padding at the end.
+    /// Length of the append in bytes, with its header and the padding at the end.
     pub len: u64,
-    /// Every append with a lower sequence was durable when this one was written, or a durable commit said that it is absent.
+    /// Every append with a lower sequence was durable when this one was written, or recorded as absent by a durable
+    /// commit.
     pub flushed: u64,
-    /// Where the newest index was.
+    /// Place of the newest index.
     pub index: u64,
-    /// What follows the header.
+    /// The content after the header.
     pub body: AppendBody,
 }
 
@@ -123,8 +124,8 @@ impl AppendHeader {
         seal(block, Kind::LogAppend, volume);
     }
 
-    /// Decodes the header of the append at place `at` of the log; `None` if the block is no whole header, or belongs
-    /// elsewhere.
+    /// Decodes the header of the append at place `at` of the log; `None` if the block is not a valid header, or is that
+    /// of another place.
     pub fn decode(block: &[u8], volume: VolumeId, at: u64) -> Option<AppendHeader> {
         if !is_sealed(block, Kind::LogAppend, volume) || get_u64(block, 24) != at {
             return None;
@@ -170,12 +171,12 @@ fn members(block: &[u8], count: usize, len: u64) -> Option<Vec<AppendMember>> {
     (FIELDS..).step_by(MEMBER).take(count).map(member).collect()
 }
 
-/// The checksum of a member's data.
+/// The checksum of a member's data (CRC-32C).
 pub fn data_checksum(data: &[u8]) -> u32 {
     crc32c::crc32c(data)
 }
 
-/// How long an index of so many entries is, its header included.
+/// Length in bytes of an index with this many entries, its header included.
 pub fn index_bytes(entries: usize) -> u64 {
     HEADER + (entries.div_ceil(ENTRIES_PER_BLOCK) as u64) * BLOCK
 }
@@ -203,8 +204,8 @@ pub fn encode_entries(entries: impl Iterator<Item = IndexEntry>, sequence: u64, 
     debug_assert!(entries.peek().is_none(), "an index is as long as its entries need");
 }
 
-/// Adds the entries in block `number` of the index with this sequence to `into`; `None` if the block is not that one, or
-/// is not whole.
+/// Adds the entries in block `number` of the index with this sequence to `into`; `None` if the block is another one, or
+/// is not valid.
 pub fn decode_entries(
     block: &[u8],
     sequence: u64,
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_entries_come_back_as_they_were() {
+    fn headers_and_entries_are_decoded_as_they_were_encoded() {
         let index = IndexSpan { first: 1, upto: 2, upto_at: 3, previous: 4, entries: 400 };
         for header in [data(), AppendHeader { body: AppendBody::Index(index), len: index_bytes(400), ..data() }] {
             let mut block = vec![1; BLOCK_LEN];
@@ -271,11 +272,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_block_whatever_it_holds_breaks_the_readers(
+        fn no_content_of_a_block_breaks_the_readers(
             mut block in proptest::collection::vec(any::<u8>(), BLOCK_LEN), small: bool, at: u64
         ) {
             if small {
-                // Fields that look plausible reach further into the reader.
+                // Plausible fields reach further into the reader.
                 for byte in &mut block[48..64] {
                     *byte &= 1;
                 }

@@ -1,8 +1,8 @@
-//! Commits in the ring on the log device. They say what the log's own headers do not say.
+//! Commits in the ring on the log device. They record what the log's headers cannot say.
 //!
-//! A commit is one or more blocks, each sealed, all or nothing. It names the commit before it and the first one that is
-//! still needed, so that the newest whole commit tells which others must be there. It holds the state of every segment
-//! and the records that came since the commit before, or all that are needed.
+//! A commit is one or more blocks, each with a checksum; it is valid only if all of them are. It names the commit
+//! before it and the first one that is still needed, so the newest valid commit says which others must exist. It holds
+//! the state of every segment, and either the records since the commit before or all that are needed.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +16,24 @@ use crate::{
 };
 
 const FIELDS: usize = 96;
-/// How many words of eight bytes a block of a commit holds: one for each segment, then those of the records.
+/// Number of 8-byte words in a block of a commit: one for each segment, then those of the records.
 pub const WORDS_PER_BLOCK: usize = (BLOCK_LEN - FIELDS) / 8;
-/// How many words a record takes.
+/// Number of words of a record.
 pub const RECORD_WORDS: usize = 3;
-/// Set in a segment's word if it is free.
+/// Set in the word of a free segment.
 const FREE: u64 = 1 << 63;
-/// A record's first word: what it is, above what it begins with.
+/// The shift of a record's kind in its first word.
 const KIND_SHIFT: u32 = 56;
 const LOW: u64 = (1 << KIND_SHIFT) - 1;
-/// The ring is read in pieces of this size.
+/// The ring is read in parts of this many bytes.
 const PIECE: u64 = 1 << 20;
 
-/// What a commit says about a segment.
+/// The state of a segment according to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentUse {
-    /// The segment is free: what lies in it counts only if it was opened with sequence `before` or a later one.
+    /// The segment is free: its content is valid only if it was opened with sequence `before` or a later one.
     Free {
-        /// That sequence.
+        /// The sequence.
         before: u64,
     },
     /// The segment is in use.
@@ -43,45 +43,45 @@ pub enum SegmentUse {
     },
 }
 
-/// What a commit records beside the state of the segments.
+/// A record of a commit, besides the state of the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitRecord {
-    /// The primary has newer data for a range than any append before sequence `before`.
+    /// The primary has newer data for a range than every append before sequence `before`.
     Void {
-        /// Where the range begins on the volume.
+        /// Offset of the range on the volume.
         offset: u64,
-        /// How long it is.
+        /// Length of the range in bytes.
         len: u64,
-        /// That sequence.
+        /// The sequence.
         before: u64,
     },
-    /// The appends from sequence `from` up to but without `to` do not count.
+    /// The appends from sequence `from` up to but not including `to` are absent.
     Absent {
-        /// The first sequence that does not count.
+        /// The first absent sequence.
         from: u64,
-        /// The sequence after the last.
+        /// The sequence after the last absent one.
         to: u64,
-        /// Where in the log append `to` is, unless it opened a segment.
+        /// Place of append `to` in the log, unless it opened a segment.
         next_at: u64,
     },
-    /// Of a segment only the pieces count that the [`CommitRecord::Left`] after this record list.
+    /// Of this segment, only the pieces in the [`CommitRecord::Left`] records that follow are needed.
     Listed {
-        /// Which segment.
+        /// The segment.
         segment: u32,
-        /// How many pieces follow.
+        /// Number of pieces that follow.
         count: u32,
         /// The sequence that opened the segment.
         opened: u64,
-        /// The pieces are newer than any append before this sequence.
+        /// The pieces are newer than every append before this sequence.
         as_of: u64,
     },
     /// One piece of a listed segment.
     Left {
-        /// Where the piece is on the volume.
+        /// Offset of the piece on the volume.
         offset: u64,
-        /// Where its data is in the log.
+        /// Place of its data in the log.
         at: u64,
-        /// How long it is.
+        /// Length of the piece in bytes.
         len: u64,
     },
 }
@@ -103,7 +103,7 @@ impl CommitRecord {
         let low = first & LOW;
         Some(match first >> KIND_SHIFT {
             1 => CommitRecord::Void { offset: low, len: a, before: b },
-            // All ones mean nowhere, in any width.
+            // All ones stand for no place, in any width.
             2 => CommitRecord::Absent { from: a, to: b, next_at: if low == LOW { u64::MAX } else { low } },
             3 => CommitRecord::Listed { segment: (low >> 32) as u32, count: low as u32, opened: a, as_of: b },
             4 => CommitRecord::Left { offset: low, at: a & ((1 << PLACE_BITS) - 1), len: a >> PLACE_BITS },
@@ -112,10 +112,10 @@ impl CommitRecord {
     }
 }
 
-/// What each block of a commit begins with.
+/// The beginning of each block of a commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitHead {
-    /// Commits are numbered in the order in which they are written.
+    /// The number of the commit, in the order in which commits are written.
     pub number: u64,
     /// How often the commit was tried before.
     pub attempt: u32,
@@ -127,11 +127,11 @@ pub struct CommitHead {
     pub next_sequence: u64,
     /// Every append with a lower sequence was durable, or is recorded as absent.
     pub flushed: u64,
-    /// Where the newest index is.
+    /// Place of the newest index.
     pub index: u64,
-    /// How many segments there are.
+    /// Number of segments.
     pub segments: u32,
-    /// How many records the commit has.
+    /// Number of records of the commit.
     pub records: u32,
 }
 
@@ -140,19 +140,19 @@ impl CommitHead {
         self.segments as usize + self.records as usize * RECORD_WORDS
     }
 
-    /// How long the commit is.
+    /// Length of the commit in bytes.
     pub fn bytes(&self) -> u64 {
         commit_bytes(self.segments as usize, self.records as usize)
     }
 }
 
-/// How long a commit of so many segments and records is.
+/// Length in bytes of a commit with this many segments and records.
 pub fn commit_bytes(segments: usize, records: usize) -> u64 {
     ((segments + records * RECORD_WORDS).div_ceil(WORDS_PER_BLOCK) as u64) * BLOCK
 }
 
-/// Encodes the blocks of a commit from block `first` on. `segments` and `records` are all that the commit says, and `into`
-/// is whole blocks.
+/// Encodes the blocks of a commit from block `first` on. `segments` and `records` are those of the whole commit; `into`
+/// is a whole number of blocks.
 pub fn encode(
     head: &CommitHead,
     segments: impl Iterator<Item = SegmentUse>,
@@ -186,7 +186,7 @@ pub fn encode(
     }
 }
 
-/// What a block of a commit says about the whole, and which block it is.
+/// Decodes the head of a block, and the block's index in the commit.
 fn head(block: &[u8], volume: VolumeId) -> Option<(CommitHead, u32)> {
     let number = get_u64(block, 8);
     (is_sealed(block, Kind::LogCommit, volume) && number < MOST_NUMBERS).then(|| {
@@ -208,24 +208,24 @@ fn head(block: &[u8], volume: VolumeId) -> Option<(CommitHead, u32)> {
 /// A commit found in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundLogCommit {
-    /// What its blocks begin with.
+    /// The head of its blocks.
     pub head: CommitHead,
-    /// Where in the ring it begins.
+    /// Place in the ring.
     pub at: u64,
-    /// What it says about each segment.
+    /// The state of each segment.
     pub segments: Vec<SegmentUse>,
-    /// What else it records.
+    /// Its records.
     pub records: Vec<CommitRecord>,
 }
 
-/// The whole commits in a ring, and where they are.
+/// The complete commits in a ring, and their places.
 pub struct LogRing<'a> {
     storage: &'a mut dyn Storage,
     device: DeviceId,
     at: Bytes,
     bytes: u64,
     volume: VolumeId,
-    /// By number and attempt: where its blocks begin.
+    /// The head and the place of each complete commit, by number and attempt.
     whole: BTreeMap<(u64, u32), (CommitHead, u64)>,
     newest: u64,
     newest_previous: u64,
@@ -233,8 +233,8 @@ pub struct LogRing<'a> {
 }
 
 impl<'a> LogRing<'a> {
-    /// Looks at every block of the ring, which begins at `at` on the device and is `bytes` long. What the device cannot read
-    /// counts as not there.
+    /// Reads every block of the ring, which begins at `at` on the device and is `bytes` long. Unreadable blocks count
+    /// as absent.
     pub fn scan(
         storage: &'a mut dyn Storage,
         device: DeviceId,
@@ -252,7 +252,7 @@ impl<'a> LogRing<'a> {
             newest_previous: 0,
             damaged_blocks: 0,
         };
-        // Blocks of one commit follow each other, around the end of the ring if need be.
+        // The blocks of a commit follow each other; they may continue at the start of the ring.
         let mut heads: Vec<Option<(CommitHead, u32)>> = Vec::with_capacity((bytes / BLOCK) as usize);
         let mut piece = vec![0; PIECE.min(bytes) as usize];
         for from in (0..bytes).step_by(PIECE as usize) {
@@ -279,27 +279,27 @@ impl<'a> LogRing<'a> {
         ring
     }
 
-    /// The highest number of any block that is whole; 0 if none is.
+    /// The highest number of any valid block; 0 if there is none.
     pub fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// The highest number that any whole block names as the commit before.
+    /// The highest number that any valid block names as the commit before it.
     pub fn newest_previous(&self) -> u64 {
         self.newest_previous
     }
 
-    /// How many blocks hold something of the ring's that is not what was written.
+    /// Number of damaged blocks of the ring.
     pub fn damaged_blocks(&self) -> u64 {
         self.damaged_blocks
     }
 
-    /// The highest number of a whole commit.
+    /// The highest number of a complete commit.
     pub fn newest_whole(&self) -> Option<u64> {
         self.whole.last_key_value().map(|((number, _), _)| *number)
     }
 
-    /// The last attempt of a commit that is whole; `None` if there is none.
+    /// The last complete attempt of a commit; `None` if there is none.
     pub fn find(&mut self, number: u64) -> Option<FoundLogCommit> {
         let (_, (head, at)) = self.whole.range((number, 0)..=(number, u32::MAX)).next_back()?;
         let (head, at) = (*head, *at);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_come_back_wherever_they_begin() {
+    fn commits_are_read_wherever_they_begin() {
         let mut memory = Memory(vec![0; RING as usize]);
         let (first, second) = (commit(6, 0, 3, 20480), commit(7, 0, 700, RING - 8192));
         put(&mut memory, first.at, &first);
@@ -428,7 +428,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_ring_whatever_it_holds_breaks_the_reader(
+        fn no_content_of_a_ring_breaks_the_reader(
             seed in proptest::collection::vec((0..16u64, any::<u8>(), 0..80usize, any::<u64>()), 1..40)
         ) {
             let mut memory = Memory(vec![0; RING as usize]);

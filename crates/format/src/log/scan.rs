@@ -1,4 +1,4 @@
-//! Reads the log of a volume that is not open: single headers and indexes, and looks for them where they may be.
+//! Reads the log of a volume that is not open: single headers and indexes, and searches for them.
 
 use std::collections::BTreeMap;
 
@@ -15,45 +15,45 @@ use crate::{
     superblock::VolumeId,
 };
 
-/// The log is read in pieces of this size: no append is longer, so that two of them hold a header if there is one.
+/// The log is read in parts of this many bytes. No append is longer, so two parts hold a header if there is one. fix
 const PIECE: u64 = LONGEST_APPEND;
-/// How far behind a hole in a segment is looked for what was written after it. A damaged header hides one append.
+/// How many bytes after a gap in a segment are searched for later appends. A damaged header hides one append.
 const LOOK_AHEAD: u64 = 16 << 20;
 
-/// The log on a device that is not in use. Whatever the device holds, nothing here trusts it.
+/// The log on a device that is not in use. It trusts no content of the device.
 pub struct LogScan<'a> {
     storage: &'a mut dyn Storage,
     layout: LogLayout,
     volume: VolumeId,
-    /// One piece of the log, where it begins, and which of its blocks could be read.
+    /// One part of the log, its place, and which of its blocks could be read.
     piece: Vec<u8>,
     piece_at: Option<u64>,
     readable: Vec<bool>,
 }
 
-/// An index that can be trusted.
+/// A valid index.
 #[derive(Clone, Debug)]
 pub struct FoundIndex {
-    /// Where in the log it is.
+    /// Place of the index in the log.
     pub at: u64,
-    /// The sequence of its append.
+    /// Sequence of its append.
     pub sequence: u64,
     /// What it covers.
     pub covered: IndexSpan,
 }
 
 impl<'a> LogScan<'a> {
-    /// A scan of the log that is laid out so. Nothing is read yet.
+    /// Makes a scan of the log with this layout. Reads nothing yet.
     pub fn new(storage: &'a mut dyn Storage, layout: LogLayout, volume: VolumeId) -> LogScan<'a> {
         LogScan { storage, layout, volume, piece: Vec::new(), piece_at: None, readable: Vec::new() }
     }
 
-    /// The device that the log is on.
+    /// The device that holds the log.
     pub fn device(&self) -> DeviceId {
         self.layout.pair().log
     }
 
-    /// How long a segment is.
+    /// Size of a segment in bytes.
     pub fn segment_bytes(&self) -> u64 {
         self.layout.segment_bytes()
     }
@@ -67,7 +67,7 @@ impl<'a> LogScan<'a> {
         (at / self.segment_bytes()) as u32
     }
 
-    /// Where in the log a segment begins.
+    /// Place of the start of a segment in the log.
     pub fn start_of(&self, segment: u32) -> u64 {
         u64::from(segment) * self.segment_bytes()
     }
@@ -76,7 +76,7 @@ impl<'a> LogScan<'a> {
         self.storage.read(self.layout.pair().log, self.layout.log_at() + Bytes(at), into).is_ok()
     }
 
-    /// The block at a place in the log that is a multiple of its size.
+    /// The block at a place in the log; the place must be a multiple of the block size.
     fn block(&mut self, at: u64) -> Option<&[u8]> {
         if at >= self.bytes() || !at.is_multiple_of(BLOCK) {
             return None;
@@ -90,7 +90,7 @@ impl<'a> LogScan<'a> {
             self.readable.clear();
             let whole = self.read(start, &mut piece);
             for (block, within) in piece.chunks_exact_mut(BLOCK_LEN).zip((start..).step_by(BLOCK_LEN)) {
-                // One bad sector must not hide its neighbours.
+                // One bad sector must not hide its neighbours, so the blocks are then read one by one.
                 let read = whole || self.read(within, block);
                 self.readable.push(read);
             }
@@ -100,14 +100,14 @@ impl<'a> LogScan<'a> {
         self.readable[within / BLOCK_LEN].then(|| &self.piece[within..within + BLOCK_LEN])
     }
 
-    /// The header of the append at a place, if there is one and it lies within its segment.
+    /// The header of the append at a place, if there is one and the append lies within its segment.
     pub fn header(&mut self, at: u64) -> Option<AppendHeader> {
         let volume = self.volume;
         let header = self.block(at).and_then(|block| AppendHeader::decode(block, volume, at))?;
         (at % self.segment_bytes() + header.len <= self.segment_bytes()).then_some(header)
     }
 
-    /// The header of the first append in a segment; nothing else is read.
+    /// The header of the first append in a segment; reads nothing else.
     pub fn first_header(&mut self, segment: u32) -> Option<AppendHeader> {
         let at = self.start_of(segment);
         let mut block = [0; BLOCK_LEN];
@@ -115,7 +115,7 @@ impl<'a> LogScan<'a> {
         AppendHeader::decode(&block, self.volume, at).filter(|header| header.len <= self.segment_bytes())
     }
 
-    /// Where the append with this sequence is, of which some data is at `at`; [`NOWHERE`] if it is not found.
+    /// Place of the append with this sequence that has data at `at`; [`NOWHERE`] if it is not found.
     pub fn append_of(&mut self, at: u64, sequence: u64) -> u64 {
         let last = at / BLOCK * BLOCK;
         let places = (0..LONGEST_APPEND / BLOCK).map_while(|back| last.checked_sub(back * BLOCK));
@@ -123,12 +123,12 @@ impl<'a> LogScan<'a> {
         headers.find(|header| header.sequence == sequence).map_or(NOWHERE, |header| header.at)
     }
 
-    /// Whether the device can read all of a range of blocks.
+    /// Whether the device can read all blocks of a range.
     pub fn is_readable(&mut self, from: u64, to: u64) -> bool {
         (from / BLOCK * BLOCK..to).step_by(BLOCK_LEN).all(|at| self.block(at).is_some())
     }
 
-    /// Whether everything is there that the header lists, with the right checksums.
+    /// Whether all data that the header lists is there, with correct checksums.
     pub fn is_whole(&mut self, header: &AppendHeader) -> bool {
         let members = match &header.body {
             AppendBody::Index(_) => return self.entries(header).is_some(),
@@ -149,7 +149,7 @@ impl<'a> LogScan<'a> {
         })
     }
 
-    /// The entries of the index with this header; `None` if the append is no index, or not all of it is there.
+    /// The entries of the index with this header; `None` if the append is not an index, or is not complete.
     pub fn entries(&mut self, header: &AppendHeader) -> Option<Vec<IndexEntry>> {
         let AppendBody::Index(index) = header.body else { return None };
         let volume = self.volume;
@@ -161,7 +161,8 @@ impl<'a> LogScan<'a> {
         (entries.len() == index.entries as usize).then_some(entries)
     }
 
-    /// The index at a place; `None` if there is none that is whole, or it is older than its segment's present content.
+    /// The index at a place; `None` if there is no complete one, or it is older than the present content of its
+    /// segment.
     pub fn index(&mut self, at: u64, in_use: &SegmentsInUse) -> Option<FoundIndex> {
         let header = self.header(at).filter(|header| in_use.opened(self.segment_of(at)) == Some(header.opened))?;
         let AppendBody::Index(covered) = header.body else { return None };
@@ -170,7 +171,7 @@ impl<'a> LogScan<'a> {
         sound.then_some(FoundIndex { at, sequence: header.sequence, covered })
     }
 
-    /// The last header in a segment that is found by halving. If there are holes behind it, there may be later ones.
+    /// The last header in a segment according to a binary search. Beyond a gap there may be later ones.
     pub fn last_header(&mut self, segment: u32, opened: u64) -> Option<AppendHeader> {
         let start = self.start_of(segment);
         let (mut low, mut high) = (0, self.segment_bytes().div_ceil(PIECE));
@@ -191,19 +192,20 @@ impl<'a> LogScan<'a> {
         last
     }
 
-    /// Every header in a range of which `asked` is true, wherever it is.
+    /// Every header in a range for which `asked` returns true, at any place.
     fn headers(&mut self, from: u64, to: u64, asked: impl Fn(&AppendHeader) -> bool) -> Vec<AppendHeader> {
         (from..to).step_by(BLOCK_LEN).filter_map(|at| self.header(at)).filter(|header| asked(header)).collect()
     }
 
-    /// The highest sequence below which all appends were durable, according to the appends behind a hole at `at`.
+    /// The highest sequence below which all appends were durable, according to the appends after a gap at `at`.
     pub fn flushed_behind(&mut self, at: u64, opened: u64) -> u64 {
         let end = self.start_of(self.segment_of(at)) + self.segment_bytes();
         let found = self.headers(at, end.min(at + LOOK_AHEAD), |header| header.opened == opened);
         found.iter().map(|header| header.flushed).max().unwrap_or(0)
     }
 
-    /// The header with the highest sequence near the start of a segment, of those opened with sequence `before` or later.
+    /// The header with the highest sequence near the start of a segment, if the segment was opened with sequence
+    /// `before` or later.
     pub fn any_header(&mut self, segment: u32, before: u64) -> Option<AppendHeader> {
         let (start, end) = (self.start_of(segment), self.start_of(segment) + self.segment_bytes());
         let found = self.headers(start, end.min(start + 2 * PIECE), |header| header.opened >= before);
@@ -219,7 +221,7 @@ pub struct SegmentsInUse {
 }
 
 impl SegmentsInUse {
-    /// From the sequence that opened each segment, as far as it is in use.
+    /// Makes the table from the sequence that opened each segment in use.
     pub fn new(opened: Vec<Option<u64>>) -> SegmentsInUse {
         let mut all = SegmentsInUse { by_segment: vec![None; opened.len()], by_sequence: BTreeMap::new() };
         for (segment, opened) in opened.into_iter().enumerate() {

@@ -27,7 +27,7 @@ const COMPARED: &[Row] = &[
     ("Power", "W, mean", Some(Best::Least), |report| report.mean_power_w),
     ("Energy", "J", Some(Best::Least), |report| report.energy_j),
     ("Lifetime", "years, of the first device to wear out", Some(Best::Most), |report| report.lifetime_years),
-    ("Rated lifetime", "years, as makers rate devices", Some(Best::Most), |report| report.lifetime_rated_years),
+    ("Rated lifetime", "years, by the manufacturers' ratings", Some(Best::Most), |report| report.lifetime_rated_years),
     ("Physical lifetime", "years, by cycles of flash", Some(Best::Most), |report| report.lifetime_physical_years),
     ("Price", "USD, devices bought whole", Some(Best::Least), |report| report.cost.devices_usd),
     ("Electricity", "USD a year", Some(Best::Least), |report| report.cost.energy_usd_per_year),
@@ -60,7 +60,7 @@ pub fn simulation(reports: &[Report], repeat: &str) -> String {
             " \u{2003}strong: median to 99 %, light: to 99.9 %, line: mean"
         }
         (chart::spans("ms", &reports.iter().flat_map(spans).collect::<Vec<_>>()))
-        h2 { "What the devices did" }
+        h2 { "Time of the devices by state" }
         p class="key" {
             span style="background:var(--bar)" {} "busy" span style="background:var(--idle)" {} "idle"
             span style="background:var(--standby)" {} "standby"
@@ -91,7 +91,7 @@ fn about(report: &Report) -> Markup {
             (report.requests) " requests in " (table::number(report.simulated_s)) " s, replayed " (report.replay) (warm)
             ", seed " (report.seed) ". Trace " (report.trace) ": " (report.trace_requests) " requests, hash "
             code { (report.trace_hash) } ". "
-            "A figure that does not apply is absent. Green is the best of those compared."
+            "A figure that does not apply is absent. Green marks the best of the designs compared."
         }
         @if !report.overrides.is_empty() {
             p class="about" { "Set: " (report.overrides.join(", ")) }

@@ -12,19 +12,19 @@ use crate::{failure::Failure, output, volume};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Nothing is written. Exit status: 0 clean, 1 repairable (serving it, or peryton repair, puts it right), \
-2 damaged, or it cannot be looked at."
+2 damaged, or it cannot be inspected."
 )]
 pub struct Args {
     /// Design file; its devices have a `path`
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
-    /// As the volume would be without a device
+    /// Inspect the volume as it would be without this device
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print what was found as JSON
+    /// Print the findings as JSON
     #[arg(long)]
     json: bool,
 }

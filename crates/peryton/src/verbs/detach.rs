@@ -20,7 +20,7 @@ pub struct Args {
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print where the data is as JSON
+    /// Print where the data are as JSON
     #[arg(long)]
     json: bool,
 }

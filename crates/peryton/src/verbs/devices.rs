@@ -13,9 +13,9 @@ use crate::{failure::Failure, output, table};
 /// Options of `peryton devices`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A profile, or the path of one: its model is shown beside its data sheet
+    /// The name or the path of a profile: show its model beside its data sheet
     name: Option<String>,
-    /// Replay a trace that was measured on a drive (its .model, .seek and .diskspecs beside it) on our model of it
+    /// Replay a trace that was measured on a drive (its .model, .seek and .diskspecs beside it) on the model of the drive
     #[arg(long, value_name = "TRACE", conflicts_with = "name")]
     validate: Vec<PathBuf>,
     /// List every value of the profile and where it comes from, without running the model

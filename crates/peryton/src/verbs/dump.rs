@@ -12,15 +12,15 @@ use crate::{failure::Failure, output, volume};
 
 /// Options of `peryton dump`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Nothing is written. docs/format.md says what the words mean.")]
+#[command(after_help = "Nothing is written. docs/format.md explains the words.")]
 pub struct Args {
     /// Design file; its devices have a `path`
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
-    /// Leave the map out
+    /// Do not print the map
     #[arg(long)]
     no_map: bool,
-    /// As the volume would be without a device
+    /// Inspect the volume as it would be without this device
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb

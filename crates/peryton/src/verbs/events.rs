@@ -13,10 +13,10 @@ pub struct Args {
     /// The control socket of the volume
     #[arg(value_name = "SOCKET")]
     socket: PathBuf,
-    /// Go on with what happens from now on, until the volume is closed
+    /// Also print new events, until the volume is closed
     #[arg(long)]
     follow: bool,
-    /// Only what came after the event with this number
+    /// Only print events after the one with this number
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     after: u64,
     /// Print each event as a line of JSON

@@ -10,13 +10,13 @@ pub struct Args {
     /// Design file; its devices have a `path`
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
-    /// Destroy whatever the devices hold
+    /// Overwrite devices even if they hold data
     #[arg(long)]
     force: bool,
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print what was made as JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }

@@ -34,25 +34,26 @@ pub struct Args {
     /// Average bandwidth, in bytes per second
     #[arg(long, value_name = "SIZE", required_unless_present = "trace")]
     average: Option<Bytes>,
-    /// Data to be stored
+    /// Amount of data to be stored
     #[arg(long, value_name = "SIZE", required_unless_present = "trace")]
     capacity: Option<Bytes>,
-    /// How the data is accessed
+    /// How the data are accessed
     #[arg(long, value_enum, default_value_t = Workload::SeqRead)]
     workload: Workload,
-    /// Bytes of a request, such as 64KiB [default: that of the trace, or 1MiB, as the paper measured; at random with other sizes
-    /// beside it]
+    /// Size of a request, such as 64KiB [default: the trace's, or 1MiB as in the paper; random accesses are then also shown with
+    /// other sizes]
     #[arg(long, alias = "request", value_name = "SIZE")]
     request_size: Option<Bytes>,
-    /// Requests that a device is given at a time [default: 1 at random, 8 in sequence, 32 for a trace at random]
+    /// Number of requests in flight on a device [default: 1 for random accesses, 8 for sequential ones, 32 for a trace's random
+    /// accesses]
     #[arg(long, value_name = "N")]
     queue_depth: Option<u32>,
-    /// Measure all of the above on a trace (a specification is drawn from); what is given nevertheless has precedence
+    /// Measure all of the above on a trace (or on one drawn from a specification); options that are given have precedence
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
     trace_args: TraceArgs,
-    /// Devices: profiles' names, or paths of files of your own [default: every profile of the era that says what it draws]
+    /// Devices: names of profiles, or paths of your own files [default: every profile of the era with power figures]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     devices: Vec<String>,
     /// Without --devices, those that were on sale in these years; all has the ones of the papers as well
@@ -61,25 +62,25 @@ pub struct Args {
     /// Purchase price of a device in USD, in place of its profile's
     #[arg(long, value_name = "NAME=USD")]
     price: Vec<String>,
-    /// Power management efficiency: how many devices are active for each that is needed
+    /// Power management efficiency: the number of active devices for each that is needed
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     alpha: f64,
-    /// What devices do that the average bandwidth does not need
+    /// State of the devices that the average bandwidth does not need
     #[arg(long, value_enum, default_value_t = PolicyArg::Best)]
     policy: PolicyArg,
-    /// Run for this long, such as 5y [default: until the data has been moved once, or 1y if speed decides or the access is at random]
+    /// Run time, such as 5y [default: until the data have been moved once, or 1y if bandwidth decides or accesses are random]
     #[arg(long = "for", value_name = "TIME")]
     run_for: Option<Nanos>,
     /// Price of electricity, USD per kWh
     #[arg(long, value_name = "USD", default_value_t = 0.12)]
     electricity: f64,
-    /// List by
+    /// Order of the list
     #[arg(long, value_enum, default_value_t = By::Energy)]
     by: By,
-    /// Measure bandwidth and busy power on our models even where they are published
+    /// Use bandwidth and busy power of Peryton's models even if published figures exist
     #[arg(long)]
     model: bool,
-    /// Find the best mix of devices, too
+    /// Also find the best mix of devices
     #[arg(long)]
     mixed: bool,
     /// Print JSON
@@ -93,13 +94,13 @@ enum Workload {
     SeqWrite,
     RandRead,
     RandWrite,
-    /// Reads and writes at random, one for one
+    /// Random reads and writes, equally many
     RandMixed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum PolicyArg {
-    /// At random all active, since data is spread; else idle or standby, whatever needs less
+    /// Random accesses: all active, since the data are spread; sequential: idle or standby, whichever needs less
     Best,
     /// They idle
     Idle,
@@ -266,7 +267,9 @@ fn measure(args: &Args) -> Result<FromTrace, Failure> {
         return Ok((Some(measured), vec![Segment::WHOLE], Some(traced)));
     }
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
-        return Err(Failure::bad_input("--mixed reads the trace twice, standard input only once: save it in a file"));
+        return Err(Failure::bad_input(
+            "--mixed reads the trace twice, but standard input can be read only once: save it in a file",
+        ));
     }
     let segments = Segment::of(&mut *args.trace_args.source(&args.trace, &skipped)?, measured.demand.capacity_mb)
         .map_err(Failure::bad_input)?;
@@ -455,9 +458,9 @@ fn shown(found: &Found) -> String {
     text += &table::shown(&rows);
     text += &estimates(found);
     text +=
-        "N devices of a kind; greener and cheaper: than the greenest and the cheapest, if the run time were another\n";
+        "N: devices of a kind; greener if, cheaper if: the run times for which it beats the greenest or the cheapest\n";
     if found.devices.iter().any(|row| row.figures.source == Source::Model) {
-        text += "* bandwidth and busy power from our model\n";
+        text += "* bandwidth and busy power are from Peryton's model\n";
     }
     for assumption in &found.assumptions {
         text += &format!("Assumed: {assumption}\n");

@@ -4,8 +4,9 @@ use std::{fmt::Display, path::PathBuf};
 
 use peryton_plan::lifetime::{Array, Lifetime, LifetimeError, Wear};
 use peryton_units::{Bytes, Nanos};
+use serde::Serialize;
 
-use crate::{failure::Failure, output, table};
+use crate::{failure::Failure, output, page, table};
 
 /// Options of `peryton lifetime`. Each option is also a key of the file, and replaces it.
 #[derive(Debug, clap::Args)]
@@ -41,13 +42,13 @@ pub struct Args {
     /// Bytes written per second
     #[arg(long, value_name = "SIZE")]
     write: Option<Bytes>,
-    /// Share of the reads that the cache has
+    /// Share of the reads that hit the cache
     #[arg(long, value_name = "SHARE")]
     read_hit: Option<f64>,
-    /// Share of the writes whose block the cache has
+    /// Share of the writes whose block is in the cache
     #[arg(long, value_name = "SHARE")]
     write_hit: Option<f64>,
-    /// Share of what leaves the cache that is dirty
+    /// Share of the blocks leaving the cache that are dirty
     #[arg(long, value_name = "SHARE")]
     dirty: Option<f64>,
     /// Size of a read
@@ -56,7 +57,7 @@ pub struct Args {
     /// Size of a write
     #[arg(long, value_name = "SIZE")]
     write_size: Option<Bytes>,
-    /// Share of the misses that may come into the cache; several, with commas between them, give a row each
+    /// Share of the misses that may enter the cache; several, separated by commas, give a column each
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',')]
     admit: Vec<f64>,
     #[command(flatten)]
@@ -146,7 +147,7 @@ impl Args {
     }
 }
 
-/// An error that names keys of a file, for who gave options.
+/// Turns an error that names keys of a file into one that names options, for a user who gave options.
 fn in_options(error: &str) -> String {
     let error = error.trim_start_matches("the command line: ");
     if let Some(key) = error.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
@@ -155,17 +156,32 @@ fn in_options(error: &str) -> String {
             key => format!("--{} is missing: give it, or the file of an array", key.replace('_', "-")),
         };
     }
-    let mut told = error.to_owned();
+    let mut message = error.to_owned();
     for key in ["read_hit", "write_hit", "read_size", "write_size", "dirty", "admit", "read", "write"] {
-        told = told.replace(&format!("workload.{key}"), &format!("--{}", key.replace('_', "-")));
+        message = message.replace(&format!("workload.{key}"), &format!("--{}", key.replace('_', "-")));
     }
     for tier in ["cache", "storage"] {
         for (key, option) in [("profile", ""), ("write_amplification", "-amplification")] {
-            told = told.replace(&format!("{tier}.{key}"), &format!("--{tier}{option}"));
+            message = message.replace(&format!("{tier}.{key}"), &format!("--{tier}{option}"));
         }
-        told = told.replace(&format!("{tier}."), &format!("--{tier}-"));
+        message = message.replace(&format!("{tier}."), &format!("--{tier}-"));
     }
-    told
+    message
+}
+
+/// What `--json` prints for each share of admitted misses.
+#[derive(Serialize)]
+struct Printed<'a> {
+    peryton_version: &'static str,
+    command: String,
+    #[serde(flatten)]
+    lifetime: &'a Lifetime,
+}
+
+impl Printed<'_> {
+    fn new(lifetime: &Lifetime) -> Printed<'_> {
+        Printed { peryton_version: env!("CARGO_PKG_VERSION"), command: page::command_line(), lifetime }
+    }
 }
 
 /// Prints the lifetimes.
@@ -175,11 +191,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
             "give the file of an array, or its options: peryton lifetime --help shows both",
         ));
     }
-    let told = |error: LifetimeError| match args.file {
+    let failure = |error: LifetimeError| match args.file {
         None if !matches!(error, LifetimeError::Profile(_)) => Failure::bad_input(in_options(&error.to_string())),
         _ => error.into(),
     };
-    let array = Array::load(args.file.as_deref(), &args.overlay()).map_err(told)?;
+    let array = Array::load(args.file.as_deref(), &args.overlay()).map_err(failure)?;
     let mut admits = args.admit.clone();
     if admits.is_empty() {
         admits.push(array.workload.admit);
@@ -188,11 +204,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for admit in admits {
         let mut array = array;
         array.workload.admit = admit;
-        rows.push(array.lifetime().map_err(told)?);
+        rows.push(array.lifetime().map_err(failure)?);
     }
     if args.json {
         // One row gives one object, as the other verbs do.
-        return match &rows[..] {
+        let printed: Vec<Printed<'_>> = rows.iter().map(Printed::new).collect();
+        return match &printed[..] {
             [one] => output::print_json(one),
             all => output::print_json(all),
         };

@@ -12,7 +12,7 @@ use crate::{failure::Failure, output};
   peryton man | man -l -                      # the page of peryton itself
   peryton man --out /usr/local/share/man/man1 # all of them: peryton.1, peryton-sim.1, …")]
 pub struct Args {
-    /// Write a page for each verb into this folder, which is made if it is not there
+    /// Write a page for each verb into this folder; it is created if it does not exist
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }

@@ -25,36 +25,36 @@ use crate::{
 /// Options of `peryton plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The planner is MixedStore's MixCP: the cheapest devices that meet the budgets, by simulation of the trace and, beside it, by \
-the paper's regressions. Models are trained once for each device and kept (docs/planning.md).
+The planner is MixedStore's MixCP. It finds the cheapest devices that meet the budgets by simulating the trace, and also by \
+the paper's regressions. Their models are trained once for each device and kept (docs/planning.md).
 
 What to buy for this trace, so that requests take 2 ms on average and nothing wears out within five years:
   peryton plan --trace my.parquet --latency 2ms --lifetime 5y
 The same with more budgets, the least cost of ownership, and the design written down, ready for peryton sim and serve:
   peryton plan --trace my.parquet --subject-to 'p99<=10ms,lifetime>=5y,power<=20W' --objective ownership --out designs")]
 pub struct Args {
-    /// The trace; a specification (.toml) is drawn from; several are merged by time
+    /// The trace; several are merged by time, and from a specification (.toml) a trace is drawn
     #[arg(long, required_unless_present = "show_models", value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
     trace_args: TraceArgs,
-    /// Mean response time, at most
+    /// The highest mean response time
     #[arg(long, value_name = "TIME")]
     latency: Option<Nanos>,
-    /// Time until the first device is worn out, at least
+    /// The shortest time until the first device is worn out
     #[arg(long, value_name = "TIME")]
     lifetime: Option<Nanos>,
     /// More budgets: latency, read, write, flush, write_then_flush, p50, p99, p999, lifetime, power, energy (a year), dollars, ownership, iops
     #[arg(long, value_name = "p99<=10ms,power<=8W,...")]
     subject_to: Vec<String>,
-    /// What is to be least (of lifetime and iops: most); any of the above
+    /// The figure to minimise (lifetime and iops: to maximise); any of the above
     #[arg(long, value_name = "FIGURE", default_value = "dollars")]
     objective: Metric,
-    /// Data to be stored [default: the space that the trace reaches over]
+    /// Data to be stored [default: the span of addresses in the trace]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
-    /// How much of it is in use over a time as long as the trace, such as 5% or 200GiB [default: the same share as of the
-    /// space that the trace reaches over]
+    /// How much of the data is used during a time as long as the trace, such as 5% or 200GiB [default: the share of the
+    /// span of addresses that the trace uses]
     #[arg(long, value_name = "SHARE|SIZE")]
     active: Option<Active>,
     /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile of the era with a price]
@@ -66,16 +66,16 @@ pub struct Args {
     /// Purchase price of a device in USD, in place of its profile's
     #[arg(long, value_name = "NAME=USD")]
     price: Vec<String>,
-    /// Devices that are there already: so many of a kind cost nothing to buy (their energy and wear count all the same)
+    /// Devices that you own: that many of a kind cost nothing to buy (their energy and wear still count)
     #[arg(long, value_name = "NAME=N")]
     own: Vec<String>,
-    /// The most devices of a kind that are bought
+    /// The most devices of a kind to buy
     #[arg(long, value_name = "N", default_value_t = 8)]
     most: u32,
     /// How many designs to show beside the best
     #[arg(long, value_name = "N", default_value_t = 3)]
     runners_up: usize,
-    /// Time over which ownership is reckoned
+    /// Time for which ownership is computed
     #[arg(long = "for", value_name = "TIME", default_value = "5y")]
     run_for: Nanos,
     /// Price of electricity, USD per kWh
@@ -89,13 +89,13 @@ pub struct Args {
     /// Plan by simulation alone
     #[arg(long, conflicts_with_all = ["models", "show_models"])]
     no_models: bool,
-    /// Say how good the models are; without a trace, do nothing else
+    /// Print how good the models are; without a trace, do nothing else
     #[arg(long)]
     show_models: bool,
-    /// Traces that each device's models are trained on
+    /// Number of traces with which each device's models are trained
     #[arg(long, value_name = "N", default_value_t = capacity::TRAINING_TRACES)]
     training_traces: u32,
-    /// Seeds the training
+    /// Seed of the training
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write the best design and the runners-up into this folder, ready for peryton sim and serve
@@ -130,7 +130,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::bad_input("--trace -: a plan reads its trace several times: save it in a file"));
     }
     let skipped = Counted::default();
-    // A specification that cannot be drawn from is told in its own words.
+    // The error of a specification from which no trace can be drawn is reported in its own words.
     args.trace_args.source(&args.trace, &skipped)?;
     let trace = || args.trace_args.again(&args.trace, &skipped);
     bar.show("reading the trace", 0, 0);
@@ -337,11 +337,18 @@ fn shown(plan: &Plan, models: bool) -> String {
     match (&plan.best, &plan.infeasible) {
         (Some(best), _) => text += &format!("Buy: {} ({})\n\n", best.label, money(best)),
         (None, Some(infeasible)) => {
-            text += &format!("No design that was simulated meets these budgets. What binds: {}.\n", infeasible.binding);
+            text += &format!(
+                "No design that was simulated meets these budgets. The budgets that prevent it: {}.\n",
+                infeasible.binding
+            );
             for one in &infeasible.impossible_alone {
-                text += &format!("Not even alone: {one}.\n");
+                text += &format!("No design meets even this budget alone: {one}.\n");
             }
-            text += &format!("The nearest: {} ({})\n\n", infeasible.nearest.label, money(&infeasible.nearest));
+            text += &format!(
+                "The design that comes nearest: {} ({})\n\n",
+                infeasible.nearest.label,
+                money(&infeasible.nearest)
+            );
         }
         (None, None) => {}
     }
@@ -423,10 +430,10 @@ fn shown_designs(plan: &Plan) -> String {
     }
     let mut text = table::shown(&rows);
     if plan.simulated.iter().take(MOST_ROWS).any(|found| !found.meets) {
-        text += "n×: so many times as good it would have to be\n";
+        text += "n×: the factor by which the design misses a budget\n";
     }
     if plan.simulated.iter().take(MOST_ROWS).any(|found| found.predicted.as_ref().is_some_and(|one| one.extrapolated)) {
-        text += "* a workload unlike any that the regression was trained on\n";
+        text += "* the workload is unlike any with which the regression was trained\n";
     }
     text
 }
@@ -453,7 +460,7 @@ fn shown_budgets(plan: &Plan) -> String {
     let variants =
         |budget: &capacity::Budget| [&budget.without, &budget.loosened, &budget.tightened].map(|one| one.by_sample);
     let mark = if plan.budgets.iter().flat_map(variants).any(|by_sample| by_sample) {
-        "* by samples of the trace, with room to spare\n"
+        "* from samples of the trace that keep the budgets with a margin\n"
     } else {
         ""
     };
@@ -490,7 +497,7 @@ fn shown_models(models: &[capacity::ModelQuality]) -> String {
         "training\nerror %",
         "held-out\nerror %",
         "traces",
-        "left out as following from others",
+        "left out: others explain it",
     ];
     let mut rows = table::text(&header);
     for one in models {

@@ -13,38 +13,38 @@ pub struct Args {
     /// Design file; its devices have a `path`
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
-    /// Where another program wrote to a device: who is right
+    /// Which device to believe if another program wrote to one
     #[arg(long, value_enum, default_value = "nobody")]
     trust: Who,
-    /// Do without a device that is lost
+    /// Give up this lost device
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Put an empty device, at the path that the design has, in the place of one that is lost
+    /// Replace this lost device by an empty device at its path in the design
     #[arg(long, value_name = "NAME", conflicts_with_all = ["without", "trust"])]
     replace: Option<String>,
-    /// Destroy whatever the new device holds
+    /// Overwrite the new device even if it holds data
     #[arg(long, requires = "replace")]
     force: bool,
-    /// Replace a device though nobody can tell afterwards what was lost with it: of linear, or of a primary, it reads as
-    /// zeros; without its log a primary is older where the log was newer
+    /// Replace a device although the volume will not record what was lost: lost data of linear or of a primary read as
+    /// zeros, and without its log a primary has older data where the log had newer
     #[arg(long, requires = "replace")]
     accept_loss: bool,
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print what was found as JSON
+    /// Print the findings as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Who is right.
+/// Which device to believe.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Who {
-    /// Nobody knows: such a volume is left alone
+    /// None: leave such a volume unchanged
     Nobody,
-    /// The slow device: what the cache has is given up, even where it was not written back yet
+    /// The slow device: give up all data of the cache, including data that were not written back
     Slow,
-    /// The volume as it is on its devices, what the cache has first
+    /// All devices as they are: data of the cache have precedence
     AsItIs,
 }
 

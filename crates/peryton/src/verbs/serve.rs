@@ -31,7 +31,7 @@ pub struct Args {
     /// Its key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Who signs the certificates of clients (PEM)
+    /// The authority that signs the clients' certificates (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_ca: Option<PathBuf>,
     /// Memory for requests in flight; when it is used up, clients wait
@@ -40,11 +40,11 @@ pub struct Args {
     /// The most memory for moves between devices
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     move_memory: Bytes,
-    /// The longest to look for the next event before sleeping, where they come that soon; 0 saves processor time
+    /// The longest time to poll for the next event before sleeping, if events come that soon; 0 saves processor time
     #[arg(long, value_name = "TIME", default_value = "250us")]
     spin: Nanos,
-    /// The longest that waking a processor may take while answers are fast, which costs energy: auto (on machines with
-    /// up to eight processors), off, or a time; needs permission for /dev/cpu_dma_latency
+    /// The longest time that waking a processor may take while answers are fast: auto (on machines with up to eight
+    /// processors), off, or a time. It costs energy and needs permission for /dev/cpu_dma_latency
     #[arg(long, value_name = "TIME", default_value = "auto")]
     cpu_latency: CpuLatency,
     /// Do not use io_uring
@@ -53,18 +53,18 @@ pub struct Args {
     /// Use the page cache
     #[arg(long)]
     no_direct: bool,
-    /// Do without a device that is lost: what only it had is lost, the rest is served, and it is refused from then on
+    /// Serve without this lost device: data that only it had are lost, the rest is served, and the device is refused later
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
     /// Set a key of the design, such as placement.max_moves=4
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Print what is served, and at the end what was done, as JSON
+    /// Print the volume at the start and a summary at the end as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// So long the last lines of the log may take to be written, if standard error takes them at all.
+/// The longest time to wait for the last lines of the log to be written to standard error.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// Serves until SIGTERM or SIGINT.
@@ -131,7 +131,7 @@ fn settings(args: &Args) -> Settings {
     }
 }
 
-/// To standard error, which may be full, closed, or a pipe that nobody reads; what is told is chosen with PERYTON_LOG
+/// Logs to standard error, which may be full, closed, or a pipe that nobody reads. PERYTON_LOG selects what is logged
 /// (such as `debug`, or `peryton_drive=trace`).
 fn log() -> Result<LineLog, Failure> {
     let log = LineLog::new(std::io::stderr()).map_err(|error| Failure::failed(format!("the log: {error}")))?;

@@ -13,10 +13,10 @@ pub struct Args {
     /// The control socket of the volume
     #[arg(value_name = "SOCKET")]
     socket: PathBuf,
-    /// Keys of the design file, such as placement.max_moves=4; they are kept when the volume is served again
+    /// Keys of the design file, such as placement.max_moves=4; they stay in force when the volume is served again
     #[arg(value_name = "KEY=VALUE", required_unless_present = "unset")]
     settings: Vec<String>,
-    /// Let a key be as the design has it
+    /// Restore the design's value of a key
     #[arg(long, value_name = "KEY")]
     unset: Vec<String>,
     /// Print all settings in force as JSON
@@ -37,7 +37,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let lines: Vec<&str> = set.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if lines.is_empty() {
-        return output::print("everything is as the design has it\n");
+        return output::print("all settings are those of the design\n");
     }
     output::print(&format!("{}\n", lines.join("\n")))
 }

@@ -33,7 +33,7 @@ pub struct Args {
     /// Design files
     #[arg(required = true, value_name = "DESIGN.toml")]
     designs: Vec<PathBuf>,
-    /// The trace; a specification (.toml) is drawn from; several are merged by time
+    /// The trace; several are merged by time, and from a specification (.toml) a trace is drawn
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub struct Args {
     /// Write the reports as JSON to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// Write the reports as a page (HTML that needs nothing else) to a file (- for standard output, in place of the table)
+    /// Write the reports as a self-contained HTML page to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes
@@ -54,7 +54,7 @@ pub struct Args {
     sensitivity: bool,
 }
 
-/// Memory for flash in the state in which simulations begin.
+/// The most memory for the state of flash at the beginning of simulations.
 const IMAGES: Bytes = Bytes::gib(1);
 
 /// Replays and reports.
@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     let skipped = Counted::default();
-    // A specification that cannot be drawn from is told before the simulations start; a trace is not opened twice from
+    // A specification from which no trace can be drawn is reported before the simulations start; a trace is not opened twice from
     // a pipe.
     if !from_stdin {
         args.trace_args.source(&args.trace, &skipped)?;
@@ -333,9 +333,9 @@ const LOG_HEADER: &[&str] = &[
 fn shown_logs(reports: &[Report]) -> String {
     let mut table = table::figures(LOG_HEADER);
     for report in reports {
-        let (Some(books), Some(bounds)) = (&report.logging, &report.ftl_bounds) else { continue };
-        let row = |name: String, savings, emptied, penalty, books: &LoggingStats, bounds: &FtlReport| {
-            let by = &books.migrations;
+        let (Some(stats), Some(bounds)) = (&report.logging, &report.ftl_bounds) else { continue };
+        let row = |name: String, savings, emptied, penalty, stats: &LoggingStats, bounds: &FtlReport| {
+            let by = &stats.migrations;
             vec![
                 name,
                 table::percent(savings),
@@ -349,12 +349,12 @@ fn shown_logs(reports: &[Report]) -> String {
             ]
         };
         let emptied = report.write_savings_emptied;
-        table.add_row(row(report.design.clone(), report.write_savings, emptied, report.read_penalty, books, bounds));
+        table.add_row(row(report.design.clone(), report.write_savings, emptied, report.read_penalty, stats, bounds));
         for (number, volume) in report.volumes.iter().enumerate() {
-            let Some(books) = &volume.logging else { continue };
+            let Some(stats) = &volume.logging else { continue };
             let name = format!("  volume {number}");
             let (savings, emptied) = (volume.write_savings, volume.write_savings_emptied);
-            table.add_row(row(name, savings, emptied, volume.read_penalty, books, &volume.ftl_bounds));
+            table.add_row(row(name, savings, emptied, volume.read_penalty, stats, &volume.ftl_bounds));
         }
     }
     if table.row_count() == 0 { String::new() } else { format!("\n{}", table::shown(&table)) }

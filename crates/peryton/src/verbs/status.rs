@@ -44,7 +44,7 @@ fn degraded(status: &Value, lost: &Value) -> String {
     let shown = shown.collect::<Vec<_>>().join(", ");
     let more = if ranges.len() > MOST_RANGES { ", ..." } else { "" };
     let without = if gone.is_empty() {
-        "all devices are there again".to_owned()
+        "all devices are present again".to_owned()
     } else {
         format!("without {}", gone.join(" and "))
     };
@@ -103,7 +103,7 @@ fn mapped(status: &Value) -> String {
 fn logged(log: &Value) -> String {
     let migrations = log["migrations"].as_object().into_iter().flatten().map(|(_, count)| number(count)).sum::<u64>();
     format!(
-        "{} logged, {} past the log; {migrations} migrations of {}; {} of {} reads had something from the log",
+        "{} logged, {} written past the log; {migrations} migrations of {}; {} of {} reads needed the log",
         bytes(&log["bytes_appended"]),
         bytes(&log["bytes_direct"]),
         bytes(&log["bytes_migrated"]),
@@ -158,15 +158,15 @@ fn shown(status: &Value) -> String {
     let mut devices = table::figures(&["device", "state", "reads", "writes", "flushes", "errors", "retries", "path"]);
     let rows = status["devices"].as_object().into_iter().flatten();
     for (row, (name, device)) in rows.enumerate() {
-        let ledger = &status["ledger"]["devices"][row];
+        let counts = &status["ledger"]["devices"][row];
         let sum =
-            |key: &str| -> String { ledger[key].as_array().into_iter().flatten().map(number).sum::<u64>().to_string() };
+            |key: &str| -> String { counts[key].as_array().into_iter().flatten().map(number).sum::<u64>().to_string() };
         devices.add_row(vec![
             name.clone(),
             text(&device["state"]),
             sum("reads"),
             sum("writes"),
-            number(&ledger["flushes"]).to_string(),
+            number(&counts["flushes"]).to_string(),
             number(&device["errors"]).to_string(),
             number(&device["retries"]).to_string(),
             device["path"].as_str().unwrap_or("-").to_owned(),

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{
     failure::Failure,
-    output,
+    output, page,
     replay_args::ReplayArgs,
     table,
     trace_args::{Counted, TraceArgs},
@@ -27,40 +27,40 @@ use crate::{
   peryton tune caching.toml --trace my.parquet --objective p99 --search-requests 200000 \\
     --knob placement.extent=16KiB,64KiB,256KiB
 
-What it turns: PT and TW, LT and HT, MCML, replacement, the write-back delay, admission, when disks spin down, the triggers
-of a log, what a partitioned drive does when idle. The write policy stays, since it says what a failure may cost.")]
+It changes PT and TW, LT and HT, MCML, replacement, the write-back delay, admission, when disks spin down, the triggers
+of a log, and what a partitioned drive does when idle. It does not change the write policy, which decides what a failure may cost.")]
 pub struct Args {
     /// The design file
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
-    /// The trace; a specification (.toml) is drawn from; several are merged by time
+    /// The trace; several are merged by time, and from a specification (.toml) a trace is drawn
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// What is to be least, or most if more of it is better
+    /// The figure to minimise, or to maximise if more of it is better
     #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures())]
     objective: Metric,
-    /// What must hold, such as lifetime>=5y,p99<=10ms,power<=8W
+    /// Bounds that the design must keep, such as lifetime>=5y,p99<=10ms,power<=8W
     #[arg(long, value_name = "BOUND,BOUND...", value_parser = bounds, default_value = "")]
     subject_to: Bounds,
-    /// Simulations at the most
+    /// The most simulations
     #[arg(long, value_name = "N", default_value_t = 96)]
     evaluations: u32,
-    /// Search on this many requests; the result is measured on the whole trace
+    /// Search with this many requests of the trace; the result is measured on the whole trace
     #[arg(long, value_name = "N")]
     search_requests: Option<u64>,
-    /// Also try these values of a key, or these in place of the usual ones
+    /// Also try these values of a key, in place of its usual ones if it has some
     #[arg(long, value_name = "KEY=VALUE,VALUE...")]
     knob: Vec<String>,
-    /// Turn the keys of --knob and no others
+    /// Change the keys of --knob and no others
     #[arg(long, requires = "knob")]
     only: bool,
-    /// Also what is fixed once the drive is formatted: the size of its extents
+    /// Also change what formatting fixes: the size of extents
     #[arg(long)]
     with_format: bool,
-    /// The same seed finds the same settings
+    /// Seed of the search: the same seed finds the same settings
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Set a key of the design before anything else
+    /// Set a key of the design before the search
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
@@ -93,6 +93,8 @@ fn bounds(text: &str) -> Result<Bounds, ConstraintError> {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Printed<'a> {
+    command: String,
+    trace: String,
     design: &'a str,
     objective: Metric,
     subject_to: &'a [Constraint],
@@ -143,11 +145,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         save(args, &tuned, path)?;
     }
     if args.json {
-        let printed =
-            Printed { design: &design.name, objective: args.objective, subject_to: &search.constraints, tuned: &tuned };
+        let printed = Printed {
+            command: page::command_line(),
+            trace: trace_names(args),
+            design: &design.name,
+            objective: args.objective,
+            subject_to: &search.constraints,
+            tuned: &tuned,
+        };
         return output::print_json(&printed);
     }
     output::print(&shown(args, &tuned))
+}
+
+fn trace_names(args: &Args) -> String {
+    let names = args.trace.iter().map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+    names.collect::<Vec<_>>().join("+")
 }
 
 fn knobs(args: &Args, design: &Design) -> Result<Vec<Knob>, Failure> {
@@ -171,9 +184,13 @@ fn save(args: &Args, tuned: &Tuned, path: &PathBuf) -> Result<(), Failure> {
     let all: Vec<String> = args.set.iter().chain(&tuned.overrides).cloned().collect();
     let text = Design::rewritten(&args.design, &all)?;
     let text = format!(
-        "# {} with settings found by peryton tune --objective {}.\n{text}",
+        "# {} with settings found by Peryton {} on {} requests of {} (hash {}):\n# {}\n{text}",
         args.design.file_name().unwrap_or_default().display(),
-        args.objective
+        tuned.peryton_version,
+        tuned.trace_requests,
+        trace_names(args),
+        tuned.trace_hash,
+        page::command_line(),
     );
     fs::write(path, text).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
@@ -209,6 +226,13 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
     }
     text += &table::shown(&figures);
     text += &format!("\n* what was to be {}; {}", best_word(args.objective), effort(tuned));
+    text += &format!(
+        "Measured on {} requests of {}; trace {}, Peryton {}.\n",
+        tuned.trace_requests,
+        trace_names(args),
+        tuned.trace_hash,
+        tuned.peryton_version
+    );
     if !tuned.met_after {
         text += "No settings were found that keep every bound: loosen one, or change the devices.\n";
     }

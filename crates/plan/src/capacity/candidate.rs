@@ -7,7 +7,10 @@ use peryton_sim::{Design, DesignError};
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
-use super::{Catalogue, Kind, sample::Scale};
+use super::{
+    catalogue::{Catalogue, Kind},
+    sample::Scale,
+};
 
 /// How the devices of a candidate make one drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use peryton_device::{Class, Era, Model, Profile};
 use peryton_units::{Bytes, Nanos};
 
-use super::PlanError;
+use super::error::PlanError;
 
 /// Devices with prices.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl Catalogue {
                 let value = format!("more than {MOST_KINDS} devices");
                 return Err(PlanError::Range { key: "--devices", value, remedy: "fewer of them" });
             }
-            // A model that cannot be built is told now, not in the middle of the search.
+            // A model that cannot be built is reported now, not in the middle of the search.
             profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1)?;
             kinds.push(Kind { profile, reference, price_usd, price_given, owned: 0 });
         }

@@ -32,7 +32,7 @@ pub enum PlanError {
         /// Which.
         path: String,
     },
-    /// Two devices of one name could not be told apart.
+    /// Two devices have the same name.
     #[error("two devices are called '{name}': {first} and {second}; rename one")]
     SameName {
         /// Which.
@@ -78,7 +78,9 @@ pub enum PlanError {
         volumes: usize,
     },
     /// The capacity is less than what the trace uses.
-    #[error("--capacity {capacity} is less than the {reach} that the trace reaches over: leave it out, or give more")]
+    #[error(
+        "--capacity {capacity} is less than the {reach} that the trace's addresses span: leave it out, or give more"
+    )]
     Capacity {
         /// What was given.
         capacity: Bytes,

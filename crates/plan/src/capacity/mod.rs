@@ -11,6 +11,9 @@ mod error;
 mod models;
 mod plan;
 mod predict;
+mod progress;
+mod quality;
+mod report;
 mod sample;
 mod search;
 mod training;
@@ -20,15 +23,14 @@ pub use candidate::{Candidate, Enumerate, Member, Mode};
 pub use catalogue::{Catalogue, Kind};
 pub use error::PlanError;
 pub use models::{DeviceModels, Fitted, Form, MODEL_VERSION, Models, Predictors, Trained};
-pub use plan::{
-    Active, Ask, Bought, Budget, Error as PredictionError, Found, Infeasible, ModelQuality, Plan, Regression, Variant,
-    plan, qualities,
-};
+pub use plan::{Active, Ask, plan};
 pub use predict::Prediction;
+pub use progress::Progress;
+pub use quality::qualities;
+pub use report::{
+    Bought, Budget, Error as PredictionError, Found, Infeasible, ModelQuality, Plan, Regression, Variant,
+};
 pub use sample::Scale;
 pub use search::Rung;
 pub use training::{TRAINING_TRACES, Training};
 pub use workload::{Like, MOST_HELD, Workload};
-
-/// Is told how far a plan is: what is being done, how much of it is done, and of how much.
-pub type Progress<'a> = dyn Fn(&str, u64, u64) + Sync + 'a;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Like, PlanError, Training};
+use super::{catalogue::Kind, error::PlanError, progress::Progress, training::Training, workload::Like};
 use crate::regression::{LogLinear, Observations, RegressionError, variance_inflation};
 
 /// What a workload is like for one device; W of the paper's equations.
@@ -314,7 +314,7 @@ impl Models {
         &mut self,
         kinds: &[Kind],
         training: &Training,
-        progress: &super::Progress<'_>,
+        progress: &Progress<'_>,
     ) -> Result<(Trained, bool), PlanError> {
         let missing: Vec<&Kind> = kinds.iter().filter(|kind| !self.devices.contains_key(&training.key(kind))).collect();
         for (index, kind) in missing.iter().enumerate() {

@@ -1,40 +1,39 @@
-//! The answer: what to buy, what else would do, and what each budget costs.
+//! Makes a plan: checks the request, searches the candidates, and reports the best designs and what each budget costs.
 
-use std::{cmp::Ordering, collections::BTreeMap, str::FromStr, sync::Arc};
+use std::{collections::BTreeMap, str::FromStr, sync::Arc};
 
 use peryton_device::flash::Images;
-use peryton_sim::{Options, Replay, Sensitivity};
-use peryton_trace::RequestHash;
+use peryton_sim::{Options, Replay};
 use peryton_units::Bytes;
-use serde::Serialize;
 
 use super::{
-    Candidate, Catalogue, Enumerate, Like, Mode, PlanError, Prediction, Progress, Rung, Scale, Trained, Workload,
-    predict,
+    Candidate, Catalogue, Enumerate, PlanError, Prediction, Progress, Scale, Trained, Workload, predict,
+    quality::regression,
+    report::{Bought, Budget, Error, Found, Infeasible, Plan, Variant},
     search::{Known, Problem, Search},
 };
 use crate::{
     constraint::{Constraint, Metric, strain},
-    evaluate::{Account, IMAGES, Metrics},
+    evaluate::{Account, IMAGES},
 };
 
-/// What is asked.
+/// A request for a plan.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// What must be met.
+    /// The budgets that a design must meet.
     pub constraints: Vec<Constraint>,
-    /// What is to be least, or most.
+    /// The figure that is minimised or maximised.
     pub objective: Metric,
-    /// What is to be stored; what the trace reaches over where absent.
+    /// Bytes to be stored; if absent, the range of addresses that the trace uses.
     pub capacity: Option<Bytes>,
     /// How much of it is in use over a time as long as the trace; where absent, the same share of it as of what the trace
     /// reaches over.
     pub active: Option<Active>,
     /// The most devices of a kind.
     pub most: u32,
-    /// How many designs beside the best.
+    /// Number of designs to report besides the best.
     pub runners_up: usize,
-    /// How ownership is reckoned.
+    /// The rules for the cost of ownership.
     pub account: Account,
     /// How the trace is replayed.
     pub options: Options,
@@ -45,7 +44,7 @@ pub struct Ask {
 pub enum Active {
     /// This share of it.
     Share(f64),
-    /// So much.
+    /// This many bytes.
     Size(Bytes),
 }
 
@@ -64,252 +63,15 @@ impl FromStr for Active {
     }
 }
 
-/// A plan. The names are stable: scripts rely on them. A figure that does not apply is absent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Plan {
-    /// The version that made the plan.
-    pub peryton_version: String,
-    /// The command that made it, where a command did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// The trace.
-    pub trace: String,
-    /// A hash of its requests, whatever its format.
-    pub trace_hash: RequestHash,
-    /// How many they are.
-    pub trace_requests: u64,
-    /// What it is like.
-    pub workload: Like,
-    /// What is to be stored.
-    pub capacity_bytes: u64,
-    /// How much of it is taken to be in use over a time as long as the trace.
-    pub active_bytes: u64,
-    /// What the trace touches, over that: designs are simulated so much smaller than they are bought.
-    pub simulated_share: f64,
-    /// The volume that is simulated.
-    pub simulated_volume_bytes: u64,
-    /// What the figures rest on, in sentences.
-    pub assumptions: Vec<String>,
-    /// What must be met.
-    pub constraints: Vec<Constraint>,
-    /// What is to be least, or most.
-    pub objective: Metric,
-    /// How ownership is reckoned.
-    pub account: Account,
-    /// The devices to choose from.
-    pub catalogue: Vec<String>,
-    /// How many designs they make.
-    pub candidates: usize,
-    /// The rounds of the search; the last is the whole trace.
-    pub search: Vec<Rung>,
-    /// The best design that meets every budget.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub best: Option<Found>,
-    /// The next best that meet every budget, in order.
-    pub runners_up: Vec<Found>,
-    /// Where no design does: what is in the way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub infeasible: Option<Infeasible>,
-    /// What each budget costs.
-    pub budgets: Vec<Budget>,
-    /// Every design that was simulated with the whole trace: those that meet the budgets first, by the objective.
-    pub simulated: Vec<Found>,
-    /// What the regressions say by themselves; absent without models.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub regression: Option<Regression>,
-    /// Designs that cannot be simulated, and why.
-    pub left_out: Vec<String>,
-    /// The values of the models and the prices of the best design and the runners-up that are estimates, by profile.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub estimated_values: BTreeMap<String, Vec<String>>,
-    /// What the answer would be if one of them were off, where that was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sensitivity: Option<Sensitivity<Metrics>>,
-}
-
-impl Plan {
-    /// The best design and the runners-up.
-    pub fn chosen(&self) -> impl Iterator<Item = &Found> {
-        self.best.iter().chain(&self.runners_up)
-    }
-
-    /// The best of them if these had these figures instead, and whether it meets the budgets.
-    pub fn best_with(&self, then: &BTreeMap<String, Metrics>) -> Option<(&Found, bool)> {
-        let figures = |found: &Found| {
-            let metrics = then.get(&found.design).unwrap_or(&found.metrics);
-            let value = self.objective.of(metrics).unwrap_or(f64::INFINITY);
-            let value = if self.objective.more_is_better() { -value } else { value };
-            (strain(&self.constraints, metrics), value)
-        };
-        let better = |(a_strain, a): (f64, f64), (b_strain, b): (f64, f64)| match (a_strain <= 1.0, b_strain <= 1.0) {
-            (true, true) => a.total_cmp(&b),
-            (false, false) => a_strain.total_cmp(&b_strain),
-            (meets, _) => {
-                if meets {
-                    Ordering::Less
-                } else {
-                    Ordering::Greater
-                }
-            }
-        };
-        let best = self.chosen().min_by(|a, b| better(figures(a), figures(b)))?;
-        Some((best, figures(best).0 <= 1.0))
-    }
-}
-
-/// A design that was simulated.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
-    /// Its name: that of its file.
-    pub design: String,
-    /// In words.
-    pub label: String,
-    /// How its devices make one drive.
-    pub mode: Mode,
-    /// Its devices.
-    pub devices: Vec<Bought>,
-    /// Whether it meets every budget.
-    pub meets: bool,
-    /// How far it is from the budget that it is furthest from: at most 1 where it meets all, 2 where it would have to be
-    /// twice as good.
-    pub strain: f64,
-    /// Simulated with the whole trace.
-    #[serde(flatten)]
-    pub metrics: Metrics,
-    /// The mean response time that the last sample had, if there was one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sampled_mean_ms: Option<f64>,
-    /// What the regressions say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub predicted: Option<Prediction>,
-    /// How far they are off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prediction_error: Option<Error>,
-    /// The design file that the figures are of, to be replayed with the options of the plan.
-    pub design_toml: String,
-    /// The candidate itself.
-    #[serde(skip)]
-    pub candidate: Candidate,
-}
-
-/// Devices of one kind.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Bought {
-    /// Its role in the design.
-    pub role: &'static str,
-    /// The profile's name.
-    pub profile: String,
-    /// How many.
-    pub count: u32,
-    /// Of each.
-    pub price_usd: f64,
-    /// How many of them are there already and cost nothing to buy.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub owned: u32,
-}
-
-fn is_zero(count: &u32) -> bool {
-    *count == 0
-}
-
-/// Predicted over simulated, less one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Error {
-    /// Of the mean response time.
-    pub mean_ms: f64,
-    /// Of the lifetime.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lifetime_years: Option<f64>,
-}
-
-/// Why there is no design, and which one comes nearest.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Infeasible {
-    /// The budget that the nearest design is furthest from.
-    pub binding: Constraint,
-    /// Budgets that no design meets, even alone.
-    pub impossible_alone: Vec<Constraint>,
-    /// The design that comes nearest to all of them.
-    pub nearest: Found,
-}
-
-/// What a budget costs: the objective of the best design with it, without it, and with another one in its place.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Budget {
-    /// Which.
-    pub constraint: Constraint,
-    /// Without it.
-    pub without: Variant,
-    /// With twice as loose a one.
-    pub loosened: Variant,
-    /// With one twice as tight.
-    pub tightened: Variant,
-}
-
-/// The best under other budgets.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Variant {
-    /// The limit in its place; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<f64>,
-    /// The best design's objective; absent if none of those simulated meets these budgets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub objective: Option<f64>,
-    /// Its name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub design: Option<String>,
-    /// Samples of the trace say that it meets these budgets, with room to spare; the whole trace was not asked.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub by_sample: bool,
-}
-
-/// The regressions' own plan, as the paper would make it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Regression {
-    /// What they choose: the best design that meets the budgets by their predictions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choice: Option<String>,
-    /// Whether it meets the budgets when it is simulated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choice_meets: Option<bool>,
-    /// Whether it is what simulation chooses.
-    pub agrees: bool,
-    /// The mean of |predicted − simulated| / simulated of the response time, over the designs simulated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mean_error: Option<f64>,
-    /// The same of the lifetime.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lifetime_error: Option<f64>,
-    /// How the designs simulated are ordered: Kendall's rank correlation of predicted and simulated response times.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rank_correlation: Option<f64>,
-    /// The models.
-    pub models: Vec<ModelQuality>,
-}
-
-/// How good a device's models are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ModelQuality {
-    /// The profile's name.
-    pub device: String,
-    /// Of which figure: `response` or `erases`.
-    pub figure: &'static str,
-    /// Whether predictions go by it; the other form is there for comparison.
-    pub used: bool,
-    /// The model.
-    #[serde(flatten)]
-    pub fitted: super::Fitted,
-}
-
-/// Each of them is simulated with the whole trace.
+/// The most runners-up; each of them is simulated with the whole trace.
 const MOST_RUNNERS_UP: usize = 50;
-/// A budget loosened, or tightened, by this.
+/// The factor by which budgets are loosened or tightened.
 const BY: f64 = 2.0;
 
-/// Plans.
+/// Finds the best designs for a workload.
 ///
 /// # Errors
-/// A capacity below what the trace reaches over, no design with room, or none that can be simulated.
+/// The capacity is below the range that the trace uses, no design has room, or none can be simulated.
 pub fn plan(
     ask: &Ask,
     catalogue: &Catalogue,
@@ -332,11 +94,11 @@ pub fn plan(
     }
     let spin_down = ask.objective.about_energy() || ask.constraints.iter().any(|one| one.metric.about_energy());
     let mut candidates = Candidate::all(catalogue, &Enumerate { capacity, most: ask.most, spin_down });
-    // A budget of dollars needs no simulation.
+    // A budget of dollars can be checked without simulation.
     let dollars = ask.constraints.iter().filter(|one| one.metric == Metric::Dollars).map(|one| one.limit);
     if let Some(most) = dollars.reduce(f64::min) {
         let all = candidates.clone();
-        // What a budget twice as loose would buy is asked as well; the cheapest stays to be the nearest.
+        // Designs within twice the budget stay for the variations; if there are none, some of the cheapest stay as the nearest.
         candidates.retain(|candidate| candidate.dollars(catalogue) <= most * BY);
         if candidates.is_empty() {
             candidates = all.into_iter().take(8).collect();
@@ -346,7 +108,7 @@ pub fn plan(
         return Err(PlanError::NoCandidate { most: ask.most, capacity });
     }
     let count = candidates.len();
-    // Regressions go by the time between requests: without one, in a closed loop, they say nothing.
+    // Regressions use the time between requests, which a closed loop does not have.
     let models = models.filter(|_| matches!(ask.options.replay, Replay::Timed { .. }));
     let speed = if let Replay::Timed { speed } = ask.options.replay { speed } else { 1.0 };
     let predict = |models| predict::all(models, catalogue, workload, speed, &candidates);
@@ -450,15 +212,15 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         let share = active.0 as f64 / capacity.0 as f64 * 100.0;
         let why = match ask.active {
             Some(_) => "as --active says",
-            None => "the same share as of what the trace reaches over; --active says otherwise",
+            None => "the same share as of the span of the trace's addresses; --active sets another",
         };
         all.push(format!(
-            "of the {capacity} stored, {active} ({share:.2} %) are in use over a time as long as the trace: {why}"
+            "of the {capacity} stored, {active} ({share:.2} %) are in use during a time as long as the trace: {why}"
         ));
         if whole.space() >= 1.0 && whole.volume() < capacity {
             all.push(format!(
-                "what is stored beside that is not asked for: designs are simulated with a volume of {}, as far as the trace \
-                 reaches",
+                "the other stored data are not accessed: designs are simulated with a volume of {}, the span of the \
+                 trace's addresses",
                 whole.volume()
             ));
         }
@@ -480,7 +242,7 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
 /// How each budget is varied: left out, loosened, tightened.
 const VARIATIONS: [Option<f64>; 3] = [None, Some(BY), Some(1.0 / BY)];
 
-/// What was asked, and the variations of each budget in turn.
+/// The requested problem, and the variations of each budget in turn.
 fn problems(ask: &Ask) -> Vec<Problem> {
     let asked = Problem { constraints: ask.constraints.clone(), wanted: 1 + ask.runners_up, by_sample: false };
     let by_sample = ask.objective == Metric::Dollars;
@@ -533,7 +295,7 @@ fn found(
 }
 
 fn infeasible(ask: &Ask, simulated: &[Found], known: &[Known]) -> Option<Infeasible> {
-    // Those that meet no budget are in the order of their strain.
+    // Designs that do not meet the budgets are in the order of their strain.
     let nearest = simulated.first()?.clone();
     let strains = ask.constraints.iter().map(|one| (one.strain(&nearest.metrics), one));
     let binding = *strains.max_by(|a, b| a.0.total_cmp(&b.0))?.1;
@@ -557,7 +319,7 @@ fn budget<'a>(
         let best = answer(1 + index * VARIATIONS.len() + variation);
         let objective = |(known, by_sample): (&Known, bool)| match &known.exact {
             Some(metrics) if !by_sample => ask.objective.of(metrics),
-            // Only what needs no simulation is answered by samples.
+            // Samples answer only problems whose objective needs no simulation.
             _ => Some(known.candidate.dollars(catalogue)),
         };
         Variant {
@@ -570,7 +332,7 @@ fn budget<'a>(
     Budget { constraint: ask.constraints[index], without: variant(0), loosened: variant(1), tightened: variant(2) }
 }
 
-/// The best candidate by what is predicted. Regressions know response times, lifetimes and prices; other budgets do not
+/// The best candidate according to the predictions. They include response times, lifetimes and prices; other budgets do not
 /// count here.
 fn chosen(
     ask: &Ask,
@@ -599,61 +361,4 @@ fn chosen(
     (0..candidates.len())
         .filter(meets)
         .min_by(|a, b| cost(a).total_cmp(&cost(b)).then(mean(a).total_cmp(&mean(b))).then(a.cmp(b)))
-}
-
-fn regression(
-    models: &Trained,
-    catalogue: &Catalogue,
-    choice: Option<String>,
-    best: Option<&Found>,
-    simulated: &[Found],
-) -> Regression {
-    let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let errors = |of: fn(&Error) -> Option<f64>| {
-        mean(simulated.iter().filter_map(|found| of(found.prediction_error.as_ref()?)).map(f64::abs).collect())
-    };
-    let chosen = choice.as_ref().and_then(|name| simulated.iter().find(|found| found.design == *name));
-    Regression {
-        choice_meets: chosen.map(|found| found.meets),
-        agrees: choice.is_some() && choice.as_ref() == best.map(|found| &found.design),
-        choice,
-        mean_error: errors(|error| Some(error.mean_ms)),
-        lifetime_error: errors(|error| error.lifetime_years),
-        rank_correlation: kendall(simulated),
-        models: qualities(catalogue, models),
-    }
-}
-
-/// How good the models of a catalogue's devices are.
-pub fn qualities(catalogue: &Catalogue, models: &Trained) -> Vec<ModelQuality> {
-    let mut qualities = Vec::new();
-    for kind in &catalogue.kinds {
-        let Some(device) = models.devices.get(&kind.profile.name) else { continue };
-        let figures =
-            [("response", &device.response, device.best_response()), ("erases", &device.erases, device.best_erases())];
-        for (figure, forms, best) in figures {
-            for fitted in forms {
-                let (device, used) = (kind.profile.name.clone(), best == Some(fitted));
-                qualities.push(ModelQuality { device, figure, used, fitted: fitted.clone() });
-            }
-        }
-    }
-    qualities
-}
-
-/// Pairs in the same order less those in the other, over all that differ.
-fn kendall(simulated: &[Found]) -> Option<f64> {
-    let pairs: Vec<(f64, f64)> =
-        simulated.iter().filter_map(|found| Some((found.predicted.as_ref()?.mean_ms, found.metrics.mean_ms))).collect();
-    let (mut sum, mut count) = (0.0, 0.0);
-    for (index, a) in pairs.iter().enumerate() {
-        for b in &pairs[..index] {
-            let sign = (a.0 - b.0) * (a.1 - b.1);
-            if sign != 0.0 {
-                sum += sign.signum();
-                count += 1.0;
-            }
-        }
-    }
-    (count > 0.0).then(|| sum / count)
 }

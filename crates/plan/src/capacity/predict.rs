@@ -7,7 +7,13 @@ use peryton_trace::{MissRatioCurve, Source};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
-use super::{Candidate, Catalogue, DeviceModels, Like, Member, Mode, PlanError, Predictors, Trained, Workload};
+use super::{
+    candidate::{Candidate, Member, Mode},
+    catalogue::Catalogue,
+    error::PlanError,
+    models::{DeviceModels, Predictors, Trained},
+    workload::{Like, Workload},
+};
 
 /// What is predicted of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]

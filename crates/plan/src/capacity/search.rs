@@ -16,8 +16,12 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{
-    Candidate, Catalogue, Mode, PlanError, Progress, Workload,
+    candidate::{Candidate, Mode},
+    catalogue::Catalogue,
+    error::PlanError,
+    progress::Progress,
     sample::{Sample, Scale},
+    workload::Workload,
 };
 use crate::{
     constraint::{Constraint, Metric, strain},
@@ -378,7 +382,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use peryton_trace::{SynthSource, SynthSpec};
 
-    use super::{super::Member, *};
+    use super::{super::candidate::Member, *};
 
     fn sampled(mean_ms: f64, dollars: f64) -> Metrics {
         Metrics {
@@ -416,7 +420,7 @@ mod tests {
         let trace = || Ok(Box::new(SynthSource::new(&spec, "spec").unwrap()) as Box<dyn peryton_trace::Source>);
         let workload = Workload::measure("made up", &trace).unwrap();
         let search = Search {
-            catalogue: &Catalogue { kinds: Vec::new() },
+            catalogue: &Catalogue { kinds: Vec::new(), unpriced: Vec::new() },
             workload: &workload,
             objective: Metric::Dollars,
             whole: Scale::whole(workload.reach),

@@ -14,7 +14,11 @@ use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{DeviceModels, Fitted, Form, Kind, MODEL_VERSION, PlanError, Predictors};
+use super::{
+    catalogue::Kind,
+    error::PlanError,
+    models::{DeviceModels, Fitted, Form, MODEL_VERSION, Predictors},
+};
 use crate::evaluate::IMAGES;
 
 /// As many as the paper has.

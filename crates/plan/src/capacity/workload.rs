@@ -7,7 +7,7 @@ use peryton_trace::{BATCH, Characteristics, Hashed, Request, RequestHash, Source
 use peryton_units::Bytes;
 use serde::Serialize;
 
-use super::PlanError;
+use super::error::PlanError;
 
 /// A trace of up to so many requests is kept in memory (40 bytes each); a longer one is read again for every simulation.
 pub const MOST_HELD: usize = 6_000_000;

@@ -129,7 +129,8 @@ impl Figures {
         let idle_w = sheet.idle_w.unwrap_or(idle_w);
         let mut figures = Figures::new(profile, (busy.mb_per_s, busy.mean_w), idle_w, standby_w, Source::Model);
         let (estimated, _) = profile.estimated();
-        let (powers, times): (Vec<_>, Vec<_>) = estimated.iter().map(|path| (*path).to_owned()).partition(is_power);
+        let (powers, times): (Vec<_>, Vec<_>) =
+            estimated.iter().map(|path| (*path).to_owned()).partition(|path: &String| is_power(path));
         figures.rests_on(profile, "bandwidth_mb_per_s", times);
         figures.rests_on(profile, "busy_w", powers);
         Ok(figures)
@@ -179,7 +180,7 @@ impl Figures {
 }
 
 /// Whether a value of a model is one of power or energy.
-fn is_power(path: &String) -> bool {
+fn is_power(path: &str) -> bool {
     let name = path.rsplit('.').next().unwrap_or(path);
     name.ends_with("_w") || name.ends_with("_uj") || name.ends_with("_uj_per_kib") || name.ends_with("_j_per_mb")
 }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Segment;
 
-/// Data is told apart in regions of this size, twice as large whenever there are more than `MOST_REGIONS`.
+/// Data are divided into regions of this size, twice as large whenever there are more than `MOST_REGIONS`.
 const REGION: Bytes = Bytes::mib(1);
 const MOST_REGIONS: usize = 1 << 20;
 /// Where the hottest data is cut into segments: shares of all data.

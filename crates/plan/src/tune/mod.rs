@@ -16,7 +16,8 @@ use argmin::{
     solver::simulatedannealing::{Anneal, SATempFunc, SimulatedAnnealing},
 };
 use peryton_device::flash::Images;
-use peryton_sim::{Design, DesignError, Options, SimError, TraceFactory};
+use peryton_sim::{Design, DesignError, Options, SimError, TraceFactory, run_one};
+use peryton_trace::RequestHash;
 use rand_xoshiro::{
     Xoshiro256PlusPlus,
     rand_core::{RngCore, SeedableRng},
@@ -60,6 +61,12 @@ pub struct Changed {
 /// What the search found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tuned {
+    /// The version that searched.
+    pub peryton_version: String,
+    /// A hash of the requests of the whole trace, whatever its format.
+    pub trace_hash: RequestHash,
+    /// Number of requests of the whole trace.
+    pub trace_requests: u64,
     /// The design as it was, on the whole trace.
     pub before: Metrics,
     /// As it is to be; the same if nothing better was found.
@@ -313,7 +320,8 @@ pub fn tune(
     let mut seen = std::collections::HashSet::new();
     finalists.retain(|settings| seen.insert(settings.clone()));
     finalists.truncate(FINALISTS);
-    let before = evaluate(&own, trace, options, account)?;
+    let report = run_one(&own, "", trace().map_err(SimError::Trace)?, options, &|_| {})?;
+    let before = Metrics::of(&own, &report, account);
     let measured: Vec<(Settings, Option<Metrics>)> =
         finalists.into_par_iter().map(|settings| (settings.clone(), whole(&settings))).collect();
     let evaluations = bench.known().len() as u64 + measured.len() as u64 + 1;
@@ -332,6 +340,9 @@ pub fn tune(
     };
     let met = |metrics: &Metrics| search.constraints.iter().all(|constraint| constraint.met(metrics));
     Ok(Tuned {
+        peryton_version: report.peryton_version,
+        trace_hash: report.trace_hash,
+        trace_requests: report.trace_requests,
         met_before: met(&before),
         met_after: met(&after),
         changed: knobs.iter().zip(&settings).filter_map(changed).collect(),

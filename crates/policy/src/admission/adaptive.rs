@@ -1,6 +1,6 @@
-//! The adaptive threshold ("Mixed SSD arrays", section V-B, equations (11) to (14)): extents are sampled by hash into
-//! small shadow caches with a threshold each; after every time frame the one with the best score sets the threshold of
-//! the real cache. Memory and time per request do not depend on the size of the volume.
+//! The adaptive threshold ("Mixed SSD arrays", section V-B, equations (11) to (14)). Extents are sampled by hash into
+//! small shadow caches, each with its own threshold. After every time frame, the shadow cache with the best score sets
+//! the threshold of the real cache. Memory and time per request do not depend on the size of the volume.
 
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
@@ -11,21 +11,21 @@ use super::{
     shadow::{CACHE_WRITE, STORAGE_WRITE, Shadow, Traffic},
 };
 
-/// What an access costs at this moment, as the caller has measured it, and what the devices have left to give.
+/// The costs of an access, as the caller has measured them, and how much the devices can still be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// Mean time of a read and a write of the cache, a read and a write of the storage.
+    /// Mean time of a read and a write of the cache, and of a read and a write of the storage.
     pub latency: [Nanos; 4],
-    /// Cache and storage.
+    /// The remaining life of the cache and of the storage.
     pub wear: [Wear; 2],
-    /// Cache and storage; nothing where it is not known.
+    /// The energy of accesses to the cache and to the storage; zeros if it is not known.
     pub energy: [AccessEnergy; 2],
 }
 
-/// The life of one device.
+/// The remaining life of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Wear {
-    /// What it can still be written; `None` where writing does not wear it.
+    /// Bytes that can still be written to it; `None` if writing does not wear it.
     pub left: Option<Bytes>,
 }
 
@@ -34,11 +34,11 @@ pub struct Wear {
 pub struct AdaptiveView {
     /// The threshold in force: bytes, references, or a probability.
     pub threshold: f64,
-    /// Time frames evaluated.
+    /// Number of time frames evaluated.
     pub frames: u64,
-    /// Frames in which no sampled cache met the target latency, so that everything was admitted.
+    /// Number of frames in which no sampled cache met the target latency, so that everything was admitted.
     pub frames_over_target: u64,
-    /// The thresholds of the sampled caches, each with its latest score (lower is better), where it had one.
+    /// The thresholds of the sampled caches, each with its latest score if it has one (lower is better).
     pub sampled: Vec<(f64, Option<f64>)>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Adapting {
     shadows: Vec<Shadow>,
     smoothed: Vec<Smoothed>,
     scores: Vec<Option<f64>>,
-    /// Hashes below this are sampled; each shadow takes `per_shadow` of them.
+    /// Extents with hashes below this are sampled; each shadow cache takes `per_shadow` of the hashes.
     sampled_below: u64,
     per_shadow: u64,
     seed: u64,
@@ -110,7 +110,8 @@ impl Adapting {
         self.by.sampled_thresholds(self.config.caches.max(1)).last().copied().unwrap_or(1.0)
     }
 
-    /// Shows an access to the shadow cache that samples its extent. Returns the length of a frame at its end.
+    /// Passes an access to the shadow cache that samples its extent. Returns the length of the time frame when one
+    /// ends.
     #[inline]
     pub(super) fn observe(&mut self, now: Nanos, access: Access, len: Bytes) -> Option<Nanos> {
         let hash = mix(u64::from(access.extent) ^ self.seed);
@@ -128,13 +129,13 @@ impl Adapting {
         Some(span)
     }
 
-    /// The new threshold, if anything was sampled in the frame.
+    /// Returns the new threshold, if anything was sampled in the frame.
     pub(super) fn end_frame(&mut self, span: Nanos, costs: Costs) -> Option<f64> {
         self.frames += 1;
         let alpha = self.config.smoothing;
         let scale = 1.0 / self.config.rate;
-        // Where a few extents take much of the traffic, it is a matter of luck which of the caches samples them, and the
-        // one with the least would seem to wear least. So wear is counted per access, at the rate of all of them.
+        // If a few extents take much of the traffic, chance decides which cache samples them, and the cache with the
+        // least traffic would seem to wear least. So wear is counted per access, at the rate of all accesses together.
         let accesses: u64 = self.shadows.iter().map(|shadow| shadow.traffic.accesses).sum();
         let mut best: Option<(f64, f64)> = None;
         let mut any = false;
@@ -158,7 +159,7 @@ impl Adapting {
             let score = self.config.objective.score(latency_s, lifetime_s(smoothed, &costs), energy_j);
             self.scores[index] = Some(score);
             let within = self.config.target_latency.is_none_or(|target| latency_s <= target.as_s_f64());
-            // Ties go to the one that admits more: it comes later.
+            // Of equal scores the later one wins, because it admits more.
             if within && score.is_finite() && best.is_none_or(|(least, _)| score <= least) {
                 best = Some((score, shadow.evaluator.threshold));
             }
@@ -192,7 +193,7 @@ fn mean_latency_s(traffic: &Traffic, costs: &Costs) -> f64 {
     total / traffic.served.iter().sum::<f64>().max(f64::MIN_POSITIVE)
 }
 
-/// Of an access, with the moves that it caused, beyond what idle devices take.
+/// The mean energy of an access with the moves that it causes, beyond what idle devices draw.
 fn mean_energy_j(traffic: &Traffic, costs: &Costs) -> f64 {
     let joules = |kind: usize| {
         let (device, op) = (costs.energy[kind / 2], kind % 2);
@@ -202,7 +203,7 @@ fn mean_energy_j(traffic: &Traffic, costs: &Costs) -> f64 {
     (0..4).map(joules).sum::<f64>() / traffic.accesses as f64
 }
 
-/// Equation (11): until the first of the two is worn out.
+/// Equation (11): the time until the first of the two devices is worn out.
 fn lifetime_s(smoothed: &Smoothed, costs: &Costs) -> f64 {
     smoothed
         .written_per_s
@@ -254,7 +255,7 @@ mod tests {
         threshold
     }
 
-    /// Section VI-C: reads without locality wear the cache for nothing, so they are sent past it.
+    /// Section VI-C: reads without locality wear the cache without benefit, so they bypass it.
     #[test]
     fn a_scan_is_kept_out_of_the_cache() {
         let mut scan = adapting(AdmitBy::Probability, None);
@@ -271,8 +272,8 @@ mod tests {
         assert!(scan.view(threshold).frames_over_target > 10);
     }
 
-    /// A hot set that fits the cache is worth its wear by latency alone, and not by wear alone; where the storage takes
-    /// more power than the cache, energy sides with the latency.
+    /// Caching a hot set that fits is worth its wear if latency decides, and not if wear decides. If the storage draws
+    /// more power than the cache, energy gives the same answer as latency.
     #[test]
     fn the_weights_decide() {
         let objective = |latency, wear, energy| Objective { latency, wear, energy };
@@ -296,9 +297,9 @@ mod tests {
         assert!(threshold(objective(0.0, 0.0, 1.0), 10.0) > 0.5);
     }
 
-    /// One extent of a hundred takes half of the writes: whichever cache samples it must not look worse for it.
+    /// One extent of a hundred takes half of the writes: the cache that samples it must not get a worse score for that.
     #[test]
-    fn a_hot_extent_does_not_decide_by_where_it_is_sampled() {
+    fn the_cache_that_samples_a_hot_extent_is_not_disfavoured() {
         for seed in 0..20 {
             let config = Adaptive { objective: Objective { latency: 0.0, ..Objective::default() }, ..paper(0.5) };
             let mut skewed = Adapting::new(AdmitBy::Probability, &config, seed, 200, Bytes::kib(4), false);
@@ -309,14 +310,14 @@ mod tests {
                     skewed.end_frame(frame, Costs { wear: [Wear { left: Some(Bytes(1 << 40)) }; 2], ..costs() });
                 }
             }
-            // Everything fits: each of them writes each byte once, to one device or the other.
+            // Everything fits, so each cache writes each byte once, to one device or the other.
             let scores: Vec<f64> = skewed.scores.iter().flatten().copied().collect();
             let (least, most) = scores.iter().fold((f64::MAX, 0.0f64), |(a, b), score| (a.min(*score), b.max(*score)));
             assert!(most < 2.1 * least, "seed {seed}: {scores:?}");
         }
     }
 
-    /// The report's mean is one of requests. A long one that misses is one request, however many extents it has.
+    /// The report's mean is over requests: a long request that misses counts once, however many extents it has.
     #[test]
     fn a_long_request_counts_once() {
         let mut adapting = adapting(AdmitBy::Probability, None);
@@ -325,7 +326,7 @@ mod tests {
         for extent in 2..10 {
             shadow.access(Access { extent, op: Op::Read, request_len: Bytes::kib(32) }, Bytes::kib(4));
         }
-        // A write of the cache, and a read of the storage: 200 us each.
+        // The request made a write of the cache and a read of the storage, 200 us each.
         assert_eq!(shadow.traffic.served, [0.0, 1.0, 1.0, 0.0]);
         assert!((mean_latency_s(&shadow.traffic, &costs()) - 200e-6).abs() < 1e-12);
     }
@@ -340,7 +341,7 @@ mod tests {
         assert!((mean_energy_j(&traffic, &costs) - expected / 2.0).abs() < 1e-12);
     }
 
-    /// Memory per request must be constant on the live path: the sampled caches hold what they are sized for, no more.
+    /// Memory must be bounded on the live path: the sampled caches hold as many extents as they are sized for.
     #[test]
     fn no_number_of_extents_makes_the_sampled_caches_grow() {
         for by in [AdmitBy::Probability, AdmitBy::Size, AdmitBy::Hotness] {
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetime_is_that_of_the_first_to_wear_out() {
+    fn lifetime_ends_with_the_first_device_that_wears_out() {
         let smoothed = Smoothed { written_per_s: [10.0, 1.0], seen: true };
         let wear = |bytes| Wear { left: Some(Bytes(bytes)) };
         let costs = Costs { wear: [wear(1000), wear(200)], ..costs() };

@@ -1,6 +1,6 @@
-//! Admission: which misses may bring their extents into the cache ("Mixed SSD arrays", section III). A write
-//! that is not admitted goes straight to the slow device. Reads of what is cached are served by the cache without being
-//! judged; so are writes, or else they are judged like misses ([`WriteHits`]).
+//! Admission: which misses may bring their extents into the cache ("Mixed SSD arrays", section III). A write that is
+//! not admitted goes directly to the slow device. Reads of cached extents are always served by the cache. Writes to
+//! cached extents are too, unless they are judged like misses ([`WriteHits`]).
 
 mod adaptive;
 mod programs;
@@ -17,7 +17,7 @@ use rules::BuiltInRule;
 pub use rules::{Access, AdmitBy, Unit, WriteHits};
 pub use settings::{AccessEnergy, Adaptive, Admission, Objective, Threshold};
 
-/// A multiplicative hash of an extent: sampling and chance without a table.
+/// A multiplicative hash of an extent, for sampling and chance without a table.
 #[inline]
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -29,7 +29,7 @@ fn mix(value: u64) -> u64 {
 #[derive(Clone, Debug)]
 struct Evaluator {
     rule: BuiltInRule,
-    /// Bytes, references, or a probability.
+    /// The threshold: bytes, references, or a probability.
     threshold: f64,
 }
 
@@ -60,7 +60,7 @@ fn limit(of: &[Option<Bytes>], device: usize) -> Option<Bytes> {
     of.get(device).copied().flatten()
 }
 
-/// The admission in force.
+/// The admission rule in force.
 ///
 /// # Examples
 ///
@@ -86,7 +86,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// For a cache with room for so many extents of `extent` bytes each.
+    /// Makes a gate for a cache with room for `extents` extents of `extent` bytes each.
     pub fn new(config: &Admission, extents: u32, extent: Bytes) -> Gate {
         let (fixed, adaptive) = match &config.threshold {
             Threshold::Fixed(value) => (*value, None),
@@ -100,37 +100,37 @@ impl Gate {
         Gate { config: config.clone(), evaluator: Evaluator::new(by, threshold, extents as usize, seed), adapting }
     }
 
-    /// Whether another configuration asks for another gate.
+    /// Whether this configuration needs another gate.
     pub fn differs(&self, config: &Admission) -> bool {
         self.config != *config
     }
 
-    /// Whether every miss is admitted, without asking.
+    /// Whether every miss is admitted, without judging.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.config.by == AdmitBy::All
     }
 
-    /// Whether writes to what is cached are judged like misses.
+    /// Whether writes to cached extents are judged like misses.
     #[inline]
     pub fn judges_write_hits(&self) -> bool {
         self.config.write_hits == WriteHits::Bypass
     }
 
-    /// Whether this miss may bring its extent into the cache. To be asked once for each.
+    /// Whether this miss may bring its extent into the cache. Call it once for each miss.
     #[inline]
     pub fn admits(&mut self, miss: Access) -> bool {
         self.evaluator.admits(miss)
     }
 
-    /// Shows an access of `len` bytes, hit or miss, to the sampled caches. At the end of a time frame its length comes
-    /// back, and [`Gate::end_frame`] is due.
+    /// Passes an access of `len` bytes, hit or miss, to the sampled caches. At the end of a time frame it returns the
+    /// frame's length, and the caller must call [`Gate::end_frame`].
     #[inline]
     pub fn observe(&mut self, now: Nanos, access: Access, len: Bytes) -> Option<Nanos> {
         self.adapting.as_mut()?.observe(now, access, len)
     }
 
-    /// Sets the threshold by what the sampled caches saw in the time frame, weighed by what accesses cost.
+    /// Sets the threshold by what the sampled caches saw in the time frame and by the costs of accesses.
     pub fn end_frame(&mut self, frame: Nanos, costs: Costs) {
         let adapting = self.adapting.as_mut().expect("only an adaptive threshold has time frames");
         if let Some(threshold) = adapting.end_frame(frame, costs) {
@@ -138,15 +138,16 @@ impl Gate {
         }
     }
 
-    /// Takes the place of another gate of the same cache: what devices have reported stays true.
+    /// Replaces another gate of the same cache: what devices have reported stays known.
     pub fn resume(&mut self, before: Gate) {
         if let (Some(adapting), Some(before)) = (&mut self.adapting, before.adapting) {
             adapting.programs = before.programs;
         }
     }
 
-    /// Which of the cache (0) and the storage (1) should report now what it has programmed, if either, given their numbers
-    /// in the caller's order. Asks for one of them once in some seconds, and for none where nothing depends on it.
+    /// Returns which of the cache (0) and the storage (1) should report its programmed bytes now, if either; `devices`
+    /// has their numbers in the caller's order. Asks for one of them every few seconds, and for none if nothing depends
+    /// on it.
     pub fn asks_what_was_programmed(&mut self, now: Nanos, devices: [usize; 2]) -> Option<usize> {
         let adapting = self.adapting.as_mut()?;
         let wears = devices.map(|device| limit(&self.config.programmable, device).is_some());
@@ -156,14 +157,16 @@ impl Gate {
         adapting.programs.asks(now).filter(|asked| wears[*asked])
     }
 
-    /// Reports what a device has programmed so far, as it counts itself, and all that was written to it for that.
+    /// Reports how many bytes a device has programmed so far, as it counts them, and how many were written to it for
+    /// that.
     pub fn programmed(&mut self, device: usize, programmed: Bytes, written: Bytes) {
         if let Some(adapting) = &mut self.adapting {
             adapting.programs.report(device, programmed, written);
         }
     }
 
-    /// What a device can still be written, after `written`: the smaller of what it is rated for and what its flash bears.
+    /// How much can still be written to a device, after `written`: the smaller of its rating and of what its flash can
+    /// take.
     pub fn wear(&self, device: usize, written: Bytes) -> Wear {
         let rated = limit(&self.config.endurance, device).map(|limit| limit.saturating_sub(written));
         let physical = limit(&self.config.programmable, device).map(|limit| match &self.adapting {
@@ -173,7 +176,7 @@ impl Gate {
         Wear { left: [rated, physical].into_iter().flatten().min() }
     }
 
-    /// What the adaptive threshold stands at and why; `None` where it is fixed.
+    /// The state of the adaptive threshold; `None` if the threshold is fixed.
     pub fn view(&self) -> Option<AdaptiveView> {
         self.adapting.as_ref().map(|adapting| adapting.view(self.evaluator.threshold))
     }

@@ -1,11 +1,11 @@
-//! What the two devices report that they have programmed, so that what they can still be written is known.
+//! The programmed bytes that the two devices report, from which their remaining life is computed.
 
 use peryton_units::{Bytes, Nanos};
 
-/// One of the two devices is asked in each such time, in turn.
+/// One of the two devices is asked in each such interval, in turn.
 const EVERY: Nanos = Nanos::from_s(5);
 
-/// What one device has reported.
+/// The report of a device.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     device: usize,
@@ -13,17 +13,17 @@ struct Report {
     written: Bytes,
 }
 
-/// Bytes programmed for bytes written, by device.
+/// Bytes programmed for bytes written, for each device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Programs {
-    /// The latest of each device that has reported something; there are two at most.
+    /// The latest report of each device that has reported; there are at most two.
     reports: Vec<Report>,
     asked: Option<Nanos>,
     turn: usize,
 }
 
 impl Programs {
-    /// Which of the two to ask now, if either.
+    /// Which of the two devices to ask now, if either.
     pub(super) fn asks(&mut self, now: Nanos) -> Option<usize> {
         if self.asked.is_some_and(|asked| now.saturating_sub(asked) < EVERY) {
             return None;
@@ -33,7 +33,7 @@ impl Programs {
         Some(self.turn)
     }
 
-    /// A device has programmed so much for so much that was written to it.
+    /// Records a report: `programmed` bytes for `written` bytes.
     pub(super) fn report(&mut self, device: usize, programmed: Bytes, written: Bytes) {
         let report = Report { device, programmed, written };
         match self.reports.iter_mut().find(|report| report.device == device) {
@@ -42,8 +42,8 @@ impl Programs {
         }
     }
 
-    /// What can still be written to a device into which `limit` can be programmed, after `written`: at the least as much is
-    /// programmed as is written, and as much more as it has reported.
+    /// How much can still be written to a device, after `written`, if `limit` can be programmed into it. At least as
+    /// much is programmed as is written, and more if the device has reported that.
     pub(super) fn left(&self, device: usize, limit: Bytes, written: Bytes) -> Bytes {
         let report = self.reports.iter().find(|report| report.device == device && report.written > Bytes::ZERO);
         let amplification = report.map_or(1.0, |report| report.programmed.0 as f64 / report.written.0 as f64).max(1.0);
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::{Adaptive, Admission, AdmitBy, Gate, Objective, Threshold};
 
-    /// A gate before a cache (device 0) that is rated for 1,000 bytes and in which `programmable` can be programmed.
+    /// A gate before a cache (device 0) that is rated for 1,000 bytes, and into which `programmable` can be programmed.
     fn gate(programmable: Option<Bytes>) -> Gate {
         let adaptive = Adaptive {
             rate: 0.1,
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_gate_goes_by_the_smaller_of_both_lives() {
         let mut known = gate(Some(Bytes(3000)));
-        // The storage does not wear, and is not asked.
+        // The storage does not wear, so it is not asked.
         let asked: Vec<_> = (0..4).map(|nth| known.asks_what_was_programmed(Nanos::from_s(5 * nth), [0, 1])).collect();
         assert_eq!(asked, [None, Some(0), None, Some(0)]);
         assert_eq!(known.wear(0, Bytes(100)).left, Some(Bytes(900)), "as rated");

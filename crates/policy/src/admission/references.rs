@@ -1,16 +1,16 @@
-//! Reference counts of extents that are not cached: the second-level queue of 2Q as the paper uses it (section III-B),
-//! as long as the cache has slots.
+//! Reference counts of extents that are not cached: the second-level queue of 2Q as the paper uses it (section III-B).
+//! It is as long as the cache has slots.
 
 use crate::Recent;
 
-/// Counts above this are alike.
+/// Higher counts are treated as this one.
 const MOST_COUNTED: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(in crate::admission) struct References {
     recent: Recent<u32>,
     most: usize,
-    /// How many extents of the history have each count.
+    /// Number of extents in the history with each count.
     histogram: [u32; MOST_COUNTED + 1],
 }
 
@@ -24,7 +24,7 @@ impl References {
         self.recent.len()
     }
 
-    /// Counts a reference; returns how many came before it while the extent was in the history, plus one.
+    /// Counts a reference; returns the number of references while the extent was in the history, this one included.
     pub(in crate::admission) fn count(&mut self, extent: u32) -> u32 {
         let before = self.recent.take(extent).unwrap_or(0);
         if before > 0 {
@@ -59,7 +59,7 @@ mod tests {
     fn counts_are_forgotten_with_the_extent() {
         let mut references = References::new(2);
         assert_eq!([1, 1, 2, 3].map(|extent| references.count(extent)), [1, 2, 1, 1]);
-        // 1 was the oldest of three.
+        // Extent 1 was the oldest of three.
         assert_eq!(references.count(1), 1);
     }
 
@@ -71,7 +71,7 @@ mod tests {
                 references.count(extent);
             }
         }
-        // Ten extents have ten references; the hottest tenth is above nine.
+        // Ten extents have ten references, so the hottest tenth is above nine.
         assert_eq!(references.threshold_of_hottest(0.1), 9);
     }
 }

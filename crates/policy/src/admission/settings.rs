@@ -1,4 +1,4 @@
-//! What can be set of admission.
+//! The settings of admission.
 
 use peryton_units::{Bytes, Nanos};
 
@@ -8,39 +8,39 @@ use crate::SettingError;
 /// A fixed threshold, or one that adapts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Threshold {
-    /// In the unit of its [`AdmitBy`].
+    /// A fixed threshold, in the unit of its [`AdmitBy`].
     Fixed(f64),
-    /// Found by sampling.
+    /// A threshold that sampled caches find.
     Adaptive(Adaptive),
 }
 
 /// The adaptive threshold ("Mixed SSD arrays", section V-B).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adaptive {
-    /// Share of the extents that are sampled, above 0 and at most 0.5.
+    /// The share of the extents that is sampled, above 0 and at most 0.5.
     pub rate: f64,
-    /// Among how many sampled caches they are divided.
+    /// The number of sampled caches among which these extents are divided.
     pub caches: u32,
-    /// Sampled caches whose mean latency is above this are out; where all are, everything is admitted.
+    /// A sampled cache with a mean latency above this is not considered; if none is left, everything is admitted.
     pub target_latency: Option<Nanos>,
-    /// How often the threshold is set.
+    /// The interval at which the threshold is set.
     pub frame: Nanos,
-    /// α of equations (12) and (14): the weight of the past. The paper: 0.8 at a rate of 1 %, 0.9 at 5 and 10 %.
+    /// α of equations (12) and (14): the weight of the past. The paper uses 0.8 at a rate of 1 %, and 0.9 at 5 and 10
+    /// %.
     pub smoothing: f64,
-    /// What is minimised.
+    /// The objective that is minimised.
     pub objective: Objective,
 }
 
-/// The product of mean latency, reciprocal lifetime and energy of an access, each to the power of its weight: latency
-/// over lifetime, the paper's metric, by default. Powers of a product are weights of a sum of logarithms, so that the
-/// units do not matter.
+/// The objective: the product of mean latency, reciprocal lifetime and energy of an access, each to the power of its
+/// weight. By default it is latency over lifetime, the paper's metric. Because weights are powers, units do not matter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Objective {
     /// Weight of the mean latency.
     pub latency: f64,
     /// Weight of the wear, the reciprocal of the lifetime.
     pub wear: f64,
-    /// Weight of the energy that an access takes, with the moves that it causes ([`AccessEnergy`]).
+    /// Weight of the energy of an access, with the moves that it causes ([`AccessEnergy`]).
     pub energy: f64,
 }
 
@@ -51,42 +51,42 @@ impl Default for Objective {
 }
 
 impl Objective {
-    /// Lower is better.
+    /// The score of these values; lower is better. The times are in seconds, the energy in joules.
     pub fn score(&self, latency_s: f64, lifetime_s: f64, energy_j: f64) -> f64 {
-        // What is not known, or does not wear, leaves the others to decide.
+        // A value that is not known, or a device that does not wear, leaves the decision to the others.
         let wear = if lifetime_s.is_finite() { lifetime_s.powf(-self.wear) } else { 1.0 };
         let energy = if energy_j > 0.0 { energy_j.powf(self.energy) } else { 1.0 };
         latency_s.powf(self.latency) * wear * energy
     }
 }
 
-/// What an access takes beyond what the device takes when idle: watts for as long as it lasts, and joules for each byte.
+/// The energy of an access beyond that of an idle device: watts while it lasts, and joules for each byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AccessEnergy {
-    /// Watts while reading, and while writing.
+    /// Watts while reading and while writing.
     pub active_w: [f64; 2],
-    /// Joules per byte read, and per byte written.
+    /// Joules per byte read and per byte written.
     pub per_byte_j: [f64; 2],
 }
 
 /// Which misses may bring their extents into the cache (caching).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
-    /// What it goes by.
+    /// The property by which it decides.
     pub by: AdmitBy,
-    /// Above or below what.
+    /// The threshold of that property.
     pub threshold: Threshold,
-    /// For `probability`, and for which extents are sampled.
+    /// The seed for `probability` and for the choice of sampled extents.
     pub seed: u64,
-    /// For each device, in the caller's order, how much can be written to it in its life; `None` where writing does not wear it. The adaptive
-    /// threshold weighs lifetimes by it.
+    /// For each device, in the caller's order, how many bytes can be written to it in its life; `None` if writing does
+    /// not wear it. The adaptive threshold computes lifetimes from it.
     pub endurance: Vec<Option<Bytes>>,
-    /// For each device, in the same order, how much can be programmed into its flash in its life, where that is known.
-    /// Lifetimes are then the smaller of both.
+    /// For each device, in the same order, how many bytes can be programmed into its flash in its life, if that is
+    /// known. The lifetime is then the smaller of the two.
     pub programmable: Vec<Option<Bytes>>,
-    /// For each device, in the same order, what an access takes, where it is known. The adaptive threshold weighs energy by it.
+    /// For each device, in the same order, the energy of an access, if it is known. The adaptive threshold weighs it.
     pub energy: Vec<Option<AccessEnergy>>,
-    /// What becomes of writes to what is cached (`size` and `probability`).
+    /// How writes to cached extents are treated (`size` and `probability`).
     pub write_hits: WriteHits,
 }
 
@@ -104,11 +104,11 @@ impl Default for Admission {
     }
 }
 
-/// Larger weights leave a score no digits.
+/// The largest weight; larger ones would leave a score without significant digits.
 const MOST_WEIGHT: f64 = 100.0;
 
 impl Admission {
-    /// Whether the values can work together.
+    /// Checks that the values can work together.
     ///
     /// # Errors
     /// The first setting that cannot work, with its design key.

@@ -1,5 +1,5 @@
-//! A sampled cache without data: what a cache with some threshold would do to the devices, at a fraction of its size
-//! ("Mixed SSD arrays", section V-B).
+//! A sampled cache without data: it computes what a cache with a given threshold would do to the devices, at a fraction
+//! of the size ("Mixed SSD arrays", section V-B).
 
 use peryton_units::{Bytes, Op};
 use rustc_hash::FxHashMap;
@@ -11,10 +11,10 @@ use crate::{Queues, replacement::SlotIndex};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Traffic {
     pub(super) accesses: u64,
-    /// Requests served by: a read or write of the cache, a read or write of the storage. An access to one of several
-    /// extents of a request is that part of it: a mean is to be one of requests, or long ones would decide.
+    /// Requests served by a read or a write of the cache, and by a read or a write of the storage. An access to one of
+    /// several extents of a request counts as that part of a request; otherwise long requests would decide the mean.
     pub(super) served: [f64; 4],
-    /// The same with what moves would do: commands, and their bytes.
+    /// Commands of the same kinds, moves included, and their bytes.
     pub(super) commands: [u64; 4],
     pub(super) bytes: [u64; 4],
 }
@@ -25,7 +25,7 @@ impl Traffic {
         self.bytes[kind] += len;
     }
 
-    /// Something of `moved` bytes serves `asked` bytes of a request of `request` bytes.
+    /// Counts a command of `moved` bytes that serves `asked` bytes of a request of `request` bytes.
     fn serve(&mut self, kind: usize, moved: Bytes, asked: Bytes, request: Bytes) {
         self.served[kind] += asked.0 as f64 / request.0.max(1) as f64;
         self.command(kind, moved.0);
@@ -37,7 +37,7 @@ pub(super) const CACHE_WRITE: usize = 1;
 pub(super) const STORAGE_READ: usize = 2;
 pub(super) const STORAGE_WRITE: usize = 3;
 
-/// An LRU cache of extents, with dirty flags. Its memory is that of `size` extents, whatever comes.
+/// An LRU cache of extents with dirty flags. It takes memory for `size` extents, whatever the accesses are.
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
     pub(super) evaluator: Evaluator,
@@ -79,7 +79,7 @@ impl Shadow {
             traffic.serve(if write { STORAGE_WRITE } else { STORAGE_READ }, len, len, access.request_len);
             return;
         }
-        // A write that covers its extent needs nothing from the storage; all else is read first.
+        // A write that covers its extent needs nothing from the storage; for any other access the extent is read first.
         if write && len == self.extent {
             traffic.serve(CACHE_WRITE, len, len, access.request_len);
         } else {
@@ -109,7 +109,7 @@ impl Shadow {
         self.queue.renew(0, SlotIndex(slot));
     }
 
-    /// An empty slot, if need be that of the extent used longest ago.
+    /// Returns an empty slot; if there is none, evicts the least recently used extent.
     fn slot(&mut self) -> u32 {
         if let Some(slot) = self.free.pop() {
             return slot;
@@ -129,7 +129,7 @@ impl Shadow {
         oldest.0
     }
 
-    /// Extents in memory: cached, free, and remembered by the rule.
+    /// Number of extents in memory: cached, free, and in the rule's history.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.slots.len() + self.index.len() + self.free.len() + self.evaluator.remembered()

@@ -1,7 +1,7 @@
-//! What the search may move, and by how much.
+//! The settings that the search may change, and its steps.
 
 const STEP: u64 = 4;
-/// Turns that a way may rest.
+/// The most turns for which a direction rests.
 const LONGEST_REST: u32 = 63;
 
 /// One of the two ways in which a knob can be moved.
@@ -13,7 +13,7 @@ pub enum Direction {
     Up,
 }
 
-/// A setting that the search may move: a number all of whose values within its bounds are safe.
+/// A setting that the search may change: a number that is safe anywhere within its bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knob {
     /// Its name, for reports.
@@ -22,26 +22,26 @@ pub struct Knob {
     pub least: u64,
     /// Its largest value.
     pub most: u64,
-    /// The smallest value above 0 that makes a difference.
+    /// The smallest value above 0 that has an effect.
     pub smallest_step: u64,
-    /// The direction in which less data comes to the fast device, if there is one: that makes the drive faster at once,
-    /// whatever it costs afterwards.
+    /// The direction in which less data is moved to the fast device, if there is one. Such a step makes the drive
+    /// faster immediately, whatever it costs later.
     pub less_data: Option<Direction>,
 }
 
 impl Knob {
-    /// Whether such a step brings less data to the fast device.
+    /// Whether such a step moves less data to the fast device.
     pub(super) fn moves_less(&self, up: bool) -> bool {
         self.less_data == Some(if up { Direction::Up } else { Direction::Down })
     }
 
-    /// Four times or a quarter as much (half a step is lost in the noise), within bounds; none where there is no further
-    /// to go.
+    /// The value after a step: four times or a quarter as much (half a step would be lost in the noise), within bounds.
+    /// `None` at a bound.
     pub(super) fn step(&self, value: u64, up: bool) -> Option<u64> {
         let Knob { least, most, smallest_step: smallest, .. } = *self;
         let next = match up {
             true => (value * STEP).max(smallest),
-            // Below the smallest step there is nothing but the end.
+            // Below the smallest step there is only the end of the range.
             false if value <= smallest => least,
             false => (value / STEP).max(smallest.min(value / 2)),
         };
@@ -50,7 +50,7 @@ impl Knob {
     }
 }
 
-/// What failed is not tried again soon, and the more often it failed the later.
+/// A failed direction is not tried again soon; each further failure doubles the pause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rest {
     pub(super) left: u32,

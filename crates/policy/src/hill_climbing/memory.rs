@@ -1,26 +1,26 @@
-//! What spans were like, and what is remembered of them.
+//! Measurements of spans, and what is remembered of them.
 
 use super::{DAY_S, MARGIN, budget::Of};
 
-/// Weight of the latest span in what is remembered of spans without a trial: about the last eight.
+/// Weight of the latest span in the memory of spans without a trial; roughly the last eight count.
 const MEMORY: f64 = 0.25;
-/// Spans without a trial after which a step that was kept is judged again.
+/// Number of spans without a trial after which a kept step is judged again.
 const PROBATION: u32 = 6;
-/// A step on probation may not have lowered the share of hits by more than this.
+/// A step on probation must not have lowered the hit ratio by more than this.
 const FEWER_HITS: f64 = 0.02;
 
-/// What a span was like.
+/// The measurements of a span.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) mean_ns: f64,
-    /// Standard error of the mean, as a share of it.
+    /// Standard error of the mean, relative to the mean.
     pub(super) error: f64,
     pub(super) p99_ns: f64,
     pub(super) written_per_s: f64,
     pub(super) programmed_per_s: f64,
     pub(super) drawn_uw: f64,
     pub(super) hit_ratio: f64,
-    /// All response times together.
+    /// Sum of all response times.
     pub(super) total_ns: f64,
 }
 
@@ -29,7 +29,7 @@ impl Sample {
         self.written_per_s * DAY_S
     }
 
-    /// What was spent a second.
+    /// Spending per second.
     pub(super) fn spent(&self, of: Of) -> f64 {
         match of {
             Of::Written => self.written_per_s,
@@ -39,13 +39,13 @@ impl Sample {
     }
 }
 
-/// The logarithm of the score of spans without a trial, as remembered, and their share of hits.
+/// The remembered logarithm of the score of spans without a trial, and their hit ratio.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Memory {
     spans: u32,
     mean: f64,
     hit_ratio: f64,
-    /// Half the mean square of what two spans in a row differ by: their variance, whatever the trend.
+    /// Half the mean square of the difference of two successive spans: their variance, independent of a trend.
     pub(super) variance: f64,
     last: f64,
 }
@@ -64,12 +64,12 @@ impl Memory {
     }
 }
 
-/// A step that was kept, and is judged once more when its late effects have come.
+/// A kept step that is judged once more when its late effects have appeared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probation {
     pub(super) knob: usize,
     pub(super) up: bool,
-    /// Without it.
+    /// The memory without the step.
     before: Memory,
     spans: u32,
     sum: f64,
@@ -81,7 +81,7 @@ impl Probation {
         Probation { knob, up, before, spans: 0, sum: 0.0, hits: 0.0 }
     }
 
-    /// Another span with it; once there have been enough, whether the step did any good.
+    /// Adds a span with the step. Once there are enough, returns whether the step was an improvement.
     pub(super) fn add(&mut self, score: f64, hit_ratio: f64) -> Option<bool> {
         self.spans += 1;
         self.sum += score;

@@ -1,16 +1,16 @@
-//! Hill climbing while the drive runs (GreenDM, section 5, names it as future work): one setting is moved a step and
-//! tried in spans between spans without it (A B A B A). It is kept if the drive did better with it each time, by more than spans
-//! without it differ among themselves, within the caps.
+//! Hill climbing while the drive runs (GreenDM, section 5, names it as future work). One setting is changed by a step,
+//! which is tried in spans between spans without it (A B A B A). The step is kept if the drive did better with it each
+//! time, by more than spans without it differ among themselves, and within the caps.
 //!
-//! Four things make that harder than it sounds. *Workloads change by themselves*: what came and stayed, or went, is no
-//! merit of the step, so each trial is compared with the spans on both sides. *Trials cost*: so much of all response
-//! time may be lost by them, and no more, and one without hope ends early (`search`). *Some effects come late*: to move
-//! less data in is faster at once and slower afterwards, when the data is missed, so a step that does so has to bring
-//! more hits to be kept, and one that was kept is on probation until the drive has been with it for as long as it is remembered without (`memory`). *Some caps
-//! are averages of years* and no span shows them (`budget`).
+//! Four difficulties shape the search. *Workloads change by themselves*: a change that stays, or goes away, is not the
+//! effect of the step, so each trial is compared with the spans on both sides. *Trials cost*: they may lose only a
+//! bounded share of all response time, and a hopeless one ends early (`search`). *Some effects come late*: moving less
+//! data to the fast device is faster at first and slower later, when the data is missed. So such a step must raise the
+//! hit ratio to be kept, and a kept one is on probation until it has been observed for as long as the time without it
+//! that is remembered (`memory`). *Some caps are averages of years*, which no span shows (`budget`).
 //!
-//! [`Search`] knows settings as numbers between bounds ([`Knob`]). Its owner says which settings these are, measures the
-//! drive, and calls [`Search::tick`] when [`Search::is_due`].
+//! [`Search`] treats settings as numbers between bounds ([`Knob`]). Its owner decides which settings these are,
+//! measures the drive, and calls [`Search::tick`] when [`Search::is_due`].
 
 mod budget;
 mod knob;
@@ -34,13 +34,14 @@ pub use self::{
 };
 use crate::ResponseTimes;
 
-/// A step has to be better by this share to be kept: less is noise.
+/// A step must be better by this share to be kept; a smaller difference counts as noise.
 const MARGIN: f64 = 0.02;
-/// Trials of a step before it is kept, of one that moves less data in, and before any is given up for want of proof.
+/// Number of trials of a step before it is kept; the same for one that moves less data in; and before a step is
+/// abandoned for lack of proof.
 const TRIALS: usize = 2;
 const TRIALS_OF_LESS: usize = 3;
 const MOST_TRIALS: usize = 6;
-/// The share of a span, at its start, that is not measured: what the step changed has to take effect.
+/// The reciprocal share of a span, at its start, that is not measured, so that the change can take effect.
 const SETTLING: u64 = 4;
 const DAY_S: f64 = 86_400.0;
 
@@ -50,14 +51,14 @@ enum Span {
     Trial,
 }
 
-/// What has been counted since the caller's statistics began; within a [`Search`], since it began.
+/// The caller's counts since its statistics began; within a [`Search`], since the search began.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counted {
     /// Bytes written to the fast device.
     pub written: u64,
     /// Accesses that the fast device served.
     pub hits: u64,
-    /// The other accesses.
+    /// Accesses that the fast device did not serve.
     pub misses: u64,
 }
 
@@ -71,19 +72,19 @@ impl Counted {
     }
 }
 
-/// What the devices drew, in microjoules, or programmed, in bytes, as far as the caller says.
+/// A reported count: microjoules drawn, or bytes programmed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reported {
     /// Since the search began.
     total: u64,
-    /// The latest figure that was reported; `total` has what it added.
+    /// The latest reported count; `total` includes what it added.
     reported: Option<u64>,
-    /// It has been asked for since something was last due.
+    /// Whether a report has been asked for since the last due time.
     asked: bool,
 }
 
 impl Reported {
-    /// Less than before means that it is counted from another moment.
+    /// Records a report. A lower count than before means that counting has started again.
     fn report(&mut self, count: u64) {
         if let Some(before) = self.reported.replace(count) {
             self.total += count.checked_sub(before).unwrap_or(count);
@@ -91,36 +92,36 @@ impl Reported {
     }
 }
 
-/// A step that was kept, and the way back.
+/// A kept step, and how to undo it.
 #[derive(Clone, Debug)]
 struct Kept {
     knob: usize,
     up: bool,
     undo: u64,
-    /// What it made of the usual spending, for each budget.
+    /// The factor by which it changed the usual spending, for each budget.
     factors: Vec<f64>,
 }
 
-/// Where the search stands.
+/// The state of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClimbView {
-    /// Steps tried.
+    /// Number of steps tried.
     pub tried: u64,
-    /// Those that were kept.
+    /// Number of steps kept.
     pub kept: u64,
-    /// Those of them that were taken back because a cap did not hold.
+    /// Number of kept steps that were undone because a cap was exceeded.
     pub taken_back: u64,
-    /// Those that were given up before their time, because the drive did so much worse.
+    /// Number of trials that ended early because the drive did so much worse.
     pub given_up: u64,
-    /// Steps that were kept and taken back in the end, because the drive did worse for all that.
+    /// Number of kept steps that were undone later because the drive did worse in the end.
     pub regretted: u64,
-    /// Steps that were kept to spend less, and taken back when there was enough again.
+    /// Number of steps that were kept in order to spend less, and undone when the account allowed it again.
     pub restored: u64,
-    /// The settings as they are now: a key and its value, times in ns.
+    /// The present settings: a key and its value, times in ns.
     pub settings: Vec<(&'static str, u64)>,
 }
 
-/// What the search measures and moves.
+/// The measurements and the settings of the drive.
 #[derive(Debug)]
 pub struct System<'a> {
     /// The response times of requests; the search clears them when it begins to measure.
@@ -155,25 +156,26 @@ pub struct System<'a> {
 pub struct Search {
     config: Climb,
     knobs: Vec<Knob>,
-    /// For each knob and way (down, up): how many turns it still rests, and how many it rests after the next failure.
+    /// For each knob and direction (down, up): for how many turns it still rests, and for how many after the next
+    /// failure.
     rests: Vec<[Rest; 2]>,
-    /// The knob whose turn it is, which way, and whether the other way has been tried since something was kept.
+    /// The knob whose turn it is, the direction, and whether the other direction has been tried since a step was kept.
     at: usize,
     up: bool,
     turned: bool,
     span: Span,
     settling: bool,
-    /// A trial has just ended, and what it did to the drive goes on.
+    /// Whether a trial has just ended, so that its effect still lasts.
     aftermath: bool,
     ends: Nanos,
-    /// Nothing is done before.
+    /// The search does nothing before this time.
     next_look: Nanos,
     began: Nanos,
-    /// When the span under way began: the counts, what was drawn and what was programmed.
+    /// The counts when the present span began: the caller's, and what was drawn and programmed.
     counted: Counted,
     drawn_before: u64,
     programmed_before: u64,
-    /// What was counted before the caller's statistics last started from zero.
+    /// The counts when the caller's statistics were last reset.
     base: Counted,
     drawn: Reported,
     programmed: Reported,
@@ -181,29 +183,29 @@ pub struct Search {
     /// The last span without a trial.
     bare: Option<Sample>,
     trial: Option<Sample>,
-    /// What the trials of this step gained, as differences of logarithms; less is better.
+    /// The gains of the trials of this step, as differences of logarithms; lower is better.
     gains: Vec<f64>,
-    /// And how much smaller the share of hits was in them, added up.
+    /// The sum by which the hit ratio was lower in the trials.
     hits_lost: f64,
     memory: Memory,
     probation: Option<Probation>,
-    /// Response time so far, and how much more of it there was for the trials.
+    /// Sum of the response times so far, and how much of it is due to trials.
     total_ns: f64,
     regret_ns: f64,
-    /// What the knob was before the trial.
+    /// The value of the knob before the trial.
     undo: Option<u64>,
-    /// The steps that were kept: the way back.
+    /// The kept steps, for undoing them.
     path: Vec<Kept>,
-    /// The steps that were kept because a budget was broken, whatever they cost.
+    /// The steps that were kept only because a budget was exceeded.
     concessions: Vec<Kept>,
     view: ClimbView,
 }
 
 impl Search {
-    /// A search that moves these knobs, in this order at first; there is at least one.
+    /// Makes a search that changes these knobs, at first in this order.
     ///
     /// # Panics
-    /// Without a knob.
+    /// If there is no knob.
     pub fn new(config: &Climb, knobs: Vec<Knob>) -> Search {
         assert!(!knobs.is_empty(), "a search has something to move");
         Search {
@@ -241,7 +243,7 @@ impl Search {
         }
     }
 
-    /// Takes the place of another search on the same drive: what has been spent of budgets that stay is spent.
+    /// Replaces another search on the same drive: what was spent of unchanged budgets stays spent.
     pub fn resume(&mut self, before: &Search) {
         (self.base, self.drawn, self.programmed) = (before.base, before.drawn, before.programmed);
         for budget in &mut self.budgets {
@@ -256,13 +258,13 @@ impl Search {
         &self.knobs
     }
 
-    /// Where the search stands, with these values of its knobs.
+    /// The state of the search, with these values of its knobs.
     pub fn view(&self, values: &[u64]) -> ClimbView {
         let settings = self.knobs.iter().zip(values).map(|(knob, value)| (knob.name, *value)).collect();
         ClimbView { settings, ..self.view.clone() }
     }
 
-    /// Does what is due: changes the values in `system`, and says whether it did.
+    /// Does what is due; returns whether it changed the values in `system`.
     pub fn tick(&mut self, system: &mut System<'_>, now: Nanos, counted: Counted) -> bool {
         let counted = self.base.plus(counted);
         if self.ends == Nanos::ZERO {
@@ -280,12 +282,12 @@ impl Search {
             changed = true;
         }
         (self.drawn.asked, self.programmed.asked) = (false, false);
-        // A trial is looked at more often.
+        // A trial is examined more often.
         self.next_look = self.ends.min(now.saturating_add(Nanos((self.config.every.0 / SETTLING).max(1))));
         changed
     }
 
-    /// When [`Search::is_due`] is to be asked next.
+    /// The time at which [`Search::is_due`] must be called next.
     pub fn next_look(&self) -> Nanos {
         self.next_look
     }
@@ -295,8 +297,8 @@ impl Search {
         now >= self.next_look && !self.waits_for_reports()
     }
 
-    /// What the devices drew and programmed is part of what is judged: the caller has a chance to say it, once, before the
-    /// next tick.
+    /// Whether to wait for reports of energy and programmed bytes, which the decision uses. The caller gets one chance
+    /// to report before the next tick.
     fn waits_for_reports(&mut self) -> bool {
         let wants = |of: Of| self.budgets.iter().any(|budget| budget.of == of);
         let (drawn, programmed) = (wants(Of::Drawn), wants(Of::Programmed));
@@ -304,28 +306,30 @@ impl Search {
         programmed && !std::mem::replace(&mut self.programmed.asked, true) || waits
     }
 
-    /// Whether it would help to know what the fast device has programmed.
+    /// Whether the search uses the number of bytes that the fast device has programmed.
     pub fn asks_what_was_programmed(&self) -> bool {
         self.programmed.asked
     }
 
-    /// Reports what it has programmed since some moment. Less than before means that it is another moment.
+    /// Reports how many bytes it has programmed since any fixed time. A lower value than before means that the time has
+    /// changed.
     pub fn programmed(&mut self, bytes: u64) {
         self.programmed.report(bytes);
     }
 
-    /// Whether it would help to know what the devices have drawn.
+    /// Whether the search uses the energy that the devices have drawn.
     pub fn asks_what_was_drawn(&self) -> bool {
         self.drawn.asked
     }
 
-    /// Reports what the devices have drawn since some moment. Less than before means that it is another moment.
+    /// Reports the energy that the devices have drawn since any fixed time. A lower value than before means that the
+    /// time has changed.
     pub fn drew(&mut self, microjoules: u64) {
         self.drawn.report(microjoules);
     }
 
-    /// The caller's statistics start from zero after `counted`, and so does the span under way. What has been spent
-    /// stays spent.
+    /// Notes that the caller's statistics start from zero after `counted`; the present span starts again. What was
+    /// spent stays spent.
     pub fn statistics_reset(&mut self, responses: &mut ResponseTimes, now: Nanos, counted: Counted) {
         self.base = self.base.plus(counted);
         if !self.settling {
@@ -345,14 +349,14 @@ impl Search {
         }
     }
 
-    /// What was changed takes effect.
+    /// Starts the part of a span in which a change takes effect.
     fn settle(&mut self, system: &mut System<'_>, now: Nanos, span: Span) {
         (self.span, self.settling) = (span, true);
         (self.began, self.ends) = (now, now.saturating_add(Nanos((self.config.every.0 / SETTLING).max(1))));
         system.responses.clear();
     }
 
-    /// What is measured begins.
+    /// Starts the measured part of a span.
     fn begin(&mut self, responses: &mut ResponseTimes, now: Nanos, counted: Counted) {
         self.settling = false;
         (self.began, self.counted, self.drawn_before) = (now, counted, self.drawn.total);

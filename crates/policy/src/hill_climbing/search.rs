@@ -1,4 +1,4 @@
-//! The search itself: which step is tried when, and what becomes of it.
+//! The search: which step is tried when, and whether it is kept.
 
 use peryton_units::Nanos;
 
@@ -9,27 +9,29 @@ use super::{
 };
 use crate::ResponseTimes;
 
-/// So many standard errors better has a step to be to be kept.
+/// A step must be better by this many standard errors to be kept.
 const ERRORS: f64 = 1.3;
-/// No trial begins while those before have cost more than this share of all response time, gains set against losses.
+/// No trial begins while earlier ones have cost more than this share of all response time, gains set off against
+/// losses.
 const REGRET: f64 = 0.02;
-/// A trial whose mean response time is so many times that before ends at once.
+/// A trial whose mean response time is this many times that before it ends immediately.
 const INTOLERABLE: f64 = 1.5;
-/// So does one that does worse than the span before it by so many standard errors: it will not be kept.
+/// A trial that is worse than the span before it by this many standard errors ends too: it will not be kept.
 const HOPELESS: f64 = 1.0;
-/// A step is not kept that brings response times nearer to a cap than this: a span is a sample of what is to come.
+/// A step that brings response times closer to a cap than this factor is not kept, because a span is only a sample.
 const HEADROOM: f64 = 0.95;
-/// A step that moves no less data in may not lower the share of hits by more than this.
+/// A step that does not move less data in must not lower the hit ratio by more than this.
 const FEWER_HITS: f64 = 0.01;
-/// A trial that is so far beyond a cap that held ends at once; nearer to it, it may be a few slow requests.
+/// A trial that exceeds a cap by this factor ends immediately, if the cap held before. A smaller excess may be due to a
+/// few slow requests.
 const CLEARLY_BEYOND: f64 = 1.1;
-/// Responses that say as much.
+/// Number of responses that such a decision needs.
 const ENOUGH: u64 = 64;
-/// Steps that can be taken back.
+/// The most steps that can be undone.
 const LONGEST_PATH: usize = 64;
 
 impl Search {
-    /// Part of a span, or all of it, is over.
+    /// Handles the end of a part of a span, or of a whole one.
     pub(super) fn next(&mut self, system: &mut System<'_>, now: Nanos, counted: Counted) -> bool {
         if self.settling {
             let sample = self.sample(system.responses, now, counted);
@@ -39,7 +41,7 @@ impl Search {
             return false;
         }
         if system.responses.count() < u64::from(self.config.requests.max(1)) {
-            // Too little to judge by: the span goes on.
+            // There are too few requests to judge by, so the span continues.
             self.ends = now.saturating_add(self.config.every);
             return false;
         }
@@ -67,8 +69,8 @@ impl Search {
         }
     }
 
-    /// Adds what was measured to what all cost, and a trial, and what came right after it, to what trials cost more than
-    /// the span before.
+    /// Adds the measured response times to the total. For a trial and the span after it, adds the excess over the span
+    /// before to the cost of trials.
     pub(super) fn account(&mut self, sample: &Sample) {
         self.total_ns += sample.total_ns;
         if let Some(bare) = &self.bare
@@ -78,9 +80,9 @@ impl Search {
         }
     }
 
-    /// Takes the next step, on this knob or another.
+    /// Starts the next step, on this knob or another.
     fn try_next(&mut self, system: &mut System<'_>, now: Nanos) -> bool {
-        // What it costs to keep to a cap is not asked.
+        // A step towards a cap may cost response time.
         let beyond = self.bare.is_some_and(|bare| self.strain(&bare) > 1.0) || self.is_overspent();
         if self.regret_ns > REGRET * self.total_ns && !beyond {
             self.settle(system, now, Span::Without);
@@ -106,7 +108,7 @@ impl Search {
             }
             self.turn();
         }
-        // Nowhere to go now: look again after the next span.
+        // No step is possible now: look again after the next span.
         self.settle(system, now, Span::Without);
         false
     }
@@ -116,7 +118,7 @@ impl Search {
         self.turn();
     }
 
-    /// The other way, or the next knob if both have been tried.
+    /// Changes to the other direction, or to the next knob if both have been tried.
     fn turn(&mut self) {
         if self.turned {
             self.at = (self.at + 1) % self.knobs.len();
@@ -125,7 +127,7 @@ impl Search {
         self.up = !self.up;
     }
 
-    /// Beyond a cap the latest step is taken back, whatever it was good for: the workload may have changed since.
+    /// Undoes the latest step if a cap is exceeded, whatever its benefit: the workload may have changed since.
     fn go_back(&mut self, system: &mut System<'_>, now: Nanos, sample: &Sample) -> bool {
         if self.strain(sample) <= 1.0 && !self.budgets.iter().any(|budget| budget.is_exhausted()) {
             return false;
@@ -138,7 +140,7 @@ impl Search {
         true
     }
 
-    /// What was given up for a budget comes back when there is enough of it again, and would be with that.
+    /// Restores a setting that was changed for a budget, if the account allows it again and would allow its spending.
     fn restore(&mut self, system: &mut System<'_>, now: Nanos) -> bool {
         let Some(kept) = self.concessions.last() else { return false };
         if !self.budgets.iter().zip(&kept.factors).all(|(budget, factor)| budget.affords(1.0 / factor)) {
@@ -163,11 +165,11 @@ impl Search {
         for (budget, factor) in self.budgets.iter_mut().zip(&kept.factors) {
             budget.changed(1.0 / factor);
         }
-        // What the drive is like then is measured again.
+        // The drive is then measured again from the start.
         self.memory = Memory::default();
     }
 
-    /// A step that was kept and did the drive no good in the end is taken back: what it did at once was not all.
+    /// Undoes a kept step that turned out not to be an improvement, because of effects that appeared later.
     fn regret(&mut self, system: &mut System<'_>, now: Nanos, sample: &Sample) -> bool {
         let score = self.score(sample);
         let Some(probation) = &mut self.probation else { return false };
@@ -183,7 +185,7 @@ impl Search {
         true
     }
 
-    /// With the step if it was off, without it if it was on.
+    /// Applies the step if it is not applied, and removes it otherwise.
     fn swap(&mut self, system: &mut System<'_>) {
         if let Some(value) = &mut self.undo {
             std::mem::swap(&mut system.values[self.at], value);
@@ -198,7 +200,7 @@ impl Search {
         self.settle(system, now, Span::Without);
     }
 
-    /// After a trial, between two spans without it.
+    /// Evaluates a trial between two spans without it.
     fn evaluate(
         &mut self,
         system: &mut System<'_>,
@@ -211,8 +213,8 @@ impl Search {
         let caps = self.evaluate_caps(trial, before, after);
         self.gains.push(self.score(trial) - (self.score(before) + self.score(after)) / 2.0);
         self.hits_lost += (before.hit_ratio + after.hit_ratio) / 2.0 - trial.hit_ratio;
-        // While the fast device fills, every span has more hits than the one before: less data has to make more of them than
-        // even the next one has.
+        // While the fast device fills, each span has more hits than the one before. So a step that moves less data in
+        // must have more hits even than the span after it.
         let moves_less = self.knobs[self.at].moves_less(self.up);
         let keeps_hits = if moves_less {
             trial.hit_ratio > before.hit_ratio.max(after.hit_ratio)
@@ -223,7 +225,7 @@ impl Search {
         let enough = if moves_less { TRIALS_OF_LESS } else { TRIALS };
         let proven = caps.is_some() || self.gains.len() >= enough && self.is_significant(trial);
         if better && !proven && self.gains.len() < MOST_TRIALS {
-            // Once more.
+            // Try it once more.
             self.swap(system);
             self.settle(system, now, Span::Trial);
             return true;
@@ -238,13 +240,13 @@ impl Search {
         let undo = system.values[knob];
         let factors = self.budgets.iter_mut().map(|budget| budget.kept(trial, before, after)).collect();
         self.turned = false;
-        // Elsewhere other steps may be of use.
+        // After a step is kept, other steps may be of use.
         self.rests.fill([Rest::default(); 2]);
         let kept = Kept { knob, up, undo, factors };
-        // A step towards a cap that does not hold is no part of the way that led beyond it.
+        // A step towards a cap that is exceeded is not part of the way that led beyond it.
         let path = if caps.is_none() {
             self.probation = Some(Probation::new(knob, up, self.memory));
-            // What came before is taken for granted now.
+            // Earlier concessions are final now.
             self.concessions.clear();
             Some(&mut self.path)
         } else {
@@ -259,14 +261,14 @@ impl Search {
         }
         system.values[knob] = tried;
         self.undo = None;
-        // What the drive is like with it is measured again, beside the next step.
+        // The drive with the step is measured again from the start, beside the next step.
         self.memory = Memory::default();
         self.settle(system, now, Span::Without);
         true
     }
 
-    /// Beyond a cap, the way back to it is what counts: whether the step leads there. `None` where all caps hold, with the
-    /// step and without it.
+    /// If a cap is exceeded, only the way back to it counts: returns whether the step leads there. `None` if all caps
+    /// hold, with the step and without it.
     fn evaluate_caps(&self, trial: &Sample, before: &Sample, after: &Sample) -> Option<bool> {
         let (with, bare) = (self.strain(trial), self.strain(before).min(self.strain(after)));
         let forbidden = self.budgets.iter().any(|budget| budget.forbids(trial, before, after));
@@ -277,11 +279,11 @@ impl Search {
         let slow = bare > 1.0;
         let relieved =
             (!slow || with < bare * (1.0 - MARGIN)) && broken.all(|budget| budget.is_relieved(trial, before, after));
-        // Out of one cap's way is not into another's.
+        // A step that helps with one cap must not violate another.
         Some(relieved && !forbidden && (slow || with <= HEADROOM))
     }
 
-    /// What the trials so far gained, on the average.
+    /// The mean gain of the trials so far.
     fn gain(&self) -> f64 {
         self.gains.iter().sum::<f64>() / self.gains.len().max(1) as f64
     }
@@ -289,19 +291,19 @@ impl Search {
     /// Whether the trials gained more than spans differ by themselves.
     fn is_significant(&self, trial: &Sample) -> bool {
         let trials = self.gains.len().max(1) as f64;
-        // A span, less the mean of its two neighbours.
+        // The variance of a span less the mean of its two neighbours.
         let spread = (self.memory.variance * 1.5 / trials).sqrt();
         let counting = self.config.latency * trial.error * (1.5 / trials).sqrt();
         self.gain() < -MARGIN.max(ERRORS * spread.max(counting))
     }
 
-    /// The logarithm of what is to be least.
+    /// The logarithm of the objective.
     pub(super) fn score(&self, sample: &Sample) -> f64 {
         self.config.latency * sample.mean_ns.max(1.0).ln()
             + self.config.wear * sample.fast_bytes_per_day().max(1.0).ln()
     }
 
-    /// How far beyond the caps on response times a span was: at most 1 within all of them.
+    /// How far a span exceeded the caps on response times: at most 1 if all held.
     fn strain(&self, sample: &Sample) -> f64 {
         let time = |cap: Option<Nanos>, value: f64| cap.map_or(0.0, |cap| value / cap.0.max(1) as f64);
         time(self.config.mean_cap, sample.mean_ns).max(time(self.config.p99_cap, sample.p99_ns))
@@ -311,8 +313,8 @@ impl Search {
         self.budgets.iter().any(|budget| budget.is_broken())
     }
 
-    /// Whether a trial is so bad that its end need not be waited for: much slower, worse beyond doubt, or clearly beyond a
-    /// cap that held.
+    /// Whether a trial is so bad that it ends early: much slower, certainly worse, or clearly beyond a cap that held
+    /// before.
     pub(super) fn is_hopeless(&self, responses: &ResponseTimes, now: Nanos, counted: Counted) -> bool {
         if responses.count() < ENOUGH {
             return false;
@@ -332,14 +334,14 @@ impl Search {
         slow || self.is_worse(&trial, &before, now)
     }
 
-    /// Whether a trial that is still under way does worse by more than spans differ by themselves.
+    /// Whether a trial that has not ended is worse by more than spans differ by themselves.
     fn is_worse(&self, trial: &Sample, before: &Sample, now: Nanos) -> bool {
-        // The less of it has been seen, the more of that is chance.
+        // The less of it has been observed, the more of the difference is chance.
         let seen = now.saturating_sub(self.began).as_s_f64() / self.config.every.as_s_f64();
         let spread = self.memory.variance * (1.0 + 1.0 / seen.clamp(0.1, 1.0));
         let counting = self.config.latency.powi(2) * (trial.error.powi(2) + before.error.powi(2));
         let worse = self.score(trial) - self.score(before);
-        // The trials before it may have been better than this one is worse.
+        // Earlier trials may have been better by more than this one is worse.
         let all = (self.gains.iter().sum::<f64>() + worse) / (self.gains.len() + 1) as f64;
         worse > MARGIN.max(HOPELESS * spread.max(counting).sqrt()) && all > -MARGIN
     }

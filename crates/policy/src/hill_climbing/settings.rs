@@ -1,32 +1,31 @@
-//! What can be set of hill climbing.
+//! The settings of hill climbing.
 
 use peryton_units::{Bytes, Nanos};
 
 use crate::SettingError;
 
-/// Hill climbing while the drive runs: how steps are tried, what is better, and what must hold.
+/// Hill climbing while the drive runs: how steps are tried, what counts as better, and which caps must hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Climb {
-    /// How long a step is tried, and how long the drive is watched before and after without it.
+    /// How long a step is tried, and how long the drive is observed before and after without it.
     pub every: Nanos,
-    /// A span with fewer requests goes on until there are as many.
+    /// A span with fewer requests than this continues until it has as many.
     pub requests: u32,
-    /// Weight of the mean response time in what is to be least: a product of powers, as [`Objective`](crate::Objective)
-    /// is.
+    /// Weight of the mean response time in the objective, a product of powers like [`Objective`](crate::Objective).
     pub latency: f64,
-    /// Weight of what is written to the fast device.
+    /// Weight of the bytes written to the fast device.
     pub wear: f64,
-    /// Most that the mean response time may be, in every span.
+    /// The highest mean response time in any span.
     pub mean_cap: Option<Nanos>,
-    /// Most that 99 of 100 requests may take, in every span.
+    /// The highest 99th percentile of response times in any span.
     pub p99_cap: Option<Nanos>,
-    /// Most that may be written to the fast device a day, on the average of a long time.
+    /// The most bytes that may be written to the fast device per day, as a long-term average.
     pub fast_bytes_per_day: Option<Bytes>,
-    /// Most that may be programmed into its flash a day, on the average of a long time. It has an effect only where
-    /// something says what is programmed ([`Search::programmed`](super::Search::programmed)).
+    /// The most bytes that may be programmed into its flash per day, as a long-term average. It has an effect only if
+    /// the caller reports what is programmed ([`Search::programmed`](super::Search::programmed)).
     pub fast_programmed_per_day: Option<Bytes>,
-    /// Most that the devices may draw, on the average of a long time. It has an effect only where something says what
-    /// they draw ([`Search::drew`](super::Search::drew)).
+    /// The most power that the devices may draw, in watts, as a long-term average. It has an effect only if the caller
+    /// reports what they draw ([`Search::drew`](super::Search::drew)).
     pub power_cap_w: Option<f64>,
 }
 
@@ -47,7 +46,7 @@ impl Default for Climb {
 }
 
 impl Climb {
-    /// Whether the values can work together.
+    /// Checks that the values can work together.
     ///
     /// # Errors
     /// The first setting that cannot work, with its design key.

@@ -1,4 +1,4 @@
-//! What could go wrong with budgets: that a burst forbids what the day would allow, that an excess goes on, that debts are forgotten.
+//! Tests of budgets: a burst within a day's cap is allowed, a steady excess ends, and debts are not forgotten.
 
 use peryton_units::{Bytes, Nanos};
 
@@ -9,7 +9,7 @@ use super::{
 };
 
 const MB: f64 = 1e6;
-/// Of the cap, which is one megabyte a second.
+/// The cap is one megabyte a second.
 const CAP: Climb = Climb {
     every: Nanos::from_s(2),
     requests: 1,
@@ -22,7 +22,7 @@ const CAP: Climb = Climb {
     power_cap_w: None,
 };
 
-/// A drive that writes as it is told to.
+/// A drive that writes what the test sets.
 struct Drive {
     budget: Budget,
     now: Nanos,
@@ -66,7 +66,7 @@ fn a_burst_does_not_forbid_what_the_day_allows() {
     drive.write(60, 10.0, true);
     assert!(!drive.budget.forbids(&wrote(12.0), &wrote(10.0), &wrote(10.0)));
     assert!(!drive.budget.is_exhausted(), "an hour has saved for it");
-    // But not one that makes twenty times as much of all there is.
+    // A step to twenty times as much of everything is forbidden.
     assert!(drive.budget.forbids(&wrote(200.0), &wrote(10.0), &wrote(10.0)));
 }
 
@@ -74,7 +74,7 @@ fn a_burst_does_not_forbid_what_the_day_allows() {
 fn a_quiet_span_does_not_make_a_little_more_forbidden() {
     let mut drive = Drive::new();
     drive.write(600, 0.5, true);
-    // Thrice as much, of nearly nothing.
+    // Three times as much of almost nothing.
     assert!(!drive.budget.forbids(&wrote(0.03), &wrote(0.01), &wrote(0.01)));
     assert!(!drive.budget.forbids(&wrote(0.03), &wrote(0.0), &wrote(0.0)));
     assert!(drive.budget.forbids(&wrote(1.1), &wrote(0.5), &wrote(0.5)), "more than twice as much is too much");
@@ -92,7 +92,7 @@ fn a_steady_excess_is_taken_back() {
     assert!(drive.budget.is_exhausted() && !drive.budget.is_broken());
     drive.write(240, 2.0, true);
     assert!(drive.budget.is_broken(), "120 spans, and nothing has been taken back");
-    // Now the step is, and what it made of the usual with it.
+    // The step is undone now, and with it its effect on the usual spending.
     drive.budget.changed(0.5 / 0.8);
     drive.write(4, 0.5, true);
     assert!(!drive.budget.is_exhausted(), "it does not go on");
@@ -126,7 +126,7 @@ fn trials_are_paid_for_but_are_not_usual() {
         drive.write(8, 0.5, true);
     }
     assert!(!drive.budget.forbids(&wrote(0.8), &wrote(0.5), &wrote(0.5)), "the usual is what it was");
-    // What is left pays for so much of a trial, and no more.
+    // The rest of the account pays for a part of a trial.
     assert!(!drive.budget.ends(&wrote(3.0), &wrote(0.5)));
     drive.write(40, 3.0, false);
     assert!(drive.budget.ends(&wrote(3.0), &wrote(0.5)));
@@ -178,7 +178,7 @@ fn what_is_programmed_is_a_budget_of_its_own() {
     for second in 0..100_u64 {
         budgets.iter_mut().for_each(|budget| budget.look(Nanos::from_s(second), second * 1_000_000, true));
     }
-    // It writes no more than before, which is all that it may; it may program twice as much.
+    // The written bytes stay at their cap; twice as much may be programmed.
     let programmed = |mb_per_s: f64| Sample { programmed_per_s: mb_per_s * MB, ..wrote(1.0) };
     let forbids =
         |budget: &Budget, mb_per_s: f64| budget.forbids(&programmed(mb_per_s), &programmed(1.0), &programmed(1.0));

@@ -1,7 +1,7 @@
 //! MixedStore's dynamic controller (MixDC, section 5): each write goes where it is predicted to be answered sooner.
 //!
-//! `predictor.rs` learns what the fast device will take, and `regulator.rs` spares it where it would wear out too soon.
-//! The owner of the [`Controller`] routes accordingly, and tidies up when the host is idle.
+//! `predictor.rs` predicts the fast device's response time, and `regulator.rs` limits writes to it if it would wear out
+//! too soon. The owner of the [`Controller`] routes writes accordingly, and does background work when the host is idle.
 
 mod predictor;
 mod regulator;
@@ -15,7 +15,7 @@ use regulator::Regulator;
 pub use settings::{Partition, Predict, Regulation, WearBudget};
 pub use stats::PartitionStats;
 
-/// One of the two devices: where a write is sent, or what served a command.
+/// One of the two devices: the target of a write, or the device that served a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
     /// The fast device.
@@ -25,18 +25,18 @@ pub enum Way {
     Slow,
 }
 
-/// A request under way whose time will teach something.
+/// A request in flight whose response time the predictor will learn from.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at: Nanos,
     prediction: Prediction,
 }
 
-/// The mean of the slow device's response times: the weight of the newest is 2 to the power of minus this.
+/// The newest response time of the slow device weighs 2^-`MEAN_SHIFT` in its mean.
 const MEAN_SHIFT: u32 = 5;
-/// Without news of a device for this long, a write is sent there to have some.
+/// After this long without a measurement of a device, a write is sent to it to get one.
 const STALE: Nanos = Nanos::from_s(10);
-/// The host is idle when it has asked nothing for so many times its mean inter-arrival time.
+/// The host counts as idle after this many times its mean inter-arrival time without a request.
 const IDLE_ARRIVALS: u64 = 8;
 
 /// The controller of one volume.
@@ -65,13 +65,13 @@ const IDLE_ARRIVALS: u64 = 8;
 pub struct Controller {
     predictor: Predictor,
     regulator: Regulator,
-    /// By the number of the request.
+    /// The requests by their numbers.
     asked: Vec<Option<Asked>>,
-    /// Where the write that is being taken in goes.
+    /// The target of the write that is being submitted.
     pub way: Way,
     slow_mean: Option<Nanos>,
     slow_news: Nanos,
-    /// The same of a write to the fast device.
+    /// When a write to the fast device was last measured; the field before is the same for the slow one.
     fast_news: Nanos,
     last_arrival: Nanos,
     mean_gap: Nanos,
@@ -79,7 +79,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller that has seen nothing yet.
+    /// Makes a controller without measurements.
     pub fn new(tuning: &Partition) -> Controller {
         Controller {
             predictor: Predictor::new(tuning.predict),
@@ -95,8 +95,8 @@ impl Controller {
         }
     }
 
-    /// A request has come: decides where it goes if it is a write. `request` is its number: a small one, which another
-    /// request may have once this one has been [answered](Controller::answered).
+    /// Records the arrival of a request and decides where it goes if it is a write. `request` is its number: a small
+    /// one, which may be reused once this request has been [answered](Controller::answered).
     pub fn arrived(
         &mut self,
         now: Nanos,
@@ -116,13 +116,14 @@ impl Controller {
         }
         let prediction = self.predictor.predict(len);
         self.way = match (&prediction, self.slow_mean) {
-            // The slow device is asked now and then, or its mean would stay what it was in a bad hour.
+            // The slow device is tried now and then; otherwise its mean would stay what it was in a bad hour.
             (_, None) if stats.writes_fast + stats.writes_slow >= FIRST_FAST => Way::Slow,
             (_, Some(_)) if now.saturating_sub(self.slow_news) > STALE => {
                 self.slow_news = now;
                 Way::Slow
             }
-            // So is the fast one, or a prediction that keeps writes away from it could not be found wrong.
+            // The fast device is tried now and then too; otherwise a prediction that keeps writes away from it could
+            // not be corrected.
             (Some(prediction), Some(slow))
                 if prediction.expected > slow && now.saturating_sub(self.fast_news) <= STALE =>
             {
@@ -149,22 +150,23 @@ impl Controller {
         self.way
     }
 
-    /// Whether it would help to know what the fast device has programmed so far. Asks once in some seconds.
+    /// Whether the controller uses the number of bytes that the fast device has programmed. Asks every few seconds.
     pub fn asks_what_was_programmed(&mut self, now: Nanos) -> bool {
         self.regulator.asks(now)
     }
 
-    /// Reports what the fast device has programmed so far, as it counts itself, and all that was written to it for that.
+    /// Reports how many bytes the fast device has programmed so far, as it counts them, and how many were written to it
+    /// for that.
     pub fn programmed(&mut self, bytes: Bytes, written: Bytes) {
         self.regulator.programmed(bytes, written);
     }
 
-    /// A device has served a command for the host.
+    /// Records that a device has served a command for the host.
     pub fn served(&mut self, now: Nanos, by: Way, op: Op, took: Nanos) {
         if by == Way::Fast {
             return self.predictor.served(took);
         }
-        // It is writes that are to be sent here or there; a disk with a write cache answers them much sooner than reads.
+        // Only writes are routed; a disk with a write cache answers them much sooner than reads.
         if op != Op::Write {
             return;
         }
@@ -173,7 +175,7 @@ impl Controller {
         self.slow_news = now;
     }
 
-    /// A request has been answered.
+    /// Records that a request has been answered.
     pub fn answered(&mut self, now: Nanos, request: usize, stats: &mut PartitionStats) {
         if let Some(Asked { at, prediction }) = self.asked.get_mut(request).and_then(Option::take) {
             self.predictor.learn(&prediction, now.saturating_sub(at), stats);
@@ -183,7 +185,7 @@ impl Controller {
     /// Whether the host has paused for longer than its requests are usually apart.
     ///
     /// # Errors
-    /// When that will be so, if it is not yet and no request comes.
+    /// The time at which that will be so, if it is not so yet and no request arrives.
     pub fn idle(&self, now: Nanos, tuning: &Partition) -> Result<(), Nanos> {
         let pause = tuning.idle_after.max(Nanos(self.mean_gap.0.saturating_mul(IDLE_ARRIVALS).min(MOST_PAUSE.0)));
         let due = self.last_arrival.saturating_add(pause);
@@ -191,7 +193,7 @@ impl Controller {
     }
 }
 
-/// The host need not pause longer than this to count as idle.
+/// A pause longer than this always counts as idle.
 const MOST_PAUSE: Nanos = Nanos::from_s(1);
-/// So many writes go to the fast device before the slow one is first tried.
+/// Number of writes that go to the fast device before the slow one is first tried.
 const FIRST_FAST: u64 = 8;

@@ -1,5 +1,5 @@
-//! Predicts the fast device's response time from the requests of late and from what it took for them
-//! (MixedStore, section 5.1): `R = c0 + c1 W + c2 S`, by recursive least squares.
+//! Predicts the fast device's response time from recent requests and from its recent service times (MixedStore, section
+//! 5.1): `R = c0 + c1 W + c2 S`, by recursive least squares.
 
 use std::collections::VecDeque;
 
@@ -7,34 +7,34 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use super::{PartitionStats, Predict};
 
-/// Constant, read share, sequentiality, inter-arrival time, request size, mean service time.
+/// The features: constant, read share, sequentiality, inter-arrival time, request size, mean service time.
 const FEATURES: usize = 6;
 type Row = [f64; FEATURES];
-/// How much a sample still counts after another: about the last thousand count.
+/// The weight of a sample relative to the next one: roughly the last thousand count.
 const FORGETTING: f64 = 0.999;
-/// The uncertainty of the coefficients at the start, and the most that is ever admitted.
+/// The initial uncertainty of the coefficients, and the largest that is allowed.
 const UNCERTAIN: f64 = 1e3;
 const MOST_UNCERTAIN: f64 = 1e9;
-/// Predictions count from here on; before, the mean service time stands in.
+/// Predictions of the model are used after this many samples; before, the mean service time is used instead.
 const LEAST_SAMPLES: u32 = 32;
-/// The errors of model and stand-in are compared over about so many samples…
+/// The errors of the model and of its substitute are compared over about this many samples (reciprocal).
 const ERROR_MEMORY: f64 = 1.0 / 64.0;
-/// … and a model that errs by more than so many times as much is not believed.
+/// The model is not used if its error is more than this many times that of the substitute.
 const MOST_ERROR: f64 = 2.0;
-/// No device takes longer for an answer that it gives.
+/// The longest response time that is considered possible.
 const ABSURD_S: f64 = 60.0;
 
-/// A prediction, with what it was made of.
+/// A prediction, and what it was based on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Prediction {
     /// The response time.
     pub(super) expected: Nanos,
     row: Row,
-    /// What the model said, believed or not, in ms.
+    /// The prediction of the model in ms, whether it is used or not.
     modelled_ms: f64,
-    /// What the baseline would have said.
+    /// The prediction of the baseline.
     last_value: Nanos,
-    /// It is the model's own, and not a stand-in.
+    /// Whether the model made the prediction, and not its substitute.
     modelled: bool,
 }
 
@@ -59,9 +59,9 @@ pub(super) struct Predictor {
     coefficients: Row,
     covariance: [Row; FEATURES],
     samples: u32,
-    /// Writes of the host so far.
+    /// Number of host writes so far.
     writes: u32,
-    /// Mean errors of late of the model and of its stand-in, in ms.
+    /// Mean recent errors of the model and of its substitute, in ms.
     model_error: f64,
     stand_in_error: f64,
 }
@@ -104,7 +104,7 @@ impl Predictor {
         if !matches!(self.kind, Predict::Linear { .. }) {
             return;
         }
-        // A pause says nothing of the rate before it.
+        // A pause says nothing about the rate before it.
         let seen = Seen { read: op == Op::Read, sequential, gap: gap.min(Nanos::from_s(1)) };
         self.seen.push_back(seen);
         self.reads += u32::from(seen.read);
@@ -118,7 +118,7 @@ impl Predictor {
         }
     }
 
-    /// The device has served a request.
+    /// Records that the device has served a request.
     pub(super) fn served(&mut self, took: Nanos) {
         self.last = Some(took);
         self.service.push_back(took);
@@ -142,7 +142,7 @@ impl Predictor {
         ]
     }
 
-    /// What a write of this length would take; `None` while nothing is known.
+    /// The predicted response time of a write of this length; `None` before the first measurement.
     pub(super) fn predict(&self, len: Bytes) -> Option<Prediction> {
         let last_value = self.last?;
         let (row, modelled_ms, expected, modelled) = match self.kind {
@@ -162,7 +162,7 @@ impl Predictor {
         Some(Prediction { expected, row, modelled_ms, last_value, modelled })
     }
 
-    /// Remembers how far off model and stand-in were.
+    /// Updates the mean errors of the model and of its substitute.
     fn compare(&mut self, prediction: &Prediction, took: Nanos) {
         let took_ms = (took.0 as f64 / 1e6).min(ABSURD_S * 1e3);
         if self.samples >= LEAST_SAMPLES && prediction.modelled_ms.is_finite() {
@@ -173,7 +173,7 @@ impl Predictor {
         }
     }
 
-    /// What a predicted write took.
+    /// Records the response time of a predicted write.
     pub(super) fn learn(&mut self, prediction: &Prediction, took: Nanos, stats: &mut PartitionStats) {
         if prediction.modelled {
             stats.predicted += 1;
@@ -204,7 +204,7 @@ impl Predictor {
                 *value = (*value - spread[index] * spread[column] / scale) / forgetting;
             }
         }
-        // What is not excited any more would grow without bound, and then the model with it.
+        // A coefficient that is not excited any more would grow without bound, and with it the predictions.
         let sound = self.coefficients.iter().all(|value| value.is_finite())
             && (0..FEATURES).all(|index| (0.0..MOST_UNCERTAIN).contains(&self.covariance[index][index]));
         if !sound {
@@ -226,7 +226,7 @@ mod tests {
         Predictor::new(Predict::Linear { window: 16, training: 0 })
     }
 
-    /// Response grows with size and with what the device took of late.
+    /// The response time grows with the size and with the recent service times.
     fn teach(predictor: &mut Predictor, rounds: u64, stats: &mut PartitionStats) {
         for round in 0..rounds {
             let len = Bytes::kib(4 << (round % 6));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_trained_stays_as_it_is() {
+    fn after_training_the_model_does_not_change() {
         let mut predictor = Predictor::new(Predict::Linear { window: 16, training: 100 });
         let mut stats = PartitionStats::default();
         teach(&mut predictor, 200, &mut stats);
@@ -262,10 +262,10 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_worse_than_none_is_not_believed() {
+    fn a_model_that_is_worse_than_the_mean_is_not_used() {
         let mut predictor = Predictor::new(Predict::Linear { window: 16, training: 100 });
         teach(&mut predictor, 200, &mut PartitionStats::default());
-        // The device is another now: ten times as fast, and size does not matter.
+        // The device has changed: it is ten times as fast, and size does not matter.
         let mut stats = PartitionStats::default();
         for _ in 0..500 {
             predictor.arrived(Op::Write, false, Nanos::from_us(500));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_times_do_not_leave_it_absurd() {
+    fn impossible_times_do_not_spoil_later_predictions() {
         let (mut predictor, mut stats) = (online(), PartitionStats::default());
         teach(&mut predictor, 500, &mut stats);
         for took in [u64::MAX, 0, u64::MAX / 2, 1] {

@@ -1,45 +1,45 @@
-//! Write regulation (MixedStore, section 5.4): some of the writes that would go to the fast device go to the slow one,
-//! at random, so that the fast device lasts.
+//! Write regulation (MixedStore, section 5.4): some of the writes for the fast device go to the slow one, at random, so
+//! that the fast device lasts.
 
 use peryton_units::{Bytes, Nanos};
 
 use super::{Regulation, WearBudget};
 
-/// The share is set once in this time.
+/// The interval at which the share is set.
 const FRAME: Nanos = Nanos::from_s(10);
-/// What was not written of the budget, or was written beyond it, is made up for over this time.
+/// An excess or a rest of the budget is made up for over this many frames.
 const HORIZON_FRAMES: f64 = 6.0;
-/// What a quiet time leaves of the budget serves the bursts after it, but no more than this time's: a drive that was idle
-/// for a year may not be worn out in a day.
+/// The rest of the budget from quiet times is available for later bursts, but at most that of this many frames: a drive
+/// that was idle for a year must not be worn out in a day.
 const SAVED_FRAMES: f64 = 8640.0;
-/// How much of what was known of the cost of a write is remembered from frame to frame.
+/// The weight of earlier frames in the estimated cost of a write.
 const MEMORY: f64 = 0.8;
 
 #[derive(Debug)]
 pub(super) struct Regulator {
     regulation: Regulation,
     random: u64,
-    /// Out of 2 to the power of 32.
+    /// The redirected share, out of 2^32.
     share: u64,
     frame_began: Nanos,
-    /// Bytes that were to go to the fast device in this frame, before regulation, and those that did.
+    /// Bytes for the fast device in this frame, before regulation, and bytes that were sent there.
     wanted: u64,
     written: u64,
-    /// What may be written by now, less what was, in bytes of what the device is rated for.
+    /// Bytes that may have been written so far, less those that were, in terms of the device's rating.
     credit: f64,
-    /// What the device has programmed so far, if it says so: now, and when the frame began.
+    /// Bytes that the device has programmed, if it reports that: now, and when the frame began.
     programmed: Option<u64>,
     programmed_before: Option<u64>,
-    /// All that was written to it when it said so, moves and metadata included, and when the frame began.
+    /// All bytes written to it at that report, moves and metadata included, and when the frame began.
     reached: u64,
     reached_before: u64,
-    /// When that was last asked for: a device that does not say is not asked more often for it.
+    /// When a report was last asked for, so that a device without reports is not asked more often.
     asked: Option<Nanos>,
-    /// Bytes of its life that were spent, and bytes written for that, the latest counting most.
+    /// Bytes of its life that were spent, and bytes written for that; recent ones weigh most.
     cost: (f64, f64),
 }
 
-/// Out of 2 to the power of 32.
+/// Converts parts per million to parts of 2^32.
 fn of_ppm(ppm: u32) -> u64 {
     (u64::from(ppm) << 32) / 1_000_000
 }
@@ -52,7 +52,7 @@ impl Regulator {
         };
         Regulator {
             regulation,
-            // Any seed will do, but for zero.
+            // Any seed except zero works.
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             share,
             frame_began: Nanos::ZERO,
@@ -75,7 +75,7 @@ impl Regulator {
         }
     }
 
-    /// Whether it would help to know now what the device has programmed. Asks once.
+    /// Whether to ask for a report of the programmed bytes now. Asks once.
     pub(super) fn asks(&mut self, now: Nanos) -> bool {
         let old = Nanos(FRAME.0 / 2);
         let asks = self.budget().is_some() && self.asked.is_none_or(|asked| now.saturating_sub(asked) >= old);
@@ -85,17 +85,17 @@ impl Regulator {
         asks
     }
 
-    /// What the device has programmed, and all that was written to it, since some time that is always the same.
+    /// Records how many bytes the device has programmed, and how many were written to it, since a fixed time.
     pub(super) fn programmed(&mut self, bytes: Bytes, written: Bytes) {
         let before = self.programmed.replace(bytes.0);
-        // A count that has started from zero says nothing of this frame.
+        // A count that has started again says nothing about this frame.
         if before.is_none_or(|before| before > bytes.0) || self.reached > written.0 {
             (self.programmed_before, self.reached_before) = (Some(bytes.0), written.0);
         }
         self.reached = written.0;
     }
 
-    /// Whether this write is sent to the slow device instead.
+    /// Whether this write goes to the slow device instead.
     pub(super) fn redirects(&mut self, now: Nanos, len: Bytes) -> bool {
         if let Some(budget) = self.budget() {
             self.wanted += len.0;
@@ -122,8 +122,8 @@ impl Regulator {
         let assumed = f64::from(budget.amplification) / 1e3;
         let measured =
             self.programmed.zip(self.programmed_before).map(|(now, before)| now.saturating_sub(before) as f64);
-        // Moves and metadata wear the device, too, and are in what it says. Of the two lives the one that is spent faster
-        // counts: what was programmed is as much of the one as so many written bytes are of the other.
+        // Moves and metadata wear the device too, and its reports include them. Of the two lives, the one that is used
+        // up faster counts; programmed bytes are converted to rated bytes.
         let physical = budget.programmable.map_or(1.0, |all| budget.endurance.0 as f64 / all.0 as f64);
         let reached = measured.map_or(written, |_| self.reached.saturating_sub(self.reached_before) as f64);
         let spent = reached.max(measured.unwrap_or(written * assumed) * physical);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(written(Regulation::Off, 10, 100), (4_096_000.0, 4_096_000.0));
     }
 
-    /// 4,096,000 bytes a second for that many millions of seconds.
+    /// A budget of 4,096,000 bytes a second for that many millions of seconds.
     fn budget(share: f64) -> WearBudget {
         let endurance = Bytes((share * 1e6 * 4_096_000.0) as u64);
         WearBudget { endurance, programmable: None, lifetime: Nanos::from_s(1_000_000), amplification: 1_000 }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_paid_for_by_the_quiet_before_it() {
-        // Ten minutes of nothing but a write now and then, and one minute of all there is.
+        // Ten minutes with few writes, and one minute with the most possible.
         let mut regulator = Regulator::new(Regulation::Lifetime(budget(0.25)), 1);
         let mut kept = 0;
         for second in 0..6600_u64 {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_does_not_say_is_asked_no_more_often_than_one_that_does() {
+    fn a_device_without_reports_is_asked_no_more_often() {
         let mut regulator = Regulator::new(Regulation::Lifetime(budget(0.5)), 1);
         let asked = (0..60_000_u64).filter(|ms| regulator.asks(Nanos::from_ms(*ms))).count();
         assert_eq!(asked, 12, "once in half a frame");
@@ -220,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_assumed_of_amplification_counts_until_the_device_tells() {
+    fn the_assumed_amplification_is_used_until_the_device_reports() {
         let assumed = WearBudget { amplification: 4_000, ..budget(0.5) };
         let (kept, all) = written(Regulation::Lifetime(assumed), 2000, 1000);
         assert!((kept / all - 0.125).abs() < 0.02, "{}", kept / all);
-        // It programs more the more is written to it, and never as much as was assumed.
+        // The device programs more the more is written to it, but never as much as was assumed.
         let mut regulator = Regulator::new(Regulation::Lifetime(assumed), 1);
         let (mut programmed, mut resets) = (0.0, 0.0);
         for index in 0..2_000_000_u64 {

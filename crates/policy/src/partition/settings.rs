@@ -1,78 +1,78 @@
-//! What can be set of a partitioned drive.
+//! The settings of a partitioned drive.
 
 use peryton_units::{Bytes, Nanos};
 
 use crate::SettingError;
 
-/// What a partitioned drive does (MixedStore, section 5); each part can be switched off.
+/// The features of a partitioned drive (MixedStore, section 5); each can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
     /// How the fast device's response time is predicted.
     pub predict: Predict,
     /// How its wear is bounded.
     pub regulation: Regulation,
-    /// The host is idle at the earliest when it has asked nothing for this long.
+    /// The host counts as idle after this long without a request, at the earliest.
     pub idle_after: Nanos,
-    /// Fragmentation busting: extents of the fast device that were not used for this long go to the slow one when the
-    /// host is idle, and the fast device is told (section 5.3).
+    /// Defragmentation ("fragmentation busting", section 5.3): when the host is idle, extents of the fast device that
+    /// were not used for this long move to the slow one, and the fast device discards their places.
     pub bust_after: Option<Nanos>,
-    /// Until this share of the fast device, in parts per million, holds nothing: more room does its cleaning less good
-    /// than the slow device's reads do harm.
+    /// Defragmentation stops when this share of the fast device, in parts per million, is empty: further space improves
+    /// its garbage collection less than the moves slow the reads of the slow device.
     pub bust_free: u32,
-    /// Extents that were read so often, by requests of no more than `small` bytes, come to the fast device when the host
-    /// is idle (section 5.2). 0: none do.
+    /// Extents that were read this often, by requests of at most `small` bytes, are copied to the fast device when the
+    /// host is idle (section 5.2); 0 for none.
     pub promote_reads: u32,
-    /// What a small request is.
+    /// The size of the largest small request.
     pub small: Bytes,
-    /// Seeds the regulator's choice.
+    /// The seed of the regulator's random choice.
     pub seed: u64,
 }
 
 /// How the fast device's response time is predicted (section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Predict {
-    /// A linear model of the last `window` requests and of what the device took for them. It learns during the first
-    /// `training` writes and then stays as it is, as in the paper; with 0 it goes on learning, and forgets.
+    /// A linear model of the last `window` requests and of the device's service times for them. It learns during the
+    /// first `training` writes and then does not change, as in the paper; with 0 it keeps learning, and forgets.
     Linear {
         /// Requests in the window.
         window: u32,
-        /// Writes of the host while it learns, wherever they go.
+        /// Number of host writes during which it learns, wherever they go.
         training: u32,
     },
-    /// What the last request took: the paper's baseline.
+    /// The response time of the last request: the paper's baseline.
     LastValue,
     /// No prediction: every write goes to the fast device.
     Off,
 }
 
-/// How writes to the fast device are held back (section 5.4).
+/// How writes to the fast device are limited (section 5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Regulation {
-    /// Not at all.
+    /// No limit.
     Off,
     /// This share of them, in parts per million, is sent to the slow device instead: 250,000 is the paper's Red25.
     Share(u32),
-    /// This share of them (as [`Regulation::Share`]), but only while the host writes more than the fast device can
-    /// stand for as long as it shall last: the paper's own use.
+    /// This share of them (as [`Regulation::Share`]), but only while the host writes more than the budget of the fast
+    /// device allows: the paper's own use.
     ShareBeyond {
         /// Parts per million.
         share: u32,
-        /// What it can stand.
+        /// The budget.
         budget: WearBudget,
     },
-    /// As many as it takes to make the fast device last.
+    /// As large a share as keeps the fast device within this budget.
     Lifetime(WearBudget),
 }
 
-/// What a device may be made to bear.
+/// The wear budget of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WearBudget {
-    /// What may be written to it in its life, as its maker rates it.
+    /// Bytes that may be written to it in its life, according to its rating.
     pub endurance: Bytes,
-    /// What can be programmed into its flash in its life; nothing where that is not known. The budget holds for whichever is
-    /// used up first.
+    /// Bytes that can be programmed into its flash in its life; `None` if that is not known. The budget applies to the
+    /// one that is used up first.
     pub programmable: Option<Bytes>,
-    /// How long it shall last.
+    /// How long the device must last.
     pub lifetime: Nanos,
     /// Its write amplification, in thousandths, while nothing reports what it programs
     /// ([`Controller::programmed`](super::Controller::programmed)).
@@ -94,11 +94,11 @@ impl Default for Partition {
     }
 }
 
-/// The longest window: longer ones hardly move.
+/// The longest window; the mean of a longer one would hardly change.
 const MOST_WINDOW: u32 = 4096;
 
 impl Partition {
-    /// Whether the values can work together.
+    /// Checks that the values can work together.
     ///
     /// # Errors
     /// The first setting that cannot work, with its design key.

@@ -1,5 +1,5 @@
-//! ARC (Megiddo and Modha, FAST 2003): two LRU queues, for extents seen once and more than once, whose shares follow
-//! the ghosts that are asked for again.
+//! ARC (Megiddo and Modha, FAST 2003): two LRU queues, for extents seen once and more than once. Their shares follow
+//! the hits on ghosts.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{Queues, Recent};
@@ -8,7 +8,7 @@ use crate::{Queues, Recent};
 const ONCE: usize = 0;
 const OFTEN: usize = 1;
 
-/// The policy's state.
+/// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct Arc {
     queues: Queues<2>,
@@ -16,12 +16,12 @@ pub struct Arc {
     /// `p` of the paper: the target length of T1.
     target: u32,
     size: u32,
-    /// The extent that is about to come in, and whether it was a ghost of T2.
+    /// The extent that is about to be inserted, and whether it was a ghost of T2.
     incoming: Option<(u32, bool)>,
 }
 
 impl Arc {
-    /// An empty cache of this capacity.
+    /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> Arc {
         Arc {
             queues: Queues::new(capacity.slots),
@@ -34,7 +34,7 @@ impl Arc {
 }
 
 impl ReplacementPolicy for Arc {
-    /// The extent missed and is about to be given a slot: the target follows the ghosts (Figure 4, cases II and III).
+    /// An extent missed and is about to be given a slot: the target follows the ghosts (Figure 4, cases II and III).
     fn admitting(&mut self, extent: u32) {
         let (once, often) = (self.ghosts[ONCE].len() as u32, self.ghosts[OFTEN].len() as u32);
         if self.ghosts[ONCE].contains(extent) {

@@ -1,6 +1,6 @@
-//! A replacement policy on its own: which extents would be in a cache, without devices, data or time spent. It decides
-//! as `caching` does that promotes on every miss and evicts on demand, on devices that take no time. (But where
-//! WSClock's hand meets nothing but empty slots the drive may do without the promotion, and this looks on.)
+//! A replacement policy alone: it computes which extents would be in a cache, without devices, data or time. It decides
+//! like `caching` that promotes on every miss and evicts on demand, on devices that take no time. (One difference:
+//! where WSClock's hand meets only empty slots, the drive may skip the promotion, and this cache searches on.)
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -26,15 +26,15 @@ pub struct BareCache<P = BuiltInPolicy> {
     policy: P,
     window: Nanos,
     size: u32,
-    /// Which slot each cached extent is in.
+    /// The slot of each cached extent.
     cached: FxHashMap<u32, u32>,
     rows: Vec<Row>,
-    /// No slot from here on has ever been used.
+    /// Slots from here on have never been used.
     unused: u32,
-    /// Slots that were used and are free: the lowest is taken first.
+    /// Free slots that were used before; the lowest is taken first.
     free: BinaryHeap<Reverse<u32>>,
-    /// Slots that were given up and wait for a commit, as in the drive. WSClock's hand goes by slot, so that it matters
-    /// which ones are used again.
+    /// Slots that were given up and wait for a commit, as in the drive. WSClock's hand moves by slot, so it matters
+    /// which slots are reused.
     pending_free: Vec<u32>,
 }
 
@@ -71,7 +71,7 @@ impl<P: ReplacementPolicy> BareCache<P> {
         }
     }
 
-    /// An access to an extent: whether it was cached. It is from now on.
+    /// Accesses an extent; returns whether it was cached. It is cached from now on.
     pub fn access(&mut self, now: Nanos, extent: u32) -> bool {
         if let Some(slot) = self.cached.get(&extent) {
             let row = &mut self.rows[*slot as usize];
@@ -90,7 +90,7 @@ impl<P: ReplacementPolicy> BareCache<P> {
         false
     }
 
-    /// How many extents are cached.
+    /// Number of cached extents.
     pub fn len(&self) -> u32 {
         self.cached.len() as u32
     }
@@ -106,7 +106,7 @@ impl<P: ReplacementPolicy> BareCache<P> {
         self.unused = self.unused.max(slot + 1);
         let free = self.free.len() + self.rows.len() - self.unused as usize;
         if self.pending_free.len() > free {
-            // The drive commits once that frees more than is free.
+            // The drive commits when that frees more slots than are free.
             self.free.extend(self.pending_free.drain(..).map(Reverse));
         }
         slot
@@ -114,7 +114,7 @@ impl<P: ReplacementPolicy> BareCache<P> {
 
     fn evict(&mut self, now: Nanos) {
         let mut candidates = Occupied { now, window: self.window, rows: &mut self.rows };
-        // The clock looks at a few slots at a time, which may all be empty.
+        // The clock examines a few slots at a time, which may all be empty.
         let tries = 2 * candidates.rows.len();
         let victim = (0..tries).find_map(|_| self.policy.victim(&mut candidates));
         let slot = victim.expect("a policy finds a victim where every extent may leave");
@@ -128,7 +128,7 @@ impl<P: ReplacementPolicy> BareCache<P> {
     }
 }
 
-/// Every extent may leave.
+/// A view in which every extent may leave.
 struct Occupied<'a> {
     now: Nanos,
     window: Nanos,

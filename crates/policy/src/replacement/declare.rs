@@ -1,4 +1,4 @@
-//! What every replacement policy needs beside its own file, from one list.
+//! Generates from one list what every replacement policy needs besides its own file.
 
 /// Declares the modules, the setting [`Replacement`](super::Replacement) with its names, and
 /// [`BuiltInPolicy`](super::BuiltInPolicy), which dispatches to the policy in force.
@@ -6,7 +6,7 @@ macro_rules! replacement_policies {
     ($($module:ident: $Policy:ident, $doc:literal;)*) => {
         $(pub mod $module;)*
 
-        /// Which extent leaves the fast device.
+        /// The replacement policies: which extent leaves the fast device.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Replacement {
             $(#[doc = $doc] $Policy,)*
@@ -25,7 +25,7 @@ macro_rules! replacement_policies {
         }
 
         impl BuiltInPolicy {
-            /// The policy for an empty cache of this capacity.
+            /// Makes the policy for an empty cache of this capacity.
             pub fn new(which: Replacement, capacity: Capacity) -> BuiltInPolicy {
                 match which {
                     $(Replacement::$Policy => BuiltInPolicy::$Policy($module::$Policy::new(capacity)),)*

@@ -3,14 +3,14 @@
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::Queues;
 
-/// The policy's state.
+/// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct Lru {
     queue: Queues<1>,
 }
 
 impl Lru {
-    /// An empty cache of this capacity.
+    /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> Lru {
         Lru { queue: Queues::new(capacity.slots) }
     }

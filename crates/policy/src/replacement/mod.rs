@@ -1,9 +1,9 @@
-//! Replacement: which extent leaves the fast device. Each policy is a file of its own, and sees slots, never devices or
-//! places on them. `docs/adding-a-policy.md` says how to add one.
+//! Replacement: which extent leaves the fast device. Each policy is a file of its own, and works on slots, without
+//! devices or places on them. `docs/adding-a-policy.md` says how to add one.
 //!
-//! A policy implements [`ReplacementPolicy`]. Its owner tells it which slot was given to which extent, accessed, and
-//! given up; when a slot is needed, the owner asks for a [`victim`](ReplacementPolicy::victim) and lets the policy look
-//! at [`Candidates`]. [`BareCache`] is the smallest owner; the engine's map is another.
+//! A policy implements [`ReplacementPolicy`]. Its owner reports which slot was given to which extent, accessed, and
+//! given up. When a slot is needed, the owner asks for a [`victim`](ReplacementPolicy::victim) and shows the policy the
+//! [`Candidates`]. [`BareCache`] is the smallest owner; the engine's map is another.
 
 #[macro_use]
 mod declare;
@@ -13,8 +13,8 @@ mod policy;
 pub use bare::BareCache;
 pub use policy::{Candidate, Candidates, Capacity, ReplacementPolicy, SlotIndex};
 
-// One line a policy: its file, which is also its name in design files and on command lines, its type, and what the
-// documentation says of it. The first one is the default.
+// One line for each policy: its file, which is also its name in design files and on command lines, its type, and its
+// description in the documentation. The first one is the default.
 replacement_policies! {
     wsclock: Wsclock, "WSClock: a clock with ages (GreenDM, section 2.3).";
     lru: Lru, "Least recently used.";

@@ -1,5 +1,5 @@
-//! S3-FIFO (Yang et al., SOSP 2023): a small queue that lets one-hit wonders go early, a main queue with second
-//! chances, and ghosts of what the small queue let go.
+//! S3-FIFO (Yang et al., SOSP 2023): a small queue that evicts extents with one hit early, a main queue with second
+//! chances, and ghosts of what the small queue evicted.
 
 use peryton_units::prefetch;
 
@@ -10,24 +10,24 @@ const SMALL: usize = 0;
 const MAIN: usize = 1;
 /// Frequencies are two bits (section 4.1).
 const MOST_FREQUENT: u8 = 3;
-/// A newcomer moves on to the main queue if it was accessed more than once in the small one.
+/// An extent moves from the small queue to the main queue if it was accessed more than once there.
 const MOVE_ON: u8 = 2;
-/// How many slots a victim may make move on or come round again before the rest of the search settles for the oldest.
+/// The most slots that a search for a victim moves on or gives a second chance; after that it takes the oldest.
 const MOST_SECOND_CHANCES: u32 = 1024;
 
-/// The policy's state.
+/// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct S3fifo {
     queues: Queues<2>,
     ghosts: Recent<()>,
     frequency: Vec<u8>,
-    /// A tenth of the cache, and as many ghosts as the main queue has slots.
+    /// A tenth of the cache; there are as many ghosts as the main queue has slots.
     most_small: u32,
     most_ghosts: usize,
 }
 
 impl S3fifo {
-    /// An empty cache of this capacity.
+    /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> S3fifo {
         let Capacity { slots, usable } = capacity;
         let most_small = (usable / 10).max(1);

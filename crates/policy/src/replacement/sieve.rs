@@ -1,26 +1,26 @@
-//! SIEVE (Zhang et al., NSDI 2024): a FIFO queue in which a hit leaves a mark and nothing else. A hand goes from the
-//! oldest towards the newest, takes the marks of those that have one, and the first without one leaves.
+//! SIEVE (Zhang et al., NSDI 2024): a FIFO queue in which a hit only sets a mark. A hand moves from the oldest towards
+//! the newest extent and clears marks; the first extent without a mark leaves.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::Queues;
 
-/// How many marks the hand takes at most in search of one victim, so that no request waits for a long search; it then
-/// settles for the next that may leave.
+/// The most marks that the hand clears in search of one victim, so that no request waits for a long search. After that
+/// it takes the next extent that may leave.
 const MOST_SPARED: u32 = 1024;
-/// How many of those that may not leave now it passes after that.
+/// The most extents in use that the hand passes after that.
 const MOST_IN_USE: u32 = 128;
 
-/// The policy's state.
+/// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct Sieve {
     queue: Queues<1>,
     marked: Vec<bool>,
-    /// Where the hand goes on; at the oldest if nowhere.
+    /// The place of the hand; `None` for the oldest extent.
     hand: Option<SlotIndex>,
 }
 
 impl Sieve {
-    /// An empty cache of this capacity.
+    /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> Sieve {
         Sieve { queue: Queues::new(capacity.slots), marked: vec![false; capacity.slots as usize], hand: None }
     }
@@ -69,7 +69,7 @@ mod tests {
     /// The algorithm as the paper gives it (section 3.1), on a list.
     #[derive(Default)]
     struct Plain {
-        /// Oldest first.
+        /// The queue, oldest first.
         queue: Vec<(u32, bool)>,
         hand: usize,
     }
@@ -87,7 +87,7 @@ mod tests {
                 self.queue.remove(self.hand);
             }
             self.queue.push((extent, false));
-            // Behind the newest the hand goes back to the oldest.
+            // After the newest extent the hand returns to the oldest.
             if self.hand == size - 1 && self.queue.len() == size {
                 self.hand = 0;
             }

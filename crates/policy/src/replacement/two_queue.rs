@@ -1,5 +1,5 @@
-//! 2Q, the full version (Johnson and Shasha, VLDB 1994, section 3): newcomers pass through a FIFO; only those that are
-//! asked for again soon after they left it enter the LRU queue.
+//! 2Q, the full version (Johnson and Shasha, VLDB 1994, section 3): new extents pass through a FIFO queue. Only those
+//! that are accessed again soon after they left it enter the LRU queue.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{Queues, Recent};
@@ -7,7 +7,7 @@ use crate::{Queues, Recent};
 const IN: usize = 0;
 const MAIN: usize = 1;
 
-/// The policy's state.
+/// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct TwoQueue {
     queues: Queues<2>,
@@ -18,7 +18,7 @@ pub struct TwoQueue {
 }
 
 impl TwoQueue {
-    /// An empty cache of this capacity.
+    /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> TwoQueue {
         let Capacity { slots, usable } = capacity;
         TwoQueue {
@@ -43,7 +43,7 @@ impl ReplacementPolicy for TwoQueue {
 
     #[inline]
     fn accessed(&mut self, slot: SlotIndex) {
-        // Accesses while in the FIFO are correlated references and say nothing.
+        // Accesses while an extent is in the FIFO queue are correlated references, which do not count.
         if self.queues.queue_of(slot) == Some(MAIN) {
             self.queues.renew(MAIN, slot);
         }

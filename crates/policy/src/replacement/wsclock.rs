@@ -1,13 +1,13 @@
-//! WSClock (GreenDM, section 2.3): a clock whose hand spares what was referenced since its last round and takes what
-//! has been idle for longer than the working-set window.
+//! WSClock (GreenDM, section 2.3): a clock whose hand spares extents that were referenced since its last round, and
+//! takes one that was idle for longer than the working-set window.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 
-/// How many slots the hand passes before it settles for the one that has been idle longest among them. Bounds the
-/// cost of a victim when nothing has left the working set.
+/// Number of slots that the hand passes before it takes the one among them that was idle longest. This bounds the cost
+/// of a victim when no extent has left the working set.
 const MOST_EXAMINED: u32 = 8;
 
-/// The policy's state.
+/// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct Wsclock {
     hand: u32,
@@ -15,7 +15,7 @@ pub struct Wsclock {
 }
 
 impl Wsclock {
-    /// An empty cache of this capacity.
+    /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> Wsclock {
         Wsclock { hand: 0, slots: capacity.slots }
     }
@@ -23,7 +23,7 @@ impl Wsclock {
 
 impl ReplacementPolicy for Wsclock {
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
-        // Two rounds of a small clock: the first may do no more than clear the reference bits.
+        // Two rounds of a small clock, because the first may only clear the reference bits.
         let most = MOST_EXAMINED.min(self.slots.saturating_mul(2));
         let (now, window) = (candidates.now(), candidates.window());
         let mut longest_idle: Option<(u64, SlotIndex)> = None;
@@ -42,7 +42,8 @@ impl ReplacementPolicy for Wsclock {
                 longest_idle = Some((idle.0, slot));
             }
         }
-        // All were referenced within one pass: the hand has cleared them, and the first it meets now has waited most.
+        // All extents were referenced within one pass: the hand has cleared their bits, and the next one has waited
+        // longest.
         longest_idle.map(|(_, slot)| slot).or_else(|| {
             (0..most).map(|step| SlotIndex((self.hand + step) % self.slots)).find(|slot| candidates.may_leave(*slot))
         })

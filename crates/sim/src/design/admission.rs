@@ -10,7 +10,7 @@ use crate::{
     document::{FromToml, Keys},
 };
 
-/// The rules that something applies to, as in "size, hotness or probability".
+/// The names of the rules for which `applies` is true, as in "size, hotness or probability".
 fn those(applies: fn(AdmitBy) -> bool) -> String {
     let names: Vec<&str> = AdmitBy::ALL.into_iter().filter(|(_, by)| applies(*by)).map(|(name, _)| name).collect();
     match names.split_last() {
@@ -19,7 +19,7 @@ fn those(applies: fn(AdmitBy) -> bool) -> String {
     }
 }
 
-/// α where the design does not say ("Mixed SSD arrays", section V-B): the fewer are sampled, the noisier a frame.
+/// The default of α ("Mixed SSD arrays", section V-B): the smaller the sample, the noisier a time frame.
 fn smoothing(rate: f64) -> f64 {
     if rate <= 0.01 { 0.8 } else { 0.9 }
 }
@@ -76,7 +76,7 @@ pub(super) fn read(root: &mut Keys<'_>, caching: bool, seed: u64) -> Result<Opti
     Ok(Some(Admission { by, threshold, seed, write_hits, ..Admission::default() }))
 }
 
-/// Where an objective weighs energy, a device that tells nothing of it would have it for free.
+/// If the objective weighs energy, a device of unknown energy would count as free, so it is refused.
 pub(super) fn check_energy(
     root: &Keys<'_>,
     admission: &Admission,
@@ -95,8 +95,8 @@ pub(super) fn check_energy(
     }
 }
 
-/// What an access takes beyond being idle, by the parameters of the model; `None` where they do not tell. For flash it
-/// is that of the pages and their share of an erase, for a disk the arm's as well as the platter's.
+/// The energy of an access beyond that of an idle device, from the parameters of the model; `None` if they do not give
+/// it. For flash it includes the pages and their share of an erase, for a disk the arm and the platter.
 pub(super) fn access_energy(profile: &Profile) -> Option<AccessEnergy> {
     const UJ: f64 = 1e-6;
     let energy = match &profile.model {

@@ -1,4 +1,4 @@
-//! `[climb]`: settings that the drive moves by itself while it runs.
+//! `[climb]`: settings that the drive adjusts while it runs.
 
 use peryton_engine::{Climb, Placement};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
@@ -27,8 +27,8 @@ impl FromToml for Watts {
     }
 }
 
-/// Reads the table; `endurance` is what may be written to the fast device in its life, and what can be programmed into it,
-/// over all its members.
+/// Reads the table. `endurance` is how many bytes may be written to the fast device in its life, and `programmable` how
+/// many can be programmed into it, over all its members.
 pub(super) fn read(
     root: &mut Keys<'_>,
     placement: &Placement,
@@ -66,7 +66,7 @@ pub(super) fn read(
                 }
                 let a_day = |life: Bytes| Bytes((life.0 as f64 / *years / DAYS_PER_YEAR) as u64);
                 climb.fast_programmed_per_day = programmable.map(a_day);
-                // Where nobody says what is programmed, it is what is written, at the least.
+                // Without a report of programmed bytes, the written bytes count, which are the least possible.
                 Some(a_day(programmable.map_or(endurance, |programmable| endurance.min(programmable))))
             }
             (None, None) => None,

@@ -18,33 +18,33 @@ use crate::{
 pub struct DeviceDesign {
     /// Its name in the design.
     pub name: String,
-    /// What it is.
+    /// The profile of its model.
     pub profile: Profile,
-    /// How many there are, striped.
+    /// Number of striped members.
     pub count: u32,
-    /// How many times it is there: once for each volume, where volumes do not share it.
+    /// How often the device exists: once for each volume, unless volumes share it.
     pub copies: u32,
     /// How many volumes share it, each with a region of its own.
     pub regions: u32,
-    /// How much goes to one before the next.
+    /// Bytes on one member before the next one follows.
     pub stripe: Bytes,
-    /// How much of it holds data of a volume.
+    /// Bytes of it that hold data of a volume.
     pub data: Bytes,
-    /// How much of it a volume occupies, metadata and spare extents included.
+    /// Bytes of it that a volume occupies, metadata and spare extents included.
     pub used: Bytes,
     /// Purchase price of each, in US dollars.
     pub price_usd: Option<f64>,
-    /// How many of them are there already and need not be bought.
+    /// Number of members that are owned already and need not be bought.
     pub owned: u32,
-    /// Where it is, for the live drive: a block device or a file, relative to the design file.
+    /// The path of the block device or file for the live drive, relative to the design file.
     pub path: Option<PathBuf>,
-    /// What each can be written in its life.
+    /// Bytes that can be written to each member in its life.
     pub written_limit: Option<Bytes>,
-    /// How often each can be started and stopped.
+    /// How often each member can be started and stopped.
     pub start_stop_limit: Option<u64>,
     /// Whether the design says what the flash holds at the start.
     pub(super) precondition_given: bool,
-    /// Where it stands in the file.
+    /// The place of its table in the file.
     pub(super) place: String,
 }
 
@@ -68,7 +68,7 @@ impl DeviceDesign {
         Ok(Array::new(members, self.stripe))
     }
 
-    /// How much of each member the volume occupies.
+    /// Bytes of each member that the volume occupies.
     pub(crate) fn member_bytes(&self) -> Bytes {
         member_bytes(self.used * u64::from(self.regions), self.count, self.stripe)
     }

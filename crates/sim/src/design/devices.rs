@@ -1,4 +1,4 @@
-//! `[devices.NAME]`, and what else a design says of each device: power and endurance.
+//! `[devices.NAME]`, and the tables that describe each device further: power and endurance.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,13 @@ use crate::{
     document::{At, FromToml, Keys, unknown},
 };
 
-/// The engine names a device with 8 bits.
+/// The engine's device numbers have 8 bits.
 const MOST_DEVICES: usize = 255;
 /// A bound on `count`, so that a slip of the finger does not build a million models.
 const MOST_MEMBERS: u32 = 256;
 /// Names become keys of reports.
 const LONGEST_NAME: usize = 64;
-/// What goes to one member of a striped array before the next, where the design does not say.
+/// The default stripe: bytes on one member of an array before the next one follows.
 const STRIPE: Bytes = Bytes::kib(64);
 
 /// A device as the file has it, sizes not yet solved.
@@ -26,7 +26,7 @@ pub(super) struct Spec<'a> {
     pub(super) name: At<'a, String>,
     pub(super) profile: Profile,
     pub(super) size: Option<At<'a, Bytes>>,
-    /// Of all members.
+    /// The capacity of all members.
     pub(super) capacity: Bytes,
     pub(super) count: u32,
     stripe: Bytes,
@@ -36,12 +36,12 @@ pub(super) struct Spec<'a> {
     precondition_given: bool,
 }
 
-/// What a device can stand.
+/// The endurance of a device.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Limits {
-    /// What may be written to it, as its maker rates it; where he does not, its capacity as often as its cycles allow.
+    /// Bytes that may be written to it: its rating, or else its capacity times its cycles.
     pub(super) written: Option<Bytes>,
-    /// What can be programmed into its flash, the spare included.
+    /// Bytes that can be programmed into its flash, the spare area included.
     pub(super) programmable: Option<Bytes>,
     start_stops: Option<u64>,
 }
@@ -150,7 +150,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
             )));
         }
     }
-    // For the live drive; a simulation has no use for it.
+    // Only the live drive uses the path.
     let path = keys.get::<String>("path")?.map(|path| PathBuf::from(path.into_inner()));
     let price_usd = keys.get::<f64>("price_usd")?.map(|price| *price).or(profile.price_usd);
     let owned = match keys.get::<u32>("owned")? {

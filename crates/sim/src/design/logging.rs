@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{DesignError, document::Keys};
 
-/// Newest copies are mapped in blocks of this size where the design does not say: what file systems write.
+/// The default block size of the map: the size that file systems write.
 const BLOCK: Bytes = Bytes::kib(4);
 
 /// A share as the design has it, in the engine's parts per million.
@@ -42,7 +42,7 @@ pub(super) fn tuning(keys: &mut Keys<'_>, tuning: &mut LoggingTuning) -> Result<
         let ratio = ppm(keys, "overwrite_ratio")?;
         tuning.caching = match word(&caching, &[("full", false), ("selective", true)], &[])? {
             false => LogCaching::Full,
-            // Half of a block's writes: the middle of what Griffin looks at (section 6.1.1).
+            // Half of a block's writes: the middle of the range that Griffin examines (section 6.1.1).
             true => LogCaching::Selective { overwrite_ratio_ppm: ratio.unwrap_or(500_000) },
         };
     }
@@ -55,7 +55,7 @@ pub(super) fn tuning(keys: &mut Keys<'_>, tuning: &mut LoggingTuning) -> Result<
     set::<Bytes>(&mut tuning.migration_memory, keys, "migration_memory")
 }
 
-/// `[triggers]`: those that are named, and no others; without the table, Griffin's own.
+/// `[triggers]`: exactly those in the table; without the table, Griffin's own.
 pub(super) fn triggers(root: &mut Keys<'_>, logging: bool, tuning: &mut LoggingTuning) -> Result<(), DesignError> {
     let Some(mut keys) = root.table("triggers")? else { return Ok(()) };
     if !logging {

@@ -1,4 +1,4 @@
-//! The design file: which devices, and how they make one drive.
+//! The design file: the devices, and how they make up one drive.
 
 mod admission;
 mod climb;
@@ -28,8 +28,8 @@ use crate::{
     touched::Touched,
 };
 
-/// What a kilowatt-hour costs where the design does not say, in US dollars: the figure of "Which storage device is the
-/// greenest?" (section V) is 0.4; this is closer to what data centres pay.
+/// The default price of a kilowatt-hour in US dollars. "Which storage device is the greenest?" (section V) uses 0.4;
+/// this is closer to what data centres pay.
 const ELECTRICITY_USD_PER_KWH: f64 = 0.12;
 
 /// A hybrid drive on paper: read from a design file, checked, with every size known.
@@ -55,19 +55,19 @@ pub struct Design {
     pub name: String,
     /// The file.
     pub file: String,
-    /// In the order of the file, which is the order of the engine.
+    /// The devices in the order of the file, which is the engine's order.
     pub devices: Vec<DeviceDesign>,
     /// The size of the volume that the host sees; of each, where there are several.
     pub volume: Bytes,
-    /// How many volumes there are: several share one log device, each with a primary of its own (logging).
+    /// Number of volumes; several share one log device, each with its own primary (logging).
     pub volumes: u32,
-    /// Every volume gets every request of the trace; otherwise each those of its own.
+    /// Whether every volume gets every request of the trace; otherwise each gets the requests of its own volume.
     pub same_requests: bool,
     /// The size of the host's own cache, where its hints are modelled (logging; Griffin, section 7).
     pub host_cache: Option<Bytes>,
-    /// Where data lives.
+    /// How data is placed on the devices.
     pub placement: Placement,
-    /// How it moves.
+    /// The settings of the placement.
     pub tuning: Tuning,
     /// Seeds everything random.
     pub seed: u64,
@@ -75,9 +75,9 @@ pub struct Design {
     pub electricity_usd_per_kwh: f64,
     /// The overrides that applied.
     pub overrides: Vec<String>,
-    /// Which of the overrides are about something that this design does not have, by index.
+    /// The indices of the overrides for features that this design does not have.
     pub ignored_overrides: Vec<usize>,
-    /// The design in full: every key of the file as it is written, and the overrides that apply, as TOML.
+    /// The full design as TOML: every key of the file as it is written, and the overrides that apply.
     pub toml: String,
     /// Flash as it begins, shared with other designs that have such devices; made for each run otherwise.
     pub images: Option<Arc<Images>>,
@@ -94,10 +94,10 @@ impl Design {
         Design::from_document(Document::read(path)?, &name, overrides)
     }
 
-    /// A design file with overrides in it, as TOML. Comments are gone; every key is as it was written.
+    /// Returns a design file with overrides applied, as TOML, without comments; every other key is as it was written.
     ///
     /// # Errors
-    /// As [`Design::load`], whatever the overrides make of the design.
+    /// Those of [`Design::load`] for the design with its overrides.
     pub fn rewritten(path: impl AsRef<Path>, overrides: &[String]) -> Result<String, DesignError> {
         Design::load(path.as_ref(), overrides)?;
         let mut document = Document::read(path.as_ref())?;
@@ -107,10 +107,10 @@ impl Design {
         Ok(document.to_toml(&[]))
     }
 
-    /// The same from text; `file` names it in errors.
+    /// Parses a design from text; `file` names it in errors.
     ///
     /// # Errors
-    /// As [`Design::load`].
+    /// Those of [`Design::load`].
     pub fn parse(text: &str, file: &str, overrides: &[String]) -> Result<Design, DesignError> {
         Design::from_document(Document::parse(text, file.to_owned())?, file, overrides)
     }
@@ -207,7 +207,7 @@ impl Design {
         })
     }
 
-    /// What moves as one between the devices of a hybrid.
+    /// The unit that moves between the devices of a hybrid.
     pub(crate) fn extent(&self) -> Option<Bytes> {
         match &self.placement {
             Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.extent),
@@ -221,8 +221,8 @@ impl Design {
         Config { devices, placement: self.placement.clone(), tuning: self.tuning.clone() }
     }
 
-    /// Makes the drive: an engine for each volume, and device models. A warm start fills the map, and flash that the
-    /// design does not say to be fresh has been written once.
+    /// Makes the drive: an engine for each volume, and device models. With `warm`, the map is filled, and flash that
+    /// the design does not declare fresh has been written once.
     pub(crate) fn build(&self, warm: bool) -> Result<Machine, DesignError> {
         let failed = |source| DesignError::Config { place: self.file.clone(), source };
         let mut devices = Vec::with_capacity(self.devices.len());
@@ -234,7 +234,7 @@ impl Design {
             seed = seed.wrapping_add(u64::from(design.count));
             Ok(devices.len() - 1)
         };
-        // The devices that a volume has for itself, volume by volume; then those that all volumes share.
+        // The devices that belong to one volume come first, volume by volume; then those that all volumes share.
         let mut places = vec![vec![0; self.devices.len()]; self.volumes as usize];
         for row in &mut places {
             for (place, device) in row.iter_mut().zip(&self.devices).filter(|(_, device)| device.regions == 1) {

@@ -1,4 +1,5 @@
-//! `[partition]`: where a partitioned drive sends writes, and what it does when the host is idle (MixedStore, section 5).
+//! `[partition]`: where a partitioned drive sends writes, and its background work when the host is idle (MixedStore,
+//! section 5).
 
 use peryton_engine::{Partition, Predict, Regulation, WearBudget};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
@@ -9,8 +10,8 @@ use super::{
 };
 use crate::{DesignError, document::Keys};
 
-/// Reads the table; `endurance` is what may be written to the fast device in its life, and what can be programmed into it,
-/// over all its members.
+/// Reads the table. `endurance` is how many bytes may be written to the fast device in its life, and `programmable` how
+/// many can be programmed into it, over all its members.
 pub(super) fn read(
     root: &mut Keys<'_>,
     partitioned: bool,

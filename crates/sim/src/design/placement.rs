@@ -1,4 +1,4 @@
-//! `[placement]`: where data lives, and how it moves.
+//! `[placement]`: how data is placed on the devices, and how it moves.
 
 use peryton_engine::{DeviceId, Hybrid, Placement, Replacement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
@@ -31,7 +31,7 @@ const MODES: &[(&str, Mode)] = &[
     ("logging", Mode::Logging),
 ];
 
-/// Which placements have each key.
+/// The placements that have each key.
 const HYBRID: &[Mode] = &[Mode::Tiering, Mode::Caching, Mode::Partitioned];
 const PROMOTING: &[Mode] = &[Mode::Tiering, Mode::Caching];
 const KEYS: &[(&str, &[Mode])] = &[
@@ -62,7 +62,7 @@ const LOGGING: &[Mode] = &[Mode::Logging];
 /// Keys of placements that are still to come.
 const LATER: &[&str] = &["spare"];
 
-/// One of a few words; `later` are those that are not available yet.
+/// Parses one of a few words; `later` are words of features that do not exist yet.
 pub(super) fn word<T: Copy>(at: &At<'_, String>, known: &[(&str, T)], later: &[&str]) -> Result<T, DesignError> {
     if let Some((_, value)) = known.iter().find(|(word, _)| *word == at.as_str()) {
         return Ok(*value);
@@ -81,7 +81,7 @@ fn words<T>(known: &[(&str, T)]) -> String {
     known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ")
 }
 
-/// The placement, and whether the design says how much of the fast device is to be free.
+/// Reads the placement, and whether the design sets how much of the fast device is to be free.
 pub(super) fn read<'a>(
     root: &mut Keys<'a>,
     devices: &[Spec<'a>],
@@ -175,7 +175,7 @@ fn hybrid(keys: &mut Keys<'_>, devices: &[Spec<'_>], partitioned: bool) -> Resul
         return Err(slow_name.wrong(format!("'{}' is the fast device already: name another", *slow_name)));
     }
     let extent = match keys.get::<Bytes>("extent")? {
-        // A page of a file system, or what goes well to a disk at once.
+        // The default extent: a page of a file system, or a size that suits a disk.
         None if partitioned => Bytes::kib(4),
         None => Bytes::mib(1),
         Some(extent) if extent.is_multiple_of(Bytes::kib(4)) && (Bytes::kib(4)..=Bytes::gib(1)).contains(&*extent) => {
@@ -195,8 +195,8 @@ pub(super) fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static st
     Ok(())
 }
 
-/// Moves in flight, and free extents for them, are at least so many bytes where the design does not say: GreenDM's 16 moves
-/// and 64 free extents of 4 KiB are so little that nearly every promotion would be given up.
+/// By default, the moves in flight and the free extents for them amount to at least this many bytes. GreenDM's 16 moves
+/// and 64 free extents are so little with extents of 4 KiB that nearly every promotion would be cancelled.
 const USUAL_MOVES: Bytes = Bytes::mib(4);
 
 /// The defaults of MCML, LT and HT for extents of this size.
@@ -204,7 +204,7 @@ fn usual(extent: Bytes, tuning: &mut Tuning) {
     let most = u64::from(peryton_engine::MOST_MOVES);
     let count = (USUAL_MOVES.0 / extent.0).min(most) as u32;
     tuning.max_moves = tuning.max_moves.max(count);
-    // As many are free as promotions in flight can ask for.
+    // As many extents are free as promotions in flight can ask for.
     tuning.demotion_low = tuning.demotion_low.max(count);
     tuning.demotion_high = tuning.demotion_high.max(2 * count);
 }
@@ -255,7 +255,7 @@ fn writes(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     Ok(())
 }
 
-/// A device that nothing is placed on would only cost money and energy.
+/// A device that the placement does not use would only cost money and energy.
 fn unused(placement: &Placement, devices: &[Spec<'_>]) -> Result<(), DesignError> {
     let used = match placement {
         Placement::Single { device } => vec![*device],

@@ -1,4 +1,4 @@
-//! How much of each device holds data, from what the design says of devices and volume.
+//! Computes how much of each device holds data, from the sizes of devices and volume in the design.
 
 use peryton_engine::{Config, ConfigError, Placement, Tuning, TuningError};
 use peryton_units::Bytes;
@@ -9,28 +9,28 @@ use crate::{
     document::{At, Document},
 };
 
-/// A design's sizes, all known.
+/// The sizes of a design, all known.
 pub(super) struct Sized {
     pub(super) volume: Bytes,
-    /// For data, as the engine takes it.
+    /// Data bytes of each device, as the engine takes them.
     pub(super) data: Vec<Bytes>,
-    /// In all.
+    /// Bytes in all that the volume occupies on each device.
     pub(super) used: Vec<Bytes>,
 }
 
-/// How much of the fast device is to be free.
+/// How many extents of the fast device are to be free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// As the design says.
+    /// As the design sets.
     Given,
-    /// As usual, but no more of a small device than of others.
+    /// The default, but at most the same share of a small device.
     Fitting,
 }
 
 /// LT and HT are 64 and 128 extents; of a device with less than 1024 HT is an eighth, as many as are spare.
 const ROOM_SHARE: u64 = 8;
 
-/// Metadata and spare extents depend on the sizes that they are taken from; this many corrections settle it.
+/// Metadata and spare extents depend on the size that they are taken from; this many corrections are enough.
 const MOST_CORRECTIONS: usize = 8;
 
 pub(super) fn solve(
@@ -45,7 +45,7 @@ pub(super) fn solve(
         Placement::Logging(pair) => pair.block,
         Placement::Single { .. } | Placement::Linear { .. } => Bytes(4096),
     };
-    // What a size asks for is given in whole extents.
+    // Sizes are rounded up to whole extents.
     let whole = |size: Bytes| size.0.checked_next_multiple_of(extent.0).map_or(Bytes(u64::MAX), Bytes);
     let mut sizes: Vec<Option<Bytes>> =
         devices.iter().map(|device| device.size.as_ref().map(|size| whole(**size))).collect();
@@ -86,12 +86,12 @@ pub(super) fn solve(
             if given[index] {
                 return Err(too_large(device, data[index], used[index]));
             }
-            // All of the device, less what metadata takes.
+            // The whole device, less its metadata.
             let over = whole(over);
             data[index] = data[index].saturating_sub(over);
             settled = false;
         }
-        // Tiering keeps spare extents on the slow device; they come on top of what the design gives to the volume.
+        // Tiering keeps spare extents on the slow device, in addition to what the design gives to the volume.
         if let (Placement::Tiering(pair), Some(wanted)) = (placement, wanted)
             && size < wanted
         {
@@ -106,7 +106,7 @@ pub(super) fn solve(
     Err(devices[0].name.wrong("no sizes work with its metadata: give sizes that leave some room on each device"))
 }
 
-/// The size of the volume gives the size of one device that has none: what the others leave.
+/// The size of the volume determines the size of one device that has none.
 fn from_volume(
     devices: &[Spec<'_>],
     volume: &At<'_, Bytes>,
@@ -116,9 +116,9 @@ fn from_volume(
 ) -> Result<(), DesignError> {
     let order: Vec<usize> = match placement {
         Placement::Single { device } => vec![device.index()],
-        // The fast device of a cache adds nothing to the volume.
+        // The fast device of a cache adds nothing to the volume's size.
         Placement::Caching(pair) | Placement::Partitioned(pair) => vec![pair.slow.index()],
-        // Nor does a log.
+        // A log does not either.
         Placement::Logging(pair) => vec![pair.primary.index()],
         Placement::Tiering(pair) => vec![pair.fast.index(), pair.slow.index()],
         Placement::Linear { devices } => devices.iter().map(|device| device.index()).collect(),
@@ -146,7 +146,7 @@ fn from_volume(
     }
 }
 
-/// What the engine makes of it: the size of the volume, and what it occupies of each device.
+/// The sizes that the engine computes: the volume, and what it occupies on each device.
 fn measure(
     document: &Document,
     devices: &[Spec<'_>],
@@ -191,7 +191,7 @@ fn too_large(device: &Spec<'_>, data: Bytes, used: Bytes) -> DesignError {
     )
 }
 
-/// A volume that does not follow from the sizes of the devices is a mistake in one of them.
+/// If the volume's size does not follow from the sizes of the devices, one of them is a mistake.
 fn check_volume(volume: Option<&At<'_, Bytes>>, size: Bytes, extent: Bytes) -> Result<(), DesignError> {
     match volume {
         // Sizes are rounded up to whole extents, on each of at most two devices.

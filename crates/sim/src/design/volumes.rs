@@ -9,12 +9,12 @@ use crate::{
     document::{At, Keys},
 };
 
-/// Each has an engine of its own, and a name for its commands on the shared device.
+/// Each volume has its own engine, and a number that marks its commands on the shared device.
 const MOST_VOLUMES: u32 = 256;
 /// Regions of a shared device begin at multiples of this.
 const REGION: u64 = 1 << 20;
 
-/// How many volumes, and what they get.
+/// The number of volumes, and which requests they get.
 #[derive(Default)]
 pub(super) struct Several<'a> {
     given: Option<At<'a, u32>>,

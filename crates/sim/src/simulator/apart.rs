@@ -1,5 +1,5 @@
-//! Calls that the loop for several volumes makes out of line. The compiler inlines what is called from one place; so the
-//! loop for one volume has them inlined, as if it were the only one.
+//! Calls of the loop for several volumes, kept out of line. The compiler inlines a function that is called from one
+//! place, so this way they are inlined into the loop for one volume.
 
 use peryton_device::{Accepted, Io, Tag};
 use peryton_engine::{Commands, Engine, IoId, Request, RequestId};

@@ -1,4 +1,4 @@
-//! What went in came out, once, and every account agrees with every other.
+//! Every request is answered exactly once, and the statistics of engine and device models agree.
 
 use peryton_device::DeviceStats;
 use peryton_engine::DeviceTraffic;
@@ -67,18 +67,18 @@ fn designs() -> impl Strategy<Value = String> {
 }
 
 /// The engine's account of a device against the model's own, where one command of the engine is one of the model.
-fn agree(ledger: &DeviceTraffic, stats: &DeviceStats, zero_by_writing: bool) -> Result<(), TestCaseError> {
+fn agree(traffic: &DeviceTraffic, stats: &DeviceStats, zero_by_writing: bool) -> Result<(), TestCaseError> {
     let sum = |counts: &[u64; 5]| counts.iter().sum::<u64>();
-    prop_assert_eq!(sum(&ledger.reads), stats.reads);
-    prop_assert_eq!(sum(&ledger.bytes_read), stats.bytes_read.0);
-    prop_assert_eq!(ledger.flushes, stats.flushes);
+    prop_assert_eq!(sum(&traffic.reads), stats.reads);
+    prop_assert_eq!(sum(&traffic.bytes_read), stats.bytes_read.0);
+    prop_assert_eq!(traffic.flushes, stats.flushes);
     if zero_by_writing {
         // The engine counts a zeroing with the discards; a disk writes it.
-        prop_assert_eq!(sum(&ledger.writes) + ledger.discards, stats.writes + stats.discards);
+        prop_assert_eq!(sum(&traffic.writes) + traffic.discards, stats.writes + stats.discards);
     } else {
-        prop_assert_eq!(sum(&ledger.writes), stats.writes);
-        prop_assert_eq!(sum(&ledger.bytes_written), stats.bytes_written.0);
-        prop_assert_eq!(ledger.discards, stats.discards);
+        prop_assert_eq!(sum(&traffic.writes), stats.writes);
+        prop_assert_eq!(sum(&traffic.bytes_written), stats.bytes_written.0);
+        prop_assert_eq!(traffic.discards, stats.discards);
     }
     Ok(())
 }
@@ -105,19 +105,19 @@ proptest! {
         let counted = [&times.reads, &times.writes, &times.discards, &times.flushes]
             .map(|latencies| latencies.summary().map_or(0, |summary| summary.count));
         prop_assert_eq!(counted, expected);
-        prop_assert_eq!(outcome.ledger.requests.iter().sum::<u64>(), total);
-        prop_assert_eq!(outcome.ledger.failed_requests, 0);
+        prop_assert_eq!(outcome.stats.requests.iter().sum::<u64>(), total);
+        prop_assert_eq!(outcome.stats.failed_requests, 0);
         if let Replay::Depth(depth) = replay_mode {
             prop_assert!(outcome.deepest <= depth);
         }
-        let (ledger, devices) = &outcome.drained;
-        for (index, (ledger, members)) in ledger.devices.iter().zip(devices).enumerate() {
+        let (counts, devices) = &outcome.drained;
+        for (index, (traffic, members)) in counts.devices.iter().zip(devices).enumerate() {
             if let [stats] = &members[..] {
-                agree(ledger, stats, index == 1)?;
+                agree(traffic, stats, index == 1)?;
             } else {
                 let bytes = |of: fn(&DeviceStats) -> Bytes| members.iter().map(|stats| of(stats).0).sum::<u64>();
-                prop_assert_eq!(ledger.bytes_read.iter().sum::<u64>(), bytes(|stats| stats.bytes_read));
-                prop_assert_eq!(ledger.bytes_written.iter().sum::<u64>(), bytes(|stats| stats.bytes_written));
+                prop_assert_eq!(traffic.bytes_read.iter().sum::<u64>(), bytes(|stats| stats.bytes_read));
+                prop_assert_eq!(traffic.bytes_written.iter().sum::<u64>(), bytes(|stats| stats.bytes_written));
             }
             // Every nanosecond of each member is in one state.
             for stats in members {

@@ -6,8 +6,8 @@ use peryton_units::Op;
 
 use crate::decode::{Decoded, Sink};
 
-/// The point in the life of a Linux block request at which a trace saw it. One kind is read and the others are left
-/// aside, so that nothing is counted twice.
+/// The point in the life of a Linux block request at which a trace recorded it. One kind is read and the others are
+/// ignored, so that no request is counted twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockEvent {
     /// A file system or program hands a bio to the block layer: the workload itself, before merging (`Q`, `block_bio_queue`).
@@ -21,7 +21,7 @@ pub enum BlockEvent {
 }
 
 impl BlockEvent {
-    /// In the order in which they are preferred where none is asked for.
+    /// The events in the order of preference, if none is chosen.
     pub const ALL: [BlockEvent; 4] = [BlockEvent::Queue, BlockEvent::Issue, BlockEvent::Insert, BlockEvent::Complete];
 
     /// `queue`, `issue`, `insert` or `complete`.
@@ -109,7 +109,7 @@ impl Rwbs {
         Some(Rwbs { preflush, op })
     }
 
-    /// Pushes what is asked: a preflush is a flush of its own before the data, if there are data. FUA is a write.
+    /// Pushes the requests: a preflush is a flush of its own before the data, if there is data. FUA is a write.
     pub(crate) fn push(&self, sink: &mut Sink<'_>, at: u64, volume: u32, sector: u64, sectors: u64) -> Decoded {
         if self.preflush || self.op == Some(Op::Flush) {
             sink.push(at, volume, Op::Flush, 0, 0)?;

@@ -67,12 +67,12 @@ impl LineFormat for DisksimValidate {
     }
 }
 
-/// One request of a validation trace, as it went on the real disk.
+/// One request of a validation trace, as it was on the real disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredRequest {
-    /// What was asked, and when it came in the measurement.
+    /// The request, with its arrival in the measurement.
     pub request: Request,
-    /// How long the disk took.
+    /// The disk's service time.
     pub service: Nanos,
     /// From this completion to the arrival of the next request.
     pub think: Nanos,

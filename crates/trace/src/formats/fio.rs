@@ -13,7 +13,7 @@ use crate::{
 
 /// More files than this in one log are a wrong column.
 const MAX_FILES: usize = 65_536;
-/// As long as fio allows a name to be, in bytes.
+/// The longest name that fio allows, in bytes.
 const MAX_NAME: usize = 256;
 
 pub(crate) struct Fio {

@@ -20,7 +20,7 @@ use crate::{
 
 pub(crate) struct Ftrace {
     choice: Choice,
-    /// After the first event, a line must be one.
+    /// Whether the first event has been seen; after it, every line must be an event.
     begun: bool,
     finder: memmem::Finder<'static>,
 }

@@ -16,7 +16,7 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// The head of a trace of which nothing was read yet.
+    /// The head of a trace that has not been read yet.
     pub(crate) fn of(input: &'a mut Input) -> Result<Head<'a>, TraceError> {
         input.head()?;
         let all = input.head_is_all();
@@ -33,7 +33,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The lines, without one that is cut off.
+    /// The complete lines of the head.
     pub(crate) fn lines(self) -> impl Iterator<Item = &'a [u8]> {
         let whole = match memchr::memrchr(b'\n', self.bytes) {
             _ if self.all => self.bytes,
@@ -55,8 +55,8 @@ impl<'a> Head<'a> {
     }
 }
 
-/// How much the head looks like a text format, from 0 to 100: the share of its lines that the reader accepts, and
-/// nothing where it finds no request.
+/// The likeness of the head to a text format, from 0 to 100: the share of its lines that the reader accepts, or 0 if it
+/// finds no request.
 pub(crate) fn likeness(head: Head<'_>, mut format: impl LineFormat) -> u32 {
     if !head.is_text() {
         return 0;

@@ -43,14 +43,14 @@ macro_rules! formats {
                 }
             }
 
-            /// What it is, in a few words.
+            /// A short description.
             pub const fn description(self) -> &'static str {
                 match self {
                     $(Format::$variant => $description,)*
                 }
             }
 
-            /// How much the head looks like this format, from 0 (not at all) to 100.
+            /// The likeness of the head to this format, from 0 (none) to 100.
             pub(crate) fn likeness(self, head: Head<'_>) -> u32 {
                 match self {
                     $(Format::$variant => $module::looks_like(head),)*

@@ -1,4 +1,4 @@
-//! What a format is read with, and what reads it.
+//! The options of readers, and the trait of readers.
 
 use super::block_event::BlockEvent;
 use crate::{
@@ -21,7 +21,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// How many nanoseconds it has.
+    /// Its length in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         match self {
             TimeUnit::Nanoseconds => 1,

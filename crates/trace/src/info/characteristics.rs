@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Request, Source, TraceError};
 
-/// What a trace is like. A figure that does not apply is absent. Pages are of 4 KiB; MiB are 2²⁰ bytes.
+/// The characteristics of a trace. A figure that does not apply is absent. A page has 4 KiB; MiB are 2²⁰ bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Characteristics {
     /// All requests.
@@ -26,7 +26,7 @@ pub struct Characteristics {
     /// Reads among reads and writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_share: Option<f64>,
-    /// Bytes asked for by reads.
+    /// Bytes of all reads.
     pub bytes_read: u64,
     /// Bytes brought by writes.
     pub bytes_written: u64,
@@ -132,11 +132,11 @@ pub struct VolumeRow {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Bytes asked for by reads.
+    /// Bytes of all reads.
     pub bytes_read: u64,
     /// Bytes brought by writes.
     pub bytes_written: u64,
-    /// Where the request ends that reaches furthest: the least size of the volume.
+    /// The highest end of a request: the least size of the volume.
     pub end_bytes: u64,
 }
 
@@ -144,13 +144,13 @@ impl Characteristics {
     /// Reads `source` to its end.
     ///
     /// # Errors
-    /// That of the source.
+    /// Those of the source.
     pub fn of(source: &mut dyn Source) -> Result<Characteristics, TraceError> {
         Characteristics::with_max_pages(source, DEFAULT_MAX_PAGES)
     }
 
-    /// As [`of`](Characteristics::of), with the bound on the pages that are followed: above it, footprint, overwrites and
-    /// working set are estimated from a sample of at least half as many.
+    /// As [`of`](Characteristics::of), with a bound on the number of pages that are followed. Above it, footprint,
+    /// overwrites and working set are estimated from a sample of at least half as many pages.
     ///
     /// # Errors
     /// That of the source.
@@ -191,7 +191,7 @@ struct Collect {
     other_volumes: u64,
 }
 
-/// What arrived within one second.
+/// The arrivals within one second.
 #[derive(Clone, Copy, Default)]
 struct Second {
     number: u64,

@@ -1,7 +1,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Mean and percentiles of something measured. The mean and the extremes are exact, percentiles within 0.1 %.
+/// Mean and percentiles of a quantity. The mean and the extremes are exact, percentiles within 0.1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it, and the unit is in the name of what holds this")]
 pub struct Distribution {
@@ -26,7 +26,7 @@ pub struct SizeDistribution {
     pub histogram: Vec<SizeBucket>,
 }
 
-/// How many requests are larger than half of `upto_bytes` and no larger than it.
+/// Number of requests that are larger than half of `upto_bytes` and at most `upto_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SizeBucket {
     /// A power of two; the last class also has everything above.
@@ -58,7 +58,7 @@ impl Collector {
         self.record_n(value, 1);
     }
 
-    /// As many values of the same.
+    /// Records the same value `n` times.
     pub(crate) fn record_n(&mut self, value: u64, n: u64) {
         self.histogram.saturating_record_n(value, n);
         self.sum += value as f64 * n as f64;
@@ -106,7 +106,7 @@ impl Collector {
 /// Collects request sizes.
 pub(crate) struct SizeCollector {
     values: Collector,
-    /// By the exponent of the power of two that is no smaller.
+    /// Counts by the exponent of the smallest power of two that is not smaller.
     classes: [u64; CLASSES],
 }
 

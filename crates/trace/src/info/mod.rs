@@ -1,4 +1,5 @@
-//! What a trace is like: counts, sizes, arrivals, sequentiality, footprint and working set, in one pass and bounded memory.
+//! The characteristics of a trace: counts, sizes, arrivals, sequentiality, footprint and working set, in one pass and
+//! bounded memory.
 
 mod characteristics;
 mod distribution;

@@ -22,21 +22,21 @@ use crate::{Request, Source, TraceError};
 #[derive(Clone, Debug)]
 pub struct MissRatioCurve {
     block: Bytes,
-    /// Hits by stack distance: what a cache of `index + 1` followed blocks serves and one of `index` does not.
+    /// Hits by stack distance: those that a cache of `index + 1` followed blocks serves and one of `index` does not.
     hits: Vec<Tally>,
-    /// All accesses of blocks, and those that the followed blocks stand for.
+    /// All accesses of blocks, and the number that the followed blocks represent.
     all: Tally,
     followed: Tally,
     blocks: u64,
     sample: Sample,
 }
 
-/// Accesses of blocks, and the bytes that they asked for; reads first, then writes.
+/// Accesses of blocks, and their bytes; reads first, then writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many blocks.
+    /// Number of block accesses.
     pub blocks: [u64; 2],
-    /// How many bytes in them.
+    /// Bytes of these accesses.
     pub bytes: [u64; 2],
 }
 
@@ -65,16 +65,17 @@ pub struct BlockAccess {
     pub block: u64,
     /// [`Op::Read`] or [`Op::Write`].
     pub op: Op,
-    /// How much of the block was asked for.
+    /// Bytes of the block that were accessed.
     pub bytes: u32,
 }
 
 /// The most blocks that can be followed: times are 32-bit numbers.
 const MAX_BLOCKS: usize = 1 << 30;
-/// Of a longer request only the first blocks are followed.
+/// Of a longer request, only this many blocks are followed.
 const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
 
-/// The accesses of blocks of this size that a request makes: none for what is neither read nor write, or empty.
+/// The accesses of blocks of this size that a request makes: none for an empty request, or one that is not a read or
+/// write.
 pub fn block_accesses(request: &Request, block: Bytes) -> impl Iterator<Item = BlockAccess> {
     let Request { volume, op, .. } = *request;
     let counts = matches!(op, Op::Read | Op::Write) && request.len > Bytes::ZERO;
@@ -94,10 +95,10 @@ pub fn block_accesses(request: &Request, block: Bytes) -> impl Iterator<Item = B
 pub struct MissRatios {
     /// Size of the cache.
     pub cache_bytes: u64,
-    /// Of the accesses of blocks.
+    /// Ratios of block accesses.
     #[serde(flatten)]
     pub blocks: Ratios,
-    /// Of the bytes asked for.
+    /// Ratios of accessed bytes.
     pub bytes: Ratios,
 }
 
@@ -115,7 +116,7 @@ pub struct Ratios {
 }
 
 impl MissRatios {
-    /// From estimates of what missed, and counts of everything.
+    /// Computes the ratios from estimates of the misses and counts of everything.
     pub fn new(cache: Bytes, missed_blocks: [f64; 2], missed_bytes: [f64; 2], all: &Tally) -> MissRatios {
         MissRatios {
             cache_bytes: cache.0,
@@ -135,7 +136,8 @@ impl Ratios {
 
 impl MissRatioCurve {
     /// Reads `source` to its end. A request counts once for every `block` that it touches. At most `max_blocks` are
-    /// followed: from there on half of them, by a hash of their address, and so on, and distances are scaled up.
+    /// followed: when there are more, half of them are dropped, by a hash of their address, and distances are scaled
+    /// up.
     ///
     /// # Errors
     /// That of the source.
@@ -176,7 +178,8 @@ impl MissRatioCurve {
         if stack.sample.weight() != before {
             self.rescale();
         }
-        // What a block stood for when it was accessed, so that halving the sample later does not change its part.
+        // The number of blocks that the block represented when it was accessed, so that halving the sample later does
+        // not change it.
         let weight = stack.sample.weight();
         self.followed.add(access, weight);
         if let Some(distance) = distance {
@@ -187,7 +190,7 @@ impl MissRatioCurve {
         }
     }
 
-    /// After the sample was halved, a distance within it stands for one twice as long.
+    /// Scales the histogram after the sample was halved: each distance then represents one twice as long.
     fn rescale(&mut self) {
         for index in 0..self.hits.len() {
             let hits = std::mem::take(&mut self.hits[index]);
@@ -201,7 +204,7 @@ impl MissRatioCurve {
         self.sample.share()
     }
 
-    /// How many different blocks were accessed.
+    /// Number of different blocks that were accessed.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
@@ -213,11 +216,11 @@ impl MissRatioCurve {
 
     /// Miss ratios of caches of these sizes, in rising order.
     ///
-    /// What a sample has too few or too many accesses is mostly those of the hottest blocks, in it or not; the
-    /// difference counts as hits at the shortest distance (SHARDS-adj, Waldspurger et al. 2015, section 5).
+    /// If a sample has too few or too many accesses, most of the difference is due to the hottest blocks. It is counted
+    /// as hits at the shortest distance (SHARDS-adj, Waldspurger et al. 2015, section 5).
     pub fn at(&self, sizes: &[Bytes]) -> Vec<MissRatios> {
         assert!(sizes.is_sorted(), "sizes are given in rising order");
-        // What all followed accesses stand for, less the hits, has missed: so the difference counts as hits.
+        // Accesses that are not hits are misses, so the difference counts as hits.
         let (mut hits, mut next) = (Tally::default(), 0);
         let row = |size: &Bytes| {
             let blocks = (size.0 / self.block.0 / self.sample.weight()).min(self.hits.len() as u64) as usize;
@@ -246,7 +249,7 @@ struct Stack {
     sample: Sample,
 }
 
-/// The tree has room for so many accesses before times are numbered from zero again.
+/// The number of accesses that the tree has room for before times are renumbered from zero.
 const MIN_TREE: usize = 1 << 16;
 
 impl Stack {
@@ -255,8 +258,8 @@ impl Stack {
         Stack { last: FxHashMap::default(), tree, now: 0, max_blocks, sample: Sample::default() }
     }
 
-    /// How many other blocks were accessed since the last access of this one; `None` the first time. The block becomes
-    /// the most recent.
+    /// The number of other blocks that were accessed since the last access of this one; `None` for its first access.
+    /// The block becomes the most recent.
     fn distance(&mut self, key: (u32, u64)) -> Option<usize> {
         if self.now + 1 == self.tree.len() {
             self.renumber();
@@ -279,7 +282,7 @@ impl Stack {
         distance
     }
 
-    /// How many blocks were accessed last at `time` or earlier.
+    /// The number of blocks whose last access was at `time` or earlier.
     fn upto(&self, mut time: usize) -> usize {
         let mut sum = 0;
         while time > 0 {

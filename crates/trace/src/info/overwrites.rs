@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{Request, Source, TraceError};
 
-/// Up to so many 4 KiB blocks the analysis is exact, in about 4 GiB of memory; above, it follows a sample of them.
+/// Up to this many 4 KiB blocks the analysis is exact, in about 4 GiB of memory; above, it follows a sample of them.
 pub const DEFAULT_MAX_BLOCKS: usize = 1 << 26;
 
-/// What Griffin (section 4) asks of a trace: how much of its writes a log could keep from an SSD, and for how long data
-/// must stay in it. Blocks are of 4 KiB; a write of several counts once for each.
+/// Griffin's questions about a trace (section 4): how much of its writes a log could keep from an SSD, and how long
+/// data must stay in it for that. Blocks have 4 KiB; a write of several counts once for each.
 ///
 /// ```
 /// use peryton_trace::{OpenOptions, Overwrites, read};
@@ -56,7 +56,7 @@ pub struct Overwrites {
     pub sampled_share: f64,
 }
 
-/// What falls on the most written blocks.
+/// The share of the most written blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurvePoint {
     /// Share of the blocks written, the most written first; at least one block.
@@ -79,7 +79,7 @@ pub struct RewriteIntervals {
     pub within: Vec<IntervalShare>,
 }
 
-/// How many writes are followed within a time.
+/// Number of writes that are followed within a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct IntervalShare {
     /// The time, in seconds.
@@ -92,7 +92,7 @@ pub struct IntervalShare {
 const CURVE: [f64; 8] = [0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 /// Times of the interval curve, in seconds; 900 is Griffin's migration timeout.
 const TIMES_S: [u64; 7] = [1, 10, 30, 60, 300, 900, 3_600];
-/// Of a longer request only the first blocks are followed: 1 GiB, above any real transfer.
+/// Of a longer request, only this many blocks are followed: 1 GiB, more than any real transfer.
 const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
 
 impl Overwrites {
@@ -104,8 +104,8 @@ impl Overwrites {
         Overwrites::with_max_blocks(source, DEFAULT_MAX_BLOCKS)
     }
 
-    /// As [`of`](Overwrites::of), with the bound on the blocks that are followed: whenever it is reached, half of them
-    /// are forgotten, by a hash of their address.
+    /// As [`of`](Overwrites::of), with a bound on the number of blocks that are followed. Whenever it is reached, half
+    /// of them are dropped, by a hash of their address.
     ///
     /// # Errors
     /// That of the source.
@@ -130,10 +130,10 @@ impl Overwrites {
     }
 }
 
-/// What is known of a block. Counts saturate: four billion accesses of one block.
+/// The state of a block. Counts saturate at four billion accesses of one block.
 #[derive(Clone, Copy, Default)]
 struct Block {
-    /// Of the last write, if `last` says that it was the last access.
+    /// Time of the last write, if `last` says that it was the last access.
     written_at: Nanos,
     writes: u32,
     saved: u32,
@@ -196,7 +196,7 @@ impl Collect {
         let sum = |part: fn(&Block) -> u32| self.blocks.values().map(|block| u64::from(part(block))).sum::<u64>();
         let (writes, reads, saved) = (sum(|b| b.writes), sum(|b| b.reads), sum(|b| b.saved));
         let mut ranked: Vec<(&(u32, u64), &Block)> = self.blocks.iter().filter(|(_, block)| block.writes > 0).collect();
-        // Equally written blocks in the order of their addresses, so that the order of the table decides nothing.
+        // Equally written blocks are ordered by address, so that the order of the table decides nothing.
         ranked.sort_unstable_by_key(|(key, block)| (std::cmp::Reverse(block.writes), **key));
         let written = ranked.len() as u64;
         let overwrites = writes - written;
@@ -233,7 +233,7 @@ impl Collect {
 
 fn intervals(collected: &Collector, writes: u64) -> Option<RewriteIntervals> {
     let distribution = collected.summary(1e9)?;
-    // Of an estimate, numerator and denominator are; together they may pass one by a hair.
+    // In a sample, numerator and denominator are estimates, and the ratio may exceed one slightly.
     let share_of_writes = (collected.count() as f64 / writes as f64).min(1.0);
     let within = TIMES_S.into_iter().filter_map(|within_s| {
         let share = collected.share_within(Nanos::from_s(within_s).0)?;

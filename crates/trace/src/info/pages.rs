@@ -7,18 +7,19 @@ use super::sample::Sample;
 /// The unit of footprints and working sets.
 pub const PAGE: Bytes = Bytes::kib(4);
 
-/// Up to so many pages (in chunks of 64) footprints are exact: 1 TiB of them, in 1.2 GiB of memory. Above,
-/// half of the chunks are forgotten by a hash of their address, as often as it takes, and what is left is scaled up: an
-/// estimate from at least half as many pages.
+/// Up to this many pages (in chunks of 64) footprints are exact: 1 TiB of them, in 1.2 GiB of memory. Above, half of
+/// the chunks are dropped by a hash of their address, as often as necessary, and the rest is scaled up: an estimate
+/// from at least half as many pages.
 pub const DEFAULT_MAX_PAGES: u64 = 1 << 28;
 
-/// Pages kept together. Small, because a chunk is as large in memory when only one of its pages was touched.
+/// Pages in a chunk. There are few, because a chunk takes the same memory if only one of its pages was touched.
 const CHUNK_PAGES: u64 = 64;
 
 /// Windows of the working-set curve, in seconds; each is a multiple of the one before.
 const WINDOWS: [u64; 6] = [1, 10, 60, 600, 3_600, 86_400];
 
-/// Of a longer request only the first pages are followed: 1 GiB, above any real transfer. It bounds the work on a hostile one.
+/// Of a longer request, only this many pages are followed: 1 GiB, more than any real transfer. It bounds the work for a
+/// hostile request.
 const MAX_REQUEST_PAGES: u64 = 1 << 18;
 
 /// Unique pages touched within windows of a given length, which follow one another from the start of the trace.
@@ -32,21 +33,21 @@ pub struct WorkingSet {
     pub max_pages: u64,
 }
 
-/// What is known of each page that was touched.
+/// The state of each page that was touched.
 pub(crate) struct PageTable {
     chunks: FxHashMap<(u32, u64), u32>,
     states: Vec<[u32; CHUNK_PAGES as usize]>,
     max_chunks: usize,
-    /// Of chunks.
+    /// The sample of chunks.
     sample: Sample,
     windows: [Window; WINDOWS.len()],
     now_s: u64,
     overwrites: u64,
-    /// The chunk looked up last: requests are often neighbours.
+    /// The chunk of the last lookup, because successive requests are often neighbours.
     last: ((u32, u64), Option<u32>),
 }
 
-/// In the state of a page: read, written, and the second of the last access plus one (34 years fit).
+/// Flags in the state of a page: read, written; the rest is the second of the last access plus one (34 years fit).
 const READ: u32 = 1 << 31;
 const WRITTEN: u32 = 1 << 30;
 const SEEN: u32 = WRITTEN - 1;
@@ -60,7 +61,7 @@ struct Window {
     max: u64,
 }
 
-/// Unique pages by what was done with them.
+/// Numbers of unique pages, by operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unique {
     pub(crate) read: u64,
@@ -83,7 +84,7 @@ impl PageTable {
         }
     }
 
-    /// Notes a read or write. Times before the last are taken as the last.
+    /// Records a read or write. A time before the last counts as the last.
     pub(crate) fn touch(&mut self, at: Nanos, volume: u32, offset: Bytes, len: Bytes, write: bool) {
         self.advance(at.0 / 1_000_000_000);
         if len.0 == 0 {
@@ -123,7 +124,7 @@ impl PageTable {
         }
     }
 
-    /// Where the states of a chunk are; `None` if it is not sampled.
+    /// The index of a chunk's states; `None` if it is not sampled.
     fn chunk(&mut self, volume: u32, chunk: u64) -> Option<u32> {
         let key = (volume, chunk);
         if self.last.0 == key {
@@ -154,7 +155,7 @@ impl PageTable {
         self.sample.halve();
         let mut kept: Vec<_> = self.chunks.iter().map(|(&key, &index)| (index, key)).collect();
         kept.retain(|&(_, (volume, chunk))| self.sample.contains(volume, chunk));
-        // In the order of their places, each state moves forward or stays.
+        // In the order of their places, so that each state moves forward or stays.
         kept.sort_unstable();
         self.chunks.clear();
         for (to, &(from, key)) in kept.iter().enumerate() {
@@ -216,7 +217,7 @@ impl PageTable {
     }
 }
 
-/// How many pages a read or write touches.
+/// Number of pages that a read or write touches.
 pub(crate) fn pages_of(offset: Bytes, len: Bytes) -> u64 {
     if len.0 == 0 {
         return 0;

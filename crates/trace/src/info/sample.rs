@@ -1,5 +1,6 @@
-/// Which blocks of a trace are followed: all, or those whose hash begins with so many zero bits. A sample by address
-/// keeps every access of the blocks that it has, so that intervals and overwrites within it are true (SHARDS, Waldspurger et al. 2015).
+/// The sample of a trace's blocks that is followed: all, or those whose hash begins with a number of zero bits. A
+/// sample by address has every access of its blocks, so intervals and overwrites in it are correct (SHARDS, Waldspurger
+/// et al. 2015).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     bits: u32,
@@ -21,14 +22,14 @@ impl Sample {
         1.0 / self.weight() as f64
     }
 
-    /// How many blocks each one followed stands for.
+    /// Number of blocks that each followed block represents.
     pub(crate) fn weight(self) -> u64 {
         1 << self.bits
     }
 }
 
-/// A number for each block that looks drawn evenly from all 64-bit numbers. Blocks below a threshold are a sample by
-/// address, and of two such samples the one with the lower threshold is part of the other.
+/// A hash of a block, uniform over all 64-bit numbers. The blocks below a threshold are a sample by address; of two
+/// such samples, the one with the lower threshold is part of the other.
 pub fn block_hash(volume: u32, block: u64) -> u64 {
     mixed(block ^ mixed(u64::from(volume)))
 }

@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use crate::Request;
 
-/// How many interleaved streams are distinguished on each volume.
+/// The most interleaved streams that are distinguished on each volume.
 pub const STREAMS: usize = 32;
 
-/// Shares of reads and writes that are sequential: that begin at the very byte where an earlier request of the same
-/// volume ended. *Which* earlier request is what the shares differ in. Absent where there is no such request at all.
+/// Shares of reads and writes that are sequential: they begin at the byte where an earlier request of the same volume
+/// ended. The shares differ in *which* earlier request counts. A share is absent if there is no such request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sequentiality {
     /// Of reads and writes: the read or write just before.
@@ -34,7 +34,7 @@ pub(crate) struct Tracker {
     writes: u64,
 }
 
-/// Where the last requests of a volume ended. `NOWHERE` is no offset that a request could have.
+/// The ends of the last requests of a volume. No request can have the offset `NOWHERE`.
 struct Ends {
     all: u64,
     by_op: [u64; 2],

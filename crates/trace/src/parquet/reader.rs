@@ -37,9 +37,9 @@ pub struct ParquetSource {
     requests: u64,
     /// Rows handed out, for error messages.
     row: u64,
-    /// What is subtracted from times; unknown before the first row of a file of another writer.
+    /// The time that is subtracted from times; for a file of another writer, unknown before the first row.
     start: Option<u64>,
-    /// Whether the end or an error was met: nothing follows either.
+    /// Whether the end or an error was reached, after which nothing follows.
     done: bool,
 }
 
@@ -74,12 +74,12 @@ impl ParquetSource {
         Ok(ParquetSource { path, reader, columns, origin, requests, row: 0, start, done: false })
     }
 
-    /// Where the requests came from, in the words of its writer.
+    /// The origin of the requests, as the writer described it.
     pub fn origin(&self) -> Option<&str> {
         self.origin.as_deref()
     }
 
-    /// How many requests the file says it has.
+    /// The number of requests according to the file.
     pub fn requests(&self) -> u64 {
         self.requests
     }
@@ -148,7 +148,7 @@ impl Source for ParquetSource {
     }
 }
 
-/// What the file's metadata says.
+/// The file's metadata.
 struct About {
     ours: bool,
     origin: Option<String>,

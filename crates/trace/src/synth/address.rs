@@ -14,7 +14,7 @@ use super::{
     zipf::Zipf,
 };
 
-/// Where requests go that are not sequential. In a specification, plain `"uniform"` is the first kind.
+/// The addresses of requests that are not sequential. In a specification, plain `"uniform"` is the first kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Address {
     /// Every aligned place as likely.
@@ -23,14 +23,15 @@ pub enum Address {
     Zipf {
         /// The exponent: 0 is uniform, 1 the classic law.
         exponent: f64,
-        /// What is popular or not; the alignment if absent.
+        /// The unit of popularity; the alignment if absent.
         extent: Option<Bytes>,
     },
-    /// Regions with given shares of accesses and space, made of scattered extents; what they leave of both is the rest's.
+    /// Regions with given shares of accesses and space, made of scattered extents; the rest of both belongs to the rest
+    /// of the volume.
     HotCold {
         /// The regions.
         regions: Vec<Region>,
-        /// What is hot or cold; the alignment if absent.
+        /// The unit that is hot or cold; the alignment if absent.
         extent: Option<Bytes>,
     },
     /// Files of varying popularity.
@@ -83,7 +84,7 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
-/// A place: where a request begins, how long it is, and up to where its file goes on (its own end, if it does not).
+/// A place: the start and length of a request, and the end of its file (or its own end, if it has none).
 pub(super) struct Place {
     pub(super) offset: u64,
     pub(super) len: u64,

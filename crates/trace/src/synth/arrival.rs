@@ -11,7 +11,7 @@ use super::{error::Wrong, random::Random};
 /// When requests arrive. In a specification a plain time (`"1ms"`) is a constant interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrival {
-    /// One every interval; all at once if it is zero.
+    /// One in every interval; all at the same time if it is zero.
     Constant(Nanos),
     /// Exponential intervals.
     Poisson {
@@ -92,7 +92,7 @@ impl Arrival {
 /// Draws intervals.
 pub(super) struct ArrivalSampler {
     arrival: Arrival,
-    /// What is left of the burst, in nanoseconds.
+    /// The rest of the burst, in nanoseconds.
     left: f64,
 }
 
@@ -118,7 +118,7 @@ impl ArrivalSampler {
             Arrival::Bursty { interval, on, off } => {
                 let gap = random.exponential(interval.0 as f64);
                 let (mut need, mut total) = (gap, gap);
-                // The exponential has no memory: what a burst cut off is waited for in the next.
+                // The exponential distribution has no memory: the part that a burst cut off continues in the next.
                 while need > self.left {
                     need -= self.left;
                     total += random.exponential(off.0 as f64);

@@ -18,7 +18,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
-    /// How large each file is.
+    /// Size of each file.
     pub file_size: Size,
     /// Shape of the popularity's gamma distribution.
     pub gamma: f64,
@@ -37,7 +37,7 @@ fn max_request() -> Bytes {
     Bytes::mib(1)
 }
 
-/// How much of a file an access takes.
+/// The part of a file that an access takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAccess {
@@ -54,7 +54,7 @@ const MAX_FILES: usize = 1 << 24;
 /// Draws files.
 #[derive(Clone)]
 pub(super) struct FilesSampler {
-    /// Where each file begins, and behind the last where it ends.
+    /// The start of each file, and after the last one its end.
     starts: Arc<[u64]>,
     popularity: Permutation,
     gamma: f64,

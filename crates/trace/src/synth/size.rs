@@ -8,8 +8,8 @@ use serde::{
 
 use super::{error::Wrong, random::Random};
 
-/// How large a request, or a file, is. Drawn sizes are rounded to the alignment, and are at least one unit of it.
-/// In a specification a plain size (`"4KiB"`) is constant.
+/// The size of a request or of a file. Drawn sizes are rounded to the alignment, and are at least one unit of it. In a
+/// specification a plain size (`"4KiB"`) is constant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Size {
     /// Always the same.
@@ -29,7 +29,7 @@ pub enum Size {
         mean: Bytes,
         /// Standard deviation of the size's natural logarithm.
         sigma: f64,
-        /// What larger draws become.
+        /// Larger draws are cut to this.
         max: Bytes,
     },
     /// Gamma with the given mean and shape, cut at `max`: Filebench's file sizes, with shape 1.5.
@@ -38,7 +38,7 @@ pub enum Size {
         mean: Bytes,
         /// The shape; 1 is exponential, larger is narrower.
         shape: f64,
-        /// What larger draws become.
+        /// Larger draws are cut to this.
         max: Bytes,
     },
 }

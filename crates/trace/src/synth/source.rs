@@ -35,7 +35,7 @@ const MAX_RECENT: usize = 1 << 20;
 /// ```
 pub struct SynthSource {
     stretches: Vec<Stretch>,
-    /// Which stretch is being drawn, and how many of its requests are left.
+    /// The stretch that is being drawn, and how many of its requests are left.
     stretch: usize,
     left: u64,
     requests: u64,
@@ -44,7 +44,7 @@ pub struct SynthSource {
     volume: u32,
     random: Random,
     now: Nanos,
-    /// Where the last request ended, and the last of either operation.
+    /// The end of the last request, and of the last one of either operation.
     end: Option<u64>,
     op_end: [Option<u64>; 2],
     rest: Option<Rest>,
@@ -68,7 +68,7 @@ struct OpSampler {
     size: Option<SizeSampler>,
     address: AddressSampler,
     sequential_share: f64,
-    /// Whether a sequential request follows the last of its own operation, not the last of all.
+    /// Whether a sequential request follows the last of its own operation instead of the last of all.
     after_own: bool,
 }
 
@@ -189,7 +189,7 @@ impl SynthSource {
         let len = sampler.size.as_ref().map_or(0, |size| size.draw(random));
         if random.chance(sampler.sequential_share) {
             let end = if sampler.after_own { self.op_end[op as usize] } else { self.end };
-            // At the end of the footprint there is nothing behind: such a request goes anywhere.
+            // At the end of the footprint nothing follows, so such a request goes anywhere.
             if let Some(offset) = end.filter(|end| len <= self.footprint - end) {
                 return (op, offset, len);
             }
@@ -223,7 +223,7 @@ impl Source for SynthSource {
                 }
                 self.stretch += 1;
                 self.left = self.stretches[self.stretch].requests;
-                // A file that the old phase was in the middle of, and what it wrote, are its own.
+                // An unfinished file of the old phase, and its writes, do not belong to the new one.
                 self.rest = None;
                 self.recent = Recent::default();
                 continue;
@@ -297,7 +297,7 @@ impl Stretch {
             }
             _ => {}
         }
-        // What a table of its own draws has popular places of its own.
+        // An operation's own table has its own popular places.
         let own = spec.phases.get(index);
         let owner = |redefined: bool| if redefined { index as u64 + 1 } else { 0 };
         let shared = owner(own.is_some_and(|phase| phase.address.is_some()));

@@ -5,17 +5,17 @@ use serde::Deserialize;
 
 use super::{Address, Arrival, Size, SynthError, error::text_error};
 
-/// What to draw. Keys of the whole trace, and of its workload; [`Phase`]s may change the latter over time.
+/// What to draw: keys of the whole trace, and of its workload. [`Phase`]s may change the latter over time.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SynthSpec {
-    /// What the trace stands for, in words; kept as its origin.
+    /// A description of the trace, kept as its origin.
     pub name: Option<String>,
-    /// How many requests, flushes included. Not with phases, which have their own.
+    /// Number of requests, flushes included. Not with phases, which have their own.
     pub requests: Option<u64>,
-    /// The addresses that requests may touch: so many bytes from `start`.
+    /// The size of the address range that requests may touch.
     pub footprint: Bytes,
-    /// Where the footprint begins on the volume.
+    /// Offset of the footprint on the volume.
     #[serde(default)]
     pub start: Bytes,
     /// Offsets and lengths are multiples of this.
@@ -33,19 +33,19 @@ pub struct SynthSpec {
     pub sequential_share: Option<f64>,
     /// When requests arrive.
     pub arrival: Option<Arrival>,
-    /// How large requests are.
+    /// Size of the requests.
     pub size: Option<Size>,
-    /// Where requests go that are not sequential.
+    /// Addresses of requests that are not sequential.
     pub address: Option<Address>,
-    /// What is different for reads.
+    /// Settings that differ for reads.
     pub read: Option<OpSpec>,
-    /// What is different for writes.
+    /// Settings that differ for writes.
     pub write: Option<OpSpec>,
-    /// Writes that overwrite what was written recently.
+    /// Writes that overwrite recently written data.
     pub rewrite: Option<Rewrite>,
     /// Flushes among the writes.
     pub flush: Option<Flush>,
-    /// One after the other, each with its own number of requests; what a phase leaves out is as above.
+    /// Phases, one after the other, each with its own number of requests; keys that a phase omits are as above.
     #[serde(default)]
     pub phases: Vec<Phase>,
 }
@@ -62,7 +62,7 @@ fn seed() -> u64 {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// How many requests, flushes included.
+    /// Number of requests, flushes included.
     pub requests: u64,
     /// As in [`SynthSpec`].
     pub read_share: Option<f64>,
@@ -72,7 +72,7 @@ pub struct Phase {
     pub arrival: Option<Arrival>,
     /// As in [`SynthSpec`].
     pub size: Option<Size>,
-    /// As in [`SynthSpec`]; the popular places are others than outside of the phase.
+    /// As in [`SynthSpec`]; the popular places differ from those outside of the phase.
     pub address: Option<Address>,
     /// As in [`SynthSpec`]; replaces the table as a whole.
     pub read: Option<OpSpec>,
@@ -84,25 +84,25 @@ pub struct Phase {
     pub flush: Option<Flush>,
 }
 
-/// What is different for one operation.
+/// Settings that differ for one operation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpSpec {
-    /// How large its requests are.
+    /// Size of its requests.
     pub size: Option<Size>,
-    /// Where its requests go; the popular places are others than those of the other operation.
+    /// Addresses of its requests; the popular places differ from those of the other operation.
     pub address: Option<Address>,
     /// Share of its requests that begin where the one before *of the same operation* ended.
     pub sequential_share: Option<f64>,
 }
 
-/// Writes that overwrite what was written recently: offset and length of an earlier write, drawn evenly from the last few.
+/// Writes that overwrite recently written data: offset and length of an earlier write, drawn evenly from the last few.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rewrite {
     /// Share of the writes, of those that are not sequential.
     pub share: f64,
-    /// How many of the last writes that were no rewrites are remembered.
+    /// Number of remembered writes; rewrites are not remembered.
     pub recent: usize,
 }
 

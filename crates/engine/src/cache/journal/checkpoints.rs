@@ -1,4 +1,4 @@
-//! Checkpoints of the map: when half of the ring is used, or when a device was fenced.
+//! Checkpoints of the map: one is written when half of the ring is used, or when a device is fenced.
 
 use peryton_format::{
     mutation::{self, Mutation},
@@ -24,9 +24,11 @@ impl MapJournal {
             return;
         }
         if self.bar == Bar::Draining {
-            // A commit that failed may be left in the survivor's journal, and what it says of those after it is not so.
+            // A failed commit may remain in the survivor's journal. What it says about later commits is wrong, so its
+            // number is skipped.
             (self.next_commit, self.attempt) = (self.next_commit + 1, 0);
-            // So may a checkpoint on the fenced device, in the same place: its entries are not to be taken for these.
+            // A failed checkpoint may remain on the fenced device in the same place. Its entries must not be taken for
+            // this checkpoint's, so its number is skipped too.
             self.checkpoint_number += 2;
         }
         let header = self.next_header(io.tuning.mirror_journal);
@@ -40,7 +42,7 @@ impl MapJournal {
         self.checkpoint = Some(Checkpoint::begin(header, place, covers, io, to, CacheStep::Checkpoint, out));
     }
 
-    /// A command of the checkpoint has completed.
+    /// Handles a completed command of the checkpoint.
     pub(crate) fn checkpoint_step(&mut self, io: &mut CacheIo, device: DeviceId, failed: bool, out: &mut Commands) {
         let to = self.target();
         let checkpoint = self.checkpoint.as_mut().expect("a chunk completes only while a checkpoint is under way");
@@ -53,7 +55,7 @@ impl MapJournal {
             Progress::Durable => {
                 let Checkpoint { header, covers, .. } = *checkpoint;
                 self.ring.release(covers);
-                // Commits may have notified the slow device of more since it began.
+                // Commits may have recorded more on the slow device since the checkpoint began.
                 let Notice { alone, home } = header.notice;
                 self.notified = Notice { alone, home: home && self.notified.home };
                 if self.bar == Bar::Draining {
@@ -67,7 +69,7 @@ impl MapJournal {
         }
     }
 
-    /// Something failed, and is tried again in a while.
+    /// Starts the pause after a failed commit or checkpoint.
     #[cold]
     pub(in crate::cache) fn pause(&mut self, io: &mut CacheIo) {
         self.group.wanted = false;

@@ -1,5 +1,5 @@
-//! What the journal does when a device is fenced: nothing is committed until the other one has the whole map, and its
-//! superblocks say so; then the journal goes on with one device.
+//! The journal's part in fencing a device: nothing is committed until the other device has the whole map and its
+//! superblocks record the fencing; then the journal continues with one device.
 
 use crate::journal::Batch as _;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl MapJournal {
-    /// A device is fenced: nothing is committed until the other one knows.
+    /// Stops commits until the fencing of the device is durable.
     #[cold]
     pub(crate) fn fence(&mut self, device: DeviceId) {
         self.group.fence(usize::from(device == self.slow));
@@ -20,12 +20,13 @@ impl MapJournal {
         }
     }
 
-    /// Goes on without this device from the start.
+    /// Starts without this device, because the volume was opened without it.
     pub(crate) fn without(&mut self, device: DeviceId) {
         self.group.alive[usize::from(device == self.slow)] = false;
     }
 
-    /// Whether all that was under way has come to its end, and the survivor has the whole map. Sees to it.
+    /// Whether everything under way has ended and the surviving device has the whole map. Starts the checkpoint that it
+    /// needs.
     #[cold]
     pub(crate) fn is_ready_to_fence(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
         if !self.group.is_idle() || self.checkpoint.is_some() {
@@ -39,7 +40,7 @@ impl MapJournal {
         true
     }
 
-    /// Commits go on. `fails`: host flushes that wait have to fail, because something is lost; returns them.
+    /// Resumes commits. Returns the waiting host flushes if `fails` is true: they must fail because data is lost.
     #[cold]
     pub(crate) fn lift_bar(&mut self, fails: bool) -> Vec<RequestIndex> {
         self.bar = Bar::Open;
@@ -47,12 +48,13 @@ impl MapJournal {
         if fails { self.group.gathering.take_flushes() } else { Vec::new() }
     }
 
-    /// Whether both devices are fenced: nothing becomes durable any more.
+    /// Whether both devices are fenced, so that nothing becomes durable any more.
     pub(crate) fn is_over(&self) -> bool {
         self.group.alive == [false; 2]
     }
 
-    /// Both devices are fenced: nothing is durable any more, and nothing waits for it. `None` while a commit is under way.
+    /// Returns all gathered changes when both devices are fenced, so that what waits for them can fail. `None` while a
+    /// commit is under way or if nothing waits.
     #[cold]
     pub(crate) fn give_up(&mut self) -> Option<MapBatch> {
         if !self.group.is_idle() {
@@ -60,7 +62,7 @@ impl MapJournal {
         }
         self.group.wanted = false;
         let mut all = std::mem::take(&mut self.group.gathering);
-        all.append(std::mem::take(&mut self.awaiting_slow_flush));
+        all.append(&mut self.awaiting_slow_flush);
         self.latest.clear();
         let nothing = all.freed.is_empty() && all.waiters.is_empty();
         (!nothing).then_some(all)

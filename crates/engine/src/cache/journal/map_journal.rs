@@ -1,9 +1,10 @@
-//! What the commits of a map record: updates are gathered, and made durable together in an order that never lets the map
-//! point to data that is not there, nor a place be reused while the durable map still points to it.
+//! The commits of a map. Updates are gathered and made durable together. The order ensures that the durable map never
+//! points to data that is not there, and that no place is reused while the durable map still points to it.
 //!
-//! The order itself is that of every group commit (`crate::journal`). The journal is a ring, as a rule the same on both
-//! devices; when half of it is used, the whole map as it is durable is written out as a checkpoint, again on both, so that
-//! either can tell what was where. The part of the ring that a checkpoint covers is free after that.
+//! The order of the steps is that of every group commit (`crate::journal`). The journal is a ring, as a rule with the
+//! same content on both devices. When half of it is used, the whole durable map is written out as a checkpoint, again
+//! on both devices, so that each device alone can say where everything was. The part of the ring that a checkpoint
+//! covers is free after that.
 
 use peryton_format::{
     block::BLOCK,
@@ -26,29 +27,29 @@ use crate::{
     journal::{self, Commits, Group, Outcome, Ring, Setback, Target, Written},
 };
 
-/// Who waits for a commit.
+/// What waits for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// A host flush.
     Flush(RequestIndex),
-    /// A move that must not go on before its map update is durable.
+    /// A move that may continue only when its map update is durable.
     Move(u32),
 }
 
-/// A place that the map no longer points to, but the durable map may.
+/// A place that the map no longer points to, while the durable map still may.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Freed {
     pub(crate) place: Place,
-    /// The host discarded it: the device may discard it, too.
+    /// Whether the host discarded its extent, so that the device may discard the place.
     pub(crate) discarded: bool,
 }
 
-/// A change of the map: the state of an extent, not the step to it.
+/// A changed map entry: the new state of an extent.
 #[derive(Clone, Copy, Debug)]
 struct Update {
     extent: u32,
     entry: MapEntry,
-    /// Counts updates.
+    /// The update's number; later updates have higher ones.
     sequence: u64,
 }
 
@@ -58,12 +59,12 @@ pub(crate) struct MapBatch {
     updates: Vec<Update>,
     pub(in crate::cache) freed: Vec<Freed>,
     pub(in crate::cache) waiters: Vec<Waiter>,
-    /// When its first update came.
+    /// When the first update was added.
     since: Option<Nanos>,
 }
 
 impl MapBatch {
-    /// Drops updates that a later one of the same extent overtook.
+    /// Drops each update that a later one of the same extent replaced.
     fn keep_the_latest(&mut self) {
         let mut seen = FxHashSet::default();
         self.updates.reverse();
@@ -73,14 +74,21 @@ impl MapBatch {
 }
 
 impl journal::Batch for MapBatch {
-    fn append(&mut self, mut later: MapBatch) {
+    fn append(&mut self, later: &mut MapBatch) {
         self.updates.append(&mut later.updates);
         self.freed.append(&mut later.freed);
         self.waiters.append(&mut later.waiters);
-        self.since = match (self.since, later.since) {
+        self.since = match (self.since, later.since.take()) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
             (ours, theirs) => ours.or(theirs),
         };
+    }
+
+    fn clear(&mut self) {
+        self.updates.clear();
+        self.freed.clear();
+        self.waiters.clear();
+        self.since = None;
     }
 
     fn take_flushes(&mut self) -> Vec<RequestIndex> {
@@ -96,17 +104,17 @@ impl journal::Batch for MapBatch {
     }
 }
 
-/// Whether commits have to wait because a device has died.
+/// Whether commits must wait because a device was fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Bar {
     Open,
-    /// What is under way ends, then the survivor gets the whole map.
+    /// Commits wait until everything under way has ended and the survivor has the whole map.
     Draining,
-    /// It has it.
+    /// The survivor has the whole map; commits wait until its superblocks record the fencing.
     Ready,
 }
 
-/// What is known of the volume on the devices; a simulated one has none.
+/// The durable state of the volume; a simulated drive has none.
 #[derive(Debug)]
 pub(crate) struct Durable {
     pub(crate) volume: VolumeId,
@@ -120,26 +128,26 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) layout: MetadataLayout,
     pub(in crate::cache) fast: DeviceId,
     pub(in crate::cache) slow: DeviceId,
-    /// How many entries the map has.
+    /// Number of entries of the map.
     pub(in crate::cache) entries: u32,
     pub(in crate::cache) durable: Option<Durable>,
-    /// Updates that say that the slow device now has what the fast one had. They wait until the slow device is flushed,
-    /// and a host flush alone does not flush it for them: until then the fast device keeps the data.
+    /// Updates which say that the slow device has data that the fast device had. They wait until the slow device is
+    /// flushed. A host flush alone does not flush it for them, because the fast device keeps the data until then.
     pub(in crate::cache) awaiting_slow_flush: MapBatch,
-    /// For each extent in `awaiting_slow_flush` its latest update of either kind: one that was overtaken must not be committed
-    /// after the one that overtook it.
+    /// For each extent in `awaiting_slow_flush`, the number of its latest update of either kind: an update must not be
+    /// committed after a later one that replaced it.
     pub(in crate::cache) latest: FxHashMap<u32, u64>,
-    /// Which devices the commit under way goes to, the fast and the slow one, and what it tells the latter.
+    /// Whether the commit under way goes to the fast and to the slow device, and what it records on the slow one.
     pub(in crate::cache) to: [bool; 2],
     pub(in crate::cache) notifying: Notice,
     pub(in crate::cache) notified: Notice,
     pub(in crate::cache) bar: Bar,
-    /// A flush of a journal block made something of the host's durable on the slow device: for the map to find it, the
-    /// awaiting_slow_flush updates are due as if the host's flush had flushed that device.
+    /// Whether a flush of a journal block made host data on the slow device durable. The updates in
+    /// `awaiting_slow_flush` that point to this data must then be in the next commit.
     pub(in crate::cache) slow_was_flushed: bool,
-    /// The next commit has to take the awaiting_slow_flush updates along.
+    /// Whether the next commit must include the updates in `awaiting_slow_flush`.
     pub(in crate::cache) wanted_all: bool,
-    /// Counts updates.
+    /// Number of updates so far.
     pub(in crate::cache) sequence: u64,
     /// The number of the next commit, and how often it has been tried.
     pub(in crate::cache) next_commit: u64,
@@ -177,7 +185,7 @@ impl MapJournal {
         }
     }
 
-    /// Goes on where the volume was left: right after the checkpoint with this header, which holds `durable`.
+    /// Restores the state after the volume was opened: `header` is the newest checkpoint, which holds `durable`.
     pub(crate) fn resume(&mut self, durable: Durable, header: &CheckpointHeader) {
         self.durable = Some(durable);
         self.next_commit = header.first_commit;
@@ -187,12 +195,12 @@ impl MapJournal {
         self.notified = header.notice;
     }
 
-    /// What the slow device's metadata is taken to say from the start.
+    /// Sets what the slow device's metadata records at the start.
     pub(crate) fn has_notified(&mut self, notified: Notice) {
         self.notified = notified;
     }
 
-    /// The header of a checkpoint that is written now, with no commit under way.
+    /// Builds the header of a checkpoint that is written while no commit is under way.
     pub(crate) fn next_header(&self, mirrors: bool) -> CheckpointHeader {
         CheckpointHeader {
             notice: Notice { alone: !mirrors && self.group.alive == [true; 2], ..self.notified },
@@ -204,7 +212,7 @@ impl MapJournal {
         }
     }
 
-    /// The map has changed. `awaiting_slow_flush`: because the slow device has the extent's data now.
+    /// Queues a map update. `awaiting_slow_flush`: it says that the slow device has the extent's data.
     #[inline]
     pub(crate) fn update(
         &mut self,
@@ -234,7 +242,7 @@ impl MapJournal {
         }
     }
 
-    /// The map no longer points to this place.
+    /// Queues a place that the map no longer points to.
     #[inline]
     pub(crate) fn free(&mut self, freed: Freed, awaiting_slow_flush: bool) {
         let batch = if awaiting_slow_flush { &mut self.awaiting_slow_flush } else { &mut self.group.gathering };
@@ -247,26 +255,31 @@ impl MapJournal {
         self.latest.contains_key(&extent)
     }
 
-    /// The next commit takes the awaiting_slow_flush updates along, whatever it is for.
+    /// Makes the next commit include the updates in `awaiting_slow_flush`.
     pub(crate) fn takes_all_next(&mut self) {
         self.wanted_all = true;
     }
 
-    /// Freed places that are not yet free for reuse.
+    /// Freed places that may not be reused yet.
     pub(crate) fn pending_free(&self) -> impl Iterator<Item = &Freed> {
         self.group.gathering.freed.iter().chain(&self.awaiting_slow_flush.freed).chain(&self.group.committing.freed)
     }
 
-    /// Freed places that the next commit can free.
+    /// Number of freed places that the next commit can free.
     pub(crate) fn waiting(&self) -> usize {
         self.group.gathering.freed.len() + self.awaiting_slow_flush.freed.len()
+    }
+
+    /// Takes the batch of a commit that is over, for its allocations.
+    pub(in crate::cache) fn recycle(&mut self, batch: MapBatch) {
+        self.group.recycle(batch);
     }
 
     pub(crate) fn has_pending_free(&self) -> bool {
         self.waiting() > 0 || !self.group.committing.freed.is_empty()
     }
 
-    /// Whether the next commit should not wait: a block is full.
+    /// Whether the gathered updates fill a block, so that the next commit should not wait.
     pub(crate) fn block_is_full(&self) -> bool {
         (self.group.gathering.updates.len() + self.awaiting_slow_flush.updates.len()) as u64 >= RECORDS_PER_BLOCK
     }
@@ -289,17 +302,18 @@ impl MapJournal {
         self.bar != Bar::Open || self.group.is_paused(io.now)
     }
 
-    /// Joins the next commit.
+    /// Adds a waiter to the next commit.
     pub(crate) fn wait(&mut self, waiter: Waiter) {
         self.group.gathering.waiters.push(waiter);
     }
 
-    /// Commits what has been gathered, now or right after the commit under way: with `all`, the awaiting_slow_flush updates too.
+    /// Commits the gathered changes, now or right after the commit under way. `all`: also the updates in
+    /// `awaiting_slow_flush`.
     pub(crate) fn commit(&mut self, io: &mut CacheIo, all: bool, out: &mut Commands) -> Option<Outcome<MapBatch>> {
         self.wanted_all |= all;
         if !self.group.is_idle() || self.ring_is_full() || self.is_held(io) {
             self.group.wanted |= !self.group.is_paused(io.now);
-            // A checkpoint that failed is tried again when its room is needed.
+            // If a checkpoint failed, this is when it is tried again: its room is needed.
             self.checkpoint_if_needed(io, out);
             return None;
         }
@@ -307,8 +321,8 @@ impl MapJournal {
         self.start(io, out)
     }
 
-    /// Settles which devices the commit under way goes to. The slow one is notified before commits begin to be on the fast
-    /// one alone, and before one of those says that something on the fast device is newer than its home.
+    /// Decides which devices the commit under way goes to. The slow device must record it before commits start to go to
+    /// the fast device alone, and before such a commit says that data on the fast device is newer than its home.
     pub(in crate::cache) fn address(&mut self, mirrors: bool) {
         self.notifying = self.notified;
         self.to = self.group.alive;
@@ -318,8 +332,8 @@ impl MapJournal {
         self.notifying.home &=
             !self.group.committing.updates.iter().any(|update| update.entry.is_dirty() || update.entry.is_lost());
         self.notifying.alone |= !mirrors;
-        // A checkpoint under way was begun with the settings of then: once its header is there, what the slow device was notified of
-        // before counts no longer.
+        // A checkpoint under way has the settings of its start. Once its header is written, it replaces what the slow
+        // device recorded before.
         let unsaid = |checkpoint: &journal::Checkpoint<CheckpointHeader>| {
             self.notifying.alone && !checkpoint.header.notice.alone
         };
@@ -336,7 +350,7 @@ impl MapJournal {
         self.ring.used() > 0 && !self.ring.has_room(self.ring.span(len))
     }
 
-    /// Whether another commit has to follow at once.
+    /// Whether another commit must follow immediately.
     pub(crate) fn commit_again(&self, io: &CacheIo) -> bool {
         self.group.is_idle()
             && !self.ring_is_full()
@@ -344,8 +358,8 @@ impl MapJournal {
             && (self.group.wanted || !self.group.gathering.waiters.is_empty())
     }
 
-    /// Whether the oldest gathered update has waited long enough, or a commit that failed may be tried again; otherwise
-    /// declares when.
+    /// Whether the oldest gathered update has waited for the commit interval, or a failed commit may be tried again; if
+    /// not, asks to be called when that is so.
     pub(crate) fn commit_is_due(&mut self, io: &mut CacheIo) -> bool {
         if let Some(due) = self.group.retry_is_due(io) {
             return due;
@@ -358,10 +372,10 @@ impl MapJournal {
         Target { devices: [self.fast, self.slow], alive: self.group.alive }
     }
 
-    // What goes to the devices.
+    // Encoding.
 
-    /// Encodes what a command in flight writes. Entries of a checkpoint are those of now: the commits that they are ahead
-    /// of its header are in the journal after it.
+    /// Encodes the data of a write command in flight. A checkpoint's entries are the current ones: the commits by which
+    /// they are newer than its header are in the journal after it.
     pub(crate) fn encode(&self, command: &CacheCommand, step: CacheStep, into: &mut [u8]) {
         let durable = self.durable.as_ref().expect("only a volume that was opened from its devices is encoded");
         match step {
@@ -409,18 +423,18 @@ impl Commits for MapJournal {
         &mut self.group
     }
 
-    /// Data before map: what the updates point to must be durable before they are.
+    /// Flushes data before the map: what the updates point to must be durable before the updates are.
     fn flush_before(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
         let alive = self.group.alive;
         let flushes_slow =
             self.wanted_all || self.slow_was_flushed || alive != [true; 2] || io.is_unflushed_by_host(self.slow);
-        if flushes_slow || mutation::is(Mutation::HomeboundUnflushed) {
+        if flushes_slow || mutation::is(Mutation::CommitWithoutSlowFlush) {
             let latest = &self.latest;
             if !mutation::is(Mutation::KeepOvertaken) {
                 self.awaiting_slow_flush.updates.retain(|update| latest.get(&update.extent) == Some(&update.sequence));
             }
             self.latest.clear();
-            journal::Batch::append(&mut self.group.committing, std::mem::take(&mut self.awaiting_slow_flush));
+            journal::Batch::append(&mut self.group.committing, &mut self.awaiting_slow_flush);
             (self.wanted_all, self.slow_was_flushed) = (false, false);
         }
         if commit_bytes(self.group.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
@@ -439,7 +453,8 @@ impl Commits for MapJournal {
         let len = commit_bytes(self.group.committing.updates.len() as u64);
         let span = self.ring.span(len);
         if !self.ring.has_room(span) {
-            // More came together than the ring holds until the next checkpoint: that comes first.
+            // The gathered updates exceed the room that is left before the next checkpoint, so the checkpoint must come
+            // first.
             return Written::NoRoom;
         }
         self.attempt += 1;
@@ -485,11 +500,11 @@ impl Commits for MapJournal {
         }
     }
 
-    /// The next commit has the same number. Which of the updates was awaiting_slow_flush is forgotten, so it flushes the slow
-    /// device.
+    /// Keeps the number of the commit for the next attempt. That attempt flushes the slow device, because the batch no
+    /// longer records which of its updates needed that.
     fn is_taken_back(&mut self, io: &mut CacheIo, why: Setback) {
         self.wanted_all = true;
-        // A commit that fencing has interrupted is not to wait.
+        // A commit that fencing interrupted is repeated without a pause.
         if why == Setback::Failure && self.bar == Bar::Open {
             self.pause(io);
         }

@@ -1,4 +1,4 @@
-//! What the commits and checkpoints of a map record.
+//! The commits and checkpoints of a map.
 
 mod checkpoints;
 mod fencing;

@@ -1,4 +1,4 @@
-//! What a replacement policy sees of the map when it chooses a victim.
+//! The view of the map that a replacement policy has when it chooses a victim.
 
 use peryton_policy::replacement::{Candidate, Candidates, SlotIndex};
 use peryton_units::Nanos;
@@ -7,12 +7,12 @@ use crate::cache::map::extent::Extent;
 
 pub(in crate::cache) struct MapCandidates<'a> {
     pub(super) now: Nanos,
-    /// TW: an extent idle for longer has left the working set.
+    /// TW: an extent that was idle for longer has left the working set.
     pub(super) window: Nanos,
-    /// For each slot the extent in it plus one, zero for none.
+    /// For each slot, the extent in it plus one; zero for none.
     pub(super) slots: &'a [u32],
     pub(super) extents: &'a mut [Extent],
-    /// Dirty extents are no victims this time.
+    /// Whether dirty extents may not be chosen this time.
     pub(super) clean_only: bool,
 }
 
@@ -27,7 +27,7 @@ impl Candidates for MapCandidates<'_> {
         self.window
     }
 
-    /// An extent may leave while nothing is under way for it (GreenDM, section 2.6: a move waits for none).
+    /// An extent may leave only while nothing is under way for it (GreenDM, section 2.6: a move waits for no access).
     #[inline]
     fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
         let extent = self.slots[slot.index()].checked_sub(1)?;

@@ -1,5 +1,5 @@
-//! The extent map: for each extent of the volume where it is, how it is used, and what is under way for it
-//! (GreenDM, section 2.3, "Mapping table" and "Cache entry").
+//! A map entry in memory: where an extent of the volume is, how it is used, and what is under way for it (GreenDM,
+//! section 2.3, "Mapping table" and "Cache entry").
 
 use peryton_format::entry::MapEntry;
 use peryton_policy::replacement::SlotIndex;
@@ -11,25 +11,25 @@ pub(crate) use peryton_format::entry::Place;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(crate) struct Extent {
-    /// The latest access.
+    /// Time of the latest access.
     pub(crate) last_access: Nanos,
-    /// The place plus one; zero where there is none (tiering: unmapped; caching: not cached).
+    /// The place plus one; zero for none (tiering: unmapped; caching: not cached).
     place: u32,
-    /// Accesses in all.
+    /// Number of accesses.
     pub(crate) uses: u32,
-    /// Misses that came within the time window of each other.
+    /// Number of misses, each within the time window of the one before.
     pub(crate) misses: u32,
     /// Host accesses in flight.
     pub(crate) in_flight: u32,
-    /// The index of the move under way, plus one; zero for none.
+    /// The index of the move under way plus one; zero for none.
     moving: u32,
-    /// Accessed since the clock hand passed.
+    /// Whether it was accessed since the clock hand last passed.
     pub(crate) referenced: bool,
-    /// Newer than its home on the slow device (caching).
+    /// Whether the copy is newer than its home on the slow device (caching).
     dirty: bool,
-    /// In the write-back queue (caching).
+    /// Whether the extent is in the write-back queue (caching).
     pub(crate) queued: bool,
-    /// The only copy was lost to a device failure.
+    /// Whether its only copy was lost to a device failure.
     lost: bool,
 }
 
@@ -39,37 +39,37 @@ impl Extent {
         self.place.checked_sub(1).map(Place)
     }
 
-    /// The place as a slot of the fast device, in a drive where the map holds nothing else.
+    /// The slot of the fast device that the extent is in; for drives whose map holds no other places.
     #[inline]
     pub(crate) fn slot(&self) -> Option<SlotIndex> {
         self.place.checked_sub(1).map(SlotIndex)
     }
 
-    /// What the durable map keeps of the extent.
+    /// The part of the entry that the durable map keeps.
     #[inline]
     pub(crate) fn entry(&self) -> MapEntry {
         MapEntry::new(self.place(), self.dirty, self.lost)
     }
 
-    /// Newer than its home on the slow device (caching).
+    /// Whether the copy is newer than its home on the slow device (caching).
     #[inline]
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty
     }
 
-    /// The only copy was lost to a device failure.
+    /// Whether the only copy was lost to a device failure.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Returns what it was before.
+    /// Sets the flag and returns its previous value.
     #[inline]
     pub(super) fn set_dirty(&mut self, dirty: bool) -> bool {
         std::mem::replace(&mut self.dirty, dirty)
     }
 
-    /// Returns what it was before.
+    /// Sets the flag and returns its previous value.
     #[inline]
     pub(super) fn set_lost(&mut self, lost: bool) -> bool {
         std::mem::replace(&mut self.lost, lost)
@@ -97,8 +97,8 @@ impl Extent {
         self.referenced = true;
     }
 
-    /// Counts a miss: misses further apart than the window count from one. Returns the count. To be called before
-    /// [`Extent::access`], which moves the time stamp.
+    /// Counts a miss and returns the count. After a gap longer than the window the count starts at one. Must be called
+    /// before [`Extent::access`], which changes the time stamp.
     #[inline]
     pub(crate) fn miss(&mut self, now: Nanos, window: Nanos) -> u32 {
         let within = self.misses > 0 && now.saturating_sub(self.last_access) <= window;
@@ -113,12 +113,12 @@ mod tests {
 
     #[test]
     fn an_entry_fills_half_a_cache_line() {
-        // 1 TiB at 1 MiB extents is a million entries: 32 MiB.
+        // At 32 bytes an entry, 1 TiB at 1 MiB extents (a million entries) takes 32 MiB.
         assert!(size_of::<Extent>() <= 64);
     }
 
     #[test]
-    fn misses_outside_the_window_start_anew() {
+    fn misses_outside_the_window_count_from_one() {
         let mut extent = Extent::default();
         let window = Nanos::from_s(60);
         for (at, count) in [(0, 1), (60, 2), (61, 3), (122, 1)] {

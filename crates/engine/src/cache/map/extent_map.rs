@@ -1,4 +1,4 @@
-//! The sole owner of extents, slots and free places.
+//! The only owner of extents, slots and free places.
 
 use peryton_format::{
     entry::MapEntry,
@@ -16,28 +16,28 @@ use crate::cache::{
     },
 };
 
-/// What is where.
+/// Which extent is in which place.
 #[derive(Debug)]
 pub(in crate::cache) struct ExtentMap {
     layout: CacheLayout,
     extents: Vec<Extent>,
-    /// For each slot of the fast device the extent in it plus one, zero for none.
+    /// For each slot of the fast device, the extent in it plus one; zero for none.
     slots: Vec<u32>,
     fast_free: FreeMap,
-    /// Tiering only; caching has a home for each extent.
+    /// The free places of the slow device (tiering only; caching has a home for each extent).
     slow_free: FreeMap,
-    /// Places that may hold an earlier tenant's data, by index; a fresh device reads as zeros.
+    /// A bit for each place that may hold an earlier tenant's data; a place never written reads as zeros.
     stale: Vec<u64>,
-    /// Slots of the fast device that the map uses or a move has reserved.
+    /// Number of fast slots that the map uses or a move has reserved.
     resident: u32,
-    /// Extents of the cache that are newer than their homes.
+    /// Number of dirty extents.
     dirty: u32,
-    /// Extents whose only copy is lost.
+    /// Number of extents whose only copy is lost.
     lost: u32,
 }
 
 impl ExtentMap {
-    /// An empty map. `slow_slots`: how many slots of the slow device it gives out.
+    /// Makes an empty map. `slow_slots`: the number of slots of the slow device that it may allocate.
     pub(in crate::cache) fn new(layout: CacheLayout, slow_slots: u32) -> ExtentMap {
         let places = layout.fast_slots as usize + layout.slow_slots as usize;
         ExtentMap {
@@ -60,13 +60,13 @@ impl ExtentMap {
         &self.extents[extent as usize]
     }
 
-    /// For what is noted of the use of an extent; its place, and what counts it, are changed with the methods below.
+    /// The entry of an extent, for changes of its usage data; its place and its flags have methods of their own below.
     #[inline]
     pub(in crate::cache) fn entry_mut(&mut self, extent: u32) -> &mut Extent {
         &mut self.extents[extent as usize]
     }
 
-    /// The entry, if the extent is there at all.
+    /// The entry of an extent, or `None` if the volume has no such extent.
     #[inline]
     pub(in crate::cache) fn get(&self, extent: u32) -> Option<&Extent> {
         self.extents.get(extent as usize)
@@ -85,7 +85,7 @@ impl ExtentMap {
         self.extents[extent as usize].set_place(place);
     }
 
-    /// The extent is in no place from now on. Its misses count from zero.
+    /// Removes an extent from its place. Its count of misses starts again at zero.
     pub(in crate::cache) fn unmap(&mut self, extent: u32) {
         let entry = &mut self.extents[extent as usize];
         entry.set_place(None);
@@ -108,30 +108,30 @@ impl ExtentMap {
         }
     }
 
-    /// Extents of the cache that are newer than their homes.
+    /// Number of extents of the cache that are newer than their homes.
     pub(in crate::cache) fn dirty(&self) -> u32 {
         self.dirty
     }
 
-    /// Extents whose only copy is lost.
+    /// Number of extents whose only copy is lost.
     pub(in crate::cache) fn lost(&self) -> u32 {
         self.lost
     }
 
-    /// The map as the journal has it.
+    /// The map in the form that the journal keeps.
     pub(in crate::cache) fn image(&self) -> Vec<MapEntry> {
         self.extents.iter().map(Extent::entry).collect()
     }
 
     // Slots of the fast device.
 
-    /// The extent that a slot holds, or is reserved for.
+    /// The extent that a slot holds or is reserved for.
     #[inline]
     pub(in crate::cache) fn tenant(&self, slot: SlotIndex) -> Option<u32> {
         self.slots[slot.index()].checked_sub(1)
     }
 
-    /// Slots of the fast device that the map uses or a move has reserved.
+    /// Number of fast slots that the map uses or a move has reserved.
     #[inline]
     pub(in crate::cache) fn resident(&self) -> u32 {
         self.resident
@@ -147,7 +147,7 @@ impl ExtentMap {
         self.fast_free.count()
     }
 
-    /// Takes the lowest free slot, which is to be occupied.
+    /// Reserves the lowest free slot; the caller must occupy it.
     pub(in crate::cache) fn take_slot(&mut self) -> Option<SlotIndex> {
         self.fast_free.take_lowest().map(SlotIndex)
     }
@@ -157,31 +157,31 @@ impl ExtentMap {
         self.slots[slot.index()] = extent + 1;
     }
 
-    /// Nothing is in the slot any more. It is not free yet.
+    /// Empties a slot. It is not free for reuse yet.
     pub(in crate::cache) fn vacate(&mut self, slot: SlotIndex) {
         self.slots[slot.index()] = 0;
         self.resident -= 1;
     }
 
-    /// Asks the processor for what [`ExtentMap::tenant`] reads.
+    /// Prefetches into the processor's cache what [`ExtentMap::tenant`] reads.
     #[inline]
     pub(in crate::cache) fn prefetch_tenant(&self, slot: SlotIndex) {
         prefetch(&self.slots[slot.index()]);
     }
 
-    /// What a replacement policy sees of the map. `clean_only`: dirty extents are no victims this time.
+    /// The view of the map for a replacement policy. `clean_only`: dirty extents may not be chosen this time.
     pub(in crate::cache) fn candidates(&mut self, now: Nanos, window: Nanos, clean_only: bool) -> MapCandidates<'_> {
         MapCandidates { now, window, slots: &self.slots, extents: &mut self.extents, clean_only }
     }
 
     // Places.
 
-    /// Takes the lowest free place of the slow device (tiering).
+    /// Reserves the lowest free place of the slow device (tiering).
     pub(in crate::cache) fn take_slow(&mut self) -> Option<Place> {
         self.slow_free.take_lowest().map(|slot| self.layout.slow_place(slot))
     }
 
-    /// The place is free for reuse.
+    /// Frees a place for reuse.
     pub(in crate::cache) fn free(&mut self, place: Place) {
         match self.layout.fast_slot(place) {
             Some(slot) => self.fast_free.put(slot.0),
@@ -196,7 +196,7 @@ impl ExtentMap {
         }
     }
 
-    /// Puts the extent where a durable map says it is; says whether the place was free.
+    /// Restores an extent to the place that the durable map gives; returns whether the place was free.
     pub(in crate::cache) fn adopt(&mut self, extent: u32, place: Place) -> bool {
         self.set_place(extent, Some(place));
         let slot = self.layout.fast_slot(place);
@@ -210,7 +210,7 @@ impl ExtentMap {
         free
     }
 
-    /// Whether an earlier tenant's data may show in the place.
+    /// Whether the place may hold an earlier tenant's data.
     pub(in crate::cache) fn is_stale(&self, place: Place) -> bool {
         self.stale[place.0 as usize / 64] >> (place.0 % 64) & 1 == 1 && !mutation::is(Mutation::ShowStale)
     }

@@ -1,6 +1,6 @@
-//! Which extents of a device are free: a bitmap with summaries, so that the lowest free one is found in a few steps
-//! however large the device (GreenDM, section 2.3: the search starts from the lower addresses, and an in-memory list
-//! makes it quick).
+//! The free extents of a device, as a bitmap with summaries. It finds the lowest free one in a few steps, however large
+//! the device is (GreenDM, section 2.3: the search starts from the lower addresses, and an in-memory list makes it
+//! quick).
 
 /// A set of indices below a fixed bound.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct FreeMap {
 }
 
 impl FreeMap {
-    /// All of `0..size` free.
+    /// Makes a set of all indices in `0..size`.
     pub(crate) fn full(size: u32) -> FreeMap {
         let mut levels = Vec::new();
         let mut bits = size as usize;
@@ -37,7 +37,7 @@ impl FreeMap {
         self.levels[0][index as usize / 64] >> (index % 64) & 1 == 1
     }
 
-    /// Takes the lowest index out.
+    /// Removes and returns the lowest index.
     #[inline]
     pub(crate) fn take_lowest(&mut self) -> Option<u32> {
         if self.count == 0 {
@@ -52,7 +52,7 @@ impl FreeMap {
         Some(index)
     }
 
-    /// Takes this index out if it is in, and says whether it was.
+    /// Removes this index if it is in the set; returns whether it was.
     pub(crate) fn take_if_free(&mut self, index: u32) -> bool {
         let free = self.contains(index);
         if free {
@@ -61,7 +61,7 @@ impl FreeMap {
         free
     }
 
-    /// Takes this index out; it must be in.
+    /// Removes this index, which must be in the set.
     #[inline]
     pub(crate) fn take(&mut self, index: u32) {
         assert!(self.contains(index), "extent {index} is allocated twice");
@@ -77,7 +77,7 @@ impl FreeMap {
         }
     }
 
-    /// Puts this index in; it must not be in.
+    /// Adds this index, which must not be in the set.
     #[inline]
     pub(crate) fn put(&mut self, index: u32) {
         assert!(!self.contains(index), "extent {index} is freed twice");

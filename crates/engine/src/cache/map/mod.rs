@@ -1,5 +1,5 @@
-//! The map: where each extent is, which place holds what, and which places are free. It alone changes any of that, so that
-//! its counts are right; the rest of the drive asks.
+//! The map: where each extent is, which extent each place holds, and which places are free. Only this module changes
+//! any of that, so that its counts stay correct.
 
 mod candidates;
 pub(in crate::cache) mod extent;

@@ -1,4 +1,4 @@
-//! Allocations that find no free place: they wait for a commit that frees some, or for a move that gives one back.
+//! Allocations that find no free place wait for a commit that frees some, or for a move that gives one back.
 
 use peryton_units::Nanos;
 
@@ -31,7 +31,7 @@ impl CacheDrive {
         self.allocation_waiters.push(index);
     }
 
-    /// A place is free, or will be after the next commit.
+    /// Serves waiting allocations when a place is free; starts a commit if one would free some.
     pub(in crate::cache) fn serve_allocation_waiters(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         for index in std::mem::take(&mut self.allocation_waiters) {
             if self.journal.has_pending_free() {

@@ -1,4 +1,4 @@
-//! Demotions (tiering): an extent leaves the fast device.
+//! Demotions (tiering) move an extent from the fast device to the slow one.
 
 use peryton_units::Nanos;
 

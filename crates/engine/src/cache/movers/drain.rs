@@ -1,4 +1,4 @@
-//! Drains: an extent is detached once no access to it is in flight; those who come meanwhile wait.
+//! A drain detaches an extent once no access to it is in flight; accesses that arrive meanwhile wait.
 
 use peryton_units::{Bytes, Nanos};
 
@@ -28,7 +28,7 @@ impl CacheDrive {
         }
     }
 
-    /// The last access to the extent has ended.
+    /// Detaches the extent after its last access has ended.
     pub(in crate::cache) fn drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
         let then = match (row.kind, row.phase) {
@@ -38,7 +38,7 @@ impl CacheDrive {
         };
         let extent = row.extent;
         match then {
-            // The copy was about to go because its home is the truth, but there is no home any more.
+            // The copy was to be dropped because its home is valid, but the device of the home is gone now.
             Drained::Invalidate | Drained::Drop(_) if self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
                 match then {
@@ -64,7 +64,8 @@ impl CacheDrive {
                 row.phase = Phase::Writing;
                 row.pending = 1;
                 let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
-                // A dirty copy is newer than its home: without the copy the home must not come to light again.
+                // A dirty copy is newer than its home: after the copy is dropped, the old data of the home must not
+                // reappear.
                 if self.map.entry(extent).is_dirty() {
                     io.zero(at, len, CacheStep::Move { index }, out);
                 } else {
@@ -92,8 +93,8 @@ impl CacheDrive {
             Drained::Drop(result) => {
                 let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
                 self.drop_clean(io, now, extent, Release::Detached);
-                // The slow device may have been flushed since it has the write: a host flush need not flush it again, but
-                // has to make known that the copy counts no longer.
+                // The slow device may have been flushed since it completed the write, so a host flush would not flush
+                // it again. Still, the host flush has to make durable that the copy is no longer valid.
                 self.journal.takes_all_next();
                 io.part_done(fragment.request, result, out);
                 self.end(io, now, index, out);
@@ -101,8 +102,8 @@ impl CacheDrive {
         }
     }
 
-    /// A write past a dirty copy has reached the home. A host flush has to make that known, so the update is not one that
-    /// waits for write-backs; and after a failure the dirty copy stays the truth.
+    /// Handles a completed write that bypassed a dirty copy. A host flush must make the map update durable, so the
+    /// update does not wait for a flush of the slow device. If the write failed, the dirty copy stays valid.
     pub(in crate::cache) fn superseded(
         &mut self,
         io: &mut CacheIo,
@@ -124,7 +125,7 @@ impl CacheDrive {
         self.end(io, now, index, out);
     }
 
-    /// The home of a discarded extent has been discarded or zeroed.
+    /// Handles the completed discard or zeroing of a discarded extent's home.
     pub(in crate::cache) fn discarded(
         &mut self,
         io: &mut CacheIo,
@@ -137,8 +138,8 @@ impl CacheDrive {
         let extent = row.extent;
         let fragment = row.trigger.take().expect("a discard is answered when it is done");
         let entry = self.map.entry_mut(extent);
-        // After a failure the home may be gone in part. A dirty copy stays the truth; a clean one no longer agrees with
-        // its home and goes all the same.
+        // After a failure, part of the home may be discarded. A dirty copy stays valid; a clean one may differ from its
+        // home and is dropped anyway.
         if !failed || !entry.is_dirty() {
             self.map.set_dirty(extent, false);
             self.map.set_lost(extent, false);

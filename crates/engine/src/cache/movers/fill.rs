@@ -1,4 +1,4 @@
-//! Fills: a write that covers its extent goes straight to a new place.
+//! Fills: a write that covers its whole extent goes directly to a new place.
 
 use peryton_units::{Bytes, Nanos};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// A write that covers its whole extent goes straight to the new place: nothing has to be read first.
+    /// Starts a write that covers its whole extent at the new place; nothing is read first.
     pub(in crate::cache) fn start_fill(&mut self, io: &mut CacheIo, fragment: Fragment, to: Place, out: &mut Commands) {
         let index = self.start(Kind::Fill, Phase::Writing, fragment.extent, Some(to), Some(fragment));
         self.moves[index].pending = 1;
@@ -38,7 +38,7 @@ impl CacheDrive {
                 Some(slot) => self.release_slot(slot, Release::NeverUsed),
                 None => self.release_place(to, Release::NeverUsed),
             }
-            // Where there is another place, the write goes there.
+            // If the write can go to another place, it does.
             if self.mode == Mode::Caching || self.map.entry(extent).place().is_some() || self.gone.any() {
                 self.moves[index].waiters.insert(0, fragment);
             } else {

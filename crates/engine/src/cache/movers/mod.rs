@@ -1,4 +1,5 @@
-//! Movers: the small state machines that carry an extent from one place to another, or detach it. One file a kind.
+//! Movers: small state machines, each of which moves an extent from one place to another or detaches it. One file a
+//! kind.
 
 mod allocation;
 mod demotion;

@@ -1,5 +1,5 @@
-//! Promotions: an extent that missed often enough is read into memory, serves the accesses that wait from there, and is written
-//! to the fast device.
+//! Promotions: an extent that missed often enough is read into memory, the waiting accesses are served from there, and
+//! it is written to the fast device.
 
 use peryton_format::{
     entry::MapEntry,
@@ -17,13 +17,13 @@ use crate::{
     cache::step::CacheIo,
 };
 
-/// GreenDM gives a promotion up while its extent is accessed (section 2.6). So do we, this many times in a row; then the
-/// promotion begins, and new accesses wait until those in flight have ended.
+/// GreenDM cancels a promotion while its extent is accessed (section 2.6). Peryton cancels it this many times in a row;
+/// then the promotion begins, and new accesses wait until those in flight have ended.
 const PATIENCE: u32 = 8;
 
 impl CacheDrive {
-    /// Promotes the extent of a fragment that missed; the fragment waits for it. Refused under GreenDM's conditions
-    /// (section 2.3), each counted.
+    /// Promotes the extent of a fragment that missed; the fragment waits for it. Returns false if one of GreenDM's
+    /// conditions (section 2.3) forbids it; each refusal is counted.
     pub(in crate::cache) fn try_promote(
         &mut self,
         io: &mut CacheIo,
@@ -43,14 +43,14 @@ impl CacheDrive {
             && fragment.op == Op::Write
             && self.covers_extent(fragment)
             && (self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back);
-        // What is lost may have something older at home: only what replaces all of it comes in.
+        // A lost extent may have older data at its home, so only a write that replaces all of it may be promoted.
         if entry.is_lost() && !fills || self.gone.any() {
             cancelled.device_error += 1;
             return false;
         }
         if in_use {
             cancelled.in_use += 1;
-            // With many requests in flight the hottest extents are never idle: they would never be promoted.
+            // With many requests in flight the hottest extents are never idle and would never be promoted.
             if entry.misses <= io.tuning.promotion_threshold.saturating_add(PATIENCE) {
                 return false;
             }
@@ -79,7 +79,7 @@ impl CacheDrive {
         true
     }
 
-    /// Brings an extent in that no access waits for.
+    /// Promotes an extent that no access waits for.
     pub(in crate::cache) fn start_idle_promotion(
         &mut self,
         io: &mut CacheIo,
@@ -91,7 +91,7 @@ impl CacheDrive {
         self.move_read(io, index, self.current_place(extent), Cause::Promotion, out);
     }
 
-    /// The accesses that a promotion waited for have ended.
+    /// Starts a promotion after the accesses that it waited for have ended.
     pub(in crate::cache) fn promotion_drained(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
         row.phase = Phase::Reading;
@@ -99,10 +99,11 @@ impl CacheDrive {
         self.move_read(io, index, self.current_place(extent), Cause::Promotion, out);
     }
 
-    /// The extent is in the buffer: those who waited are served from it, sparing the fast device an access each
-    /// (GreenDM, section 2.3, "Serving directly from RAM").
+    /// Serves the waiting accesses from the buffer after the extent was read, which saves the fast device an access
+    /// each (GreenDM, section 2.3, "Serving directly from RAM").
     pub(in crate::cache) fn serve_from_ram(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
-        // A write-through or write-around write has to reach the slow device as well: it waits for the end.
+        // Write-through and write-around writes must reach the slow device too, so they wait until the promotion has
+        // ended.
         let writes_too = self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back;
         let row = &mut self.moves[index];
         row.phase = Phase::Writing;

@@ -1,4 +1,4 @@
-//! Moves: the small state machines that carry an extent from one place to another.
+//! Moves: small state machines that move an extent from one place to another.
 //!
 //! ```text
 //! promotion   [Draining →] Reading → (waiters served from RAM) → Writing → done   a failed write: → WritingHome → done
@@ -9,8 +9,8 @@
 //! zero        Writing → done                                            a reused place must not show its last tenant
 //! drain       Draining → (Writing | Committing) → done                  waits for accesses in flight, then detaches
 //! ```
-//! Map updates are gathered by the journal as moves end; what a move frees is free for reuse only after the commit.
-//! One file a kind; `waiters.rs` has what becomes of accesses meanwhile.
+//! The journal gathers the map update when a move ends; the places that a move frees may be reused only after the
+//! commit. One file a kind; `waiters.rs` handles accesses during a move.
 
 use peryton_units::{Bytes, Nanos};
 
@@ -23,7 +23,7 @@ use crate::{
     cache::step::{CacheIo, CacheStep},
 };
 
-/// Empty lists of waiters that are kept for moves to come.
+/// The most empty waiter lists that are kept for later moves.
 const MOST_WAITER_LISTS: usize = 1024;
 
 impl CacheDrive {
@@ -64,7 +64,7 @@ impl CacheDrive {
         index
     }
 
-    /// The move is over: its extent is free for others, and the accesses that waited go on.
+    /// Ends the move: its extent is free for others, and the accesses that waited are routed.
     pub(in crate::cache) fn end(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
         let (kind, extent, buffer, mut waiters) = (row.kind, row.extent, row.buffer, std::mem::take(&mut row.waiters));
@@ -89,7 +89,7 @@ impl CacheDrive {
         for fragment in waiters.drain(..) {
             self.resume(io, now, fragment, out);
         }
-        // The next move needs no memory of its own.
+        // Keeps the list, so that the next move allocates nothing.
         if waiters.capacity() > 0 && self.waiter_lists.len() < MOST_WAITER_LISTS {
             self.waiter_lists.push(waiters);
         }
@@ -144,7 +144,7 @@ impl CacheDrive {
         io.write(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause, out);
     }
 
-    /// Where an extent's data is: in its place, or in caching, when not cached, at home.
+    /// The place of an extent's data: its place in the map, or its home if it is not cached.
     pub(in crate::cache) fn current_place(&self, extent: u32) -> Place {
         match self.map.entry(extent).place() {
             Some(place) => place,
@@ -152,7 +152,7 @@ impl CacheDrive {
         }
     }
 
-    /// A command of the move has completed.
+    /// Handles a completed command of the move.
     pub(in crate::cache) fn move_step(
         &mut self,
         io: &mut CacheIo,
@@ -174,7 +174,7 @@ impl CacheDrive {
             (Kind::Promotion, Phase::Reading, true) => self.abort_promotion(io, now, index, out),
             (Kind::Promotion, Phase::Writing, false) => self.promoted(io, now, index, out),
             (Kind::Promotion, Phase::Writing, true) if row.ram_dirty => {
-                // These writes were acknowledged to the host: their home must have them.
+                // The buffer holds writes that were acknowledged to the host, so they must reach the home.
                 row.phase = Phase::WritingHome;
                 row.failed = false;
                 let from = self.current_place(self.moves[index].extent);
@@ -221,7 +221,7 @@ impl CacheDrive {
         }
     }
 
-    /// The map points to the new place from now on; the old one is free after the next commit.
+    /// Points the map to the new place; the old one is free after the next commit.
     pub(in crate::cache) fn settle(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, to: Place) {
         let before = self.map.entry(extent).place();
         self.map.set_place(extent, Some(to));
@@ -235,7 +235,7 @@ impl CacheDrive {
         }
     }
 
-    /// The commit that the move waited for is durable.
+    /// Continues a move whose commit is durable.
     pub(in crate::cache) fn move_committed(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
         assert_eq!(row.phase, Phase::Committing, "a {:?} did not wait for a commit", row.kind);

@@ -1,4 +1,4 @@
-//! The table of moves: what kinds there are, and how far each is.
+//! The table of moves: their kinds and their phases.
 
 use crate::{
     api::command::Cause, api::error::RequestError, cache::access::Fragment, cache::map::extent::Place, io::RequestIndex,
@@ -13,7 +13,7 @@ pub(in crate::cache) enum Kind {
     WriteBack,
     Zero,
     Drain(Drained),
-    /// An allocation that found every free place waiting for its commit.
+    /// An allocation for which every free place waited for its commit.
     Allocation,
 }
 
@@ -34,38 +34,40 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) to: Option<Place>,
     /// The move buffer, for kinds that copy.
     pub(in crate::cache) buffer: u32,
-    /// Commands in flight.
+    /// Commands in flight for this move.
     pub(in crate::cache) pending: u32,
     pub(in crate::cache) failed: bool,
-    /// The host accessed the extent meanwhile; for `rewritten`, with a write.
+    /// Whether the host accessed the extent during the move; `rewritten`: whether it wrote.
     pub(in crate::cache) accessed: bool,
     pub(in crate::cache) rewritten: bool,
-    /// The buffer holds writes that were acknowledged to the host.
+    /// Whether the buffer holds writes that were acknowledged to the host.
     pub(in crate::cache) ram_dirty: bool,
     pub(in crate::cache) sequence: u64,
-    /// The fragment that began it, where it has to be answered by the move itself.
+    /// The fragment that started the move, if the move itself must answer it.
     pub(in crate::cache) trigger: Option<Fragment>,
     pub(in crate::cache) waiters: Vec<Fragment>,
-    /// Requests of which a part is answered when the move has ended.
+    /// Requests that have a part which ends when the move has ended.
     pub(in crate::cache) answers: Vec<RequestIndex>,
 }
 
 pub(in crate::cache) const NO_BUFFER: u32 = u32::MAX;
 
-/// What happens to an extent once no access to it is in flight.
+/// The reason why an extent is detached once no access to it is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Drained {
-    /// Tiering: the host discarded it; the mapping goes.
+    /// Tiering: the host discarded it. The mapping is removed.
     Unmap,
-    /// Caching: the host discarded it; home and copy go.
+    /// Caching: the host discarded it. Home and copy are discarded.
     Discard,
-    /// Caching: its home is about to be written around the copy; the copy goes first, durably.
+    /// Caching: a write is about to bypass the copy. The copy's removal must be durable first.
     Invalidate,
-    /// Caching: a write past the cache covers the extent of a dirty copy. Until it is home the copy is the truth.
+    /// Caching: a write that bypasses the cache covers the whole extent of a dirty copy. Until it completes, the copy
+    /// is valid.
     Supersede,
-    /// Partitioned: a write has passed the copy.
+    /// Partitioned: a write has bypassed the copy.
     Stale,
-    /// Caching: copy and home may differ after a failure; the copy goes, and the write is answered with this.
+    /// Caching: copy and home may differ after a failure. The copy is dropped, and the write is answered with this
+    /// result.
     Drop(Result<(), RequestError>),
 }
 

@@ -1,4 +1,4 @@
-//! Accesses to an extent that is being moved: they wait, are served from the move's buffer, or pass and cancel it.
+//! Accesses to an extent that is being moved: they wait, are served from the move's buffer, or proceed and cancel it.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::ReplacementPolicy;
@@ -19,8 +19,8 @@ impl CacheDrive {
         self.moves[index].waiters.push(fragment);
     }
 
-    /// Whether a fragment has to wait for (or was served by) the move under way for its extent. Otherwise it passes,
-    /// and a move that it disturbs is cancelled.
+    /// Whether a fragment must wait for the move under way for its extent, or was served by it. Otherwise the fragment
+    /// proceeds, and a move that it disturbs is cancelled.
     pub(in crate::cache) fn blocked_by_move(
         &mut self,
         io: &mut CacheIo,
@@ -34,7 +34,7 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         let waits = match (row.kind, row.phase) {
             (Kind::Promotion, Phase::Writing) if fragment.op == Op::Read => {
-                // The buffer holds the extent's latest data until the fast device does.
+                // Until the fast device has the extent's latest data, the buffer has it.
                 Self::copy_from_move(io, row.buffer, fragment, out);
                 self.count_hit(io, now, fragment);
                 return true;
@@ -52,7 +52,8 @@ impl CacheDrive {
                 (through && phase == Phase::Writing) || (fragment.op == Op::Discard && covers)
             }
         };
-        // Where it leaves from, or goes to, may be gone: where the extent is then is known at the end.
+        // With a device gone, the extent's old or new place may be lost; the access can be routed only when the move
+        // has ended.
         let waits = waits || degraded;
         if waits {
             self.moves[index].waiters.push(fragment);

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// Copies a dirty extent home; an eviction then drops it.
+    /// Starts to copy a dirty extent home; with `evict`, the copy is dropped after that.
     pub(in crate::cache) fn start_writeback(&mut self, io: &mut CacheIo, extent: u32, evict: bool, out: &mut Commands) {
         let from = self.current_place(extent);
         let kind = if evict { Kind::Eviction } else { Kind::WriteBack };

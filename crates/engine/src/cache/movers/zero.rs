@@ -1,4 +1,4 @@
-//! Zeroing: a reused place must not show what another extent left there.
+//! Zeroing: a reused place must not expose an earlier tenant's data.
 
 use peryton_units::{Bytes, Nanos};
 
@@ -37,7 +37,7 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         let (extent, to) = (row.extent, row.to.expect("a place to zero"));
         if failed {
-            // With a device gone there may be another place.
+            // With a device gone, the accesses may be routed to another place.
             let waiters = if self.gone.any() { Vec::new() } else { std::mem::take(&mut row.waiters) };
             for fragment in waiters {
                 io.part_done(fragment.request, Err(RequestError::Device), out);

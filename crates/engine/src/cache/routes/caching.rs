@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// Where an extent lives when it is not cached.
+    /// The place of an extent's home on the slow device.
     #[inline]
     pub(in crate::cache) fn home(&self, extent: u32) -> Place {
         self.layout.slow_place(extent)
@@ -37,7 +37,7 @@ impl CacheDrive {
             if fragment.op == Op::Discard {
                 return self.direct(now, fragment, home);
             }
-            // A write that goes around the cache does not bring its extent in.
+            // A write-around write does not promote its extent.
             let around = fragment.op == Op::Write && io.tuning.write == WritePolicy::Around;
             if !around && self.admits(io, fragment) {
                 if self.misses_and_promotes(io, now, fragment, out) {
@@ -64,7 +64,8 @@ impl CacheDrive {
                 return Route::Taken;
             }
             Op::Discard => {
-                // A hint for part of a cached extent: both the copy and the home would have to be discarded. Not worth it.
+                // A discard of a part of a cached extent is ignored: it is only a hint, and it would cost a discard of
+                // both copy and home.
                 io.part_done(fragment.request, Ok(()), out);
                 return Route::Taken;
             }
@@ -78,7 +79,8 @@ impl CacheDrive {
                 self.start_drain(io, now, fragment, Drained::Invalidate, out);
                 return Route::Taken;
             }
-            // A dirty copy is newer than its home whatever the policy is now: it takes the write and is written back.
+            // A dirty copy is newer than its home, whatever the policy is now: it takes the write and is written back
+            // later.
             Op::Write => self.became_dirty(io, now, fragment.extent),
             Op::Flush => unreachable!("a flush has no extent"),
         }
@@ -86,8 +88,9 @@ impl CacheDrive {
         self.direct(now, fragment, Place(slot.0))
     }
 
-    /// Whether a write to a cached extent may be sent past the cache: where the rule judges such writes, and no data is
-    /// lost with the copy. What a dirty copy alone has, it keeps; a copy that is on its way home is left alone.
+    /// Whether a write to a cached extent may bypass the cache: the admission rule judges such writes, and dropping the
+    /// copy loses no data. A dirty copy that the write does not cover stays, and so does a copy that is being written
+    /// home.
     #[inline]
     fn may_bypass(&self, fragment: Fragment) -> bool {
         let entry = self.map.entry(fragment.extent);
@@ -97,7 +100,7 @@ impl CacheDrive {
             && (!entry.is_dirty() || self.covers_extent(fragment))
     }
 
-    /// Whether a miss, or a write that is judged like one, may use the cache.
+    /// Whether the admission rule lets a miss, or a write that is judged like one, use the cache.
     #[inline]
     fn admits(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
         if self.gate.is_open() || !fragment.first {
@@ -116,12 +119,12 @@ impl CacheDrive {
         }
     }
 
-    /// Drops a clean copy, so that its slot may be used again after the next commit.
+    /// Drops a clean copy; its slot is free after the next commit.
     pub(in crate::cache) fn drop_clean(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, why: Release) {
         self.drop_copy(io, now, extent, why, true);
     }
 
-    /// The same; `awaiting_slow_flush`: the update may wait for a flush of the slow device that the host did not ask for.
+    /// Drops a clean copy. `awaiting_slow_flush`: the map update may wait for a flush of the slow device.
     pub(in crate::cache) fn drop_copy(
         &mut self,
         io: &mut CacheIo,

@@ -1,11 +1,12 @@
-//! With one device left: what is lost with the other, and where an access goes then.
+//! Drives with one device gone: which data is lost, and where accesses go.
 //!
-//! * Caching without the cache: everything is at home, but what was dirty; that is lost.
-//! * Caching without the slow device: what the cache has stays readable and writable, the rest is lost.
-//! * Tiering: what was on the device is lost, the rest is served, and new extents go to the other device.
+//! * Caching without the fast device: everything is at home except dirty data, which is lost.
+//! * Caching without the slow device: cached extents stay readable and writable; the rest is lost.
+//! * Tiering: the extents on the lost device are lost, the rest is served, and new extents go to the other device.
 //!
-//! What is lost says so until all of it is written or discarded. The map need not be written for any of this: a durable
-//! entry that points to a device which the superblock calls gone means the same ([`CacheDrive::restore`]).
+//! Accesses to lost data fail until all of the extent is written or discarded. The durable map need not be changed for
+//! this: an entry that points to a device which the superblock records as gone means the same
+//! ([`CacheDrive::restore`]).
 
 use peryton_format::{
     entry::MapEntry,
@@ -29,13 +30,13 @@ impl CacheDrive {
         if self.layout.fast_slot(place).is_some() { self.gone.fast } else { self.gone.slow }
     }
 
-    /// A device of the two is dead. Says whether anything that was answered may be lost.
+    /// Handles the death of one of the two devices. Returns whether data whose write was answered may be lost.
     #[cold]
     pub(crate) fn device_died(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
         self.mark_gone(device);
         self.journal.fence(device);
         let before = self.map.lost();
-        // What a move is under way for is settled when that ends: it may bring it to safety.
+        // An extent that is being moved is handled when the move ends, because the move may save its data.
         for extent in 0..self.layout.extents {
             if self.map.entry(extent).moving().is_none() {
                 self.mark_lost(io, extent);
@@ -57,14 +58,14 @@ impl CacheDrive {
         [of(self.layout.fast, self.gone.fast), of(self.layout.slow, self.gone.slow)].into_iter().flatten().collect()
     }
 
-    /// From now on there is one device.
+    /// Marks a device as gone.
     pub(crate) fn mark_gone(&mut self, device: DeviceId) {
         self.gone.fast |= device == self.layout.fast;
         self.gone.slow |= device == self.layout.slow;
         self.router = Router::Degraded;
     }
 
-    /// What the dead device had of the extent is no more.
+    /// Marks the data that the dead device had of an extent as lost.
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
         let entry = *self.map.entry(extent);
@@ -72,7 +73,7 @@ impl CacheDrive {
             (_, Some(place)) if self.is_on_gone(place) => {
                 self.map.set_dirty(extent, false);
                 self.map.unmap(extent);
-                // Nothing is put there any more, so it does no harm that the durable map still points there.
+                // The place is never used again, so the durable map may keep pointing to it.
                 match self.layout.fast_slot(place) {
                     Some(slot) => self.release_slot(slot, Release::NeverUsed),
                     None => self.release_place(place, Release::NeverUsed),
@@ -89,7 +90,7 @@ impl CacheDrive {
         }
     }
 
-    /// It is durable that a device is gone: commits go on.
+    /// Resumes commits once it is durable that a device is gone.
     #[cold]
     pub(in crate::cache) fn go_on_without(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let fails = io.owes_error;
@@ -105,7 +106,7 @@ impl CacheDrive {
         self.serve_allocation_waiters(io, now, out);
     }
 
-    /// An access that is not to something lost, and with no move under way for its extent.
+    /// Routes an access to an extent that is not lost and that no move is under way for.
     #[cold]
     pub(in crate::cache) fn route_degraded(
         &mut self,
@@ -117,7 +118,7 @@ impl CacheDrive {
         if self.mode == Mode::Tiering {
             let nowhere = self.map.entry(fragment.extent).place().is_none();
             if nowhere && fragment.op == Op::Read {
-                // There is less room than extents: a place is for those that are written.
+                // There is less room than extents, so only written extents get a place.
                 io.stats.fast_misses += u64::from(fragment.first);
                 let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
                 out.push(Command::Clear { buffer, len: Bytes(u64::from(fragment.len)) });
@@ -134,7 +135,7 @@ impl CacheDrive {
             }
             return self.direct(now, fragment, self.home(fragment.extent));
         };
-        // Only the cache is left, and it keeps what it has.
+        // Only the cache is left, and it keeps all its extents.
         match fragment.op {
             Op::Read => {}
             Op::Discard if !self.covers_extent(fragment) => {
@@ -152,7 +153,8 @@ impl CacheDrive {
         self.direct(now, fragment, Place(slot.0))
     }
 
-    /// An access to something lost: only what covers all of it is let through. `None`: as if it were not lost.
+    /// Routes an access to a lost extent: only a write or discard that covers all of it succeeds. Returns `None` if the
+    /// normal rules apply.
     #[cold]
     pub(in crate::cache) fn route_lost(
         &mut self,
@@ -173,7 +175,7 @@ impl CacheDrive {
                 io.part_done(fragment.request, Ok(()), out);
                 Some(Route::Taken)
             }
-            // The home has something older, which a hint would let come to light.
+            // The home has older data that a discard might expose.
             (Op::Discard, Mode::Caching) if nowhere && !self.gone.slow => {
                 let entry = self.map.entry_mut(fragment.extent);
                 entry.access(now);
@@ -187,7 +189,7 @@ impl CacheDrive {
         }
     }
 
-    /// What a durable entry means with devices gone.
+    /// The meaning of a durable map entry when devices are gone.
     pub(in crate::cache) fn without_gone(&self, entry: MapEntry) -> MapEntry {
         match (entry.place(), self.mode) {
             (Some(place), mode) if self.layout.has_place(place) && self.is_on_gone(place) => MapEntry::new(
@@ -195,7 +197,7 @@ impl CacheDrive {
                 false,
                 entry.is_lost() || mode == Mode::Tiering || entry.is_dirty() || self.gone.slow,
             ),
-            // There is no home for it to agree with.
+            // There is no home that the copy could agree with, so it counts as dirty.
             (Some(place), Mode::Caching) if self.gone.slow => MapEntry::new(Some(place), true, entry.is_lost()),
             (None, Mode::Caching) if self.gone.slow => MapEntry::new(None, false, true),
             _ => entry,

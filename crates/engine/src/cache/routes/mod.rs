@@ -1,4 +1,4 @@
-//! Where an access goes: one file a placement, and one for a drive with a device fenced.
+//! The routes of accesses: one file a placement, and one for a drive with a device gone.
 
 mod caching;
 mod degraded;

@@ -1,11 +1,11 @@
-//! Partitioned (MixedStore, section 5): every extent has its home on the slow device, and each write goes to whichever
-//! device is predicted to answer sooner. What is on the fast device is newer than its home, or a copy that reads put
-//! there; reads go to where the data is.
+//! Partitioned (MixedStore, section 5). Every extent has its home on the slow device, and each write goes to the device
+//! that is predicted to answer sooner. Data on the fast device is either newer than its home or a copy made for reads.
+//! Reads go to where the data is.
 //!
-//! What the fast device has no room for goes to the slow one. Room is made while the host is idle.
+//! A write for which the fast device has no room goes to the slow one. Room is made while the host is idle.
 //!
-//! A write that covers an extent may pass the copy that the fast device has: it goes home, and the copy is given up once
-//! it is there. One that covers an extent in part stays where the rest is.
+//! A write that covers an extent may bypass the copy on the fast device: it goes home, and the copy is given up when
+//! the write has completed. A write that covers an extent in part goes to the device that has the rest.
 
 use peryton_policy::partition::{Controller, Way};
 use peryton_units::{Bytes, Nanos, Op};
@@ -20,13 +20,13 @@ use crate::{
     io::RequestIndex,
 };
 
-/// Extents that wait to be brought to the fast device; more are forgotten, and come again.
+/// The most extents that wait to be copied to the fast device; further ones are dropped until they are read again.
 const MOST_CANDIDATES: usize = 1024;
-/// While there is something to tidy up, it is looked at so often.
+/// The interval at which background work is attempted while there is some.
 const TIDY_EVERY: Nanos = Nanos::from_ms(1);
 
 impl CacheDrive {
-    /// A request has come in.
+    /// Records the arrival of a request for the prediction.
     pub(in crate::cache) fn partition_arrived(
         &mut self,
         io: &mut CacheIo,
@@ -40,7 +40,7 @@ impl CacheDrive {
         io.due(now.saturating_add(io.tuning.partition.idle_after));
     }
 
-    /// A command has completed that read or wrote for the host.
+    /// Records a completed command that read or wrote for the host.
     #[inline]
     pub(crate) fn partition_served(&mut self, now: Nanos, command: &CacheCommand) {
         if let Some(controller) = &mut self.controller
@@ -52,7 +52,7 @@ impl CacheDrive {
         }
     }
 
-    /// Requests have been answered.
+    /// Records that requests have been answered.
     pub(crate) fn partition_answered(&mut self, io: &mut CacheIo, now: Nanos) {
         while let Some(index) = io.next_answered() {
             if let Some(controller) = &mut self.controller {
@@ -71,7 +71,7 @@ impl CacheDrive {
     ) -> Route {
         let entry = *self.map.entry(fragment.extent);
         let (home, covers) = (self.home(fragment.extent), self.covers_extent(fragment));
-        // One that has waited goes where the data is.
+        // A fragment that has waited goes to where the data is.
         let way = match &self.controller {
             Some(controller) if fragment.first => controller.way,
             _ => Way::Fast,
@@ -102,7 +102,7 @@ impl CacheDrive {
                 };
             }
             Op::Write => self.became_dirty(io, now, fragment.extent),
-            // Zeros on the fast device cost less than zeros at home, which is what giving the copy up would take.
+            // Zeros on the fast device cost less than zeroing the home, which would be needed to give the copy up.
             Op::Discard if covers && entry.is_dirty() && entry.moving().is_none() => {
                 self.zero_copy(io, now, fragment, Place(slot.0), out);
                 return Route::Taken;
@@ -136,7 +136,7 @@ impl CacheDrive {
         io.zero(self.layout.at(place), Bytes(u64::from(fragment.len)), purpose, out);
     }
 
-    /// Small data that is often read has a place on the fast device when there is time.
+    /// Notes extents with small frequent reads, to be copied to the fast device when the host is idle.
     fn read_at_home(&mut self, io: &CacheIo, now: Nanos, fragment: Fragment) {
         let tuning = &io.tuning.partition;
         if !fragment.first || tuning.promote_reads == 0 || fragment.request_len > tuning.small {
@@ -149,8 +149,8 @@ impl CacheDrive {
         }
     }
 
-    /// A write that passed the fast device's copy has completed. It is answered once the copy is given up, or a flush
-    /// that comes then could leave the map pointing to the copy.
+    /// Handles a completed write that bypassed the fast device's copy. The write is answered after the copy is given
+    /// up; otherwise a flush after the answer could leave the map pointing to the copy.
     pub(crate) fn past_done(
         &mut self,
         io: &mut CacheIo,
@@ -163,7 +163,7 @@ impl CacheDrive {
         self.access_ended(io, now, extent, out);
         let entry = self.map.entry(extent);
         if entry.place().is_none() {
-            // The copy died meanwhile; the home has all of it now.
+            // The copy was lost meanwhile; the home has all of the data now.
             if entry.is_lost() && !failed {
                 self.map.set_lost(extent, false);
                 self.note(io, now, extent, false);
@@ -171,10 +171,10 @@ impl CacheDrive {
             return;
         }
         let detaching = if failed {
-            // The home may have some of it. The copy is whole, and goes home again.
+            // The home may have part of the data. The copy is complete and will be written home again.
             return self.became_dirty(io, now, extent);
         } else if let Some(index) = entry.moving() {
-            // It is being detached; it must not outlast that as the truth.
+            // The copy is being detached; it must not count as the valid one after that.
             self.map.set_dirty(extent, false);
             index
         } else if entry.in_flight > 0 {
@@ -186,14 +186,14 @@ impl CacheDrive {
         self.answer_at_end(io, detaching, request, out);
     }
 
-    /// The copy is older than the home.
+    /// Drops a copy that is older than the home.
     pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         self.map.set_dirty(extent, false);
         self.map.set_lost(extent, false);
         self.drop_copy(io, now, extent, Release::Detached, false);
     }
 
-    /// Tidies up while the host is idle: cold extents go home, often-read ones come in.
+    /// Does background work while the host is idle: cold extents are written home, frequently read ones are copied in.
     pub(in crate::cache) fn tick_partition(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let Some(controller) = self.controller.as_ref().filter(|_| !self.gone.any()) else { return };
         if let Err(due) = controller.idle(now, &io.tuning.partition) {
@@ -207,7 +207,7 @@ impl CacheDrive {
         {
             self.promote_idle(io, now, extent, out);
         }
-        // What found no room while the host was busy will find some.
+        // Extents that found no room while the host was busy can be given some now.
         self.tidying = true;
         self.make_room(io, now, out);
         self.tidying = false;
@@ -222,7 +222,7 @@ impl CacheDrive {
         if entry.place().is_some() || entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
             return;
         }
-        // Not at the cost of something else.
+        // No other extent is moved out for this.
         if self.map.fast_is_full() {
             return;
         }
@@ -232,8 +232,8 @@ impl CacheDrive {
         }
     }
 
-    /// Defragmentation (section 5.3, "fragmentation busting"): the extents that were not used for longest leave, and the
-    /// fast device discards their places. Says whether there is more to do at once.
+    /// Defragmentation (section 5.3, "fragmentation busting"): the least recently used extents leave, and the fast
+    /// device discards their places. Returns whether there is more to do now.
     fn defragment(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) -> bool {
         let Some(after) = io.tuning.partition.bust_after else { return false };
         let free = u64::from(self.layout.fast_usable) * u64::from(io.tuning.partition.bust_free) / 1_000_000;
@@ -255,7 +255,7 @@ impl CacheDrive {
         self.map.resident() > most
     }
 
-    /// To be called when the tuning has changed.
+    /// Adapts the controller after the tuning has changed.
     pub(in crate::cache) fn retune_partition(&mut self, io: &CacheIo) {
         if self.controller.is_some() {
             self.controller = Some(Controller::new(&io.tuning.partition));

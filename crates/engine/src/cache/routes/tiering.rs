@@ -47,7 +47,7 @@ impl CacheDrive {
         self.direct(now, fragment, place)
     }
 
-    /// Counts a miss; past the threshold the extent is promoted, and the fragment waits for that.
+    /// Counts a miss. Above the threshold the extent is promoted, and the fragment waits for that.
     pub(in crate::cache) fn misses_and_promotes(
         &mut self,
         io: &mut CacheIo,
@@ -63,7 +63,7 @@ impl CacheDrive {
         misses > io.tuning.promotion_threshold && self.try_promote(io, now, fragment, out)
     }
 
-    /// First access: the lowest free place, the fast device first.
+    /// Allocates the lowest free place on first access, on the fast device if it has one.
     fn allocate(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
         let place = match self.reserve_slot(io, now, fragment.extent, out) {
             Some(slot) => Some(Place(slot.0)),
@@ -71,12 +71,12 @@ impl CacheDrive {
             None => self.map.take_slow(),
         };
         let Some(place) = place else {
-            // Everything that is free still waits for the commit that freed it.
+            // All free places still wait for the commit that freed them.
             if self.journal.has_pending_free() {
                 self.wait_for_commit(io, now, fragment, out);
             } else if self.copying > 0 || self.discarding > 0 {
-                // The last places are where extents are being moved to, and each such move gives one back when it ends;
-                // or a device is discarding them.
+                // The last places are reserved by moves, each of which gives one back when it ends, or are being
+                // discarded by a device.
                 self.wait_for_place(fragment);
             } else {
                 io.part_done(fragment.request, Err(RequestError::NoSpace), out);
@@ -99,7 +99,7 @@ impl CacheDrive {
             self.note(io, now, fragment.extent, false);
             self.direct(now, fragment, place)
         } else {
-            // An earlier tenant's data must not show: the map points here only once something else does.
+            // An earlier tenant's data must not be exposed: the map points to the place only when it holds other data.
             extent.access(now);
             if fragment.op == Op::Write && self.covers_extent(fragment) {
                 self.start_fill(io, fragment, place, out);
@@ -114,8 +114,8 @@ impl CacheDrive {
 }
 
 impl CacheDrive {
-    /// Maps every extent as a scan of the whole volume would have left it: the lowest addresses were placed on the
-    /// fast device until HT extents had to stay free, the rest on the slow one.
+    /// Maps every extent as a scan of the whole volume would leave it: the lowest addresses on the fast device until
+    /// only HT extents are free, the rest on the slow one.
     pub(in crate::cache) fn fill_places(&mut self, tuning: &crate::api::config::Tuning) {
         if self.mode == Mode::Caching {
             return;

@@ -20,7 +20,7 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan, catalogue: &Catalog
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
     let replay = replay(args)?;
     let mut script =
-        "#!/bin/sh\n# Gives the figures of plan.json again, to the digit.\nset -e\ncd \"$(dirname \"$0\")\"\n"
+        "#!/bin/sh\n# Computes the figures of plan.json again, to the digit.\nset -e\ncd \"$(dirname \"$0\")\"\n"
             .to_owned();
     let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let capacity = Bytes(plan.capacity_bytes);
@@ -48,12 +48,12 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan, catalogue: &Catalog
             files.push((simulated, format!("{about}{figures}{serve}\n{}", found.design_toml)));
         } else {
             let smaller = format!(
-                "# The trace stands for more data than it reaches over: this is the design as it was simulated, with a volume of {}.\n",
+                "# The trace stands for more data than its addresses span. This is the design as it was simulated, with a volume of {}.\n",
                 Bytes(plan.simulated_volume_bytes)
             );
             files.push((simulated, format!("{about}{smaller}{figures}\n{}", found.design_toml)));
             let whole = found.candidate.text(catalogue, capacity, plan.workload.request_kib);
-            let bought = format!("# As it is bought, for {capacity}. {}", &figures[2..]);
+            let bought = format!("# The design as it is bought, for {capacity}. {}", &figures[2..]);
             files.push((format!("{}.toml", found.design), format!("{about}{bought}{serve}\n{whole}")));
         }
         for (name, text) in files {

@@ -11,7 +11,7 @@ use crate::{
 /// Options of `peryton trace convert`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Traces, merged by time; the last is the file to write where --output is not given
+    /// Traces, merged by time; without --output, the last is the file to write
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The file to write

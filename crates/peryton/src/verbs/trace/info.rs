@@ -14,7 +14,7 @@ use crate::{
 /// Options of both.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Traces, merged by time; a specification (.toml) is drawn from
+    /// Traces, merged by time; from a specification (.toml) a trace is drawn
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]

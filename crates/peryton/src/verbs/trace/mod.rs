@@ -16,17 +16,17 @@ pub enum Verb {
     Info(info::Args),
     /// Print the first requests
     Head(head::Args),
-    /// Write a trace as Parquet (or CSV, where the name of the output ends so)
+    /// Write a trace as Parquet, or as CSV if the name of the output ends in .csv
     Convert(convert::Args),
     /// Draw a trace from a specification
     Synth(synth::Args),
-    /// Say which blocks are written again, how soon, and what a write cache could save
+    /// Show which blocks are written again, how soon, and how much a write cache could save
     Overwrites(info::Args),
-    /// Say how often a cache of each size would miss, under each replacement policy
+    /// Print miss ratios by cache size and replacement policy
     Mrc(mrc::Args),
 }
 
-/// Does what was asked.
+/// Runs the verb.
 pub fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Info(args) => info::run(&args),

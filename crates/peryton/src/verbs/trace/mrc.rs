@@ -20,11 +20,11 @@ use crate::{
 #[command(after_help = "\
 LRU is exact up to 67 million blocks, from one pass. Other policies are simulated, all sizes and policies at once, on a \
 sample of the blocks by a hash of their address, in caches that are smaller by as much (SHARDS, miniature simulation). \
-At --rate 1 that is the full simulation. Below, with 8,192 sampled blocks or more, miss ratios were within 0.05 of it on \
-every trace and policy tested, and within 0.015 on average; \"sampling error\" says how far the same sample is off where \
-it can be checked, for LRU. Sizes whose miniature holds fewer than 100 blocks are rougher.")]
+At --rate 1 that is the full simulation. At lower rates, with 8,192 sampled blocks or more, miss ratios were within 0.05 of it on \
+every trace and policy tested, and within 0.015 on average. \"sampling error\" is the error of the same sample for LRU, \
+whose exact miss ratio is known. Sizes whose miniature holds fewer than 100 blocks are less accurate.")]
 pub struct Args {
-    /// Traces, merged by time; a specification (.toml) is drawn from
+    /// Traces, merged by time; from a specification (.toml) a trace is drawn
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -35,13 +35,13 @@ pub struct Args {
     /// Sizes of the cache; by default each power of two up to the footprint
     #[arg(long, value_delimiter = ',', value_name = "SIZE,SIZE...")]
     sizes: Vec<Bytes>,
-    /// So many sizes, each larger than the one before by the same factor, up to the footprint
+    /// Number of sizes, each larger than the previous one by the same factor, up to the footprint
     #[arg(long, value_name = "N", conflicts_with = "sizes")]
     points: Option<u32>,
     /// Replacement policies
     #[arg(long, value_parser = policy(), value_delimiter = ',', value_name = "POLICY,POLICY...", default_value = "lru")]
     replacement: Vec<Replacement>,
-    /// The share of blocks that is simulated, for policies other than LRU [default: what leaves 131,072 blocks]
+    /// The share of blocks that is simulated, for policies other than LRU [default: the share that leaves 131,072 blocks]
     #[arg(long, value_name = "SHARE")]
     rate: Option<f64>,
     /// WSClock's working-set window
@@ -80,7 +80,7 @@ const MOST_POINTS: u32 = 10_000;
 /// Prints the curves.
 pub fn run(mut args: Args) -> Result<(), Failure> {
     if args.block == Bytes::ZERO {
-        return Err(Failure::bad_input("--block 0: a block has some size, such as 4KiB"));
+        return Err(Failure::bad_input("--block 0: give the size of a block, such as 4KiB"));
     }
     if let Some(rate) = args.rate.filter(|rate| !(*rate > 0.0 && *rate <= 1.0)) {
         return Err(Failure::bad_input(format!("--rate {rate}: use a share above 0 and up to 1, such as 0.01")));
@@ -93,7 +93,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
         args.replacement.iter().copied().filter(|policy| *policy != Replacement::Lru).collect();
     if !others.is_empty() && args.files.iter().any(|path| path.as_os_str() == "-") {
         return Err(Failure::bad_input(
-            "-: other policies than lru read the trace twice, standard input only once: save it in a file",
+            "-: policies other than lru read the trace twice, but standard input can be read only once: save it in a file",
         ));
     }
     let skipped = Counted::default();

@@ -1,4 +1,4 @@
-//! No rule at all.
+//! The rule that admits every miss.
 
 use super::{Access, AdmissionRule, Unit};
 

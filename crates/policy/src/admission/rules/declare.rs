@@ -1,12 +1,12 @@
-//! What every rule of admission needs beside its own file, from one list.
+//! Generates from one list what every admission rule needs besides its own file.
 
-/// Declares the modules, the setting [`AdmitBy`](super::AdmitBy) with its names and with what its users have to know of
-/// a rule, and `BuiltInRule`, which dispatches to the rule in force.
+/// Declares the modules, the setting [`AdmitBy`](super::AdmitBy) with its names and the properties of each rule, and
+/// `BuiltInRule`, which dispatches to the rule in force.
 macro_rules! admission_rules {
     ($($module:ident: $Rule:ident, $doc:literal;)*) => {
         $(mod $module;)*
 
-        /// What admission goes by ("Mixed SSD arrays", section III).
+        /// The property by which admission decides ("Mixed SSD arrays", section III).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum AdmitBy {
             $(#[doc = $doc] $Rule,)*
@@ -17,35 +17,35 @@ macro_rules! admission_rules {
             pub const ALL: [(&str, AdmitBy); [$(stringify!($module)),*].len()] =
                 [$((stringify!($module), AdmitBy::$Rule)),*];
 
-            /// What its threshold is a number of.
+            /// The unit of the rule's threshold.
             pub fn unit(self) -> Unit {
                 match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::UNIT,)*
                 }
             }
 
-            /// The threshold where none is set; `None` where one has to be.
+            /// The threshold if none is set; `None` if one must be set.
             pub fn default_threshold(self) -> Option<f64> {
                 match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::DEFAULT_THRESHOLD,)*
                 }
             }
 
-            /// Whether its threshold can adapt.
+            /// Whether the rule's threshold can adapt.
             pub fn adapts(self) -> bool {
                 match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::ADAPTS,)*
                 }
             }
 
-            /// What becomes of writes to what is cached where that is not set; `None` where they are never judged.
+            /// How writes to cached extents are treated if that is not set; `None` if they are never judged.
             pub fn write_hits(self) -> Option<WriteHits> {
                 match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::WRITE_HITS,)*
                 }
             }
 
-            /// The thresholds of so many sampled caches, from the strictest to the one that admits everything.
+            /// The thresholds of `caches` sampled caches, from the strictest to the one that admits everything.
             pub(in crate::admission) fn sampled_thresholds(self, caches: u32) -> Vec<f64> {
                 let of = match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::sampled_threshold,)*

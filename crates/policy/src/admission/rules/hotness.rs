@@ -1,4 +1,4 @@
-//! Extents with more references of late than the threshold ("Mixed SSD arrays", section III-B).
+//! Admits extents with more recent references than the threshold ("Mixed SSD arrays", section III-B).
 
 use super::{Access, AdmissionRule, Unit};
 use crate::admission::references::References;

@@ -1,4 +1,4 @@
-//! The extents with the most references: hotness whose threshold follows the counts.
+//! Admits the extents with the most references: hotness with a threshold that follows the counts.
 
 use super::{Access, AdmissionRule, Unit};
 use crate::admission::references::References;

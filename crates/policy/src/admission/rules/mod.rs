@@ -1,4 +1,4 @@
-//! The rules of admission, one file each. `docs/adding-a-policy.md` says how to add one.
+//! The admission rules, one file each. `docs/adding-an-admission-rule.md` says how to add one.
 
 #[macro_use]
 mod declare;
@@ -7,8 +7,8 @@ mod rule;
 pub(super) use rule::AdmissionRule;
 pub use rule::{Access, Unit, WriteHits};
 
-// One line a rule: its file, which is also its name in design files, its type, and what the documentation says of it.
-// The first one is the default.
+// One line for each rule: its file, which is also its name in design files, its type, and its description in the
+// documentation. The first one is the default.
 admission_rules! {
     all: All, "Every miss is admitted.";
     size: Size, "Requests of no more than `threshold` bytes.";

@@ -1,20 +1,21 @@
-//! A random share of the misses ("Mixed SSD arrays", section III-C): what is asked for often comes in sooner or later.
+//! Admits a random share of the misses ("Mixed SSD arrays", section III-C): extents requested often are admitted sooner
+//! or later.
 
 use super::{Access, AdmissionRule, Unit, WriteHits};
 use crate::admission::mix;
 
 #[derive(Clone, Debug)]
 pub struct Probability {
-    /// In units of 2⁻³²; above all draws for 1.
+    /// The probability in units of 2⁻³²; above all draws for a probability of 1.
     chance: u64,
-    /// The stream of draws.
+    /// The state of the random numbers.
     draws: u64,
 }
 
 impl AdmissionRule for Probability {
     const UNIT: Unit = Unit::Share;
     const ADAPTS: bool = true;
-    // "Handles only a portion p of I/O requests in cache" (section VI-A): those that hit are among them.
+    // "Handles only a portion p of I/O requests in cache" (section VI-A): that includes requests that hit.
     const WRITE_HITS: Option<WriteHits> = Some(WriteHits::Bypass);
 
     fn new(_extents: usize, seed: u64) -> Probability {

@@ -1,21 +1,22 @@
-//! What a rule of admission is told, and has to answer.
+//! The interface of an admission rule.
 
 use peryton_units::{Bytes, Op};
 use serde::{Deserialize, Serialize};
 
-/// What a rule of admission says of writes to what is cached.
+/// How writes to cached extents are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteHits {
-    /// Nothing: the cache takes them. Only misses are judged ("Mixed SSD arrays", section IV-B, Figure 3).
+    /// The cache takes them; only misses are judged ("Mixed SSD arrays", section IV-B, Figure 3).
     #[default]
     Cache,
-    /// They are judged like misses. One that is not admitted goes straight to the storage, and the cached copy is dropped.
-    /// A dirty copy that the write covers in part is the only one of the rest: it takes the write.
+    /// They are judged like misses. A write that is not admitted goes directly to the storage, and the cached copy is
+    /// dropped. If the write covers a dirty copy only in part, the copy is the only one of the rest, so it takes the
+    /// write.
     Bypass,
 }
 
-/// What admission is told of an access to an extent.
+/// An access to an extent, as an admission rule sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// The extent.
@@ -26,38 +27,37 @@ pub struct Access {
     pub request_len: Bytes,
 }
 
-/// What a threshold is a number of.
+/// The unit of a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// The rule has no threshold.
     Nothing,
     /// Bytes.
     Bytes,
-    /// A count, such as one of references.
+    /// A count, such as the number of references.
     Count,
     /// A share, from 0 to 1.
     Share,
 }
 
-/// A rule of admission, with what it remembers.
+/// An admission rule, with its state.
 pub(in crate::admission) trait AdmissionRule {
-    /// What its threshold is a number of.
+    /// The unit of its threshold.
     const UNIT: Unit;
-    /// The threshold where none is set; `None` where one has to be.
+    /// The threshold if none is set; `None` if one must be set.
     const DEFAULT_THRESHOLD: Option<f64> = None;
     /// Whether sampled caches can find its threshold, each with one of [`AdmissionRule::sampled_threshold`].
     const ADAPTS: bool = false;
-    /// Whether writes to what is cached may be judged by it, and then what becomes of them where that is not set; `None`
-    /// where they may not.
+    /// How writes to cached extents are treated if that is not set; `None` if this rule never judges them.
     const WRITE_HITS: Option<WriteHits> = None;
 
-    /// The rule for a cache with room for so many extents, before its threshold is set.
+    /// Makes the rule for a cache with room for `extents` extents; its threshold is set later.
     fn new(extents: usize, seed: u64) -> Self;
 
-    /// Sets the threshold, a number of [`AdmissionRule::UNIT`].
+    /// Sets the threshold, in the unit [`AdmissionRule::UNIT`].
     fn set_threshold(&mut self, threshold: f64);
 
-    /// Whether this miss may bring its extent into the cache. It is asked once for each.
+    /// Whether this miss may bring its extent into the cache. Called once for each miss.
     fn admits(&mut self, miss: Access) -> bool;
 
     /// The threshold of sampled cache `step` of `caches`: 1 is the strictest, and the last one admits everything.
@@ -65,7 +65,7 @@ pub(in crate::admission) trait AdmissionRule {
         1.0
     }
 
-    /// How many extents it remembers.
+    /// Number of extents in its state.
     #[cfg(test)]
     fn remembered(&self) -> usize {
         0

@@ -1,4 +1,4 @@
-//! Short requests ("Mixed SSD arrays", section III-A): long ones are served well by the storage.
+//! Admits short requests ("Mixed SSD arrays", section III-A): the storage serves long ones well.
 
 use super::{Access, AdmissionRule, Unit, WriteHits};
 
@@ -7,7 +7,7 @@ pub struct Size {
     threshold: f64,
 }
 
-/// Larger than any request: 1 GiB, so that smoothing towards and away from it still moves.
+/// Larger than any request: 1 GiB, small enough that smoothing towards and away from it still has an effect.
 const ADMITS_ALL: f64 = 1_073_741_824.0;
 
 impl AdmissionRule for Size {
@@ -29,7 +29,7 @@ impl AdmissionRule for Size {
     }
 
     fn sampled_threshold(step: u32, caches: u32) -> f64 {
-        // 4 KiB, 8 KiB, …: the sizes that requests have.
+        // The sizes that requests usually have: 4 KiB, 8 KiB, and so on.
         if step < caches { 4096.0 * 2f64.powi(step as i32 - 1) } else { ADMITS_ALL }
     }
 }

@@ -1,5 +1,6 @@
-//! The fear: a device dies, and more is lost than it alone had, or less is said to be. A device dies at a random moment
-//! under random requests; what can be read afterwards is right, what cannot is named, and flushes go on.
+//! The fear: a device dies, and more is lost than that device alone had, or less is reported than was lost. A device
+//! dies at a random moment under random requests. Afterwards all readable data is right, all unreadable data is
+//! reported as lost, and flushes succeed again.
 
 mod common;
 
@@ -24,7 +25,7 @@ enum Kind {
     Single,
 }
 
-/// A world under load, and the length of its extents (or blocks).
+/// A drive under load, and the length of its extents (or blocks).
 fn world(kind: Kind, rng: &mut Pcg64Mcg, seed: u64) -> (World, u64) {
     let extent = Bytes::kib(4 * [1, 2, 3, 4][rng.random_range(0..4)]);
     let (fast, slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
@@ -62,7 +63,7 @@ fn overlap(request: &Request, range: &Range<Bytes>) -> bool {
     request.offset < range.end && range.start < request.offset + request.len
 }
 
-/// What is dirty, in units.
+/// The dirty extents, in units.
 fn dirty(world: &World, unit: u64) -> BTreeSet<u64> {
     let size = world.engine.volume_size().0;
     (0..size)
@@ -71,14 +72,14 @@ fn dirty(world: &World, unit: u64) -> BTreeSet<u64> {
         .collect()
 }
 
-/// A tiering drive with one device has less room than it had. What was never written needs none to be read.
+/// A tiering drive with one device has less room than before. Reading data that was never written needs no room.
 fn has_no_room(world: &World, kind: Kind, request: &Request) -> bool {
     kind == Kind::Tiering
         && request.op != Op::Read
         && !world.engine.location(request.offset).expect("within the volume").mapped
 }
 
-/// What is lost, in units.
+/// The lost extents, in units.
 fn lost(world: &World, unit: u64) -> BTreeSet<u64> {
     let losses = world.engine.losses(usize::MAX);
     assert!(!losses.more);
@@ -106,16 +107,16 @@ fn run(kind: Kind, dies: DeviceId, seed: u64) -> (u64, u64) {
     for step in 0..700 {
         if step == death {
             was_dirty = dirty(&world, unit);
-            // What is under way may come to its end.
+            // Moves in flight may still end.
             unsure = !says || world.has_pending();
-            world.dead = Some(dies);
+            world.disks.dead = Some(dies);
             if says {
                 world.device_failed(dies);
             }
         }
         world.step(depth, most_cells, |world| tuned(world, kind, 8));
     }
-    // One that goes on failing is found out without being told.
+    // The engine detects a device that keeps failing without a report.
     for _ in 0..40 {
         world.settle();
         if world.engine.is_gone(dies) {
@@ -127,7 +128,7 @@ fn run(kind: Kind, dies: DeviceId, seed: u64) -> (u64, u64) {
         world.tick(Nanos::from_ms(500));
     }
     if !world.engine.is_gone(dies) {
-        // Nothing was ever asked of it that matters: it is not missed.
+        // Nothing that matters was sent to the device, so its death stays undetected.
         world.device_failed(dies);
     }
     world.settle();
@@ -151,7 +152,7 @@ fn run(kind: Kind, dies: DeviceId, seed: u64) -> (u64, u64) {
         let named = ranges.iter().any(|range| overlap(&request, range));
         assert!(named || has_no_room(&world, kind, &request), "{request:?} failed, but only {ranges:?} is lost");
     }
-    // Each range that is named fails, and does again.
+    // Each lost range fails to be read, again and again.
     for range in &ranges {
         world.submit(Request { op: Op::Read, offset: range.start, len: Bytes(common::CELL) });
         world.settle();
@@ -159,7 +160,7 @@ fn run(kind: Kind, dies: DeviceId, seed: u64) -> (u64, u64) {
     assert!(world.failed.len() == ranges.len(), "some of what is lost was read");
     world.failed.clear();
 
-    // What is written or discarded as a whole is there again, where there is a device for it.
+    // Data that is written or discarded as a whole is valid again, if there is a device for it.
     let repairs = match kind {
         Kind::Caching(_) | Kind::Partitioned => dies == FAST,
         Kind::Logging => dies == FAST,

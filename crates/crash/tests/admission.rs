@@ -1,5 +1,5 @@
-//! Writes past the cache ("Mixed SSD arrays", section III): what a bypassed write does to a copy, and that no rule makes
-//! old data come back.
+//! Writes that bypass the cache ("Mixed SSD arrays", section III): what such a write does to a copy, and that no rule
+//! makes old data reappear.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn tuning(threshold: f64, write_hits: WriteHits) -> Tuning {
     }
 }
 
-/// A drive with extent 0 in its cache, dirty or clean, that admits nothing from now on.
+/// A drive with extent 0 in its cache, dirty or clean, whose rule admits nothing from now on.
 fn cached(dirty: bool, write_hits: WriteHits) -> World {
     let hybrid = Hybrid { fast: FAST, slow: SLOW, extent: EXTENT };
     let config = Config {
@@ -57,7 +57,7 @@ fn written(world: &World, device: DeviceId) -> u64 {
     world.engine.stats().devices[device.index()].writes[Cause::Host as usize]
 }
 
-/// Reads extent 0 and says which device it came from; the model checks what it read.
+/// Reads extent 0 and returns the device that it came from; the model checks the data.
 fn read_from(world: &mut World) -> DeviceId {
     ask(world, Op::Read, 0, EXTENT);
     let device = match world.commands()[..] {
@@ -78,11 +78,11 @@ fn the_papers_rule_leaves_write_hits_to_the_cache() {
 }
 
 #[test]
-fn a_write_past_a_clean_copy_drops_it_first_and_durably() {
+fn a_write_that_bypasses_a_clean_copy_drops_it_durably_first() {
     let mut world = cached(false, WriteHits::Bypass);
     ask(&mut world, Op::Write, 4096, Bytes::kib(4));
-    // Were the home written first, a crash could leave a copy that calls itself clean and is not.
-    // The commit begins with a flush of what the map points to.
+    // If the home were written first, a crash could leave a copy marked as clean that differs from it. The commit
+    // begins with a flush of what the map points to.
     let commit = world.commands();
     assert!(matches!(commit[..], [Command::Flush { device: FAST, .. }]), "{commit:?}");
     assert_eq!(written(&world, SLOW), 0);
@@ -98,7 +98,7 @@ fn a_write_that_covers_a_dirty_copy_goes_home_before_the_copy_is_dropped() {
     ask(&mut world, Op::Write, 0, EXTENT);
     let commands = world.commands();
     assert!(matches!(commands[..], [Command::Write { device: SLOW, cause: Cause::Host, .. }]), "{commands:?}");
-    // A read that comes meanwhile waits, and sees one or the other.
+    // A read that arrives meanwhile waits, and returns either the old or the new data.
     ask(&mut world, Op::Read, 0, EXTENT);
     assert_eq!(world.commands().len(), 1);
     world.complete_all();
@@ -107,7 +107,7 @@ fn a_write_that_covers_a_dirty_copy_goes_home_before_the_copy_is_dropped() {
     assert_eq!(world.engine.stats().moves.writebacks, 0);
 }
 
-/// The host has been told that its data is durable: so must be the update by which the old copy went.
+/// The answer to the host says that its data is durable, so the map update that drops the old copy must be durable too.
 #[test]
 fn a_flush_makes_a_superseding_write_durable() {
     let mut world = cached(true, WriteHits::Bypass);
@@ -130,7 +130,7 @@ fn a_write_to_part_of_a_dirty_copy_stays_with_the_rest_of_it() {
     assert_eq!(read_from(&mut world), FAST);
 }
 
-/// The home may hold half of the write then: the copy is the truth, and stays.
+/// The home may then hold half of the write, so the dirty copy stays valid.
 #[test]
 fn a_superseding_write_that_fails_leaves_the_dirty_copy() {
     let mut world = cached(true, WriteHits::Bypass);
@@ -145,7 +145,7 @@ fn a_superseding_write_that_fails_leaves_the_dirty_copy() {
 }
 
 #[test]
-fn rules_that_judge_misses_alone_take_no_word_about_write_hits() {
+fn rules_for_misses_refuse_a_setting_for_write_hits() {
     let mut world = cached(false, WriteHits::Cache);
     let mut other = tuning(1.0, WriteHits::Bypass);
     other.admission.by = AdmitBy::Hotness;
@@ -154,7 +154,8 @@ fn rules_that_judge_misses_alone_take_no_word_about_write_hits() {
     assert_eq!(refused, Err(TuningError::NotApplicable { key: "admission.write_hits" }));
 }
 
-/// The fear: a dirty copy, a write past it, and then old data. Only writes and reads of few extents, all of them judged.
+/// Guards against old data after a write that bypasses a dirty copy. The runs write and read few extents, and the rule
+/// judges all of them.
 #[test]
 fn no_bypassed_write_is_ever_forgotten() {
     let mut superseded = 0;

@@ -1,4 +1,4 @@
-//! Griffin's mechanisms one by one.
+//! Griffin's mechanisms, one test each.
 
 mod common;
 
@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos, Op};
 const PRIMARY: DeviceId = DeviceId(0);
 const LOG: DeviceId = DeviceId(1);
 const BLOCK: u64 = 4096;
-/// Where the volume begins on the primary.
+/// Offset of the volume on the primary.
 const DATA_AT: Bytes = Bytes::mib(1);
 
 fn quiet() -> Triggers {
@@ -34,8 +34,8 @@ fn ask(world: &mut World, op: Op, offset: u64, len: u64) {
     world.submit(Request { op, offset: Bytes(offset), len: Bytes(len) });
 }
 
-fn books(world: &World) -> &LoggingStats {
-    world.engine.stats().logging.as_ref().expect("a logging drive has books of its log")
+fn log_stats(world: &World) -> &LoggingStats {
+    world.engine.stats().logging.as_ref().expect("a logging drive has statistics of its log")
 }
 
 fn primary_writes(world: &World) -> (u64, u64) {
@@ -61,11 +61,11 @@ fn a_block_that_is_overwritten_many_times_reaches_the_primary_once() {
     world.tick(Nanos::from_s(1));
     world.settle();
     assert_eq!(primary_writes(&world), (1, BLOCK));
-    assert_eq!(books(&world).bytes_superseded, 49 * BLOCK);
-    assert_eq!(books(&world).migrations.size, 1);
-    assert_eq!(books(&world).write_savings(), Some(1.0 - 1.0 / 50.0));
+    assert_eq!(log_stats(&world).bytes_superseded, 49 * BLOCK);
+    assert_eq!(log_stats(&world).migrations.size, 1);
+    assert_eq!(log_stats(&world).write_savings(), Some(1.0 - 1.0 / 50.0));
     world.read_all();
-    assert_eq!(books(&world).read_penalty(), Some(0.0), "after a migration the primary serves all reads");
+    assert_eq!(log_stats(&world).read_penalty(), Some(0.0), "after a migration the primary serves all reads");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_log_device_sees_one_sequential_stream_of_writes() {
             let Command::Write { device, at, len, .. } = command else { panic!("{command:?}") };
             assert_eq!(device, LOG);
             if at >= end {
-                // At most the alignment of the next append, or the end of a segment of 1 MiB.
+                // The gap is at most the alignment of the next append, or the end of a segment of 1 MiB.
                 let to_segment = end.0.next_multiple_of(1 << 20) == at.0;
                 assert!(at.0 - end.0 < 4096 || to_segment, "a gap from {end} to {at}");
                 end = at + len;
@@ -95,7 +95,7 @@ fn the_log_device_sees_one_sequential_stream_of_writes() {
         }
     }
     world.complete_all();
-    assert!(books(&world).appends < 400, "nothing was gathered");
+    assert!(log_stats(&world).appends < 400, "nothing was gathered");
     world.read_all();
 }
 
@@ -106,9 +106,9 @@ fn writes_that_come_while_others_are_under_way_share_an_append() {
         ask(&mut world, Op::Write, block * BLOCK, BLOCK);
     }
     world.complete_all();
-    // Two go at once, the rest when the first is done.
-    assert_eq!(books(&world).appends, 3);
-    assert_eq!(books(&world).records, 30);
+    // Two appends start immediately, the rest when the first is done.
+    assert_eq!(log_stats(&world).appends, 3);
+    assert_eq!(log_stats(&world).records, 30);
     assert_eq!(world.engine.stats().devices[1].writes[Cause::Host as usize], 3);
 }
 
@@ -124,21 +124,21 @@ fn a_gathering_delay_is_kept_and_is_bounded() {
     world.tick(Nanos::from_ms(1));
     assert_eq!(world.commands().len(), 1);
     world.complete_all();
-    assert_eq!((world.replies, books(&world).appends), (2, 1));
+    assert_eq!((world.replies, log_stats(&world).appends), (2, 1));
 }
 
 #[test]
-fn what_waits_for_writes_that_are_gathered_goes_on_when_the_log_cannot_take_them() {
+fn requests_waiting_for_gathered_writes_continue_when_the_log_is_full() {
     for op in [Op::Discard, Op::Write] {
         let mut world = roomy(quiet());
         retune(&mut world, |logging| logging.gather_delay = Nanos::from_ms(5));
         ask(&mut world, Op::Write, 0, 2 * BLOCK);
-        // Past the log, and not before the one above.
+        // A write that bypasses the log, and must wait for the one above.
         retune(&mut world, |logging| logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 999_999 });
         ask(&mut world, op, BLOCK, 2 * BLOCK);
         assert!(!world.has_pending(), "{op:?}: it goes at once, the test tests nothing");
         world.device_failed(LOG);
-        // Nothing else happens that could wake anything.
+        // No other event happens that could continue the waiting request.
         world.complete_all();
         world.tick(Nanos::from_ms(5));
         world.complete_all();
@@ -176,7 +176,7 @@ fn a_read_may_straddle_the_log_and_the_primary_several_times() {
     ];
     assert_eq!(places, expected);
     world.complete_all();
-    assert_eq!((books(&world).reads, books(&world).reads_from_log), (1, 1));
+    assert_eq!((log_stats(&world).reads, log_stats(&world).reads_from_log), (1, 1));
     world.read_all();
 }
 
@@ -184,16 +184,16 @@ fn a_read_may_straddle_the_log_and_the_primary_several_times() {
 fn the_timeout_fires_once_and_only_with_something_to_migrate() {
     let mut world = roomy(Triggers { timeout: Some(Nanos::from_s(900)), ..quiet() });
     world.tick(Nanos::from_s(2_000));
-    assert_eq!(books(&world).migrations.timeout, 0);
+    assert_eq!(log_stats(&world).migrations.timeout, 0);
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
     world.tick(Nanos::from_s(890));
-    assert_eq!(books(&world).migrations.timeout, 0);
+    assert_eq!(log_stats(&world).migrations.timeout, 0);
     world.tick(Nanos::from_s(10));
-    assert_eq!(books(&world).migrations.timeout, 1);
+    assert_eq!(log_stats(&world).migrations.timeout, 1);
     world.settle();
     world.tick(Nanos::from_s(5_000));
-    assert_eq!(books(&world).migrations.timeout, 1);
+    assert_eq!(log_stats(&world).migrations.timeout, 1);
     assert_eq!(primary_writes(&world), (1, BLOCK));
 }
 
@@ -203,15 +203,15 @@ fn the_read_threshold_fires_when_the_penalty_since_the_last_migration_is_above_i
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
     for read in 0..300u64 {
-        // One in 100 is exactly the threshold: not above it.
+        // One read in 100 is exactly the threshold, not above it.
         ask(&mut world, Op::Read, if read % 100 == 0 { 0 } else { 10 * BLOCK }, BLOCK);
         if read >= 100 {
             world.complete_all();
         }
-        assert_eq!(books(&world).migrations.read_share, u64::from(read >= 100), "read {read}");
+        assert_eq!(log_stats(&world).migrations.read_share, u64::from(read >= 100), "read {read}");
         world.complete_all();
     }
-    assert_eq!(books(&world).reads_from_log, 2);
+    assert_eq!(log_stats(&world).reads_from_log, 2);
 }
 
 #[test]
@@ -221,11 +221,11 @@ fn the_size_counts_only_newest_copies() {
         ask(&mut world, Op::Write, write % 3 * BLOCK, BLOCK);
         world.complete_all();
     }
-    assert_eq!(books(&world).migrations.size, 0);
+    assert_eq!(log_stats(&world).migrations.size, 0);
     ask(&mut world, Op::Write, 3 * BLOCK, BLOCK);
     world.complete_all();
-    assert_eq!(books(&world).migrations.size, 1);
-    // Sorted and merged: one write of four blocks.
+    assert_eq!(log_stats(&world).migrations.size, 1);
+    // The blocks are sorted and merged into one write of four blocks.
     assert_eq!(primary_writes(&world), (1, 4 * BLOCK));
 }
 
@@ -251,7 +251,7 @@ fn a_migration_sorts_by_address_and_writes_long_runs() {
     }
     let expected: Vec<(Bytes, Bytes)> = (0..4).map(|run| (DATA_AT + Bytes::kib(256 * run), Bytes::kib(256))).collect();
     assert_eq!(ends, expected);
-    // The log was read in order, in few long reads.
+    // The log is read in order, in few long reads.
     let reads = world.engine.stats().devices[1].reads[Cause::WriteBack as usize];
     assert!((8..=10).contains(&reads), "{reads} reads for 2 MiB of log");
     world.read_all();
@@ -264,20 +264,18 @@ fn a_hint_migrates_its_range_and_nothing_else() {
         ask(&mut world, Op::Write, block * BLOCK, BLOCK);
     }
     world.complete_all();
-    let mut out = Vec::new();
-    world.engine.evict(world.now, Bytes(2 * BLOCK)..Bytes(4 * BLOCK), &mut out);
-    world.carry_out(out);
+    world.evict_range(Bytes(2 * BLOCK)..Bytes(4 * BLOCK));
     world.complete_all();
     assert_eq!(primary_writes(&world), (1, 2 * BLOCK));
-    assert_eq!(books(&world).migrations.hint, 1);
+    assert_eq!(log_stats(&world).migrations.hint, 1);
     ask(&mut world, Op::Read, 2 * BLOCK, 2 * BLOCK);
     world.complete_all();
-    assert_eq!(books(&world).reads_from_log, 0);
+    assert_eq!(log_stats(&world).reads_from_log, 0);
     world.read_all();
 }
 
 #[test]
-fn the_foreground_goes_on_during_a_migration_and_what_it_overwrites_is_skipped() {
+fn host_requests_continue_during_a_migration_which_skips_what_they_overwrite() {
     let mut world = roomy(quiet());
     for block in 0..16 {
         ask(&mut world, Op::Write, block * BLOCK, BLOCK);
@@ -285,21 +283,21 @@ fn the_foreground_goes_on_during_a_migration_and_what_it_overwrites_is_skipped()
     world.complete_all();
     retune(&mut world, |logging| logging.triggers.timeout = Some(Nanos::from_s(1)));
     world.tick(Nanos::from_s(2));
-    assert_eq!(books(&world).migrations.timeout, 1);
-    // The migration is reading. A block is overwritten, and answered, before it writes.
+    assert_eq!(log_stats(&world).migrations.timeout, 1);
+    // While the migration is reading, a block is overwritten and answered, before the migration writes it.
     ask(&mut world, Op::Write, 5 * BLOCK, BLOCK);
     let last = world.commands().len() - 1;
     world.complete_at(last);
     assert_eq!(world.replies, 17);
     world.complete_all();
     assert_eq!(primary_writes(&world).1, 15 * BLOCK);
-    assert_eq!(books(&world).bytes_superseded, BLOCK);
+    assert_eq!(log_stats(&world).bytes_superseded, BLOCK);
     world.read_all();
 }
 
 #[test]
 fn a_segment_is_used_again_only_after_a_durable_commit() {
-    // Two segments of 1 MiB.
+    // The log has two segments of 1 MiB.
     let mut world = drive(quiet(), Bytes::mib(4), Bytes::mib(2));
     let mut flushed_primary = 0;
     for round in 0..6u64 {
@@ -307,20 +305,20 @@ fn a_segment_is_used_again_only_after_a_durable_commit() {
             ask(&mut world, Op::Write, (round * 131 + block * 3) % 1024 * BLOCK, BLOCK);
             world.complete_all();
         }
-        let ledger = world.engine.stats();
-        assert!(ledger.devices[0].flushes >= flushed_primary);
-        flushed_primary = ledger.devices[0].flushes;
+        let stats = world.engine.stats();
+        assert!(stats.devices[0].flushes >= flushed_primary);
+        flushed_primary = stats.devices[0].flushes;
     }
-    let ledger = world.engine.stats();
-    assert!(books(&world).migrations.log_used >= 2, "{:?}", books(&world));
-    assert!(ledger.commits >= 2 && ledger.devices[0].flushes >= ledger.commits);
-    assert!(ledger.devices[1].flushes >= ledger.commits);
+    let stats = world.engine.stats();
+    assert!(log_stats(&world).migrations.log_used >= 2, "{:?}", log_stats(&world));
+    assert!(stats.commits >= 2 && stats.devices[0].flushes >= stats.commits);
+    assert!(stats.devices[1].flushes >= stats.commits);
     world.read_all();
 }
 
 #[test]
 fn a_full_log_lets_writes_through_to_the_primary() {
-    // Migrations cannot keep up: none of their commands completes.
+    // Migrations cannot finish, because none of their commands completes.
     let mut world = drive(quiet(), Bytes::mib(4), Bytes::kib(64));
     for block in 0..200u64 {
         ask(&mut world, Op::Write, block * BLOCK, BLOCK);
@@ -331,12 +329,12 @@ fn a_full_log_lets_writes_through_to_the_primary() {
         }
     }
     assert_eq!(world.replies, 200);
-    assert!(books(&world).direct_writes > 150);
+    assert!(log_stats(&world).direct_writes > 150);
     world.read_all();
 }
 
 #[test]
-fn writes_past_the_log_and_appends_of_one_range_keep_out_of_each_others_way() {
+fn direct_writes_and_appends_of_one_range_wait_for_each_other() {
     let (full, selective) = (LogCaching::Full, LogCaching::Selective { overwrite_ratio_ppm: 999_999 });
     for (first, second) in [(full, selective), (selective, full)] {
         let mut world = roomy(quiet());
@@ -345,13 +343,13 @@ fn writes_past_the_log_and_appends_of_one_range_keep_out_of_each_others_way() {
         retune(&mut world, |logging| logging.caching = second);
         ask(&mut world, Op::Write, BLOCK, 2 * BLOCK);
         assert_eq!(world.commands().len(), 1, "a replay of the log might come to another winner than the map did");
-        // What does not overlap need not wait.
+        // A piece that does not overlap need not wait.
         ask(&mut world, Op::Write, 4 * BLOCK, BLOCK);
         assert_eq!(world.commands().len(), 2);
         world.complete_at(0);
         assert_eq!((world.replies, world.commands().len()), (1, 2));
         world.read_all();
-        assert_eq!(books(&world).direct_writes, if first == full { 2 } else { 1 });
+        assert_eq!(log_stats(&world).direct_writes, if first == full { 2 } else { 1 });
     }
 }
 
@@ -368,11 +366,12 @@ fn a_flush_covers_the_log_and_the_primary_and_waits_for_both() {
     assert_eq!(world.replies, 3);
     ask(&mut world, Op::Flush, 0, 0);
     assert_eq!(world.replies, 4, "nothing to flush");
-    // A write past the log to what the log holds: the record that says so comes between the flushes of both.
+    // A write to the primary of a range in the log: the commit that records it comes between the flushes of both
+    // devices.
     retune(&mut world, |logging| logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 999_999 });
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
-    assert_eq!(books(&world).direct_writes, 1);
+    assert_eq!(log_stats(&world).direct_writes, 1);
     ask(&mut world, Op::Flush, 0, 0);
     assert!(matches!(world.commands()[..], [Command::Flush { device: PRIMARY, .. }]));
     world.complete_at(0);
@@ -390,17 +389,17 @@ fn the_index_is_written_every_thirty_seconds_if_there_is_something_new() {
     for _ in 0..3 {
         world.tick(Nanos::from_s(30));
     }
-    assert_eq!(books(&world).checkpoints, 0);
+    assert_eq!(log_stats(&world).checkpoints, 0);
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
     world.tick(Nanos::from_s(29));
     assert!(!world.has_pending());
     world.tick(Nanos::from_s(1));
     world.complete_all();
-    assert_eq!(books(&world).checkpoints, 1);
+    assert_eq!(log_stats(&world).checkpoints, 1);
     assert_eq!(world.engine.stats().devices[1].bytes_written[Cause::Metadata as usize], 8192);
     world.tick(Nanos::from_s(300));
-    assert_eq!(books(&world).checkpoints, 1);
+    assert_eq!(log_stats(&world).checkpoints, 1);
 }
 
 #[test]
@@ -411,17 +410,17 @@ fn selective_caching_logs_what_is_overwritten_and_nothing_else() {
         ask(&mut world, Op::Write, block * BLOCK, BLOCK);
         world.complete_all();
     }
-    assert_eq!(books(&world).records, 0);
+    assert_eq!(log_stats(&world).records, 0);
     for _ in 0..10 {
         ask(&mut world, Op::Write, 3 * BLOCK, BLOCK);
         world.complete_all();
     }
     // The third write is the first with a ratio above one half.
-    assert_eq!((books(&world).records, books(&world).direct_writes), (9, 21));
-    // One request over both kinds is cut.
+    assert_eq!((log_stats(&world).records, log_stats(&world).direct_writes), (9, 21));
+    // A request over both kinds of blocks is cut.
     ask(&mut world, Op::Write, 2 * BLOCK, 3 * BLOCK);
     world.complete_all();
-    assert_eq!((books(&world).records, books(&world).direct_writes), (10, 23));
+    assert_eq!((log_stats(&world).records, log_stats(&world).direct_writes), (10, 23));
     world.read_all();
 }
 
@@ -431,7 +430,7 @@ fn a_threshold_of_zero_is_full_caching() {
     retune(&mut world, |logging| logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 0 });
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
-    assert_eq!(books(&world).direct_writes, 0);
+    assert_eq!(log_stats(&world).direct_writes, 0);
 }
 
 #[test]
@@ -448,7 +447,7 @@ fn the_log_device_spins_down_when_idle() {
 }
 
 #[test]
-fn a_dead_log_device_is_passed_by_and_left_alone_for_a_while() {
+fn a_dead_log_device_is_bypassed_and_not_used_for_a_while() {
     let mut world = roomy(quiet());
     for write in 0..20u64 {
         ask(&mut world, Op::Write, write * BLOCK, BLOCK);
@@ -460,16 +459,16 @@ fn a_dead_log_device_is_passed_by_and_left_alone_for_a_while() {
     }
     world.fail_one_in = 0;
     assert_eq!((world.replies, world.failures), (20, 0));
-    assert_eq!((books(&world).failed_appends, books(&world).direct_writes), (3, 20));
+    assert_eq!((log_stats(&world).failed_appends, log_stats(&world).direct_writes), (3, 20));
     world.tick(Nanos::from_s(2));
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
-    assert_eq!(books(&world).records, 1, "it is tried again");
+    assert_eq!(log_stats(&world).records, 1, "it is tried again");
     world.read_all();
 }
 
 #[test]
-fn what_cannot_be_read_from_the_log_is_an_error_and_stays_one_until_it_is_rewritten() {
+fn an_unreadable_block_of_the_log_fails_until_it_is_rewritten() {
     let mut world = roomy(quiet());
     ask(&mut world, Op::Write, 0, 2 * BLOCK);
     world.complete_all();
@@ -477,29 +476,27 @@ fn what_cannot_be_read_from_the_log_is_an_error_and_stays_one_until_it_is_rewrit
     ask(&mut world, Op::Read, 0, BLOCK);
     world.complete_all();
     assert_eq!(world.failures, 1);
-    // A migration that cannot read leaves it in the log and tries again.
+    // A migration that cannot read leaves the data in the log and tries again.
     retune(&mut world, |logging| logging.triggers.timeout = Some(Nanos::from_s(1)));
     world.tick(Nanos::from_s(2));
     world.complete_all();
     world.tick(Nanos::from_s(2));
     world.complete_all();
-    assert_eq!(books(&world).bytes_migrated, 0);
+    assert_eq!(log_stats(&world).bytes_migrated, 0);
     world.fail_one_in = 0;
     world.tick(Nanos::from_s(2));
     world.settle();
-    assert_eq!(books(&world).bytes_migrated, 2 * BLOCK);
+    assert_eq!(log_stats(&world).bytes_migrated, 2 * BLOCK);
     world.read_all();
 }
 
 #[test]
-fn a_discard_of_what_the_log_holds_lets_nothing_older_come_to_light() {
+fn a_discard_of_logged_data_exposes_nothing_older() {
     let mut world = roomy(quiet());
     // The primary has an old copy, the log a new one.
     ask(&mut world, Op::Write, 0, 2 * BLOCK);
     world.complete_all();
-    let mut out = Vec::new();
-    world.engine.evict(world.now, Bytes::ZERO..Bytes(2 * BLOCK), &mut out);
-    world.carry_out(out);
+    world.evict_range(Bytes::ZERO..Bytes(2 * BLOCK));
     world.complete_all();
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
@@ -512,7 +509,7 @@ fn a_discard_of_what_the_log_holds_lets_nothing_older_come_to_light() {
     );
     world.complete_all();
     world.read_all();
-    assert_eq!(books(&world).reads_from_log, 0);
+    assert_eq!(log_stats(&world).reads_from_log, 0);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A logging volume on disks that keep only what was flushed, and of the rest what they like: format, open, use, close or
-//! crash, open again.
+//! A logging volume on disks that may lose everything that was not flushed: format, open, use, close or crash, open
+//! again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn a_volume_that_was_closed_comes_back_as_it_was() {
         model = use_it(&mut machine, 400, generation);
         machine.settle();
         machine.close();
-        disks = machine.disks;
+        disks = machine.driver.disks;
         let (_, opened) = Engine::open(config.clone(), &mut disks.clone()).unwrap();
         assert!(opened.clean && opened.generation == generation + 1, "{opened:?}");
     }
@@ -43,8 +43,8 @@ fn a_volume_that_was_dropped_after_a_flush_comes_back_as_it_was() {
         let mut machine = open(&config, disks).unwrap();
         let model = use_it(&mut machine, rounds, seed);
         machine.request(Op::Flush, 0, Vec::new());
-        machine.disks.lose_everything();
-        disks = machine.disks;
+        machine.driver.disks.lose_everything();
+        disks = machine.driver.disks;
         let (_, opened) = Engine::open(config.clone(), &mut disks.clone()).unwrap();
         assert!(!opened.clean);
         logged += opened.mapped;
@@ -74,15 +74,15 @@ fn devices_that_are_not_the_volume_are_refused_by_name() {
     used.close();
     for device in [PRIMARY, LOG] {
         let at = used.engine.data_at(device).0 + 1024;
-        let mut written = used.disks.clone();
+        let mut written = used.driver.disks.clone();
         flip(&mut written, device, at, 1);
         assert_eq!(opened(&written), Err(OpenError::Changed { device: device.index() }));
     }
-    let older = used.disks.clone();
-    let mut next = open(&config, used.disks).unwrap();
+    let older = used.driver.disks.clone();
+    let mut next = open(&config, used.driver.disks).unwrap();
     use_it(&mut next, 50, 2);
     for device in 0..2 {
-        let mut mixed = next.disks.clone();
+        let mut mixed = next.driver.disks.clone();
         mixed.0[device] = older.0[device].clone();
         assert!(matches!(opened(&mixed), Err(OpenError::Stale { device: at, .. }) if at == device));
     }
@@ -95,25 +95,25 @@ fn the_primary_alone_does_not_look_like_what_is_on_the_volume() {
     let model = use_it(&mut machine, 400, 1);
     machine.settle();
     assert_eq!(machine.engine.data_at(PRIMARY), Bytes::mib(1));
-    let bytes = machine.disks.0[0].as_ref().unwrap().contents();
+    let bytes = machine.driver.disks.0[0].as_ref().unwrap().contents();
     assert!(bytes[..4096] != model[..4096] && bytes[MIB as usize..][..4096] != model[..4096]);
 }
 
-/// All of a log's metadata: where its blocks are, and what they say they are.
+/// All metadata blocks of a log: their places and their kinds.
 fn blocks(machine: &Machine) -> Vec<(u64, [u8; 4])> {
-    let bytes = machine.disks.0[1].as_ref().unwrap().contents();
+    let bytes = machine.driver.disks.0[1].as_ref().unwrap().contents();
     let kind = |block: &[u8]| -> [u8; 4] { block[4..8].try_into().unwrap() };
     let all = bytes.chunks_exact(4096).zip((0..).step_by(4096));
     all.map(|(block, at)| (at, kind(block))).filter(|(_, kind)| [*b"PYla", *b"PYli", *b"PYlc"].contains(kind)).collect()
 }
 
 #[test]
-fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_data() {
+fn a_flipped_bit_in_flushed_data_is_reported_or_repaired_but_never_yields_older_data() {
     let config = config(MIB, 8 * MIB, 4096);
     let mut machine = open(&config, formatted(&config)).unwrap();
     let mut model = use_it(&mut machine, 300, 1);
     machine.request(Op::Flush, 0, Vec::new());
-    // What comes after says that it was flushed.
+    // Appends after it record that it was flushed.
     for last in [1, 2] {
         machine.request(Op::Write, 0, vec![last; 4096]);
         machine.request(Op::Flush, 0, Vec::new());
@@ -125,12 +125,12 @@ fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_d
     let (mut damaged, mut good) = (0, 0);
     for (at, _) in blocks {
         for bit in [77, 4000 * 8] {
-            let mut hurt = machine.disks.clone();
+            let mut hurt = machine.driver.disks.clone();
             flip(&mut hurt, LOG, at + bit / 8, 1 << (bit % 8));
             match open(&config, hurt) {
                 Err(OpenError::Damaged { device: 1, .. }) => damaged += 1,
                 Err(other) => panic!("{other}"),
-                // Nothing says of the last append that it was flushed, or of the last commit that it was made.
+                // No record says that the last append was flushed, or that the last commit was made.
                 Ok(_) if at == last || at == newest_commit => {}
                 Ok(mut again) => {
                     check_all(&mut again, &model);
@@ -143,7 +143,7 @@ fn a_flipped_bit_in_what_was_flushed_is_damage_or_is_made_good_but_never_older_d
 }
 
 #[test]
-fn no_log_whatever_it_holds_breaks_the_reader() {
+fn no_content_of_a_log_breaks_the_reader() {
     let config = config(MIB, 4 * MIB, 4096);
     let mut machine = open(&config, formatted(&config)).unwrap();
     let size = use_it(&mut machine, 300, 1).len();
@@ -153,11 +153,12 @@ fn no_log_whatever_it_holds_breaks_the_reader() {
     let mut rng = Pcg64Mcg::seed_from_u64(1);
     let (mut opened, mut refused) = (0, 0);
     for _ in 0..600 {
-        let mut hurt = machine.disks.clone();
+        let mut hurt = machine.driver.disks.clone();
         for _ in 0..rng.random_range(1..6) {
             let some = if rng.random_bool(0.5) { &rare } else { &blocks };
             let (at, _) = some[rng.random_range(0..some.len())];
-            // A field, or what was in another block: sealed again, so that the reader goes on to what it says.
+            // Changes a field, or copies another block's content, and seals the block again so that the reader
+            // interprets it.
             let field = rng.random_range(2..16u64) * 8;
             let value: u64 = rng.random::<u64>() >> rng.random_range(0..64);
             crashing::forge(&mut hurt, LOG, at, field, value);
@@ -190,7 +191,7 @@ fn a_random_crash_never_loses_a_flushed_byte() {
 #[test]
 fn a_random_crash_never_loses_a_flushed_byte_while_devices_fail() {
     let mut sum = crashing::Sum::default();
-    // The last one: an append fails that would have filled the log's last segment to its end, and nothing follows.
+    // The last seed: an append fails that would have filled the log's last segment to its end, and nothing follows it.
     for seed in crashing::seeds(100_000, 400).chain([101_577]) {
         let Ok(one) = std::panic::catch_unwind(|| crashing::run(seed, true)) else { panic!("seed {seed} fails") };
         sum.add(one);
@@ -198,16 +199,16 @@ fn a_random_crash_never_loses_a_flushed_byte_while_devices_fail() {
     sum.check();
 }
 
-/// A volume with much in its log that a crash left as it was.
+/// A volume with much data in its log, as a crash left it.
 fn left_behind(config: &Config) -> (crashing::Disks, Vec<u8>) {
     let mut machine = open(config, formatted(config)).unwrap();
     let model = use_it(&mut machine, 700, 1);
     machine.request(Op::Flush, 0, Vec::new());
-    machine.disks.lose_everything();
-    (machine.disks, model)
+    machine.driver.disks.lose_everything();
+    (machine.driver.disks, model)
 }
 
-/// The fear: a repair moves what the log has, and moves something else.
+/// The fear: a repair migrates the log and writes wrong data.
 #[test]
 fn a_repair_that_migrates_keeps_every_byte() {
     let mut config = config(MIB, 4 * MIB, 4096);
@@ -234,7 +235,7 @@ fn a_detached_primary_stands_alone_and_the_volume_is_gone() {
     assert!(matches!(Engine::open(config, &mut disks).map(|_| ()), Err(OpenError::Detached { .. })));
 }
 
-/// A superblock may claim any size, and what it claims is worked out before anything is believed.
+/// A superblock may claim any size, and the sizes that follow are computed before the superblock is trusted.
 #[test]
 fn sizes_of_a_vast_log_take_no_memory() {
     let placement = Placement::Logging(Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) });
@@ -244,7 +245,8 @@ fn sizes_of_a_vast_log_take_no_memory() {
     assert!(sizes.devices[0] > Bytes(1 << 59), "{sizes:?}");
 }
 
-/// Of a migration that a dead primary ended nothing is obsolete: what was recorded before it is needed to find the log.
+/// If a primary dies during a migration, that migration makes no record obsolete: earlier records are needed to read
+/// the log.
 #[test]
 fn a_primary_that_dies_while_the_log_is_emptied_leaves_all_of_the_log() {
     let config = config(MIB, 4 * MIB, 4096);
@@ -252,22 +254,22 @@ fn a_primary_that_dies_while_the_log_is_emptied_leaves_all_of_the_log() {
     use_it(&mut machine, 200, 1);
     machine.request(Op::Flush, 0, Vec::new());
     // Opening after a crash records which appends there are not.
-    let mut machine = open(&config, machine.disks).unwrap();
+    let mut machine = open(&config, machine.driver.disks).unwrap();
     machine.primary_dies_in_migration(MIB - 4096..MIB);
     assert!(machine.engine.is_durably_gone(PRIMARY) && machine.engine.is_idle());
-    let mut disks = machine.disks;
+    let mut disks = machine.driver.disks;
     let (engine, opened) = Engine::open_without(config, &mut disks, &[PRIMARY]).unwrap();
     assert!(opened.mapped > 100 && engine.is_gone(PRIMARY), "{opened:?}");
 }
 
 #[test]
-fn a_look_finds_all_that_the_log_holds_and_changes_nothing() {
+fn inspecting_finds_everything_in_the_log_and_changes_nothing() {
     let config = config(MIB / 4, 2 * MIB, 4096);
     let mut machine = open(&config, formatted(&config)).unwrap();
     let mut seen = [0; 3];
     for round in 0..12 {
         let mut model = use_it(&mut machine, 60, 100 + round);
-        // Some of it is surely logged.
+        // This range is surely in the log.
         let discarded = 8192 * round as usize..8192 * (round as usize + 1);
         machine.request(Op::Write, discarded.start as u64, vec![7; discarded.len()]);
         machine.request(Op::Discard, discarded.start as u64, vec![0; discarded.len()]);
@@ -280,12 +282,12 @@ fn a_look_finds_all_that_the_log_holds_and_changes_nothing() {
             machine.settle();
             machine.close();
         }
-        let mut disks = machine.disks.clone();
+        let mut disks = machine.driver.disks.clone();
         let report = Engine::inspect(config.clone(), &mut disks, true, &[]).unwrap();
-        for (now, before) in disks.0.iter().zip(&machine.disks.0) {
+        for (now, before) in disks.0.iter().zip(&machine.driver.disks.0) {
             assert!(now.as_ref().unwrap().contents() == before.as_ref().unwrap().contents(), "a look is only a look");
         }
-        let contents = |device: DeviceId| machine.disks.0[device.index()].as_ref().unwrap().contents();
+        let contents = |device: DeviceId| machine.driver.disks.0[device.index()].as_ref().unwrap().contents();
         let data_at = machine.engine.data_at(PRIMARY).0 as usize;
         let mut image = contents(PRIMARY)[data_at..data_at + model.len()].to_vec();
         for row in &report.map {
@@ -304,12 +306,12 @@ fn a_look_finds_all_that_the_log_holds_and_changes_nothing() {
         seen[0] += log.appends.len();
         seen[1] += log.indexes.len();
         seen[2] += log.records.len();
-        // The log device alone, or without it.
+        // The log device alone, and the primary alone.
         let alone = Engine::inspect(config.clone(), &mut disks, true, &[PRIMARY]).unwrap();
         assert_eq!(alone.log.as_ref(), Some(&log));
         assert_eq!(Engine::inspect(config.clone(), &mut disks, true, &[LOG]).unwrap().log, None);
         if round == 7 {
-            machine = open(&config, machine.disks).unwrap();
+            machine = open(&config, machine.driver.disks).unwrap();
         } else if round % 3 == 1 {
             machine.settle();
             machine.migrate();

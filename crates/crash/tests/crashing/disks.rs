@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use peryton_crash::Effect;
 use peryton_engine::{DeviceError, DeviceId, Storage};
 use peryton_units::Bytes;
 use rand::RngExt;
@@ -10,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use super::SECTOR;
 
 /// One disk: what it says it holds, and for each sector written since the last flush all it may hold after a crash.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Disk {
     bytes: Vec<u8>,
     volatile: BTreeMap<usize, Vec<[u8; SECTOR]>>,
@@ -23,6 +24,10 @@ impl Disk {
 
     pub fn contents(&self) -> &[u8] {
         &self.bytes
+    }
+
+    pub fn contents_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 
     fn put(&mut self, at: usize, from: &[u8]) {
@@ -49,8 +54,66 @@ impl Disk {
 #[derive(Clone)]
 pub struct Disks(pub Vec<Option<Disk>>);
 
+impl peryton_crash::Disks for Disks {
+    type Cell = u8;
+    type Payload = Vec<u8>;
+    const CELL: u64 = 1;
+    const ZERO: u8 = 0;
+    const UNSET: u8 = 0;
+
+    fn data(cells: &[u8]) -> Vec<u8> {
+        cells.to_vec()
+    }
+
+    fn is_still(payload: &Vec<u8>, cells: &[u8]) -> bool {
+        payload == cells
+    }
+
+    fn to_bytes(cells: &[u8]) -> Vec<u8> {
+        cells.to_vec()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Vec<u8> {
+        bytes.to_vec()
+    }
+
+    fn metadata(&self, _: DeviceId, _: Bytes, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+
+    fn is_dead(&self, device: DeviceId) -> bool {
+        self.0[device.index()].is_none()
+    }
+
+    fn read(&self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        let disk = self.0[device.index()].as_ref().ok_or(DeviceError)?;
+        into.copy_from_slice(&disk.bytes[at.0 as usize..][..into.len()]);
+        Ok(())
+    }
+
+    /// Of a write that failed or was under way when the power went, any part may be there.
+    fn write(&mut self, device: DeviceId, at: Bytes, payload: Vec<u8>, effect: Effect, rng: &mut Pcg64Mcg) {
+        let all = effect == Effect::Whole || effect == Effect::Failed && rng.random_bool(0.3);
+        let disk = self.0[device.index()].as_mut().expect("it is not dead");
+        for (sector, from) in payload.chunks_exact(SECTOR).zip((at.0 as usize..).step_by(SECTOR)) {
+            if all || rng.random_bool(0.5) {
+                disk.put(from, sector);
+            }
+        }
+    }
+
+    fn mark(&self, _: DeviceId) -> u64 {
+        0
+    }
+
+    /// What completed while the flush was under way is flushed as well, as on many disks.
+    fn flushed(&mut self, device: DeviceId, _: u64) {
+        self.0[device.index()].as_mut().expect("it is not dead").volatile.clear();
+    }
+}
+
 impl Disks {
-    /// A crash that loses all that can be lost.
+    /// A crash that loses everything that no flush covers.
     pub fn lose_everything(&mut self) {
         for disk in self.0.iter_mut().flatten() {
             for (sector, versions) in std::mem::take(&mut disk.volatile) {
@@ -89,7 +152,7 @@ impl Storage for Disks {
     }
 }
 
-/// Fails for good after so many writes and flushes: a crash while a volume is opened or closed.
+/// Fails for good after a number of writes and flushes, like a crash during opening or closing.
 pub struct Interrupted<'a> {
     pub disks: &'a mut Disks,
     pub left: u32,
@@ -123,7 +186,7 @@ pub fn flip(disks: &mut Disks, device: DeviceId, at: u64, bits: u8) {
     disks.0[device.index()].as_mut().unwrap().bytes[at as usize] ^= bits;
 }
 
-/// Changes a field of a metadata block and seals it again, as a forger would who knows the volume's name.
+/// Changes a field of a metadata block and seals it again, as a forger could who knows the volume's identity.
 pub fn forge(disks: &mut Disks, device: DeviceId, at: u64, field: u64, value: u64) {
     let bytes = &mut disks.0[device.index()].as_mut().unwrap().bytes[at as usize..][..4096];
     bytes[field as usize..][..8].copy_from_slice(&value.to_le_bytes());

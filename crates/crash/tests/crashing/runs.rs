@@ -1,15 +1,16 @@
-//! Random runs: a host that knows what may be read, power losses, and what happened in all.
+//! Random runs: a host that knows what may be read, power losses, and counts of what happened.
 
 use std::{collections::HashMap, ops::Range};
 
-use peryton_engine::{Commands, Config, Engine, LogCaching, LoggingTuning, RequestId, Triggers, Tuning};
+use peryton_engine::{Config, Engine, LogCaching, LoggingTuning, RequestId, Triggers, Tuning};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::{Disks, Interrupted, Machine, SECTOR, config, formatted};
 
-/// What a sector may hold, oldest first. The first is durable, the last what a read returns if all went well.
+/// The values that a sector may hold, oldest first. The first is durable; the last is what a read returns if nothing
+/// fails.
 #[derive(Clone, Debug)]
 struct Sector {
     versions: Vec<Version>,
@@ -18,14 +19,14 @@ struct Sector {
 #[derive(Clone, Copy, Debug)]
 struct Version {
     value: u64,
-    /// Acknowledged, and sure to replace what was before: neither a hint nor an error.
+    /// Whether it is certain to replace older values: an acknowledged write, not a discard or an error.
     sure: bool,
 }
 
 struct Asked {
     op: Op,
     sectors: Range<usize>,
-    /// For a flush how many versions of each sector were acknowledged when it was asked for.
+    /// For a flush: how many versions of each sector were acknowledged when it was submitted.
     covers: Vec<usize>,
 }
 
@@ -33,7 +34,7 @@ struct Host {
     sectors: Vec<Sector>,
     asked: HashMap<RequestId, Asked>,
     next_value: u64,
-    /// Versions of each sector that were dropped from the front.
+    /// Number of versions of each sector that were dropped from the front.
     dropped: Vec<usize>,
 }
 
@@ -73,7 +74,7 @@ impl Host {
         }
         let covers = match op {
             Op::Flush => {
-                // The last version that is sure.
+                // The last version that certainly replaced older ones.
                 let last = |sector: &Sector| sector.versions.iter().rposition(|version| version.sure).unwrap_or(0);
                 self.sectors.iter().zip(&self.dropped).map(|(sector, dropped)| dropped + last(sector)).collect()
             }
@@ -87,11 +88,11 @@ impl Host {
         self.answers(machine);
     }
 
-    /// Takes note of what was answered.
+    /// Checks the answers since the last call.
     fn answers(&mut self, machine: &mut Machine) {
-        for (id, ok) in std::mem::take(&mut machine.replies) {
+        for (id, answered, result) in std::mem::take(&mut machine.driver.answered) {
             let Asked { op, sectors, covers } = self.asked.remove(&id).unwrap();
-            let bytes = machine.memory.host.remove(&id).unwrap();
+            let (bytes, ok) = (answered.data, result.is_ok());
             match op {
                 Op::Read if ok => {
                     for (index, bytes) in sectors.zip(bytes.chunks_exact(SECTOR)) {
@@ -115,7 +116,7 @@ impl Host {
         }
     }
 
-    /// A read must return what was acknowledged last, or what came to nothing since.
+    /// A read must return the last acknowledged value, or that of an uncertain write since.
     fn check(&mut self, index: usize, bytes: &[u8]) {
         let value = u64::from_le_bytes(bytes[..8].try_into().unwrap());
         assert!(bytes == sector(value), "sector {index} is torn");
@@ -125,7 +126,7 @@ impl Host {
         assert!(fits, "sector {index} reads {value}, but may only hold {:?}", &versions[newest..]);
     }
 
-    /// After a crash any version from the last durable one on may be read, and stays.
+    /// After a crash, any version from the last durable one on may be read; the one that is read then stays.
     fn pin(&mut self, machine: &mut Machine) {
         let size = self.sectors.len() * SECTOR;
         for from in (0..size).step_by(64 << 10) {
@@ -144,7 +145,7 @@ impl Host {
     }
 }
 
-/// What happened in a run, to see that something did.
+/// Counts of what happened, so that the test can check that enough did.
 #[derive(Debug, Default)]
 pub struct Sum {
     crashes: u64,
@@ -200,7 +201,7 @@ fn random_tuning(rng: &mut Pcg64Mcg) -> Tuning {
     Tuning { commit_interval: Nanos::from_ms(rng.random_range(1..3_000)), logging, ..Tuning::default() }
 }
 
-/// Opens a volume that may be interrupted while it is opened.
+/// Opens a volume; the opening may be interrupted.
 fn reopen(config: &Config, mut disks: Disks, rng: &mut Pcg64Mcg, sum: &mut Sum) -> Machine {
     while rng.random_bool(0.3) {
         let left = rng.random_range(0..14);
@@ -238,15 +239,15 @@ pub fn run(seed: u64, failures: bool) -> Sum {
         for _ in 0..rng.random_range(0..300) {
             step(&mut machine, &mut host, rng);
         }
-        let books = machine.engine.stats();
-        let logged = books.logging.as_ref().unwrap();
+        let stats = machine.engine.stats();
+        let logged = stats.logging.as_ref().unwrap();
         sum.migrated += logged.bytes_migrated;
         sum.direct += logged.direct_writes;
         sum.indexes += logged.checkpoints;
         sum.absent += logged.failed_appends;
-        sum.commits += books.commits;
+        sum.commits += stats.commits;
         if machine.engine.gone() != 0 {
-            // So many failures in a row are a dead device, and what it had is lost: another test's matter.
+            // This many failures in a row make a device count as dead, which loses its data. Another test covers that.
             sum.died += 1;
             return sum;
         }
@@ -255,8 +256,8 @@ pub fn run(seed: u64, failures: bool) -> Sum {
             settle(&mut machine, &mut host);
             sum.closed += 1;
             let left = if rng.random_bool(0.5) { u32::MAX } else { rng.random_range(0..14) };
-            let done = machine.engine.close(&mut Interrupted { disks: &mut machine.disks, left }).is_ok();
-            disks = machine.disks;
+            let done = machine.driver.engine.close(&mut Interrupted { disks: &mut machine.driver.disks, left }).is_ok();
+            disks = machine.driver.disks;
             if !done {
                 disks.crash(rng);
             }
@@ -285,8 +286,8 @@ fn step(machine: &mut Machine, host: &mut Host, rng: &mut Pcg64Mcg) {
         } else if !host.is_busy(&range) {
             host.ask(machine, op, range);
         }
-    } else if !machine.in_flight.is_empty() && rng.random_bool(0.9) {
-        let index = rng.random_range(0..machine.in_flight.len());
+    } else if !machine.pending.is_empty() && rng.random_bool(0.9) {
+        let index = rng.random_range(0..machine.pending.len());
         machine.carry_out(index);
     } else {
         machine.tick(Nanos(rng.random_range(0..200_000_000)));
@@ -294,20 +295,16 @@ fn step(machine: &mut Machine, host: &mut Host, rng: &mut Pcg64Mcg) {
     if rng.random_bool(0.005) {
         let size = machine.engine.volume_size();
         let from = Bytes(rng.random_range(0..size.0));
-        let mut out = Commands::new();
-        machine.engine.evict(machine.now, from..size, &mut out);
-        machine.take(out);
+        machine.driver.call(|engine, now, out| engine.evict(now, from..size, out));
     }
     machine.engine.check_invariants();
     host.answers(machine);
 }
 
-/// Lets everything come to its end, flushes, and reads it all.
+/// Completes everything, flushes, and reads the whole volume.
 fn settle(machine: &mut Machine, host: &mut Host) {
     for _ in 0..2_000 {
-        while !machine.in_flight.is_empty() {
-            machine.carry_out(0);
-        }
+        machine.carry_out_all();
         host.answers(machine);
         if host.asked.is_empty() && machine.engine.is_idle() {
             break;
@@ -317,15 +314,11 @@ fn settle(machine: &mut Machine, host: &mut Host) {
     assert!(host.asked.is_empty() && machine.engine.is_idle(), "something is never answered");
     host.ask(machine, Op::Flush, 0..0);
     while !host.asked.is_empty() {
-        while !machine.in_flight.is_empty() {
-            machine.carry_out(0);
-        }
+        machine.carry_out_all();
         host.answers(machine);
-        // One that failed before is not tried again at once.
+        // A commit that failed before is repeated only after a pause.
         machine.tick(Nanos::from_ms(500));
     }
-    while !machine.in_flight.is_empty() {
-        machine.carry_out(0);
-    }
+    machine.carry_out_all();
     host.pin(machine);
 }

@@ -1,5 +1,5 @@
-//! The fear: a read returns something else than what was written last. Random requests, completions in random order,
-//! failures and re-tuning, against a plain array.
+//! The fear: a read returns something other than what was written last. Random requests, completions in random order,
+//! failures and re-tuning are checked against a plain array.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn run(kind: Kind, seed: u64, steps: u32, failures: bool) -> World {
         Kind::Linear => Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] },
         Kind::Single => Placement::Single { device: DeviceId(1) },
     };
-    // A little more than whole extents: the rest of a device stays unused.
+    // Devices are slightly larger than whole extents; the rest stays unused.
     let devices = vec![extent * fast + Bytes(1024), extent * slow + Bytes(1024)];
     let high = rng.random_range(0..fast.min(slow) as u32);
     let tuning = Tuning { demotion_low: 0, demotion_high: high, promotion_threshold: 0, ..Tuning::default() };

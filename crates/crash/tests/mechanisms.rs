@@ -1,4 +1,4 @@
-//! GreenDM's mechanisms one by one (sections 2.3 to 2.6), each as an example that a reader can follow.
+//! GreenDM's mechanisms (sections 2.3 to 2.6), one test each, as examples that a reader can follow.
 
 mod common;
 
@@ -37,7 +37,7 @@ impl World {
     fn ask(&mut self, op: Op, extent: u64) {
         self.submit(Request { op, offset: EXTENT * extent, len: Bytes::kib(4) });
     }
-    /// One access, carried through to the end.
+    /// Makes one access and completes it.
     fn access(&mut self, op: Op, extent: u64) {
         self.ask(op, extent);
         self.complete_all();
@@ -89,8 +89,8 @@ fn an_extent_is_promoted_once_its_misses_exceed_the_threshold() {
     assert_eq!(world.engine.stats().served_from_ram, 1, "the request that promoted was served from RAM");
     world.ask(Op::Read, 3);
     assert_eq!(world.causes(), [(false, FAST, Cause::Host)]);
-    let ledger = world.engine.stats();
-    assert_eq!((ledger.fast_hits, ledger.fast_misses), (1, 2));
+    let stats = world.engine.stats();
+    assert_eq!((stats.fast_hits, stats.fast_misses), (1, 2));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn misses_further_apart_than_the_window_do_not_promote() {
 }
 
 #[test]
-fn those_who_wait_for_a_promotion_are_served_from_ram() {
+fn accesses_that_wait_for_a_promotion_are_served_from_ram() {
     let mut world = world(false, 8, 16, Tuning { promotion_threshold: 0, ..tuning() });
     world.ask(Op::Read, 3);
     world.ask(Op::Write, 3);
@@ -139,7 +139,7 @@ fn promotions_are_cancelled_and_counted_by_cause() {
 fn an_extent_that_is_never_idle_is_promoted_all_the_same() {
     let mut world = world(false, 8, 16, Tuning { promotion_threshold: 1, ..tuning() });
     world.ask(Op::Read, 3);
-    // There is always one more in flight.
+    // There is always one more access in flight.
     for _ in 0..40 {
         world.ask(Op::Read, 3);
         world.complete_at(0);
@@ -154,7 +154,7 @@ fn an_extent_that_is_never_idle_is_promoted_all_the_same() {
 fn promotions_stop_while_the_map_is_written_out() {
     let mut world = world(true, 4, 64, Tuning { promotion_threshold: 0, demotion_high: 2, ..tuning() });
     world.engine.fill();
-    // Reads of ever other extents move them about; every flush commits what has moved.
+    // Reads of ever other extents move extents; every flush commits the moves.
     let mut checkpoints_begun = 0;
     for step in 0..20_000u64 {
         world.ask(Op::Read, step * 7 % 60);
@@ -168,10 +168,10 @@ fn promotions_stop_while_the_map_is_written_out() {
             break;
         }
     }
-    let ledger = world.engine.stats();
-    assert!(checkpoints_begun > 2, "{ledger:?}");
-    assert!(ledger.moves.cancelled.metadata_flush > 0);
-    for device in &ledger.devices {
+    let stats = world.engine.stats();
+    assert!(checkpoints_begun > 2, "{stats:?}");
+    assert!(stats.moves.cancelled.metadata_flush > 0);
+    for device in &stats.devices {
         assert!(device.writes[Cause::Metadata as usize] > 0, "the map is mirrored on both devices");
     }
 }
@@ -188,14 +188,14 @@ fn demotion_keeps_between_low_and_high_extents_free() {
 }
 
 #[test]
-fn the_host_cancels_the_demotion_of_what_it_accesses() {
+fn an_access_cancels_the_demotion_of_its_extent() {
     let mut world = world(true, 8, 32, Tuning { demotion_low: 1, demotion_high: 2, max_moves: 1, ..tuning() });
     for extent in 0..6 {
         world.access(Op::Write, extent);
     }
     world.ask(Op::Write, 6);
     assert_eq!(world.causes(), [(false, FAST, Cause::Demotion), (true, FAST, Cause::Host)]);
-    // The least recently used extent is on its way out; the host wants it after all.
+    // The least recently used extent is being demoted when the host reads it.
     world.ask(Op::Read, 0);
     assert_eq!(world.causes().len(), 3, "the host does not wait: {:?}", world.causes());
     world.complete_all();
@@ -293,10 +293,10 @@ fn a_flush_reaches_only_devices_that_were_written() {
         world.access(Op::Write, 0);
         world.submit(Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO });
         world.complete_all();
-        let ledger = world.engine.stats();
-        assert!(ledger.devices[0].flushes > 0);
-        assert_eq!(ledger.devices[1].flushes, u64::from(mirror_journal), "the sleeping disk is left alone");
-        assert!(ledger.commits >= 1, "the flush made the map durable");
+        let stats = world.engine.stats();
+        assert!(stats.devices[0].flushes > 0);
+        assert_eq!(stats.devices[1].flushes, u64::from(mirror_journal), "the sleeping disk is left alone");
+        assert!(stats.commits >= 1, "the flush made the map durable");
     }
 }
 
@@ -329,7 +329,7 @@ fn requests_past_the_end_and_of_no_length_are_answered() {
 
 #[test]
 fn a_request_far_past_the_end_never_reaches_an_extent_of_the_fast_device() {
-    // The offsets that leave the first extent's number when the upper half of theirs is cut off.
+    // Offsets whose extent number is that of the first extent if its upper half is cut off.
     let far = [EXTENT.0 << 32, EXTENT.0 << 33, (EXTENT.0 << 32) + 512];
     for tiering in [false, true] {
         for op in [Op::Read, Op::Write] {
@@ -363,7 +363,8 @@ fn a_discarded_extent_is_free_again_and_reads_as_zeros() {
     world.settle();
     world.submit(Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO });
     world.settle();
-    // The model admits zeros or the old data; the engine promises zeros for whole extents, and never another's data.
+    // The model allows zeros or the old data; the engine promises zeros for whole extents, and never another extent's
+    // data.
     for extent in [9, 8, 7, 6] {
         world.access(Op::Write, extent);
         world.settle();
@@ -382,7 +383,8 @@ fn re_tuning_is_refused_whole() {
         Tuning { max_moves: 0, ..tuning() },
         Tuning { read_effect: Some(0), ..tuning() },
     ] {
-        let error = world.engine.retune(world.now, wrong, &mut out).expect_err("this cannot work");
+        let now = world.now;
+        let error = world.engine.retune(now, wrong, &mut out).expect_err("this cannot work");
         assert!(matches!(error, TuningError::Range { .. }), "{error}");
         assert_eq!(world.engine.tuning(), &before);
     }
@@ -411,7 +413,7 @@ fn lru_evicts_what_was_used_longest_ago() {
         world.access(Op::Read, extent);
         world.settle();
     }
-    // 2 has left for 5.
+    // Extent 2 was evicted for 5.
     for (extent, device) in [(1, FAST), (3, FAST), (4, FAST), (5, FAST), (2, SLOW)] {
         world.ask(Op::Read, extent);
         let causes = world.causes();

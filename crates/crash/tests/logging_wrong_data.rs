@@ -1,5 +1,6 @@
-//! The fear: a read from a logging drive returns something else than what was written last. Random requests, completions
-//! in random order, failures, re-tuning, hints, and logs that are always full, against a plain array.
+//! The fear: a read from a logging drive returns something other than what was written last. Random requests,
+//! completions in random order, failures, re-tuning, hints, and logs that are always full are checked against a plain
+//! array.
 
 mod common;
 
@@ -12,15 +13,15 @@ use rand_pcg::Pcg64Mcg;
 const PRIMARY: DeviceId = DeviceId(0);
 const LOG: DeviceId = DeviceId(1);
 
-fn books(world: &World) -> &LoggingStats {
-    world.engine.stats().logging.as_ref().expect("a logging drive has books of its log")
+fn stats(world: &World) -> &LoggingStats {
+    world.engine.stats().logging.as_ref().expect("a logging drive has statistics of its log")
 }
 
 fn run(seed: u64, steps: u32, failures: bool) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x9E37_79B9);
     let block = Bytes(512 << rng.random_range(0..5));
     let primary = block * rng.random_range(2..120u64) + Bytes(rng.random_range(0..512) & !127);
-    // From logs that are always full to roomy ones.
+    // The logs range from always full to roomy.
     let log = (Bytes::kib(32) * [1, 2, 3, 8, 100][rng.random_range(0..5)]).max(block * 8);
     let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block });
     let config = Config { devices: vec![primary, log], placement, tuning: Tuning::default() };
@@ -54,15 +55,15 @@ fn runs(seeds: std::ops::Range<u64>, failures: bool) {
             panic!("failures {failures}: seed {seed} fails")
         };
         checked += world.reads_checked;
-        let books = books(&world);
-        sum.records += books.records;
-        sum.direct_writes += books.direct_writes;
-        sum.bytes_migrated += books.bytes_migrated;
-        sum.bytes_superseded += books.bytes_superseded;
-        sum.reads_from_log += books.reads_from_log;
-        sum.failed_appends += books.failed_appends;
-        sum.checkpoints += books.checkpoints;
-        let (into, by) = (&mut sum.migrations, books.migrations);
+        let stats = stats(&world);
+        sum.records += stats.records;
+        sum.direct_writes += stats.direct_writes;
+        sum.bytes_migrated += stats.bytes_migrated;
+        sum.bytes_superseded += stats.bytes_superseded;
+        sum.reads_from_log += stats.reads_from_log;
+        sum.failed_appends += stats.failed_appends;
+        sum.checkpoints += stats.checkpoints;
+        let (into, by) = (&mut sum.migrations, stats.migrations);
         into.timeout += by.timeout;
         into.read_share += by.read_share;
         into.size += by.size;
@@ -70,7 +71,7 @@ fn runs(seeds: std::ops::Range<u64>, failures: bool) {
         into.hint += by.hint;
     }
     println!("{checked} reads checked, {sum:?}");
-    // Everything has happened often enough to have gone wrong.
+    // Each of these has happened often enough to have gone wrong.
     assert!(checked > 5_000, "only {checked} reads were checked");
     let migrations = sum.migrations;
     for (what, count) in [

@@ -1,6 +1,5 @@
-//! The fear: an empty device takes the place of one that is gone, and something comes back that was given up, or more is
-//! lost than that one had, or a crash meanwhile leaves something that is neither. (Placements with a map: the crash
-//! simulation in `crates/crash`.)
+//! The fear: an empty device replaces a lost one, and old data reappears, or more is lost than the lost device had, or
+//! a crash meanwhile leaves a mixture. (The crash simulation in `crates/crash` covers placements with a map.)
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +17,7 @@ const MIB: u64 = 1 << 20;
 /// More writes and flushes than replacing a device takes.
 const MOST_STEPS: u32 = 40;
 
-/// A logging volume with something in the log that the primary does not have, and what it holds.
+/// A logging volume with data in the log that the primary does not have, and the content of the volume.
 fn logged() -> (Config, Disks, Vec<u8>) {
     let config = config(MIB / 4, 2 * MIB, 4096);
     let mut machine = open(&config, formatted(&config)).unwrap();
@@ -27,10 +26,10 @@ fn logged() -> (Config, Disks, Vec<u8>) {
     let model = use_it(&mut machine, 200, 2);
     machine.settle();
     machine.close();
-    (config, machine.disks, model)
+    (config, machine.driver.disks, model)
 }
 
-/// What the primary alone holds.
+/// The content of the primary alone.
 fn image(config: &Config, disks: &Disks) -> Vec<u8> {
     let engine = Engine::new(config.clone()).unwrap();
     let (at, size) = (engine.data_at(PRIMARY).0 as usize, engine.volume_size().0 as usize);
@@ -41,17 +40,17 @@ fn empty(config: &Config, device: DeviceId, disks: &mut Disks) {
     disks.0[device.index()] = blank(config).0[device.index()].take();
 }
 
-/// Uses a volume, loses power, and finds all that was flushed.
+/// Uses a volume, loses power, and checks that everything flushed is there.
 fn goes_on(config: &Config, disks: Disks) {
     let mut machine = open(config, disks).unwrap();
     let model = use_it(&mut machine, 300, 7);
     machine.request(Op::Flush, 0, Vec::new());
-    machine.disks.lose_everything();
-    let mut machine = open(config, machine.disks).unwrap();
+    machine.driver.disks.lose_everything();
+    let mut machine = open(config, machine.driver.disks).unwrap();
     check_all(&mut machine, &model);
     machine.settle();
     machine.close();
-    let inspected = Engine::inspect(config.clone(), &mut machine.disks, false, &[]).unwrap();
+    let inspected = Engine::inspect(config.clone(), &mut machine.driver.disks, false, &[]).unwrap();
     assert_eq!(inspected.verdict, Verdict::Clean, "{:?}", inspected.findings);
 }
 
@@ -60,7 +59,7 @@ fn a_replaced_log_leaves_the_primarys_image_and_nothing_of_the_old_log() {
     let (config, disks, model) = logged();
     let old = image(&config, &disks);
     assert!(old != model, "the log has nothing that the primary has not: the test tests nothing");
-    // An empty device, and the one that was given up, with all that it held.
+    // Tries an empty device, and the one that was given up, with its old content.
     for is_empty in [true, false] {
         let mut disks = disks.clone();
         if is_empty {
@@ -76,7 +75,7 @@ fn a_replaced_log_leaves_the_primarys_image_and_nothing_of_the_old_log() {
         Engine::replace(config.clone(), &mut disks, LOG, true).unwrap();
         let mut machine = open(&config, disks).unwrap();
         check_all(&mut machine, &old);
-        goes_on(&config, machine.disks);
+        goes_on(&config, machine.driver.disks);
     }
     // The old log belongs to another volume now.
     let mut replaced = disks.clone();
@@ -103,7 +102,7 @@ fn a_replaced_primary_has_what_the_log_has_and_zeros() {
     let mut machine = open(&config, disks).unwrap();
     assert_eq!(machine.engine.losses(0).bytes, Bytes::ZERO);
     check_all(&mut machine, &expected);
-    goes_on(&config, machine.disks);
+    goes_on(&config, machine.driver.disks);
 }
 
 fn linear() -> (Config, Disks, Vec<u8>) {
@@ -115,7 +114,7 @@ fn linear() -> (Config, Disks, Vec<u8>) {
     let mut machine = open(&config, disks).unwrap();
     let model = use_it(&mut machine, 200, 1);
     machine.request(Op::Flush, 0, Vec::new());
-    (config, machine.disks, model)
+    (config, machine.driver.disks, model)
 }
 
 #[test]
@@ -129,7 +128,7 @@ fn a_replaced_part_of_linear_reads_as_zeros() {
     model[64 << 10..128 << 10].fill(0);
     let mut machine = open(&config, disks).unwrap();
     check_all(&mut machine, &model);
-    goes_on(&config, machine.disks);
+    goes_on(&config, machine.driver.disks);
 }
 
 #[test]
@@ -144,8 +143,8 @@ fn too_small_a_device_and_the_last_one_are_refused() {
     assert!(matches!(error, ReplaceError::Open(OpenError::NothingLeft { device: 0 })), "{error}");
 }
 
-/// Replaces a device, loses power after so many writes and flushes, and reads what is there: with the new device, or, as
-/// long as that is refused, without it. Returns whether it was replaced.
+/// Replaces a device, loses power after `left` writes and flushes, and reads the volume: with the new device or, if
+/// that is refused, without it. Returns whether it was replaced.
 fn interrupted(config: &Config, disks: &Disks, device: DeviceId, left: u32, seed: u64) -> (bool, Vec<u8>) {
     let mut disks = disks.clone();
     let done = Engine::replace(config.clone(), &mut Interrupted { disks: &mut disks, left }, device, true).is_ok();
@@ -158,7 +157,7 @@ fn interrupted(config: &Config, disks: &Disks, device: DeviceId, left: u32, seed
         Ok(machine) => (true, read(machine)),
         Err(error) => {
             assert!(!done, "replaced, but {error}");
-            // It can be done again.
+            // The replacement can be repeated.
             Engine::replace(config.clone(), &mut disks, device, true).unwrap();
             (false, read(open(config, disks).unwrap()))
         }
@@ -183,7 +182,7 @@ fn a_crash_while_a_device_is_replaced_leaves_it_replaced_or_not() {
     ];
     for (config, disks, device, expected) in cases {
         let mut disks = disks.clone();
-        // What was in the log may be there still; a primary or a part has to be empty.
+        // A log device may still hold the old log; a primary or a part of linear must be empty.
         if Engine::replaces_with_zeros(config, device) {
             empty(config, device, &mut disks);
         }
@@ -191,7 +190,7 @@ fn a_crash_while_a_device_is_replaced_leaves_it_replaced_or_not() {
         for left in 0..MOST_STEPS {
             for seed in 0..2 {
                 let (replaced, found) = interrupted(config, &disks, device, left, seed);
-                // Until the primary says, durably, that the old log is given up, that is part of the volume.
+                // Until the primary records durably that the old log is given up, that log is part of the volume.
                 let untouched = device == LOG && left < 4 && found == model;
                 assert!(
                     found == expected || untouched,

@@ -1,0 +1,191 @@
+//! Disks with a volatile cache that loses, reorders and tears what was not flushed, and a host that knows what may be
+//! read after that.
+#![allow(dead_code, unused_imports)]
+
+mod disks;
+mod runs;
+
+use std::ops::{Deref, DerefMut, Range};
+
+use disks::Disk;
+pub use disks::{Disks, Interrupted, flip, forge};
+pub use runs::{Sum, run};
+
+use peryton_crash::{Disks as FakeDisks, Driver, Effect, Pending};
+use peryton_engine::{
+    Cause, Command, Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, Request, RequestId, Tuning,
+    VolumeId,
+};
+use peryton_units::{Bytes, Nanos, Op};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+pub const PRIMARY: DeviceId = DeviceId(0);
+pub const LOG: DeviceId = DeviceId(1);
+const SECTOR: usize = 512;
+
+pub fn config(primary: u64, log: u64, block: u64) -> Config {
+    let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block: Bytes(block) });
+    Config { devices: vec![Bytes(primary), Bytes(log)], placement, tuning: Tuning::default() }
+}
+
+pub fn blank(config: &Config) -> Disks {
+    let engine = Engine::new(config.clone()).unwrap();
+    let disk = |size: &Bytes| Some(Disk::new(size.0 as usize));
+    Disks(engine.device_bytes().iter().map(disk).collect())
+}
+
+pub fn formatted(config: &Config) -> Disks {
+    let mut disks = blank(config);
+    let new = Formatting { volume: VolumeId(0xabc), unix_s: 1, zeroed: true, notes: "max_moves=3".to_string() };
+    Engine::format(config, new, &mut disks).unwrap();
+    disks
+}
+
+pub fn open(config: &Config, disks: Disks) -> Result<Machine, OpenError> {
+    Machine::open(config.clone(), disks, 1)
+}
+
+/// An engine on such disks, and a host.
+pub struct Machine {
+    pub driver: Driver<Disks>,
+    rng: Pcg64Mcg,
+    fail_one_in: u32,
+}
+
+impl Deref for Machine {
+    type Target = Driver<Disks>;
+
+    fn deref(&self) -> &Driver<Disks> {
+        &self.driver
+    }
+}
+
+impl DerefMut for Machine {
+    fn deref_mut(&mut self) -> &mut Driver<Disks> {
+        &mut self.driver
+    }
+}
+
+impl Machine {
+    fn open(config: Config, mut disks: Disks, seed: u64) -> Result<Machine, OpenError> {
+        let (engine, _) = Engine::open(config, &mut disks)?;
+        Ok(Machine::with(engine, disks, seed))
+    }
+
+    fn with(engine: Engine, disks: Disks, seed: u64) -> Machine {
+        let mut driver = Driver::new(engine, disks);
+        driver.most_latency = Nanos::ZERO;
+        Machine { driver, rng: Pcg64Mcg::seed_from_u64(seed), fail_one_in: 0 }
+    }
+
+    fn submit(&mut self, op: Op, offset: u64, bytes: Vec<u8>, len: u64) -> RequestId {
+        self.driver.submit(Request { op, offset: Bytes(offset), len: Bytes(len) }, 0, bytes)
+    }
+
+    fn carry_out(&mut self, index: usize) {
+        let fails = self.fail_one_in > 0 && self.rng.random_range(0..self.fail_one_in) == 0;
+        self.driver.complete_at(index, fails, &mut self.rng);
+    }
+
+    pub fn carry_out_all(&mut self) {
+        while !self.pending.is_empty() {
+            self.carry_out(0);
+        }
+    }
+
+    /// Empties the log.
+    pub fn migrate(&mut self) {
+        self.driver.call(|engine, now, out| engine.write_all_back(now, out));
+        self.settle();
+    }
+
+    /// Empties the log, as far as the first write to the primary; then the primary dies, while it is to discard something.
+    /// Then the host flushes. No time passes, so that no index is due.
+    pub fn primary_dies_in_migration(&mut self, discards: Range<u64>) {
+        self.driver.call(|engine, now, out| engine.write_all_back(now, out));
+        let migrates = |command: &Command| matches!(command, Command::Write { cause: Cause::WriteBack, .. });
+        while !self.pending.iter().any(|pending| migrates(&pending.command)) {
+            self.carry_out(0);
+        }
+        self.submit(Op::Discard, discards.start, Vec::new(), discards.end - discards.start);
+        let primary = self.disks.0[PRIMARY.index()].take();
+        self.device_failed(PRIMARY);
+        for _ in 0..3 {
+            self.carry_out_all();
+            self.submit(Op::Flush, 0, Vec::new(), 0);
+        }
+        self.disks.0[PRIMARY.index()] = primary;
+    }
+
+    fn crash(mut self) -> Disks {
+        for Pending { command, payload, .. } in std::mem::take(&mut self.driver.pending) {
+            if let Command::Write { device, at, .. } | Command::Zero { device, at, .. } = command
+                && self.rng.random_bool(0.5)
+            {
+                let payload = payload.expect("it writes");
+                FakeDisks::write(&mut self.driver.disks, device, at, payload, Effect::Failed, &mut self.rng);
+            }
+        }
+        self.driver.disks.crash(&mut self.rng);
+        self.driver.disks
+    }
+
+    /// One request by itself.
+    pub fn request(&mut self, op: Op, offset: u64, bytes: Vec<u8>) -> Vec<u8> {
+        let len = bytes.len() as u64;
+        let id = self.submit(op, offset, bytes, len);
+        self.tick(Nanos::from_ms(100));
+        self.carry_out_all();
+        let answered = std::mem::take(&mut self.driver.answered).into_iter().find(|(other, ..)| *other == id);
+        let (_, asked, result) = answered.expect("it is answered");
+        result.expect("nothing fails");
+        asked.data
+    }
+
+    pub fn settle(&mut self) {
+        self.request(Op::Flush, 0, Vec::new());
+        for _ in 0..200 {
+            self.tick(Nanos::from_s(1));
+            self.carry_out_all();
+        }
+        assert!(self.engine.is_idle());
+    }
+
+    pub fn close(&mut self) {
+        self.driver.engine.close(&mut self.driver.disks).unwrap();
+    }
+}
+
+/// Writes all over the volume, flushing now and then, and returns what it holds.
+pub fn use_it(machine: &mut Machine, rounds: u64, seed: u64) -> Vec<u8> {
+    let size = machine.engine.volume_size().0;
+    let mut model = machine.request(Op::Read, 0, vec![0; size as usize]);
+    for round in 0..rounds {
+        let number = round + seed * 1000;
+        let offset = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (size - 5000) / 512 * 512;
+        let bytes = vec![(number % 251) as u8 + 1; 512 + (number % 9 * 512) as usize];
+        model[offset as usize..offset as usize + bytes.len()].copy_from_slice(&bytes);
+        machine.request(Op::Write, offset, bytes);
+        if round % 17 == 0 {
+            machine.request(Op::Flush, 0, Vec::new());
+        }
+    }
+    model
+}
+
+pub fn check_all(machine: &mut Machine, model: &[u8]) {
+    for (index, expected) in model.chunks(4096).enumerate() {
+        let found = machine.request(Op::Read, index as u64 * 4096, vec![0xcc; expected.len()]);
+        assert!(found == expected, "block {index} differs");
+    }
+    machine.engine.check_invariants();
+}
+
+/// Which seeds to run; `CRASH_SEEDS=from..to` asks for others.
+pub fn seeds(first: u64, count: u64) -> Range<u64> {
+    let asked = std::env::var("CRASH_SEEDS").ok();
+    let range = asked.as_deref().and_then(|text| text.split_once(".."));
+    let range = range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    range.unwrap_or(first..first + count)
+}

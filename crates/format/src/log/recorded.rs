@@ -1,0 +1,148 @@
+//! The combined content of the commits in a log's ring: the state of the segments, and what the headers in them cannot
+//! say.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use super::{
+    FIRST_SEQUENCE, MOST_SEQUENCE,
+    layout::LogLayout,
+    ring::{CommitRecord, FoundLogCommit, LogRing, SegmentUse},
+};
+use crate::{storage::Storage, superblock::VolumeId};
+
+/// The content of the commits that are still needed.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The newest complete commit.
+    pub newest: FoundLogCommit,
+    /// The records of the commits, oldest first.
+    pub records: Vec<CommitRecord>,
+    /// Number of needed commits.
+    pub commits: u64,
+    /// Bytes of the ring that they take.
+    pub used: u64,
+    /// The lowest number above those of all blocks in the ring.
+    pub next_number: u64,
+    /// The ranges for which the primary has newer data than the log, ordered by [`Void::before`].
+    pub voids: Vec<Void>,
+    /// The absent appends. The key is the first absent sequence; the value is the sequence after the last absent one, and
+    /// the place of that append in the log.
+    pub absents: BTreeMap<u64, (u64, u64)>,
+    /// The segments of which only listed pieces are needed, by their number.
+    pub listed: BTreeMap<u32, ListedSegment>,
+    /// Number of damaged blocks in the ring.
+    pub damaged_blocks: u64,
+}
+
+/// A range for which the primary has newer data than the log. Offset and length are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Void {
+    /// Appends before this sequence are older.
+    pub before: u64,
+    /// Offset of the range on the volume.
+    pub offset: u64,
+    /// Length of the range.
+    pub len: u64,
+}
+
+/// A segment of which only some pieces are needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedSegment {
+    /// The sequence that opened the segment.
+    pub opened: u64,
+    /// The pieces are newer than every append before this sequence.
+    pub as_of: u64,
+    /// The pieces: offset on the volume, place in the log, and length, in bytes.
+    pub left: Vec<(u64, u64, u64)>,
+}
+
+/// Why the commits cannot be used.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct NoCommits(pub &'static str);
+
+const PART: NoCommits = NoCommits("part of its commits cannot be read");
+
+impl Recorded {
+    /// Reads the ring of a log with this layout.
+    ///
+    /// # Errors
+    ///
+    /// A needed commit cannot be read, or the newest one has impossible values.
+    pub fn read(storage: &mut dyn Storage, layout: &LogLayout, volume: VolumeId) -> Result<Recorded, NoCommits> {
+        let mut ring = LogRing::scan(storage, layout.pair().log, (layout.ring_at(), layout.ring_bytes()), volume);
+        let newest = ring.newest_whole().and_then(|number| ring.find(number));
+        let newest = newest.ok_or(NoCommits("none of its commits can be read"))?;
+        // The commit after the newest may be torn; if a still later one exists, a commit between is lost.
+        if ring.newest_previous() > newest.head.number {
+            return Err(PART);
+        }
+        let sound = newest.segments.len() as u64 == layout.segments()
+            && (FIRST_SEQUENCE..MOST_SEQUENCE).contains(&newest.head.next_sequence)
+            && newest.head.first_needed <= newest.head.number;
+        if !sound {
+            return Err(NoCommits("its newest commit has impossible values"));
+        }
+        let mut chain = vec![newest.records.clone()];
+        let (mut last, mut used) = (newest.head, newest.head.bytes());
+        while last.number > newest.head.first_needed {
+            let found = ring.find(last.previous).filter(|found| found.head.number < last.number).ok_or(PART)?;
+            if found.head.number < newest.head.first_needed {
+                break;
+            }
+            (last, used) = (found.head, used + found.head.bytes());
+            chain.push(found.records);
+        }
+        let records: Vec<CommitRecord> = chain.iter().rev().flatten().copied().collect();
+        let mut recorded = Recorded {
+            commits: chain.len() as u64,
+            used,
+            next_number: ring.newest().saturating_add(1),
+            voids: Vec::new(),
+            absents: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            damaged_blocks: ring.damaged_blocks(),
+            newest,
+            records: Vec::new(),
+        };
+        recorded.sort(&records);
+        recorded.records = records;
+        Ok(recorded)
+    }
+
+    /// If the append with this sequence is recorded as absent: the first sequence that is not, and the place of that append.
+    pub fn absent(&self, sequence: u64) -> Option<(u64, u64)> {
+        let (_, (to, next_at)) = self.absents.range(..=sequence).next_back()?;
+        (*to > sequence).then_some((*to, *next_at))
+    }
+
+    /// Sorts the records into voids, absent appends and listed segments.
+    fn sort(&mut self, records: &[CommitRecord]) {
+        let mut records = records.iter().peekable();
+        while let Some(record) = records.next() {
+            match *record {
+                CommitRecord::Void { offset, len, before } => self.voids.push(Void { before, offset, len }),
+                CommitRecord::Absent { from, to, next_at } if from < to && to <= MOST_SEQUENCE => {
+                    self.absents.insert(from, (to, next_at));
+                }
+                CommitRecord::Listed { segment, opened, as_of, count } => {
+                    let mut left = Vec::new();
+                    while left.len() < count as usize
+                        && let Some(CommitRecord::Left { offset, at, len }) = records.peek()
+                    {
+                        left.push((*offset, *at, *len));
+                        records.next();
+                    }
+                    let held = self.newest.segments.get(segment as usize);
+                    if held == Some(&SegmentUse::InUse { opened }) {
+                        self.listed.insert(segment, ListedSegment { opened, as_of, left });
+                    }
+                }
+                CommitRecord::Absent { .. } | CommitRecord::Left { .. } => {}
+            }
+        }
+        self.voids.sort_by_key(|void| void.before);
+    }
+}

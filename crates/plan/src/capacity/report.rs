@@ -1,0 +1,256 @@
+//! The report of a plan: what to buy, what else would do, and what each budget costs.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use peryton_sim::Sensitivity;
+use peryton_trace::RequestHash;
+use serde::Serialize;
+
+use super::{
+    candidate::{Candidate, Mode},
+    models::Fitted,
+    predict::Prediction,
+    search::Rung,
+    workload::Like,
+};
+use crate::{
+    constraint::{Constraint, Metric, strain},
+    evaluate::{Account, Metrics},
+};
+
+/// A plan. Its names are stable, because scripts rely on them. A figure that does not apply is absent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// The version that made the plan.
+    pub peryton_version: String,
+    /// The command that made it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The trace.
+    pub trace: String,
+    /// A hash of its requests, independent of its format.
+    pub trace_hash: RequestHash,
+    /// Number of its requests.
+    pub trace_requests: u64,
+    /// The characteristics of the workload.
+    pub workload: Like,
+    /// Bytes to be stored.
+    pub capacity_bytes: u64,
+    /// How many of these bytes are assumed to be in use over a time as long as the trace.
+    pub active_bytes: u64,
+    /// The bytes that the trace touches, divided by the active bytes: designs are simulated smaller by this factor.
+    pub simulated_share: f64,
+    /// Size of the simulated volume.
+    pub simulated_volume_bytes: u64,
+    /// The assumptions behind the figures, in sentences.
+    pub assumptions: Vec<String>,
+    /// The budgets.
+    pub constraints: Vec<Constraint>,
+    /// The figure that is minimised or maximised.
+    pub objective: Metric,
+    /// The rules for the cost of ownership.
+    pub account: Account,
+    /// The devices to choose from.
+    pub catalogue: Vec<String>,
+    /// Number of designs that they make.
+    pub candidates: usize,
+    /// The rounds of the search; the last is the whole trace.
+    pub search: Vec<Rung>,
+    /// The best design that meets every budget.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best: Option<Found>,
+    /// The next best that meet every budget, in order.
+    pub runners_up: Vec<Found>,
+    /// The reason, if no design meets the budgets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub infeasible: Option<Infeasible>,
+    /// What each budget costs.
+    pub budgets: Vec<Budget>,
+    /// Every design that was simulated with the whole trace: those that meet the budgets first, by the objective.
+    pub simulated: Vec<Found>,
+    /// The plan of the regressions alone; absent without models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regression: Option<Regression>,
+    /// Designs that cannot be simulated, and why.
+    pub left_out: Vec<String>,
+    /// The values of the models and the prices of the best design and the runners-up that are estimates, by profile.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub estimated_values: BTreeMap<String, Vec<String>>,
+    /// What the answer would be if one of them were off, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<Sensitivity<Metrics>>,
+}
+
+impl Plan {
+    /// The best design and the runners-up.
+    pub fn chosen(&self) -> impl Iterator<Item = &Found> {
+        self.best.iter().chain(&self.runners_up)
+    }
+
+    /// The best of them if these had these figures instead, and whether it meets the budgets.
+    pub fn best_with(&self, then: &BTreeMap<String, Metrics>) -> Option<(&Found, bool)> {
+        let figures = |found: &Found| {
+            let metrics = then.get(&found.design).unwrap_or(&found.metrics);
+            let value = self.objective.of(metrics).unwrap_or(f64::INFINITY);
+            let value = if self.objective.more_is_better() { -value } else { value };
+            (strain(&self.constraints, metrics), value)
+        };
+        let better = |(a_strain, a): (f64, f64), (b_strain, b): (f64, f64)| match (a_strain <= 1.0, b_strain <= 1.0) {
+            (true, true) => a.total_cmp(&b),
+            (false, false) => a_strain.total_cmp(&b_strain),
+            (meets, _) => {
+                if meets {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
+            }
+        };
+        let best = self.chosen().min_by(|a, b| better(figures(a), figures(b)))?;
+        Some((best, figures(best).0 <= 1.0))
+    }
+}
+
+/// A design that was simulated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Found {
+    /// Its name: that of its file.
+    pub design: String,
+    /// A description.
+    pub label: String,
+    /// How its devices make one drive.
+    pub mode: Mode,
+    /// Its devices.
+    pub devices: Vec<Bought>,
+    /// Whether it meets every budget.
+    pub meets: bool,
+    /// How far it is from the budget that it is furthest from: at most 1 if it meets all, 2 if it would have to be
+    /// twice as good.
+    pub strain: f64,
+    /// The figures of the simulation with the whole trace.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+    /// The mean response time with the last sample, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled_mean_ms: Option<f64>,
+    /// The prediction of the regressions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Prediction>,
+    /// The error of the prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prediction_error: Option<Error>,
+    /// The design file that the figures are of, to be replayed with the options of the plan.
+    pub design_toml: String,
+    /// The candidate itself.
+    #[serde(skip)]
+    pub candidate: Candidate,
+}
+
+/// Devices of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bought {
+    /// Its role in the design.
+    pub role: &'static str,
+    /// The profile's name.
+    pub profile: String,
+    /// Number of devices.
+    pub count: u32,
+    /// Price of each device.
+    pub price_usd: f64,
+    /// Number of them that are owned already and cost nothing to buy.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub owned: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// The relative error of a prediction: predicted over simulated, minus one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Error {
+    /// Error of the mean response time.
+    pub mean_ms: f64,
+    /// Error of the lifetime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_years: Option<f64>,
+}
+
+/// Why there is no design, and which one comes nearest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Infeasible {
+    /// The budget that the nearest design is furthest from.
+    pub binding: Constraint,
+    /// Budgets that no design meets, even alone.
+    pub impossible_alone: Vec<Constraint>,
+    /// The design that comes nearest to all of them.
+    pub nearest: Found,
+}
+
+/// What a budget costs: the objective of the best design with it, without it, and with another one in its place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Budget {
+    /// The budget.
+    pub constraint: Constraint,
+    /// The best design without the budget.
+    pub without: Variant,
+    /// The best design if the budget is twice as loose.
+    pub loosened: Variant,
+    /// The best design if the budget is twice as tight.
+    pub tightened: Variant,
+}
+
+/// The best design under changed budgets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Variant {
+    /// The changed limit; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// The best design's objective; absent if none of those simulated meets these budgets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objective: Option<f64>,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub design: Option<String>,
+    /// Whether only samples of the trace were simulated; with them it meets these budgets with a margin.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_sample: bool,
+}
+
+/// The regressions' own plan, as the paper would make it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Regression {
+    /// The best design that meets the budgets according to the predictions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
+    /// Whether it meets the budgets when it is simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice_meets: Option<bool>,
+    /// Whether the simulations choose the same design.
+    pub agrees: bool,
+    /// The mean of |predicted − simulated| / simulated of the response time, over the designs simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_error: Option<f64>,
+    /// The same for the lifetime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_error: Option<f64>,
+    /// Agreement of the order of the simulated designs: Kendall's rank correlation of predicted and simulated response times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank_correlation: Option<f64>,
+    /// The models.
+    pub models: Vec<ModelQuality>,
+}
+
+/// The quality of a device's model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelQuality {
+    /// The profile's name.
+    pub device: String,
+    /// The figure that it predicts: `response` or `erases`.
+    pub figure: &'static str,
+    /// Whether predictions use it; the other form is there for comparison.
+    pub used: bool,
+    /// The model.
+    #[serde(flatten)]
+    pub fitted: Fitted,
+}
