@@ -83,7 +83,12 @@ pub fn run(device: &mut Device, workload: &ClosedLoop, now: Nanos, seed: u64) ->
         while submitted < workload.requests
             && let Some(tag) = idle_tags.pop()
         {
-            let place = if workload.random { random.random_range(0..places) } else { submitted % places };
+            // One stream on each actuator is what their makers measure.
+            let streams = if workload.random { 1 } else { device.actuators() };
+            let place = match workload.random {
+                true => random.random_range(0..places),
+                false => (submitted / streams + submitted % streams * (places / streams)) % places,
+            };
             let reads = workload.read_share >= 1.0
                 || (workload.read_share > 0.0 && random.random_bool(workload.read_share.min(1.0)));
             let op = if reads { Op::Read } else { Op::Write };
@@ -263,6 +268,10 @@ fn quiesce(device: &mut Device, now: Nanos) -> Nanos {
         device.advance(event, &mut reports);
         done = done.max(event);
     }
+    // Shingled zones are put in order, too.
+    if let Device::Shingled(disk) = device {
+        done = disk.clean_all(done);
+    }
     done + Nanos::from_s(10)
 }
 
@@ -412,6 +421,13 @@ pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
     let writes = ClosedLoop { read_share: 0.0, size, ..whole };
     let fresh = |workload: ClosedLoop| -> Result<Option<Throughput>, ProfileError> {
         let mut device = with("fresh")?;
+        // Short writes are what is stated of a drive with a cache in single-level mode: they stay in it.
+        let cached = flash.and_then(|flash| flash.slc_cache.as_ref());
+        let workload = cached.map_or(workload, |slc| {
+            let part = device.capacity().0 as f64 / profile.capacity.0 as f64;
+            let most = (slc.size.0 as f64 * part / 2.0) as u64 / workload.size.0;
+            ClosedLoop { requests: workload.requests.min(most.max(1)), ..workload }
+        });
         // The buffer is full and the dies are busy before the count begins; fresh flash is not cleaned.
         let (workload, now) = if flash.is_some() {
             let warm = ClosedLoop { requests: workload.requests / 2, ..workload };

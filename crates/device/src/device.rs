@@ -1,6 +1,9 @@
 use peryton_units::{Bytes, Nanos};
 
-use crate::{Accepted, DeviceStats, Disk, Fixed, Flash, Io, PowerState, Tag};
+use crate::{
+    Accepted, DeviceStats, Disk, Fixed, Flash, Io, PowerState, Tag,
+    disk::{Shingled, TwoActuators},
+};
 
 /// A model of one device of any kind. The times passed to it must never go back.
 ///
@@ -29,6 +32,10 @@ pub enum Device {
     Fixed(Box<Fixed>),
     /// Magnetic disk.
     Disk(Box<Disk>),
+    /// A disk with two actuators.
+    TwoActuators(Box<TwoActuators>),
+    /// A disk with shingled tracks.
+    Shingled(Box<Shingled>),
     /// Flash.
     Flash(Box<Flash>),
 }
@@ -38,6 +45,8 @@ macro_rules! each {
         match $device {
             Device::Fixed($model) => $body,
             Device::Disk($model) => $body,
+            Device::TwoActuators($model) => $body,
+            Device::Shingled($model) => $body,
             Device::Flash($model) => $body,
         }
     };
@@ -86,8 +95,15 @@ impl Device {
     pub fn unwritten(&mut self, now: Nanos) -> Bytes {
         match self {
             Device::Disk(disk) => disk.unwritten(now),
+            Device::TwoActuators(disk) => disk.unwritten(now),
+            Device::Shingled(disk) => disk.unwritten(now),
             Device::Fixed(_) | Device::Flash(_) => Bytes::ZERO,
         }
+    }
+
+    /// Transfers that can go on at the same time, each in its own part of the addresses.
+    pub fn actuators(&self) -> u64 {
+        if matches!(self, Device::TwoActuators(_)) { 2 } else { 1 }
     }
 
     /// Addressable bytes: the used part of flash and of a fixed-latency device, the whole of a disk.

@@ -29,25 +29,31 @@
 mod characterise;
 mod device;
 pub mod disk;
+mod era;
 mod error;
+mod estimates;
 pub mod fixed;
 pub mod flash;
 mod io;
 mod meter;
 mod nearest;
 mod profile;
+mod provenance;
 mod stats;
 pub mod validate;
 
 pub use characterise::{AtWork, ClosedLoop, ModelFigures, Throughput, at_work, characterise, run};
 pub use device::Device;
 pub use disk::{Disk, DiskParameters};
+pub use era::Era;
 pub use error::{BuildError, ProfileError};
+pub use estimates::OFF_BY;
 pub use fixed::Fixed;
 pub use flash::Flash;
 pub use io::{Accepted, Io, PowerState, Tag};
 pub use nearest::{explain_unknown_key, nearest};
 pub use profile::{Class, DataSheet, Endurance, Model, Profile, WriteState};
+pub use provenance::{Origin, Provenance, Sourced, Statement};
 pub use stats::DeviceStats;
 
 /// The examples of the README are tests.

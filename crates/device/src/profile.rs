@@ -4,9 +4,12 @@ use peryton_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BuildError, Device, Disk, DiskParameters, Fixed, Flash, ProfileError, fixed,
+    BuildError, Device, Disk, DiskParameters, Fixed, Flash, ProfileError,
+    disk::{Shingled, TwoActuators},
+    fixed,
     flash::{self, Images},
     nearest::{explain_unknown_key, nearest},
+    provenance::Provenance,
 };
 
 /// The kind of a device.
@@ -152,14 +155,22 @@ pub struct Profile {
     pub class: Class,
     /// Year of introduction.
     pub year: Option<u32>,
+    /// The last year in which it was on sale, as far as is known; none for the year of its introduction.
+    pub sold_until: Option<u32>,
     /// Addressable bytes.
     pub capacity: Bytes,
     /// Purchase price in US dollars.
     pub price_usd: Option<f64>,
-    /// Where the figures come from.
+    /// When that was the price, such as `2025-06`.
+    pub price_date: Option<String>,
+    /// The documents that figures come from.
     pub sources: Vec<String>,
+    /// Where each value comes from.
+    pub provenance: Provenance,
     /// Published figures.
     pub data_sheet: DataSheet,
+    /// Figures that others measured, beside those of the data sheet.
+    pub measured: DataSheet,
     /// Published limits.
     pub endurance: Endurance,
     /// The parameters of the model.
@@ -178,12 +189,19 @@ struct File {
     description: String,
     class: Class,
     year: Option<u32>,
+    sold_until: Option<u32>,
     capacity: Option<Bytes>,
     price_usd: Option<f64>,
+    price_date: Option<String>,
     #[serde(default)]
     sources: Vec<String>,
+    /// Read by [`Provenance::of_file`].
+    #[serde(rename = "provenance")]
+    _provenance: Option<toml::Value>,
     #[serde(default)]
     data_sheet: DataSheet,
+    #[serde(default)]
+    measured: DataSheet,
     #[serde(default)]
     endurance: Endurance,
     disk: Option<Box<DiskParameters>>,
@@ -242,6 +260,7 @@ impl Profile {
         let mut table: toml::Table = toml::from_str(text).map_err(fail)?;
         let file: File = toml::from_str(text).map_err(fail)?;
         let whole = |what: &str| ProfileError::Parse { place: origin.to_owned(), what: what.to_owned() };
+        let provenance = Provenance::of_file(&table, file.sources.len()).map_err(|what| whole(&what))?;
         let (key, model) = match (file.disk, file.flash, file.fixed) {
             (Some(disk), None, None) => ("disk", Model::Disk(disk)),
             (None, Some(flash), None) => ("flash", Model::Flash(flash)),
@@ -260,10 +279,14 @@ impl Profile {
             description: file.description,
             class: file.class,
             year: file.year,
+            sold_until: file.sold_until,
             capacity,
             price_usd: file.price_usd,
+            price_date: file.price_date,
             sources: file.sources,
+            provenance,
             data_sheet: file.data_sheet,
+            measured: file.measured,
             endurance: file.endurance,
             model,
             table,
@@ -279,6 +302,12 @@ impl Profile {
     /// A key that the model does not have, or a value that it refuses.
     pub fn with_model(mut self, overrides: &toml::Table) -> Result<Profile, ProfileError> {
         merge(&mut self.table, overrides);
+        let model = match self.model {
+            Model::Disk(_) => "disk",
+            Model::Flash(_) => "flash",
+            Model::Fixed(_) => "fixed",
+        };
+        self.provenance.given(model, overrides);
         let table = toml::Value::Table(self.table.clone());
         let fail = |e: toml::de::Error| ProfileError::Parse {
             place: format!("model of profile '{}'", self.name),
@@ -351,7 +380,11 @@ impl Profile {
                 let flash = Flash::from_image(flash, (self.capacity, used), seed, images).map_err(fail)?;
                 Device::Flash(Box::new(flash))
             }
-            Model::Disk(disk) => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
+            Model::Disk(disk) => match &disk.shingled {
+                Some(shingled) => Device::Shingled(Box::new(Shingled::new(disk, shingled).map_err(fail)?)),
+                None if disk.actuators == 2 => Device::TwoActuators(Box::new(TwoActuators::new(disk).map_err(fail)?)),
+                None => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
+            },
             Model::Fixed(fixed) => {
                 let parameters = fixed::FixedParameters { capacity: used, ..fixed.clone() };
                 Device::Fixed(Box::new(Fixed::new(&parameters).map_err(fail)?))

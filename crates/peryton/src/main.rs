@@ -6,6 +6,7 @@ mod output;
 mod page;
 mod remarks;
 mod replay_args;
+mod sensitivity;
 mod table;
 mod trace_args;
 mod verbs;

@@ -35,6 +35,29 @@ fn a_profile_is_shown_beside_its_data_sheet() {
 }
 
 #[test]
+fn where_values_come_from_is_shown() {
+    let here = Path::new(".");
+    let text = peryton(here, &["devices", "samsung-870-evo-1tb", "--values"]).ok().out;
+    for part in ["flash.read ", "\"45us\"", "estimated: not published", "fitted to seq_read_mb_per_s", "[1] kitguru"] {
+        assert!(text.contains(part), "'{part}' is not in\n{text}");
+    }
+    let json: Value =
+        serde_json::from_str(&peryton(here, &["devices", "samsung-870-evo-1tb", "--values", "--json"]).ok().out)
+            .unwrap();
+    let read = &json["provenance"]["flash.read"];
+    assert_eq!((read["value"].as_str(), read["origin"].as_str()), (Some("45us"), Some("estimated")));
+    assert_eq!(json["provenance"]["data_sheet.rand_read_ms"]["document"], 1);
+    // HD1's power was measured under loads that the model was fitted to; its data sheet's was not.
+    let text = peryton(here, &["devices", "seagate-st4000dm000"]).ok().out;
+    let line =
+        |what: &str| text.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in\n{text}"));
+    assert!(line("random read 1MiB, MB/s").contains("fitted to it"), "{text}");
+    assert!(line("most under load").contains("not fitted to it"), "{text}");
+    assert!(line("sequential read, MB/s").contains("given it"), "{text}");
+    assert!(line("values: ").contains("estimated"), "{text}");
+}
+
+#[test]
 fn a_model_is_validated_against_a_real_drive() {
     let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/real-disks");
     if !traces.exists() {

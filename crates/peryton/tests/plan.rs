@@ -165,6 +165,39 @@ fn every_policy_has_its_curve() {
 }
 
 #[test]
+fn devices_of_other_years_take_part_where_they_are_asked_for_and_estimates_are_marked() {
+    let folder = folder();
+    let args = ["greenest", "--peak", "50MB", "--average", "50MB", "--capacity", "12TB", "--json"];
+    let names = |more: &[&str]| -> Vec<String> {
+        let found = json(&peryton(folder.path(), &[&args[..], more].concat()).ok().out);
+        let rows = found["devices"].as_array().expect("a list");
+        rows.iter().map(|row| row["device"].as_str().expect("a name").to_owned()).collect()
+    };
+    let old = names(&["--era", "2010-2013"]);
+    assert!(
+        old.iter().any(|name| name == "seagate-st4000dm000") && !old.iter().any(|name| name.contains("exos")),
+        "{old:?}"
+    );
+    assert!(names(&["--era", "all"]).len() > old.len() + 3);
+    peryton(folder.path(), &[&args[..], &["--era", "yesterday"]].concat()).fails(2, &["2022-2026"]);
+
+    let pair = ["--devices", "seagate-exos-x20-20tb,seagate-st4000dm000", "--workload", "seq-write"];
+    let found = json(&peryton(folder.path(), &[&args[..], &pair].concat()).ok().out);
+    let row = |name: &str| {
+        let rows = found["devices"].as_array().expect("a list");
+        rows.iter().find(|row| row["device"] == name).expect("it takes part").clone()
+    };
+    let estimates = &row("seagate-exos-x20-20tb")["estimates"];
+    assert!(
+        estimates["busy_w"].as_array().is_some_and(|paths| paths.contains(&"disk.power.write_w".into())),
+        "{estimates}"
+    );
+    assert!(row("seagate-st4000dm000").get("estimates").is_none(), "Li and Long measured all of it");
+    let text = peryton(folder.path(), &[&args[..args.len() - 1], &pair].concat()).ok().out;
+    assert!(text.contains("Rest on estimates: seagate-exos-x20-20tb"), "{text}");
+}
+
+#[test]
 fn rubbish_gets_one_line() {
     let folder = folder();
     std::fs::write(folder.path().join("bad.toml"), "[workload]\nreed = 1\n").expect("the folder is ours");

@@ -197,6 +197,65 @@ fn budgets_that_nothing_meets_end_with_an_answer_and_exit_code_1() {
 }
 
 #[test]
+fn a_plan_says_which_estimates_would_change_it() {
+    let folder = folder();
+    let devices = "samsung-870-evo-1tb,intel-320-300gb";
+    let ask =
+        ["plan", "--trace", "trace.csv", "--devices", devices, "--no-models", "--runners-up", "1", "--latency", "1s"];
+    let plan = |more: &[&str]| -> Value {
+        serde_json::from_str(&peryton(folder.path(), &[&ask[..], more, &["--json"]].concat()).ok().out).expect("a plan")
+    };
+    let plain = plan(&[]);
+    // Both prices are estimates: whichever is bought, something of it is.
+    let names: Vec<&String> = plain["estimated_values"].as_object().expect("estimates").keys().collect();
+    assert!(!names.is_empty() && plain.get("sensitivity").is_none(), "{names:?}");
+    let found = plan(&["--sensitivity"]);
+    assert_eq!(found["best"], plain["best"], "it changes nothing");
+    let swings = found["sensitivity"]["swings"].as_array().expect("a list");
+    let best = found["best"]["design"].as_str().expect("a name");
+    let dollars = |off_by: f64| {
+        let one = swings
+            .iter()
+            .find(|one| one["value"] == "price_usd" && one["off_by"] == off_by && one["designs"].get(best).is_some());
+        one.expect("its price is tried")["designs"][best]["dollars"].as_f64().expect("a price")
+    };
+    let now = found["best"]["dollars"].as_f64().expect("a price");
+    assert!((dollars(0.3) / now - 1.3).abs() < 1e-9 && (dollars(-0.3) / now - 0.7).abs() < 1e-9);
+    let text = peryton(folder.path(), &[&ask[..], &["--sensitivity"]].concat());
+    assert!(text.out.contains("30 % off") || text.out.contains("buy "), "{}", text.out);
+}
+
+#[test]
+fn devices_without_a_price_are_named_and_take_part_with_one() {
+    let folder = folder();
+    let ask = ["plan", "--trace", "trace.csv", "--no-models", "--runners-up", "0", "--latency", "1s", "--json"];
+    let plan = |more: &[&str]| -> Value {
+        serde_json::from_str(&peryton(folder.path(), &[&ask[..], more].concat()).ok().out).expect("a plan")
+    };
+    let names = |found: &Value| -> Vec<String> {
+        found["catalogue"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|name| name.as_str().map(str::to_owned))
+            .collect()
+    };
+    let found = plan(&["--most", "1"]);
+    let assumed = found["assumptions"].to_string();
+    assert!(assumed.contains("seagate-exos-x24-24tb") && assumed.contains("--price"), "{assumed}");
+    assert!(
+        !names(&found).iter().any(|name| name.contains("intel-320")),
+        "that is of another era: {:?}",
+        names(&found)
+    );
+    let with = names(&plan(&["--most", "1", "--price", "seagate-exos-x24-24tb=450"]));
+    assert!(with.iter().any(|name| name == "seagate-exos-x24-24tb"), "{with:?}");
+    let old = names(&plan(&["--most", "1", "--era", "2010-2012"]));
+    assert!(old.iter().any(|name| name == "intel-320-300gb"), "{old:?}");
+    peryton(folder.path(), &[&ask[..], &["--era", "1990"]].concat()).fails(2, &["1990-1990", "--era"]);
+}
+
+#[test]
 fn models_are_kept_where_they_are_told_and_shown() {
     let folder = folder();
     let args = [

@@ -129,6 +129,34 @@ fn what_misleads_is_in_table_page_and_json_and_flushes_are_as_well() {
 }
 
 #[test]
+fn what_rests_on_estimates_is_said_and_what_they_change() {
+    let folder = folder();
+    let design = |name: &str, profile: &str| {
+        let text =
+            format!("[devices.only]\nprofile = '{profile}'\n[volume]\nsize = '1GiB'\n[placement]\nmode = 'single'\n");
+        std::fs::write(folder.path().join(name), text).unwrap();
+    };
+    design("flash.toml", "samsung-870-evo-1tb");
+    design("none.toml", "fixed");
+    let sim = ["sim", "flash.toml", "none.toml", "--trace", "trace.csv"];
+    let plain = peryton(folder.path(), &sim).ok().out;
+    assert!(plain.contains("Rests on estimated values: ") && plain.contains("of samsung-870-evo-1tb"), "{plain}");
+    assert!(!plain.contains("of fixed"), "{plain}");
+    let run = peryton(folder.path(), &[&sim[..], &["--sensitivity", "--json", "out.json"]].concat()).ok();
+    assert!(run.out.contains("samsung-870-evo-1tb flash.") && run.out.contains("Not tried"), "{}", run.out);
+    let json: Value = serde_json::from_slice(&std::fs::read(folder.path().join("out.json")).unwrap()).unwrap();
+    assert!(json[0]["estimated_values"]["samsung-870-evo-1tb"].as_array().unwrap().contains(&"flash.read".into()));
+    let swings = json[0]["sensitivity"].as_array().unwrap();
+    let of = |off_by: f64| {
+        let one = swings.iter().find(|one| one["value"] == "flash.read" && one["off_by"] == off_by);
+        one.unwrap_or_else(|| panic!("flash.read is tried: {swings:?}"))["figures"]["mean_ms"].as_f64().unwrap()
+    };
+    assert!(of(0.3) >= of(-0.3));
+    assert_eq!(json[1]["sensitivity"].as_array().map(Vec::len), Some(0));
+    assert!(json[1].get("estimated_values").is_none());
+}
+
+#[test]
 fn overrides_change_what_they_name() {
     let folder = folder();
     let json = |more: &[&str]| -> Value {

@@ -3,6 +3,7 @@
 
 use std::{fs, path::Path};
 
+use peryton_device::Era;
 use peryton_plan::{
     capacity::{Ask, Candidate, Catalogue, Enumerate, Models, Plan, PlanError, Training, Workload, plan},
     constraint::{Constraint, Metric, strain},
@@ -26,7 +27,7 @@ fn catalogue(folder: &Path) -> Catalogue {
         );
         fs::write(folder.join(format!("{name}.toml")), text).unwrap();
     }
-    Catalogue::named(&[folder.display().to_string()], &[]).unwrap()
+    Catalogue::named(&[folder.display().to_string()], &[], &Era::default()).unwrap()
 }
 
 fn spec(requests: u64, interval: &str) -> SynthSpec {
@@ -234,7 +235,8 @@ fn what_cannot_be_planned_is_told_in_one_line() {
     tell(planned(&none, &made, &small).unwrap_err(), "--most");
     tell(planned(&ask(""), &made, &spec(1, "3ms")).unwrap_err(), "no rate to plan for");
     let named = |names: &[&str], prices: &[(String, f64)]| {
-        Catalogue::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), prices).unwrap_err()
+        Catalogue::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), prices, &Era::default())
+            .unwrap_err()
     };
     tell(named(&["intel-320-300g"], &[]), "did you mean");
     tell(named(&["griffin-wd-10k"], &[]), "has no price");
@@ -251,7 +253,9 @@ fn what_cannot_be_planned_is_told_in_one_line() {
 
 #[test]
 fn small_fast_devices_before_a_large_volume_leave_room_for_its_map() {
-    let catalogue = Catalogue::named(&["intel-x25-e-32gb".to_owned(), "seagate-st4000dm000".to_owned()], &[]).unwrap();
+    let catalogue =
+        Catalogue::named(&["intel-x25-e-32gb".to_owned(), "seagate-st4000dm000".to_owned()], &[], &Era::default())
+            .unwrap();
     for volume in [Bytes::gib(40), Bytes::gib(500), Bytes::gib(3000)] {
         let candidates = Candidate::all(&catalogue, &Enumerate { capacity: volume, most: 4, spin_down: false });
         let hybrids = candidates.iter().filter(|candidate| candidate.slow.is_some()).count();

@@ -13,6 +13,7 @@ fn device(random: &mut StdRng, name: usize) -> Figures {
     let mut between = |least: f64, most: f64| random.random_range(least..most);
     let idle_w = between(0.2, 6.0);
     Figures {
+        estimates: Default::default(),
         device: format!("device-{name}"),
         class: Class::Ssd,
         capacity_mb: between(0.5e6, 5e6),

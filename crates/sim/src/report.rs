@@ -1,7 +1,9 @@
 //! The report of a simulation. Its names are stable, because scripts rely on them. A figure that does not apply is
 //! absent.
 
-use peryton_device::{Class, DeviceStats, flash::FtlStats};
+use std::collections::BTreeMap;
+
+use peryton_device::{Class, DeviceStats, Profile, flash::FtlStats};
 use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Placement, Stats, endurance};
 use peryton_trace::RequestHash;
 use peryton_units::{Bytes, Nanos};
@@ -149,6 +151,9 @@ pub struct Report {
     pub overrides: Vec<String>,
     /// The full design as TOML: every key of its file, and the overrides.
     pub design_toml: String,
+    /// The values of the models that are estimates, by profile.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub estimated_values: BTreeMap<String, Vec<String>>,
     /// Requests whose offset was taken modulo the size of the volume.
     #[serde(skip_serializing_if = "is_zero")]
     pub wrapped_requests: u64,
@@ -385,6 +390,12 @@ impl PartitionReport {
     }
 }
 
+fn estimated_values(design: &Design) -> BTreeMap<String, Vec<String>> {
+    let of = |profile: &Profile| profile.estimated().0.into_iter().map(str::to_owned).collect();
+    let all = design.devices.iter().map(|device| (device.profile.name.clone(), of(&device.profile)));
+    all.filter(|(_, values): &(String, Vec<String>)| !values.is_empty()).collect()
+}
+
 pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Outcome) -> Report {
     let span_s = outcome.span.as_s_f64();
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
@@ -417,6 +428,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         warnings: Vec::new(),
         first_touch_ratio: touched.filter(|t| t.accesses > 0).map(|t| t.first as f64 / t.accesses as f64),
         design_toml: design.toml.clone(),
+        estimated_values: estimated_values(design),
         requests: outcome.answered,
         simulated_s: span_s,
         iops: per_s(outcome.answered as f64),

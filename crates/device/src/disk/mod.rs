@@ -4,12 +4,15 @@
 //! next command arrives, so a first-come disk needs no events and answers immediately.
 
 mod account;
+mod actuators;
 mod geometry;
+mod joins;
 mod mechanics;
 mod parameters;
 mod queue;
 mod segments;
 mod service;
+mod shingled;
 mod write_cache;
 
 use peryton_units::{Bytes, Nanos};
@@ -22,10 +25,13 @@ use segments::Segments;
 use service::{ReadingAhead, Timing};
 use write_cache::WriteCache;
 
+pub use actuators::TwoActuators;
 pub use parameters::{
     BufferParameters, Controller, DiskParameters, Overhead, Power, Queue, ReadAhead, Scheduler, Seek, Tracks,
     ZoneParameters,
 };
+
+pub use shingled::{Shingled, ShingledParameters};
 
 /// A model of one disk; see [`DiskParameters`].
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 use peryton_units::{Bytes, Nanos};
 use serde::Deserialize;
 
+use super::shingled::ShingledParameters;
 use crate::BuildError;
 
 /// The parameters of a disk: the `[disk]` table of a profile.
@@ -14,6 +15,11 @@ pub struct DiskParameters {
     pub rpm: f64,
     /// Surfaces that hold data.
     pub heads: u32,
+    /// Sets of arms that move by themselves, each with an equal part of the surfaces and of the addresses: 1 or 2.
+    #[serde(default = "one")]
+    pub actuators: u32,
+    /// Tracks that overlap, and what makes them writable anywhere; absent: conventional tracks.
+    pub shingled: Option<ShingledParameters>,
     /// Bytes per sector.
     #[serde(default = "sector")]
     pub sector: Bytes,
@@ -45,6 +51,10 @@ pub struct DiskParameters {
     /// Power in watts, and the cost of starting and stopping.
     #[serde(default)]
     pub power: Power,
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn sector() -> Bytes {
@@ -301,6 +311,12 @@ impl DiskParameters {
         }
         if self.heads == 0 || self.heads > MAX_HEADS {
             return range("heads", self.heads.to_string(), "1 to 256");
+        }
+        if !(1..=2).contains(&self.actuators) {
+            return range("actuators", self.actuators.to_string(), "1 or 2");
+        }
+        if self.actuators > 1 && self.shingled.is_some() {
+            return range("actuators", self.actuators.to_string(), "1 for a shingled disk");
         }
         if !self.sector.0.is_power_of_two() || !(512..=65536).contains(&self.sector.0) {
             return range("sector", self.sector.to_string(), "512B, 4096B, or another power of two up to 64KiB");

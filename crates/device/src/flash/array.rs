@@ -1,5 +1,6 @@
 use super::{
     parameters::{FlashParameters, Geometry},
+    slc_cache::{Room, SlcCache},
     timeline::Timeline,
 };
 
@@ -99,10 +100,15 @@ pub(super) struct Array {
     pub programmed_units: u64,
     /// Blocks of the geometry erased.
     pub erases: u64,
+    /// What is written in single-level mode first.
+    pub slc: Option<Box<SlcCache>>,
+    stripe_units: u32,
+    /// The die that folds next where the host waits for it: all in turn, whichever the host's own stripes go to.
+    folds: u32,
 }
 
 impl Array {
-    pub fn new(p: &FlashParameters, geometry: Geometry) -> Array {
+    pub fn new(p: &FlashParameters, geometry: Geometry, slc: Option<Box<SlcCache>>) -> Array {
         const CODEWORD: u64 = 4096;
         let planes = f64::from(p.planes);
         let unit_transfer = geometry.unit as f64 * 1e3 / p.channel_mb_per_s;
@@ -138,6 +144,9 @@ impl Array {
             spent_j: 0.0,
             programmed_units: 0,
             erases: 0,
+            slc,
+            stripe_units: geometry.stripe_units,
+            folds: 0,
         }
     }
 
@@ -181,20 +190,54 @@ impl Array {
     }
 
     #[inline]
-    fn program_stripe(&mut self, die: u32, units: u32, ready: u64) -> u64 {
+    fn program_stripe(&mut self, die: u32, units: u32, ready: u64, program: u64) -> u64 {
         let units = self.costs[units as usize].whole_pages;
         let cost = self.costs[units as usize];
         let die = &mut self.dies[die as usize];
         let free = die.free.max(die.read_free);
         // The page register is double: the next stripe is transferred while this one is programmed.
-        let register = free.saturating_sub(self.program);
+        let register = free.saturating_sub(program);
         let channel = &mut self.channels[die.channel as usize];
         let loaded = channel.reserve(self.now, ready.max(register).max(self.now), cost.transfer);
-        let end = loaded.max(free) + self.program;
+        let end = loaded.max(free) + program;
         die.free = end;
         self.programmed_units += u64::from(units);
         self.spent_j += cost.program_j;
         end
+    }
+
+    /// A stripe of the host, fast while the cache has room. Where neither it nor the other cells have any, some of it is folded
+    /// first, and keeps the dies from the host.
+    #[inline(never)]
+    fn program_with_cache(&mut self, die: u32, units: u32) -> u64 {
+        let room = |array: &Array| array.slc.as_ref().map_or(Room::Direct, |slc| slc.room(units));
+        while room(self) == Room::None {
+            let at = self.folds;
+            self.folds = if at + 1 == self.dies.len() as u32 { 0 } else { at + 1 };
+            self.fold(at);
+        }
+        let in_cache = room(self) == Room::Cache;
+        let mut program = self.program;
+        if let Some(slc) = &mut self.slc {
+            slc.programmed(units, in_cache);
+            program = if in_cache { slc.program } else { program };
+        }
+        let ready = self.ready;
+        self.program_stripe(die, units, ready, program)
+    }
+
+    /// Brings a stripe's worth of the cache to cells of the usual mode, on this die; whether there is more.
+    pub fn fold(&mut self, die: u32) -> bool {
+        let stripe_units = self.stripe_units;
+        let Some(slc) = self.slc.as_mut().filter(|slc| slc.wants_folding()) else { return false };
+        let fold = slc.fold(stripe_units);
+        let more = slc.wants_folding();
+        if fold.live > 0 {
+            self.fetch(die, fold.live);
+            self.program_moved(die, fold.live);
+        }
+        (0..fold.erases).for_each(|_| self.erase(die));
+        more
     }
 
     /// Begins background work on an idle die no earlier than `at`.
@@ -207,8 +250,11 @@ impl Array {
 impl Operations for Array {
     #[inline]
     fn program(&mut self, die: u32, units: u32) -> u64 {
+        if self.slc.is_some() {
+            return self.program_with_cache(die, units);
+        }
         let ready = self.ready;
-        self.program_stripe(die, units, ready)
+        self.program_stripe(die, units, ready, self.program)
     }
 
     #[inline]
@@ -224,7 +270,7 @@ impl Operations for Array {
     #[inline]
     fn program_moved(&mut self, die: u32, units: u32) {
         let ready = self.dies[die as usize].free;
-        self.program_stripe(die, units, ready);
+        self.program_stripe(die, units, ready, self.program);
     }
 
     fn erase(&mut self, die: u32) {
@@ -236,6 +282,12 @@ impl Operations for Array {
         die.erase = (start, end);
         self.erases += 1;
         self.spent_j += self.erase_j;
+    }
+
+    fn moved(&mut self, unit: u32, _slot: u32) {
+        if let Some(slc) = &mut self.slc {
+            slc.forget(unit);
+        }
     }
 
     fn look_up(&mut self, die: u32, units: u32, at: u64) -> u64 {

@@ -79,6 +79,7 @@ impl<F: Operations> Operations for Noting<'_, F> {
     }
     fn moved(&mut self, unit: u32, slot: u32) {
         self.cleaned.moved.push((unit, slot));
+        self.flash.moved(unit, slot);
     }
     fn look_up(&mut self, die: u32, units: u32, at: u64) -> u64 {
         self.flash.look_up(die, units, at)

@@ -6,6 +6,9 @@ use serde::{Serialize, Serializer};
 /// The account of a translation layer. What a layer does not have is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FtlStats {
+    /// What is in the part written in single-level mode and was not folded yet, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slc_cache_used: Option<Bytes>,
     /// How fragmented the data is now (page-mapped and block-mapped layers).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<Fragmentation>,

@@ -17,6 +17,7 @@ mod page_map;
 mod parameters;
 mod precondition;
 mod segmented_lru;
+mod slc_cache;
 mod timeline;
 mod translation_pages;
 
@@ -31,6 +32,8 @@ use open_stripe::Programmed;
 use parameters::Geometry;
 pub use parameters::{Collection, FlashParameters, LevelWear, Mapping, Precondition};
 use peryton_units::{Bytes, Nanos, Op};
+use slc_cache::SlcCache;
+pub use slc_cache::SlcParameters;
 use timeline::Timeline;
 
 use crate::{
@@ -109,12 +112,15 @@ impl Flash {
         // The tables are zeroed memory that costs nothing until it is touched, but the system may refuse even that.
         let cached = if p.ftl == Mapping::DemandCached { geometry.units as usize } else { 0 };
         let entries = geometry.units as usize + geometry.slots() as usize + cached;
-        let mut tables = Vec::<u32>::new();
-        // Without the black box an optimiser may leave the allocation out and call it a success.
-        if std::hint::black_box(&mut tables).try_reserve_exact(entries).is_err() {
-            return Err(BuildError::NoMemory { used, bytes: Bytes(entries as u64 * 4) });
+        // Each is asked for by itself, as it will be: the system judges them one by one.
+        for entries in [geometry.units as usize, geometry.slots() as usize, cached] {
+            let mut table = Vec::<u32>::new();
+            // Without the black box an optimiser may leave the allocation out and call it a success.
+            if std::hint::black_box(&mut table).try_reserve_exact(entries).is_err() {
+                return Err(BuildError::NoMemory { used, bytes: Bytes(entries as u64 * 4) });
+            }
+            drop(std::hint::black_box(table));
         }
-        drop(std::hint::black_box(tables));
         let make = || {
             let mut layer = Layer::new(p, geometry);
             precondition::run(&mut layer, p.precondition, &geometry, seed);
@@ -129,8 +135,11 @@ impl Flash {
         };
         let write_rate = p.interface_write_mb_per_s.unwrap_or(p.interface_mb_per_s);
         let physical_blocks = u64::from(geometry.blocks() + layer.extra_blocks()) * u64::from(p.planes);
+        let held = if p.precondition == Precondition::Fresh { 0 } else { u64::from(geometry.units) };
+        let share = modelled.0 as f64 / capacity.0 as f64;
+        let slc = p.slc_cache.as_ref().map(|slc| Box::new(SlcCache::new(slc, &geometry, share, held)));
         Ok(Flash {
-            array: Array::new(p, geometry),
+            array: Array::new(p, geometry, slc),
             buffer: (buffer_units > 0)
                 .then(|| Buffer::new(buffer_units.min(u64::from(u32::MAX / 2)) as u32, geometry.stripe_units)),
             power_loss_protection: p.power_loss_protection,
@@ -281,6 +290,9 @@ impl Flash {
 
     #[inline]
     fn write_unit(&mut self, unit: u32) {
+        if let Some(slc) = &mut self.array.slc {
+            slc.written(unit, self.layer.holds(unit));
+        }
         let before = self.layer.pending();
         let programmed = self.layer.write(unit, &mut self.array);
         if programmed.is_none() && self.layer.pending() == before {
@@ -312,6 +324,10 @@ impl Flash {
         let end = io.at.0 + io.len.0;
         let last = if end == self.used.0 { end.div_ceil(unit) } else { end / unit };
         if first < last {
+            if let Some(slc) = &mut self.array.slc {
+                let held = (first as u32..last as u32).filter(|&unit| self.layer.holds(unit));
+                held.for_each(|unit| slc.discarded(unit));
+            }
             self.layer.discard(first as u32..last as u32, &mut self.array);
         }
         begin + self.write_overhead
@@ -329,7 +345,8 @@ impl Flash {
     /// Does what the device has had the time to do since it was last busy. The dies' steps follow each other in the
     /// order in which they begin, so that nothing depends on how often this is asked in one idle time.
     fn background(&mut self, now: u64) {
-        if !self.layer.background_wanted() {
+        let folding = self.array.slc.as_ref().is_some_and(|slc| slc.wants_folding());
+        if !self.layer.background_wanted() && !folding {
             return;
         }
         let begin = self.meter.busy_until().saturating_add(self.background_after);
@@ -338,7 +355,7 @@ impl Flash {
             return;
         }
         self.turns.clear();
-        for die in (0..self.geometry.dies).filter(|&die| self.layer.wants_background(die)) {
+        for die in (0..self.geometry.dies).filter(|&die| folding || self.layer.wants_background(die)) {
             self.array.idle_until(die, begin);
             self.turns.push(Reverse((self.array.free_at(die), die)));
         }
@@ -348,7 +365,10 @@ impl Flash {
             }
             let free = self.array.free_at(die);
             // Another die's cleaning may have kept this one busy.
-            if free > at || self.layer.collect_in_background(die, &mut self.array) {
+            let more = free > at
+                || (self.layer.wants_background(die) && self.layer.collect_in_background(die, &mut self.array))
+                || self.array.fold(die);
+            if more {
                 self.turns.push(Reverse((self.array.free_at(die), die)));
             }
         }
@@ -384,6 +404,7 @@ impl Flash {
         stats.programmable = Some(Bytes(self.programmable));
         stats.modelled = Some(self.modelled);
         let mut ftl = self.layer.stats();
+        ftl.slc_cache_used = self.array.slc.as_ref().map(|slc| Bytes(slc.used() * self.geometry.unit));
         if let Some(mapping) = &mut ftl.mapping {
             mapping.erases = whole(mapping.erases);
         }

@@ -1,7 +1,7 @@
 use peryton_units::{Bytes, Nanos};
 use serde::Deserialize;
 
-use super::divisor::Divisor;
+use super::{divisor::Divisor, slc_cache::SlcParameters};
 use crate::BuildError;
 
 /// How logical addresses find their flash.
@@ -138,6 +138,8 @@ pub struct FlashParameters {
     /// Writes of the host at more than so many times their mean rate are a burst, for `level_wear = "adaptive"`.
     #[serde(default = "burst")]
     pub burst: f64,
+    /// A part that is written in single-level mode first; absent: there is none.
+    pub slc_cache: Option<SlcParameters>,
     /// RAM that acknowledges writes at once; zero: a write is done when it is programmed.
     #[serde(default)]
     pub write_buffer: Bytes,
@@ -371,6 +373,7 @@ impl FlashParameters {
     /// comes on top: of a few blocks it would be most of the spare, of the whole device it is next to nothing.
     pub(super) fn geometry(&self, capacity: Bytes, used: Bytes) -> Result<Geometry, BuildError> {
         self.check()?;
+        self.slc_cache.as_ref().map_or(Ok(()), |slc| slc.check(capacity))?;
         if used == Bytes::ZERO || used > capacity {
             return Err(BuildError::Used { used, capacity });
         }

@@ -65,6 +65,8 @@ pub(super) fn parameters(
     }
     let settings = parameter_file::parse(specs.0, specs.1)?;
     Ok(DiskParameters {
+        actuators: 1,
+        shingled: None,
         rpm: mechanical.number(file, "Rotation speed (in rpms)", 1e5)?,
         heads: drive.whole(file, "Number of data surfaces", 256)? as u32,
         sector: Bytes(SECTOR),

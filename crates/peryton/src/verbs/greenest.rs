@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use peryton_device::{Class, Profile};
+use peryton_device::{Class, Era, Profile};
 use peryton_plan::energy::{
-    self, BreakEven, Demand, DominantNeed, Figures, FiguresError, Fleet, MeasuredDemand, Objective, Pattern, Policy,
-    Prices, Ranked, Segment, Source, Span,
+    self, BreakEven, Decisive, Demand, DominantNeed, Figures, FiguresError, Fleet, MeasuredDemand, Objective, Order,
+    Pattern, Policy, Prices, Ranked, Segment, Source, Span,
 };
 use peryton_trace::{Hashed, RequestHash};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
@@ -53,9 +53,12 @@ pub struct Args {
     trace: Vec<PathBuf>,
     #[command(flatten)]
     trace_args: TraceArgs,
-    /// Devices: names of profiles, or paths of your own files [default: every profile with power figures]
+    /// Devices: names of profiles, or paths of your own files [default: every profile of the era with power figures]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     devices: Vec<String>,
+    /// Without --devices, those that were on sale in these years; all has the ones of the papers as well
+    #[arg(long, value_name = "YEARS|all", default_value_t = Era::default())]
+    era: Era,
     /// Purchase price of a device in USD, in place of its profile's
     #[arg(long, value_name = "NAME=USD")]
     price: Vec<String>,
@@ -139,6 +142,8 @@ struct Found {
     fleets: Vec<Fleet>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     segments: Vec<Segment>,
+    /// Figures resting on estimates that would put another device first if they were 30 % off.
+    decisive_estimates: Vec<Decisive>,
     /// Devices that take no part, and why.
     left_out: Vec<String>,
 }
@@ -192,10 +197,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
             other_request_sizes.push(OtherSize { request, devices });
         }
     }
-    if args.by == By::Cost {
-        let cost = |row: &Ranked| row.total_usd.unwrap_or(f64::INFINITY);
-        devices.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let order = if args.by == By::Cost { Order::Cost } else { Order::Energy };
+    if order == Order::Cost {
+        energy::sort_by_cost(&mut devices);
     }
+    let decisive_estimates = energy::decisive(&figures, &demand, args.alpha, policies, span, prices, order);
     let mut fleets = Vec::new();
     if args.mixed {
         for objective in [Objective::Energy, Objective::Cost] {
@@ -220,6 +226,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         other_request_sizes,
         fleets,
         segments: if args.mixed { segments } else { Vec::new() },
+        decisive_estimates,
         left_out,
     };
     if args.json { output::print_json(&found) } else { output::print(&shown(&found)) }
@@ -314,7 +321,7 @@ fn catalogue(args: &Args, pattern: &Pattern) -> Result<(Vec<Figures>, Vec<String
         if chosen { args.devices.clone() } else { Profile::shipped().map(str::to_owned).collect() };
     let mut profiles = names.iter().map(|name| Profile::named(name)).collect::<Result<Vec<_>, _>>()?;
     // The models of analytic work are no devices that one could buy.
-    profiles.retain(|profile| chosen || profile.class != Class::Fixed);
+    profiles.retain(|profile| chosen || (profile.class != Class::Fixed && args.era.has(profile)));
     for text in &args.price {
         let bad = || {
             Failure::bad_input(format!(
@@ -449,6 +456,7 @@ fn shown(found: &Found) -> String {
         rows.add_row(cells);
     }
     text += &table::shown(&rows);
+    text += &estimates(found);
     text +=
         "N: devices of a kind; greener if, cheaper if: the run times for which it beats the greenest or the cheapest\n";
     if found.devices.iter().any(|row| row.figures.source == Source::Model) {
@@ -490,6 +498,37 @@ fn shown(found: &Found) -> String {
         );
     }
     text
+}
+
+/// Which rows rest on estimates, and which of those decide.
+fn estimates(found: &Found) -> String {
+    let unsure = |row: &&Ranked| !row.figures.estimates.is_empty();
+    let names: Vec<&str> = found.devices.iter().filter(unsure).map(|row| row.figures.device.as_str()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("Rest on estimates: {} (peryton devices NAME --values)\n", names.join(", "));
+    for one in &found.decisive_estimates {
+        text += &format!(
+            "! {} of {} {:+.0} % would put {} first; it rests on {}\n",
+            one.figure,
+            one.device,
+            one.off_by * 100.0,
+            one.first,
+            some(&one.estimates),
+        );
+    }
+    if found.decisive_estimates.is_empty() {
+        text += "None of these estimates would put another device first if it were 30 % off\n";
+    }
+    text
+}
+
+/// The first few, and how many more.
+fn some(paths: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let shown = paths.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if paths.len() > SHOWN { format!("{shown} and {} more estimates", paths.len() - SHOWN) } else { shown }
 }
 
 fn policy(policy: Policy) -> &'static str {

@@ -1,10 +1,12 @@
 //! `peryton plan`: what to buy for a workload, and how to set it up.
 
+mod estimates;
 mod out;
 
 use std::{path::PathBuf, sync::Mutex, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use peryton_device::Era;
 use peryton_plan::{
     capacity::{self, Active, Ask, Catalogue, Found, Models, Plan, PlanError, Trained, Training, Workload},
     constraint::{Constraint, Metric},
@@ -55,9 +57,12 @@ pub struct Args {
     /// span of addresses that the trace uses]
     #[arg(long, value_name = "SHARE|SIZE")]
     active: Option<Active>,
-    /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile with a price]
+    /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile of the era with a price]
     #[arg(long, value_name = "NAME|FILE|FOLDER,...", value_delimiter = ',')]
     devices: Vec<String>,
+    /// Without --devices, those that were on sale in these years; all has the ones of the papers as well
+    #[arg(long, value_name = "YEARS|all", default_value_t = Era::default())]
+    era: Era,
     /// Purchase price of a device in USD, in place of its profile's
     #[arg(long, value_name = "NAME=USD")]
     price: Vec<String>,
@@ -96,6 +101,10 @@ pub struct Args {
     /// Write the best design and the runners-up into this folder, ready for peryton sim and serve
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Simulate the best design and the runners-up again with each estimated value and price of their devices 30 % off, and say
+    /// which of them would change the answer
+    #[arg(long)]
+    sensitivity: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -104,7 +113,7 @@ pub struct Args {
 /// Plans and prints.
 pub fn run(args: Args) -> Result<(), Failure> {
     let ask = ask(&args)?;
-    let mut catalogue = Catalogue::named(&args.devices, &prices(&args.price)?)?;
+    let mut catalogue = Catalogue::named(&args.devices, &prices(&args.price)?, &args.era)?;
     for (name, count) in owned(&args.own)? {
         catalogue.own(&name, count)?;
     }
@@ -132,6 +141,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
     bar.finish();
     plan.command = Some(page::command_line());
+    if !catalogue.unpriced.is_empty() {
+        let names = catalogue.unpriced.join(", ");
+        plan.assumptions.push(format!("devices of which no price is known take no part: {names} (--price NAME=USD)"));
+    }
+    plan.estimated_values = estimates::of(&plan, &catalogue);
+    if args.sensitivity {
+        plan.sensitivity = Some(estimates::sensitivity(&plan, &ask.options, &trace)?);
+    }
     if let Some(folder) = &args.out {
         out::write(folder, &args, &plan, &catalogue)?;
     }
@@ -353,6 +370,7 @@ fn shown(plan: &Plan, models: bool) -> String {
             text += &format!("! {}: {}. Remedy: {}\n", best.label, warning.message, warning.remedy);
         }
     }
+    text += &estimates::shown(plan);
     text += &format!(
         "Trace: {} requests, hash {}; Peryton {}\n",
         plan.trace_requests, plan.trace_hash, plan.peryton_version

@@ -1,6 +1,7 @@
 //! `peryton sim`: a trace on one or several designs.
 
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     sync::{
         Arc,
@@ -11,14 +12,18 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_device::flash::Images;
-use peryton_sim::{Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, Options, Report, SimError};
+use peryton_sim::{
+    Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, Options, Report, Sensitivity, SimError, Subject,
+    Swing,
+};
 use peryton_units::Bytes;
+use serde::Serialize;
 
 use crate::{
     failure::Failure,
     output, page,
     replay_args::ReplayArgs,
-    table,
+    sensitivity, table,
     trace_args::{self, Counted, TraceArgs},
 };
 
@@ -44,6 +49,9 @@ pub struct Args {
     /// Write the reports as a self-contained HTML page to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
+    /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes
+    #[arg(long)]
+    sensitivity: bool,
 }
 
 /// The most memory for the state of flash at the beginning of simulations.
@@ -67,6 +75,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
             "--trace -: standard input can be read only once: save the trace in a file, or give one design",
         ));
     }
+    if from_stdin && args.sensitivity {
+        return Err(Failure::bad_input(
+            "--sensitivity reads the trace many times, standard input only once: save it in a file",
+        ));
+    }
     let skipped = Counted::default();
     // A specification from which no trace can be drawn is reported before the simulations start; a trace is not opened twice from
     // a pipe.
@@ -78,18 +91,121 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for report in &mut reports {
         report.command = Some(page::command_line());
     }
+    let rests = match args.sensitivity {
+        true => Some(Rests::of(&reports, &args, &options, &skipped)?),
+        false => None,
+    };
     if let Some(path) = &args.report {
         output::write(path, page::simulation(&reports, &page::command_line()))?;
         if output::is_stdout(path) {
             return Ok(());
         }
     }
-    match &args.json {
-        Some(path) if output::is_stdout(path) => return output::write_json(path, &reports),
-        Some(path) => output::write_json(path, &reports)?,
-        None => {}
+    if let Some(path) = &args.json {
+        write_json(path, &reports, rests.as_ref())?;
+        if output::is_stdout(path) {
+            return Ok(());
+        }
     }
-    output::print(&(shown(&reports) + &shown_logs(&reports)))
+    let mut text = shown(&reports) + &shown_logs(&reports);
+    let estimated = reports.iter().flat_map(|report| report.estimated_values.clone()).collect();
+    text += &sensitivity::estimates(&estimated, args.sensitivity);
+    text += &rests.map_or_else(String::new, |rests| rests.shown());
+    output::print(&text)
+}
+
+/// The reports, each with what its design's estimates do to it.
+fn write_json(path: &std::path::Path, reports: &[Report], rests: Option<&Rests>) -> Result<(), Failure> {
+    let Some(rests) = rests else { return output::write_json(path, reports) };
+    let mut all = Vec::new();
+    for report in reports {
+        let mut one = serde_json::to_value(report).map_err(Failure::failed)?;
+        let mine = rests.found.swings.iter().filter_map(|swing| {
+            let figures = swing.designs.get(&report.design)?;
+            let Swing { profile, value, off_by, .. } = swing;
+            Some(serde_json::json!({ "profile": profile, "value": value, "off_by": off_by, "figures": figures }))
+        });
+        one["sensitivity"] = mine.collect();
+        all.push(one);
+    }
+    output::write_json(path, &all)
+}
+
+/// What the figures rest on.
+struct Rests {
+    now: BTreeMap<String, Figures>,
+    found: Sensitivity<Figures>,
+}
+
+/// What is looked at.
+#[derive(Serialize)]
+struct Figures {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p99_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lifetime_years: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean_power_w: Option<f64>,
+}
+
+impl Figures {
+    fn of(report: &Report) -> Figures {
+        let all = report.latency_us.all.as_ref();
+        Figures {
+            mean_ms: all.map(|summary| summary.mean / 1e3),
+            p99_ms: all.map(|summary| summary.p99 / 1e3),
+            lifetime_years: report.lifetime_years,
+            mean_power_w: report.mean_power_w,
+        }
+    }
+}
+
+impl Rests {
+    fn of(reports: &[Report], args: &Args, options: &Options, skipped: &Counted) -> Result<Rests, Failure> {
+        let subject = |report: &Report| Subject { name: report.design.clone(), toml: report.design_toml.clone() };
+        let subjects: Vec<Subject> = reports.iter().map(subject).collect();
+        let now = reports.iter().map(|report| (report.design.clone(), Figures::of(report))).collect();
+        let trace = || args.trace_args.again(&args.trace, skipped);
+        let found = sensitivity::run(&subjects, &trace, options, &|_, report| Figures::of(report))?;
+        Ok(Rests { now, found })
+    }
+
+    fn shown(&self) -> String {
+        let told = |of: &Figures| [of.mean_ms, of.p99_ms, of.lifetime_years, of.mean_power_w];
+        sensitivity::shown(&self.found, &self.now, told) + &self.decisive()
+    }
+
+    /// The estimates that change which design answers soonest.
+    fn decisive(&self) -> String {
+        if self.now.len() < 2 {
+            return String::new();
+        }
+        let first = |then: Option<&Swing<Figures>>| {
+            let figures = |name: &String| then.and_then(|swing| swing.designs.get(name)).unwrap_or(&self.now[name]);
+            let mean = |name: &String| figures(name).mean_ms.unwrap_or(f64::INFINITY);
+            self.now.keys().min_by(|a, b| mean(a).total_cmp(&mean(b))).cloned()
+        };
+        let now = first(None);
+        let mut text = String::new();
+        for swing in &self.found.swings {
+            let then = first(Some(swing));
+            if then != now
+                && let Some(then) = then
+            {
+                let (value, off_by) = (sensitivity::value(swing), sensitivity::off_by(swing));
+                text += &format!("! {value} {off_by} %: {then} would have the least mean response time\n");
+            }
+        }
+        if text.is_empty() {
+            text = format!(
+                "Whichever of them is 30 % off, {} has the least mean response time\n",
+                now.unwrap_or_default()
+            );
+        }
+        text
+    }
 }
 
 fn designs(args: &Args) -> Result<Vec<Design>, Failure> {

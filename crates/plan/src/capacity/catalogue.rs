@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use peryton_device::{Class, Model, Profile};
+use peryton_device::{Class, Era, Model, Profile};
 use peryton_units::{Bytes, Nanos};
 
 use super::error::PlanError;
@@ -12,6 +12,8 @@ use super::error::PlanError;
 pub struct Catalogue {
     /// In the order of their names.
     pub kinds: Vec<Kind>,
+    /// Devices of the era that cannot be bought, for nobody knows their price.
+    pub unpriced: Vec<String>,
 }
 
 /// A device that can be bought, any number of times.
@@ -23,6 +25,8 @@ pub struct Kind {
     pub reference: String,
     /// Of one.
     pub price_usd: f64,
+    /// The user's own price, not the profile's.
+    pub price_given: bool,
     /// How many there are already, and need not be bought.
     pub owned: u32,
 }
@@ -33,26 +37,14 @@ const METADATA: Bytes = Bytes::mib(16);
 const MOST_KINDS: usize = 100;
 
 impl Catalogue {
-    /// Every shipped profile that has a price, but for the models of analytic work, which nobody sells.
-    ///
-    /// # Errors
-    /// None that a user could cause.
-    pub fn shipped() -> Result<Catalogue, PlanError> {
-        let profiles = Profile::shipped().map(|name| Ok((Profile::named(name)?, name.to_owned())));
-        let mut profiles = profiles.collect::<Result<Vec<_>, PlanError>>()?;
-        profiles.retain(|(profile, _)| profile.price_usd.is_some() && profile.class != Class::Fixed);
-        Catalogue::new(profiles, &[])
-    }
-
-    /// The devices that `names` name: shipped profiles, files, and folders of files. `prices` replace those of profiles.
+    /// The devices that `names` name: shipped profiles, files, and folders of files; where it names none, the shipped profiles
+    /// of the era that have a price, but for the models of analytic work, which nobody sells. `prices` replace those of
+    /// profiles, and ask for the device.
     ///
     /// # Errors
     /// A name that is none, a file that is no profile, a device without a price, two of one name, a price of a device
     /// that is not there.
-    pub fn named(names: &[String], prices: &[(String, f64)]) -> Result<Catalogue, PlanError> {
-        if names.is_empty() && prices.is_empty() {
-            return Catalogue::shipped();
-        }
+    pub fn named(names: &[String], prices: &[(String, f64)], era: &Era) -> Result<Catalogue, PlanError> {
         let mut profiles = Vec::new();
         let shipped: Vec<String> = Profile::shipped().map(str::to_owned).collect();
         for name in if names.is_empty() { &shipped } else { names } {
@@ -67,19 +59,25 @@ impl Catalogue {
                 profiles.push((profile, reference));
             }
         }
+        let mut unpriced = Vec::new();
         if names.is_empty() {
             let given = |profile: &Profile| prices.iter().any(|(name, _)| *name == profile.name);
+            let sold = |profile: &Profile| profile.class != Class::Fixed && era.has(profile) && !given(profile);
+            let without = profiles.iter().filter(|(profile, _)| profile.price_usd.is_none() && sold(profile));
+            unpriced.extend(without.map(|(profile, _)| profile.name.clone()));
             profiles.retain(|(profile, _)| {
-                given(profile) || (profile.price_usd.is_some() && profile.class != Class::Fixed)
+                given(profile) || (profile.price_usd.is_some() && profile.class != Class::Fixed && era.has(profile))
             });
         }
-        Catalogue::new(profiles, prices)
+        Ok(Catalogue { unpriced, ..Catalogue::new(profiles, prices, era)? })
     }
 
-    fn new(profiles: Vec<(Profile, String)>, prices: &[(String, f64)]) -> Result<Catalogue, PlanError> {
+    fn new(profiles: Vec<(Profile, String)>, prices: &[(String, f64)], era: &Era) -> Result<Catalogue, PlanError> {
         let mut kinds: Vec<Kind> = Vec::new();
         for (mut profile, reference) in profiles {
-            if let Some((_, usd)) = prices.iter().find(|(name, _)| *name == profile.name) {
+            let given = prices.iter().find(|(name, _)| *name == profile.name);
+            let price_given = given.is_some();
+            if let Some((_, usd)) = given {
                 profile.price_usd = Some(*usd);
             }
             let (name, origin) = (profile.name.clone(), profile.origin().to_owned());
@@ -98,7 +96,7 @@ impl Catalogue {
             }
             // A model that cannot be built is reported now, not in the middle of the search.
             profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1)?;
-            kinds.push(Kind { profile, reference, price_usd, owned: 0 });
+            kinds.push(Kind { profile, reference, price_usd, price_given, owned: 0 });
         }
         for (name, usd) in prices {
             if !kinds.iter().any(|kind| kind.profile.name == *name) {
@@ -111,10 +109,10 @@ impl Catalogue {
             }
         }
         if kinds.is_empty() {
-            return Err(PlanError::NoDevices);
+            return Err(PlanError::NoDevices { era: era.to_string() });
         }
         kinds.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
-        Ok(Catalogue { kinds })
+        Ok(Catalogue { kinds, unpriced: Vec::new() })
     }
 
     /// So many of a device are there already: they cost nothing to buy.

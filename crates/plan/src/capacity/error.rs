@@ -51,8 +51,13 @@ pub enum PlanError {
         origin: String,
     },
     /// There are no devices.
-    #[error("no devices to choose from: give some with --devices")]
-    NoDevices,
+    #[error(
+        "no devices of {era} have a price: name devices with --devices, give prices with --price NAME=USD, or other years with --era"
+    )]
+    NoDevices {
+        /// The years that were asked for.
+        era: String,
+    },
     /// The trace says nothing of its rate.
     #[error(
         "the trace has {requests} reads and writes over {span_s} s: there is no rate to plan for, use one with two requests at least, at \

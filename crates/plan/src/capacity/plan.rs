@@ -1,6 +1,6 @@
 //! Makes a plan: checks the request, searches the candidates, and reports the best designs and what each budget costs.
 
-use std::{str::FromStr, sync::Arc};
+use std::{collections::BTreeMap, str::FromStr, sync::Arc};
 
 use peryton_device::flash::Images;
 use peryton_sim::{Options, Replay};
@@ -179,6 +179,8 @@ pub fn plan(
         runners_up: meets.iter().skip(1).take(ask.runners_up).map(|found| (*found).clone()).collect(),
         budgets,
         left_out: left_out.collect(),
+        estimated_values: BTreeMap::new(),
+        sensitivity: None,
         best,
         infeasible,
         regression,

@@ -1,5 +1,8 @@
 //! The report of a plan: what to buy, what else would do, and what each budget costs.
 
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use peryton_sim::Sensitivity;
 use peryton_trace::RequestHash;
 use serde::Serialize;
 
@@ -11,7 +14,7 @@ use super::{
     workload::Like,
 };
 use crate::{
-    constraint::{Constraint, Metric},
+    constraint::{Constraint, Metric, strain},
     evaluate::{Account, Metrics},
 };
 
@@ -70,6 +73,42 @@ pub struct Plan {
     pub regression: Option<Regression>,
     /// Designs that cannot be simulated, and why.
     pub left_out: Vec<String>,
+    /// The values of the models and the prices of the best design and the runners-up that are estimates, by profile.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub estimated_values: BTreeMap<String, Vec<String>>,
+    /// What the answer would be if one of them were off, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<Sensitivity<Metrics>>,
+}
+
+impl Plan {
+    /// The best design and the runners-up.
+    pub fn chosen(&self) -> impl Iterator<Item = &Found> {
+        self.best.iter().chain(&self.runners_up)
+    }
+
+    /// The best of them if these had these figures instead, and whether it meets the budgets.
+    pub fn best_with(&self, then: &BTreeMap<String, Metrics>) -> Option<(&Found, bool)> {
+        let figures = |found: &Found| {
+            let metrics = then.get(&found.design).unwrap_or(&found.metrics);
+            let value = self.objective.of(metrics).unwrap_or(f64::INFINITY);
+            let value = if self.objective.more_is_better() { -value } else { value };
+            (strain(&self.constraints, metrics), value)
+        };
+        let better = |(a_strain, a): (f64, f64), (b_strain, b): (f64, f64)| match (a_strain <= 1.0, b_strain <= 1.0) {
+            (true, true) => a.total_cmp(&b),
+            (false, false) => a_strain.total_cmp(&b_strain),
+            (meets, _) => {
+                if meets {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
+            }
+        };
+        let best = self.chosen().min_by(|a, b| better(figures(a), figures(b)))?;
+        Some((best, figures(best).0 <= 1.0))
+    }
 }
 
 /// A design that was simulated.

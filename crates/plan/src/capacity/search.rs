@@ -420,7 +420,7 @@ mod tests {
         let trace = || Ok(Box::new(SynthSource::new(&spec, "spec").unwrap()) as Box<dyn peryton_trace::Source>);
         let workload = Workload::measure("made up", &trace).unwrap();
         let search = Search {
-            catalogue: &Catalogue { kinds: Vec::new() },
+            catalogue: &Catalogue { kinds: Vec::new(), unpriced: Vec::new() },
             workload: &workload,
             objective: Metric::Dollars,
             whole: Scale::whole(workload.reach),

@@ -1,5 +1,7 @@
 //! What a device does under a pattern of access: from published measurements, or from our model of it.
 
+use std::collections::BTreeMap;
+
 use peryton_device::{AtWork, Class, ClosedLoop, DataSheet, Model, Profile, ProfileError, at_work};
 use peryton_units::Bytes;
 use serde::Serialize;
@@ -33,6 +35,9 @@ pub struct Figures {
     pub price_usd: Option<f64>,
     /// Where bandwidth and busy power come from.
     pub source: Source,
+    /// The figures that rest on estimates, and those, as paths of the profile.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub estimates: BTreeMap<&'static str, Vec<String>>,
 }
 
 /// Where figures come from.
@@ -82,7 +87,14 @@ impl Figures {
     pub fn of(profile: &Profile, pattern: &Pattern) -> Result<Figures, FiguresError> {
         let sheet = &profile.data_sheet;
         match published(sheet, pattern).zip(sheet.idle_w) {
-            Some((busy, idle_w)) => Ok(Figures::new(profile, busy, idle_w, sheet.standby_w, Source::Published)),
+            Some((busy, idle_w)) => {
+                let keys = published_keys(pattern);
+                let mut figures = Figures::new(profile, busy, idle_w, sheet.standby_w, Source::Published);
+                for (figure, key) in [("bandwidth_mb_per_s", keys.0), ("busy_w", keys.1)] {
+                    figures.rests_on(profile, figure, [format!("data_sheet.{key}")]);
+                }
+                Ok(figures)
+            }
             None => Figures::modelled(profile, pattern),
         }
     }
@@ -115,7 +127,13 @@ impl Figures {
         // Only a disk stops; for flash standby is what its maker says it is, if he does.
         let standby_w = if profile.class == Class::Hdd { Some(standby_w) } else { sheet.standby_w };
         let idle_w = sheet.idle_w.unwrap_or(idle_w);
-        Ok(Figures::new(profile, (busy.mb_per_s, busy.mean_w), idle_w, standby_w, Source::Model))
+        let mut figures = Figures::new(profile, (busy.mb_per_s, busy.mean_w), idle_w, standby_w, Source::Model);
+        let (estimated, _) = profile.estimated();
+        let (powers, times): (Vec<_>, Vec<_>) =
+            estimated.iter().map(|path| (*path).to_owned()).partition(|path: &String| is_power(path));
+        figures.rests_on(profile, "bandwidth_mb_per_s", times);
+        figures.rests_on(profile, "busy_w", powers);
+        Ok(figures)
     }
 
     fn new(
@@ -125,7 +143,8 @@ impl Figures {
         standby_w: Option<f64>,
         source: Source,
     ) -> Figures {
-        Figures {
+        let mut figures = Figures {
+            estimates: BTreeMap::new(),
             device: profile.name.clone(),
             class: profile.class,
             capacity_mb: profile.capacity.0 as f64 / 1e6,
@@ -136,7 +155,43 @@ impl Figures {
             power_cycle_j: power_cycle_j(profile),
             price_usd: profile.price_usd,
             source,
+        };
+        let model = profile.model_name();
+        let of_model = |key: &str| match profile.class {
+            Class::Hdd => format!("{model}.power.{key}"),
+            _ => format!("{model}.{key}"),
+        };
+        let stated = |key: &str, is: bool| if is { format!("data_sheet.{key}") } else { of_model(key) };
+        let sheet = &profile.data_sheet;
+        let disk_stops = profile.class == Class::Hdd && source == Source::Model;
+        figures.rests_on(profile, "idle_w", [stated("idle_w", sheet.idle_w.is_some())]);
+        figures.rests_on(profile, "standby_w", [stated("standby_w", sheet.standby_w.is_some() && !disk_stops)]);
+        figures.rests_on(profile, "price_usd", ["price_usd".to_owned()]);
+        figures
+    }
+
+    /// Of these values of the profile, those that are estimates are what a figure rests on.
+    fn rests_on(&mut self, profile: &Profile, figure: &'static str, paths: impl IntoIterator<Item = String>) {
+        let estimates: Vec<String> = paths.into_iter().filter(|path| profile.is_estimate(path)).collect();
+        if !estimates.is_empty() {
+            self.estimates.insert(figure, estimates);
         }
+    }
+}
+
+/// Whether a value of a model is one of power or energy.
+fn is_power(path: &str) -> bool {
+    let name = path.rsplit('.').next().unwrap_or(path);
+    name.ends_with("_w") || name.ends_with("_uj") || name.ends_with("_uj_per_kib") || name.ends_with("_j_per_mb")
+}
+
+/// The keys of a data sheet for bandwidth and power of large requests.
+fn published_keys(pattern: &Pattern) -> (&'static str, &'static str) {
+    match (pattern.random, pattern.read_share) {
+        (false, 0.0) => ("seq_write_mb_per_s", "seq_write_w"),
+        (true, 1.0) => ("rand_read_mb_per_s", "rand_read_w"),
+        (true, _) => ("rand_mixed_mb_per_s", "rand_mixed_w"),
+        (false, _) => ("seq_read_mb_per_s", "seq_read_w"),
     }
 }
 

@@ -13,9 +13,11 @@ mod fleet;
 mod need;
 mod rank;
 mod segments;
+mod sensitivity;
 
 pub use catalogue::{Figures, FiguresError, Source};
 pub use demand::{Demand, DemandError, MeasuredDemand, Pattern};
 pub use fleet::{Fleet, FleetError, FleetMember, Objective, Segment, fleet};
 pub use need::{BreakEven, DominantNeed, Line, Policy, Properties};
-pub use rank::{Prices, Ranked, Span, rank};
+pub use rank::{Prices, Ranked, Span, rank, sort_by_cost};
+pub use sensitivity::{Decisive, Order, decisive};

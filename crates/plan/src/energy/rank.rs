@@ -66,6 +66,12 @@ pub struct Ranked {
     cost: Option<Line>,
 }
 
+/// Orders by cost instead: the cheapest first; those without a price last.
+pub fn sort_by_cost(ranked: &mut [Ranked]) {
+    let cost = |row: &Ranked| row.total_usd.unwrap_or(f64::INFINITY);
+    ranked.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+}
+
 /// Ranks devices for a demand, the greenest first; those that need the same energy by cost, then by name.
 ///
 /// `policies` are those that may be used, one at least; each device gets the one that needs the least power. `span` of

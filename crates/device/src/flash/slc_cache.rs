@@ -1,0 +1,217 @@
+//! The part of a clients' drive that is written in single-level mode: fast until it is full, and folded into the others' mode
+//! when there is time.
+//!
+//! It is an account beside the map, which knows nothing of modes: it says which programs are fast, how much must be folded, and
+//! what that costs. Cells in single-level mode hold `bits` times less, so the cache gives way as the drive fills, down to what
+//! it has of its own.
+
+use peryton_units::{Bytes, Nanos};
+use serde::Deserialize;
+
+use super::parameters::Geometry;
+use crate::BuildError;
+
+/// The `[flash.slc_cache]` table of a profile.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlcParameters {
+    /// Bytes that it takes on an empty drive.
+    pub size: Bytes,
+    /// Of these, what is there however full the drive is.
+    #[serde(default)]
+    pub fixed: Bytes,
+    /// Bits that a cell of the cache holds otherwise.
+    #[serde(default = "three")]
+    pub bits: u32,
+    /// To program one page of every plane of a die in single-level mode.
+    pub program: Nanos,
+}
+
+fn three() -> u32 {
+    3
+}
+
+impl SlcParameters {
+    pub(super) fn check(&self, capacity: Bytes) -> Result<(), BuildError> {
+        let range = |key, found: String, expected| Err(BuildError::Range { key, found, expected });
+        if self.size == Bytes::ZERO || self.size > capacity {
+            return range("slc_cache.size", self.size.to_string(), "above 0, at most the drive's capacity");
+        }
+        if self.fixed > self.size {
+            return range("slc_cache.fixed", self.fixed.to_string(), "at most slc_cache.size");
+        }
+        if !(2..=8).contains(&self.bits) {
+            return range("slc_cache.bits", self.bits.to_string(), "2 to 8");
+        }
+        if self.program == Nanos::ZERO || self.program > Nanos::from_s(1) {
+            return range("slc_cache.program", self.program.to_string(), "above 0, at most 1s");
+        }
+        Ok(())
+    }
+}
+
+/// How a stripe of the host is programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// In single-level mode.
+    Cache,
+    /// As the other cells are.
+    Direct,
+    /// Nowhere, until some of the cache has been folded.
+    None,
+}
+
+/// What one step of folding takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fold {
+    /// Live units that are read and programmed.
+    pub live: u32,
+    /// Blocks that are empty after it and are erased.
+    pub erases: u32,
+}
+
+/// Counts are of mapping units.
+#[derive(Clone, Debug)]
+pub(super) struct SlcCache {
+    pub program: u64,
+    bits: u64,
+    size: u64,
+    fixed: u64,
+    /// What all cells but the spare hold in their usual mode.
+    cells: u64,
+    block_units: u64,
+    /// Live units on the drive, in whatever mode.
+    held: u64,
+    /// Written in single-level mode and not folded, overwritten ones included.
+    used: u64,
+    /// Of these, those that were not overwritten or discarded.
+    live: u64,
+    /// Which units these are.
+    cached: Vec<u64>,
+    /// Units of the stripe that is being filled.
+    open: Vec<u32>,
+    /// Folding goes through the units in turn.
+    hand: usize,
+    /// Cells folded since the last erase, as units in their usual mode.
+    freed: u64,
+}
+
+impl SlcCache {
+    /// Of a part of a drive: it has its share. `held` units are there already.
+    pub fn new(p: &SlcParameters, g: &Geometry, share: f64, held: u64) -> SlcCache {
+        let units = |bytes: Bytes| (bytes.0 as f64 * share / g.unit as f64) as u64;
+        SlcCache {
+            program: p.program.0,
+            bits: u64::from(p.bits),
+            size: units(p.size),
+            fixed: units(p.fixed),
+            cells: u64::from(g.units),
+            block_units: u64::from(g.block_units),
+            held,
+            used: 0,
+            live: 0,
+            cached: vec![0; (g.units as usize).div_ceil(64)],
+            open: Vec::with_capacity(2 * g.stripe_units as usize),
+            hand: 0,
+            freed: 0,
+        }
+    }
+
+    /// Cells that hold data in their usual mode.
+    fn usual(&self) -> u64 {
+        self.held - self.live
+    }
+
+    /// What the cache may hold now.
+    fn limit(&self) -> u64 {
+        let left = self.cells.saturating_sub(self.usual()) / self.bits;
+        self.fixed + left.min(self.size - self.fixed)
+    }
+
+    /// Where the next `units` of the host go.
+    pub fn room(&self, units: u32) -> Room {
+        let units = u64::from(units);
+        if self.used + units <= self.limit() {
+            Room::Cache
+        } else if self.usual() + units + self.bits * self.used.saturating_sub(self.fixed) <= self.cells
+            || self.used == 0
+        {
+            Room::Direct
+        } else {
+            Room::None
+        }
+    }
+
+    /// The host writes a unit, which `was` there before or not; its stripe is told of by [`SlcCache::programmed`].
+    pub fn written(&mut self, unit: u32, was: bool) {
+        self.forget(unit);
+        self.held += u64::from(!was);
+        self.open.push(unit);
+    }
+
+    /// The open stripe was programmed in the cache, or not.
+    pub fn programmed(&mut self, units: u32, in_cache: bool) {
+        let open = std::mem::take(&mut self.open);
+        if in_cache {
+            self.used += u64::from(units);
+            for &unit in &open {
+                let (word, bit) = (unit as usize / 64, 1 << (unit % 64));
+                self.live += u64::from(self.cached[word] & bit == 0);
+                self.cached[word] |= bit;
+            }
+        }
+        self.open = open;
+        self.open.clear();
+    }
+
+    /// A unit is overwritten, or cleaning has moved it to cells of the usual mode.
+    pub fn forget(&mut self, unit: u32) {
+        let (word, bit) = (unit as usize / 64, 1 << (unit % 64));
+        self.live -= u64::from(self.cached[word] & bit != 0);
+        self.cached[word] &= !bit;
+    }
+
+    /// A unit that the drive held is discarded.
+    pub fn discarded(&mut self, unit: u32) {
+        if self.cached[unit as usize / 64] >> (unit % 64) & 1 == 1 {
+            self.forget(unit);
+        } else {
+            self.open.retain(|&open| open != unit);
+        }
+        self.held -= 1;
+    }
+
+    /// Whether there is something to fold.
+    pub fn wants_folding(&self) -> bool {
+        self.used > 0
+    }
+
+    /// Takes so much out of the cache as makes one stripe, or all of it.
+    pub fn fold(&mut self, stripe_units: u32) -> Fold {
+        let live = self.live.min(u64::from(stripe_units));
+        // What is dead goes along, spread evenly over what is live.
+        let gone = if self.live == 0 { self.used } else { (self.used * live).div_ceil(self.live).min(self.used) };
+        let mut left = live;
+        while left > 0 {
+            let word = &mut self.cached[self.hand];
+            while *word != 0 && left > 0 {
+                *word &= *word - 1;
+                left -= 1;
+            }
+            if *word == 0 {
+                self.hand = if self.hand + 1 == self.cached.len() { 0 } else { self.hand + 1 };
+            }
+        }
+        self.live -= live;
+        self.used -= gone;
+        self.freed += gone * self.bits;
+        let erases = self.freed / self.block_units;
+        self.freed -= erases * self.block_units;
+        Fold { live: live as u32, erases: erases as u32 }
+    }
+
+    /// Bytes' worth of units that wait to be folded.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+}
