@@ -46,18 +46,25 @@ impl Profile {
             return None;
         }
         let (_, sourced) = self.provenance.values().find(|(known, _)| *known == path)?;
-        let varied = scaled(&sourced.value, factor)?;
-        (varied != sourced.value).then_some(varied)
+        let value = &sourced.value;
+        // A number without a point may stand for one that could have it: 30 % of 5 W are 1.5 W.
+        let exact = value.as_integer().map(|number| toml::Value::Float(number as f64 * factor));
+        let exact = exact.filter(|exact| path == "price_usd" || self.with_value(path, exact.clone()).is_some());
+        exact.or_else(|| scaled(value, factor)).filter(|varied| varied != value)
     }
 
-    /// The profile with that value; none where the model refuses it.
-    pub fn with_varied(&self, path: &str, factor: f64) -> Option<Profile> {
-        let mut value = self.varied(path, factor)?;
+    /// The profile with another value in its model; none where the model refuses it.
+    fn with_value(&self, path: &str, mut value: toml::Value) -> Option<Profile> {
         let keys = path.strip_prefix(self.model_name())?.strip_prefix('.')?;
         for key in keys.rsplit('.') {
             value = toml::Value::Table(toml::Table::from_iter([(key.to_owned(), value)]));
         }
-        let profile = self.clone().with_model(value.as_table()?).ok()?;
+        self.clone().with_model(value.as_table()?).ok()
+    }
+
+    /// The profile with that value; none where the model refuses it.
+    pub fn with_varied(&self, path: &str, factor: f64) -> Option<Profile> {
+        let profile = self.with_value(path, self.varied(path, factor)?)?;
         profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1).ok()?;
         Some(profile)
     }

@@ -153,6 +153,10 @@ fn what_was_fitted_to_a_guess_is_a_guess() {
     assert!(estimated.contains(&"flash.busy_w") && estimated.len() < all);
     let slower = evo.with_varied("flash.read", 1.3).unwrap();
     assert!(matches!(&slower.model, Model::Flash(flash) if flash.read == Nanos(58_500)));
+    // Watts written without a point are watts; channels are counted.
+    let micron = Profile::named("micron-7500-max-12.8tb").unwrap();
+    assert_eq!(micron.varied("flash.idle_w", 1.3), Some(toml::Value::Float(6.5)));
+    assert_eq!(micron.varied("flash.channels", 1.3), Some(toml::Value::Integer(21)));
     assert!(evo.varied("flash.page", 1.3).is_none() && evo.varied("flash.no_such", 1.3).is_none());
 }
 

@@ -91,7 +91,7 @@ mod tests {
             "name = '{name}'\ndescription = ''\nclass = 'ssd'\ncapacity = '1TB'\nsources = ['a sheet']\n[data_sheet]\n\
              seq_read_mb_per_s = 100.0\nseq_read_w = {busy_w:?}\nidle_w = 0.5\n[flash]\nchannels = 1\ndies_per_channel = 1\npage = '4KiB'\n\
              pages_per_block = 64\nread = '50us'\nprogram = '500us'\nerase = '1ms'\nchannel_mb_per_s = 200\ninterface_mb_per_s = 200\n\
-             cycles = 1000\nover_provisioning = 0.1\n[provenance]\n'data_sheet.*' = 'published [1]'\n'data_sheet.seq_read_w' = '{note}'\n"
+             cycles = 1000\nover_provisioning = 0.1\nidle_w = 0.5\nstandby_w = 0.5\n[provenance]\n'data_sheet.*' = 'published [1]'\n'data_sheet.seq_read_w' = '{note}'\n"
         );
         Figures::of(&Profile::parse(&text, name).unwrap(), &Pattern::large(false, 1.0)).unwrap()
     }
