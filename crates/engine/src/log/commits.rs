@@ -171,6 +171,9 @@ impl Commits for LogDrive {
     /// requires that the log is flushed too, because a newer copy in the log may have superseded their content.
     fn flush_before(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
         let commit = &mut self.commit;
+        if let Some(kept) = &mut commit.kept {
+            kept.commit_begins();
+        }
         let Group { committing, gathering, alive, .. } = &mut commit.group;
         let asked = commit.asked;
         let records = !committing.records_nothing() || asked && committing.obsolete > 0;
@@ -246,6 +249,9 @@ impl Commits for LogDrive {
     fn is_durable(&mut self, io: &mut LogIo, batch: &LogBatch) {
         if self.commit.records_something {
             self.commit.done(batch);
+            if let Some(kept) = &mut self.commit.kept {
+                kept.commit_is_durable();
+            }
             self.log_flushed();
             io.stats.commits += 1;
             io.stats.map_updates += (batch.records.len() + batch.freed.len()) as u64;
