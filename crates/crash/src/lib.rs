@@ -8,7 +8,7 @@
 //! ```
 //! use peryton_crash::{Kind, Options, run};
 //!
-//! A cache that loses power. An error would name the sector, what it holds, and what it could have held.
+//! // A cache that loses power. An error would name the sector, what it holds, and what it could have held.
 //! let options = Options { kind: Some(Kind::Caching), ..Options::default() };
 //! let outcome = run(7, &options)?;
 //! println!("{} power losses, {} sectors checked after them", outcome.crash_points, outcome.sectors);

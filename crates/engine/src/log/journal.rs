@@ -112,6 +112,12 @@ pub(in crate::log) struct Commit {
     pub(in crate::log) covers: (u64, u64),
     /// What the next process has to know, where that is kept.
     pub(in crate::log) kept: Option<Kept>,
+    /// What of the log is flushed, as the last durable commit says.
+    pub(in crate::log) marked: u64,
+    /// What a flush has made durable that no commit says yet, and when one will.
+    pub(in crate::log) mark: Option<(u64, Nanos)>,
+    /// The next commit is written, whether it records anything else or not.
+    pub(in crate::log) marks: bool,
 }
 
 impl Commit {
@@ -134,6 +140,9 @@ impl Commit {
             before_migration: 0,
             covers: (0, NOWHERE),
             kept: None,
+            marked: 0,
+            mark: None,
+            marks: false,
         }
     }
 
@@ -145,6 +154,7 @@ impl Commit {
         self.written =
             VecDeque::from([NeededCommit { number: head.number, bytes: head.bytes(), upto: records.len() as u64 }]);
         self.needed = records.into();
+        self.marked = head.flushed;
         (self.forgotten, self.before_migration) = (0, 0);
     }
 

@@ -231,15 +231,16 @@ impl LogDrive {
                 return Err(self.damaged(UNREADABLE));
             }
             let Some(header) = header else { break };
-            if next >= flushed && !scan.is_whole(&header) {
+            if !scan.is_whole(&header) {
+                flushed = flushed.max(scan.flushed_behind(at + HEADER, header.opened));
+                // Only what was never durable may be gone; and nothing may, where the devices have kept all.
                 if next < recorded.complete {
                     return Err(self.damaged(COMPLETE_PART));
                 }
-                flushed = flushed.max(scan.flushed_behind(at + HEADER, header.opened));
-                // The appended data is there but damaged; a crash can only have lost appends that were never flushed.
-                if next >= flushed {
-                    break;
+                if next < flushed {
+                    return Err(self.damaged(FLUSHED_PART));
                 }
+                break;
             }
             seen(&header);
             flushed = flushed.max(header.flushed);
