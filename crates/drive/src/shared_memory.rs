@@ -92,7 +92,7 @@ pub(crate) struct SharedMemory {
     words: usize,
     path: PathBuf,
     writer: Writer,
-    suspended: bool,
+    doubted: bool,
 }
 
 // SAFETY: the mapping belongs to the one who has this, whatever thread that is.
@@ -158,7 +158,7 @@ impl SharedMemory {
         })();
         let start = made.inspect_err(|_| drop(fs::remove_file(&new)))?;
         let words = bytes as usize / 8;
-        let memory = SharedMemory { start, words, path: path.clone(), writer: Writer::new(label), suspended: false };
+        let memory = SharedMemory { start, words, path: path.clone(), writer: Writer::new(label), doubted: false };
         fs::rename(&new, &path).inspect_err(|_| drop(fs::remove_file(&new)))?;
         Ok(memory)
     }
@@ -171,9 +171,9 @@ impl SharedMemory {
 
     /// Whether what was written may be gone from a device although the process lives: then the records lead to what may not
     /// be there, and count only once that is settled.
-    pub(crate) fn suspend(&mut self, is: bool) {
-        if self.suspended != is {
-            self.suspended = is;
+    pub(crate) fn doubt(&mut self, is: bool) {
+        if self.doubted != is {
+            self.doubted = is;
             self.store(Record::Doubted { is });
         }
     }

@@ -319,7 +319,7 @@ impl Volume<Disks> {
     #[inline]
     pub(crate) fn heed_doubt(&mut self) {
         if let Ok(memory) = &mut self.memory {
-            memory.suspend(self.backend.doubts().iter().any(|doubt| *doubt == Doubt::Lasting));
+            memory.doubt(self.backend.doubts().contains(&Doubt::Lasting));
         }
     }
 }
