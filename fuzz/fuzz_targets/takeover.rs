@@ -87,7 +87,7 @@ fn check(bytes: &[u8]) {
     let mut label = base.label;
     match choices.byte() {
         0 => label.generation = number(&mut choices),
-        1 => label.contents = Contents::Map { extents: number(&mut choices) % 5000 },
+        1 => label.contents = Contents::Map { extents: 1 + number(&mut choices) % 5000 },
         2 => label.contents = Contents::Log { records: 1 + number(&mut choices) % 100 },
         3 => label.devices = [number(&mut choices); MOST_DEVICES],
         _ => {}
@@ -95,10 +95,7 @@ fn check(bytes: &[u8]) {
     let (mut words, mut writer, mut next) = (words(&label), Writer::new(&label), 0);
     for _ in 0..choices.byte() % 32 {
         let record = record(&mut choices, label.contents, &mut next);
-        // A number that is as good as any other is the writer's to keep in its ring.
-        if !matches!(label.contents, Contents::Map { extents: 0 }) {
-            writer.store(record, &mut words);
-        }
+        writer.store(record, &mut words);
     }
     for _ in 0..choices.byte() % 4 {
         let at = choices.index(words.len());
