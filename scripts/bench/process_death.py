@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What it costs to keep in shared memory what a killed server would take with it: 4 KiB random writes at depth 32 on each
-placement, with durability.process_death on and off in turn, on new volumes on files.
+placement that keeps something, with durability.process_death on and off in turn, on new volumes on files.
 
 usage: scripts/bench/process_death.py [--peryton BINARY] [--seconds N] [--pairs N] [--directory DIR] [--only NAME]
 
@@ -31,9 +31,8 @@ path = "slow.img"
 process_death = "{kept}"
 """
 
+# Those that have something to keep.
 PLACEMENTS = {
-    "single": '[placement]\nmode = "single"\ndevice = "slow"\n',
-    "linear": '[placement]\nmode = "linear"\n',
     "tiering": '[placement]\nmode = "tiering"\nfast = "fast"\nslow = "slow"\nextent = "16KiB"\n',
     "caching, back": '[placement]\nmode = "caching"\nfast = "fast"\nslow = "slow"\nextent = "16KiB"\nwrite = "back"\n',
     "caching, through": '[placement]\nmode = "caching"\nfast = "fast"\nslow = "slow"\nextent = "16KiB"\nwrite = "through"\n',
