@@ -262,7 +262,7 @@ fn boot_id() -> io::Result<u128> {
     u128::from_str_radix(&text.trim().replace('-', ""), 16).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// What tells each device from any other, and from itself after it was taken out and put back; 0 for one that is left out.
+/// What distinguishes each device from any other, and from itself after it was taken out and put back; 0 for one that is left out.
 fn digests(devices: &[Option<Device>]) -> [u64; MOST_DEVICES] {
     let mut digests = [0; MOST_DEVICES];
     for (digest, device) in digests.iter_mut().zip(devices) {
