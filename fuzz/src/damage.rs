@@ -107,16 +107,23 @@ impl Damaged {
 }
 
 /// Choices drawn from bytes; zeros when they are used up.
-struct Choices<'a>(&'a [u8]);
+pub struct Choices<'a>(&'a [u8]);
 
-impl Choices<'_> {
-    fn byte(&mut self) -> u8 {
+impl<'a> Choices<'a> {
+    /// From these.
+    pub fn new(bytes: &'a [u8]) -> Choices<'a> {
+        Choices(bytes)
+    }
+
+    /// The next.
+    pub fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         *first
     }
 
-    fn index(&mut self, len: usize) -> usize {
+    /// A number below `len`.
+    pub fn index(&mut self, len: usize) -> usize {
         (usize::from(self.byte()) << 8 | usize::from(self.byte())) % len
     }
 }

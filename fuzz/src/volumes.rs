@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Logging, Placement,
-    Request, RequestId, Storage, Tuning, VolumeId,
+    Request, RequestId, Storage, Tuning, VolumeId, takeover::Found,
 };
 use peryton_format::block::{BLOCK_LEN, seal_as_it_is};
 use peryton_units::{Bytes, Nanos, Op};
@@ -19,12 +19,14 @@ pub const BLOCK: usize = BLOCK_LEN;
 pub struct Memory {
     settled: Arc<Vec<Vec<u8>>>,
     written: HashMap<(usize, usize), Box<[u8; BLOCK]>>,
+    /// What a server that was killed has left.
+    pub left: Option<Found>,
 }
 
 impl Memory {
     fn blank(sizes: &[Bytes]) -> Memory {
         let devices = sizes.iter().map(|size| vec![0; size.0 as usize]).collect();
-        Memory { settled: Arc::new(devices), written: HashMap::new() }
+        Memory { settled: Arc::new(devices), written: HashMap::new(), left: None }
     }
 
     /// How many devices there are.
@@ -56,7 +58,7 @@ impl Memory {
         for ((device, index), block) in self.written {
             devices[device][index * BLOCK..(index + 1) * BLOCK].copy_from_slice(&block[..]);
         }
-        Memory { settled: Arc::new(devices), written: HashMap::new() }
+        Memory { settled: Arc::new(devices), written: HashMap::new(), left: None }
     }
 
     /// The blocks that a range of a device touches: the block, where in it, and how much.
@@ -97,6 +99,10 @@ impl Storage for Memory {
 
     fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn left_in_memory(&mut self, _: VolumeId) -> Option<Found> {
+        self.left.clone()
     }
 }
 

@@ -3,9 +3,9 @@
 use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use peryton_crash::{Kind, Options, run, torture};
+use peryton_crash::{Ends, Kind, Options, run, torture};
 
-/// Simulates power losses and device failures, and checks every read against what a correct disk could return.
+/// Simulates power losses, deaths of the process and device failures, and checks every read against what a correct disk could return.
 #[derive(Parser)]
 struct Arguments {
     /// Stop after this many seconds
@@ -20,6 +20,9 @@ struct Arguments {
     /// Whether devices fail as well as the power; if absent, the seed decides
     #[arg(long)]
     faults: Option<bool>,
+    /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
+    #[arg(long, value_parser = ends)]
+    ends: Option<Ends>,
     /// Print each step (best with one seed)
     #[arg(long)]
     verbose: bool,
@@ -44,10 +47,18 @@ fn kind(text: &str) -> Result<Kind, String> {
     })
 }
 
+fn ends(text: &str) -> Result<Ends, String> {
+    let name = |ends: &Ends| format!("{ends:?}").to_lowercase();
+    Ends::ALL.into_iter().find(|ends| name(ends) == text).ok_or_else(|| {
+        let names: Vec<String> = Ends::ALL.iter().map(name).collect();
+        format!("use one of {}", names.join(", "))
+    })
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let log: Option<fn(&str)> = if arguments.verbose { Some(|line| println!("{line}")) } else { None };
-    let options = Options { kind: arguments.placement, faults: arguments.faults, log };
+    let options = Options { kind: arguments.placement, faults: arguments.faults, ends: arguments.ends, log };
     // A panic of the engine is a result here: `run` reports it, so the default message is suppressed.
     std::panic::set_hook(Box::new(|_| {}));
     if arguments.verbose {
@@ -73,6 +84,7 @@ fn main() -> ExitCode {
     let seconds = result.elapsed.as_secs_f64();
     println!("seeds {first}..{} in {seconds:.1} s", first + result.seeds);
     println!("  {:>12} crash points ({:.0} a minute)", done.crash_points, done.crash_points as f64 / seconds * 60.0);
+    println!("  {:>12} of them deaths of the process", done.process_deaths);
     println!("  {:>12} of them during recovery or closing", done.recoveries_cut_short);
     println!("  {:>12} generations", done.generations);
     println!("  {:>12} commands", done.commands);

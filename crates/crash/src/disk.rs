@@ -300,6 +300,22 @@ impl Disk {
         Disk { stable, live, cache: Vec::new(), first: 0, bad: self.bad.clone(), dead: false, ..*self }
     }
 
+    /// The disk as it is after the process that used it has died, with these writes in flight: all that was completed is
+    /// there, as volatile as before; what was in flight is there, or not, or in part.
+    pub(crate) fn after_process_death(&self, in_flight: impl Iterator<Item = Entry>, rng: &mut Pcg64Mcg) -> Disk {
+        let mut disk = self.clone();
+        let mut in_flight: Vec<Entry> = in_flight.collect();
+        in_flight.shuffle(rng);
+        for entry in in_flight {
+            match rng.random_range(0..4) {
+                0 => {}
+                1 => disk.write(entry.partial(rng)),
+                _ => disk.write(entry),
+            }
+        }
+        disk
+    }
+
     /// The metadata blocks that have been written.
     pub(crate) fn written_blocks(&self) -> Vec<usize> {
         (0..self.stable.blocks.len()).filter(|block| self.stable.blocks[*block].is_some()).collect()

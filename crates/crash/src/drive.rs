@@ -2,13 +2,16 @@
 
 use std::rc::Rc;
 
-use peryton_engine::{Command, Config, DeviceError, DeviceId, Engine, OpenError, Opened, Storage};
+use peryton_engine::{
+    Command, Config, DeviceError, DeviceId, Engine, OpenError, Opened, Storage, VolumeId, takeover::Found,
+};
 use peryton_units::{Bytes, Op};
 use rand_pcg::Pcg64Mcg;
 
 use crate::{
     disk::{Disk, Entry, Payload, SECTOR, Tag, expand, tag_of},
     driver::{Disks, Driver, Effect, Pending},
+    memory::Memory,
 };
 
 impl Disks for Vec<Disk> {
@@ -86,8 +89,9 @@ impl Drive {
         config: &Config,
         mut disks: Vec<Disk>,
         without: &[DeviceId],
+        memory: Option<&Memory>,
     ) -> Result<(Drive, Opened), (OpenError, Vec<Disk>)> {
-        let opened = Engine::open_without(config.clone(), &mut Direct { disks: &mut disks }, without);
+        let opened = Engine::open_without(config.clone(), &mut Direct { disks: &mut disks, memory }, without);
         match opened {
             Ok((engine, opened)) => Ok((Drive::new(engine, disks), opened)),
             Err(error) => Err((error, disks)),
@@ -111,11 +115,31 @@ impl Drive {
             })
             .collect()
     }
+
+    /// The disks as they are if the process dies now.
+    pub(crate) fn disks_after_process_death(&self, rng: &mut Pcg64Mcg) -> Vec<Disk> {
+        let disks = 0..self.disks.len();
+        disks
+            .map(|index| {
+                let here = self.pending.iter().filter(|pending| pending.device().index() == index);
+                let entries: Vec<Entry> = here.filter_map(|pending| entry_of(pending, rng)).collect();
+                self.disks[index].after_process_death(entries.into_iter(), rng)
+            })
+            .collect()
+    }
 }
 
 /// Carries out the calls of `Engine::open` and its siblings on the disks, each at once.
 pub(crate) struct Direct<'a> {
     pub(crate) disks: &'a mut [Disk],
+    /// What a process that died has left.
+    pub(crate) memory: Option<&'a Memory>,
+}
+
+impl<'a> Direct<'a> {
+    pub(crate) fn new(disks: &'a mut [Disk]) -> Direct<'a> {
+        Direct { disks, memory: None }
+    }
 }
 
 impl Storage for Direct<'_> {
@@ -152,9 +176,13 @@ impl Storage for Direct<'_> {
         disk.flushed(mark);
         Ok(())
     }
+
+    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
+        self.memory.and_then(|memory| memory.found(volume))
+    }
 }
 
-/// A storage that loses power at the write or flush after `left` others.
+/// A storage that loses power, or whose process dies, at the write or flush after `left` others.
 pub(crate) struct Fused<'a> {
     pub(crate) direct: Direct<'a>,
     pub(crate) left: u32,
@@ -164,8 +192,8 @@ pub(crate) struct Fused<'a> {
 }
 
 impl<'a> Fused<'a> {
-    pub(crate) fn new(disks: &'a mut [Disk], left: u32) -> Fused<'a> {
-        Fused { direct: Direct { disks }, left, blown: false, in_flight: None }
+    pub(crate) fn new(disks: &'a mut [Disk], memory: Option<&'a Memory>, left: u32) -> Fused<'a> {
+        Fused { direct: Direct { disks, memory }, left, blown: false, in_flight: None }
     }
 
     fn blows(&mut self) -> bool {
@@ -200,5 +228,9 @@ impl Storage for Fused<'_> {
             return Err(DeviceError);
         }
         self.direct.flush(device)
+    }
+
+    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
+        self.direct.left_in_memory(volume)
     }
 }

@@ -9,6 +9,8 @@ use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
+use crate::memory::Memory;
+
 /// Fake disks. What they hold is a row of cells; a cell may stand for many bytes.
 pub trait Disks {
     /// What a cell holds.
@@ -168,6 +170,8 @@ pub struct Driver<D: Disks> {
     most_buffers: u32,
     next_id: u64,
     out: Commands,
+    /// What outlives the process.
+    pub(crate) memory: Option<Memory>,
 }
 
 impl<D: Disks> Driver<D> {
@@ -185,7 +189,13 @@ impl<D: Disks> Driver<D> {
             buffers: Vec::new(),
             next_id: 0,
             out: Commands::new(),
+            memory: None,
         }
+    }
+
+    /// From now on keeps in memory what the next process has to know.
+    pub(crate) fn keep_in_memory(&mut self) {
+        self.memory = Memory::of(&mut self.engine);
     }
 
     /// The cells that so many bytes take.
@@ -247,6 +257,9 @@ impl<D: Disks> Driver<D> {
     }
 
     fn obey(&mut self, mut out: Commands) {
+        if let Some(memory) = &mut self.memory {
+            self.engine.take_records(|record| memory.store(record));
+        }
         for command in out.drain(..) {
             let (mut payload, mut mark) = (None, 0);
             match command {

@@ -8,7 +8,7 @@
 //! ```
 //! use peryton_crash::{Kind, Options, run};
 //!
-//! A cache that loses power. An error would name the sector, what it holds, and what it could have held.
+//! // A cache that loses power. An error would name the sector, what it holds, and what it could have held.
 //! let options = Options { kind: Some(Kind::Caching), ..Options::default() };
 //! let outcome = run(7, &options)?;
 //! println!("{} power losses, {} sectors checked after them", outcome.crash_points, outcome.sectors);
@@ -27,8 +27,10 @@ mod design;
 mod disk;
 mod drive;
 mod driver;
+mod ends;
 mod faults;
 mod host;
+mod memory;
 mod model;
 mod offline;
 mod options;
@@ -39,6 +41,7 @@ mod world;
 
 pub use design::{Kind, random_tuning};
 pub use driver::{Answer, Asked, Disks, Driver, Effect, Pending};
+pub use ends::Ends;
 pub use options::{Options, Outcome};
 pub use run::run;
 pub use torture::{Torture, torture};

@@ -129,14 +129,18 @@ impl Model {
     }
 
     /// Checks whether a sector may hold this tag after a crash now.
-    pub(crate) fn survives(&self, sector: usize, tag: Tag) -> Result<(), String> {
+    pub(crate) fn survives(&self, sector: usize, tag: Tag, answered: bool) -> Result<(), String> {
         let versions = &self.sectors[sector];
-        let allowed = versions.iter().any(|version| version.tag == tag && !superseded(versions, version, self.durable));
-        if allowed { Ok(()) } else { Err(self.complain(sector, tag, self.durable)) }
+        let at = if answered { self.now + 1 } else { self.durable };
+        let allowed = versions.iter().any(|version| version.tag == tag && !superseded(versions, version, at));
+        if allowed { Ok(()) } else { Err(self.complain(sector, tag, at)) }
     }
 
     /// Forgets what a crash cannot have kept; the rest become candidates.
-    pub(crate) fn crashed(&mut self) {
+    pub(crate) fn crashed(&mut self, answered: bool) {
+        if answered {
+            self.closed();
+        }
         let durable = self.durable;
         for versions in &mut self.sectors {
             if let [only] = &mut versions[..] {

@@ -9,6 +9,7 @@ use crate::{
     design::Kind,
     disk::{Disk, SECTOR, Tag},
     drive::{Direct, Fused},
+    ends::{End, Left},
     world::World,
 };
 
@@ -79,7 +80,7 @@ impl World {
             let mut foreign = disks.to_vec();
             let volume = VolumeId(u128::from(self.rng.next_u64()) << 64);
             let new = Formatting { volume, unix_s: 1, zeroed: false, notes: String::new() };
-            Engine::format(&self.plan.config, new, &mut Direct { disks: &mut foreign })
+            Engine::format(&self.plan.config, new, &mut Direct::new(&mut foreign))
                 .map_err(|error| format!("formatting again: {error}"))?;
             let mut mixed = disks.to_vec();
             mixed[stand_in] = foreign[stand_in].clone();
@@ -111,12 +112,12 @@ impl World {
     }
 
     fn try_open(&self, mut disks: Vec<Disk>) -> Result<(), OpenError> {
-        Engine::open(self.config.clone(), &mut Direct { disks: &mut disks }).map(|_| ())
+        Engine::open(self.config.clone(), &mut Direct::new(&mut disks)).map(|_| ())
     }
 
     /// Decides which devices the volume is opened without, now that the power is back and a dead device answers again.
     /// Returns `None` if the run cannot continue.
-    pub(crate) fn revive(&mut self, disks: &mut [Disk]) -> Result<Option<Vec<DeviceId>>, String> {
+    pub(crate) fn revive(&mut self, disks: &mut [Disk], left: &mut Left) -> Result<Option<Vec<DeviceId>>, String> {
         let mut without = self.deaths.without.clone();
         for device in &without {
             disks[device.index()].dead = true;
@@ -126,7 +127,8 @@ impl World {
         let device = DeviceId(died as u8);
         let durable = self.drive.engine.is_durably_gone(device) && disks.len() > 1;
         let mut copy = disks.to_vec();
-        let opened = Engine::open_without(self.config.clone(), &mut Direct { disks: &mut copy }, &without);
+        let mut storage = Direct { disks: &mut copy, memory: left.memory.as_ref() };
+        let opened = Engine::open_without(self.config.clone(), &mut storage, &without);
         let refused = match opened.map(|_| ()) {
             Ok(()) if durable => return Err(format!("device {died} was given up, and is accepted with what it held")),
             Ok(()) => false,
@@ -139,11 +141,13 @@ impl World {
             let mut copy = disks.to_vec();
             copy[died].dead = true;
             without.push(device);
-            match Engine::open_without(self.config.clone(), &mut Direct { disks: &mut copy }, &without) {
+            let mut storage = Direct { disks: &mut copy, memory: left.memory.as_ref() };
+            match Engine::open_without(self.config.clone(), &mut storage, &without) {
                 Ok(_) if image => return Ok(None),
                 Ok(_) => {
                     self.say(&format!("--- device {died} stays away"));
                     disks[died].dead = true;
+                    left.binds = left.memory.is_some();
                 }
                 // A cache does not know what was dirty on the lost device, unless it never wrote back.
                 Err(OpenError::Untracked { .. }) if !refused && !self.deaths.never_back => {
@@ -157,7 +161,12 @@ impl World {
 
     /// Now and then replaces a device that answers again by itself, as an empty member; the power may go meanwhile.
     /// Returns whether it tried.
-    pub(crate) fn maybe_replace(&mut self, disks: &mut Vec<Disk>, without: &mut Vec<DeviceId>) -> Result<bool, String> {
+    pub(crate) fn maybe_replace(
+        &mut self,
+        disks: &mut Vec<Disk>,
+        without: &mut Vec<DeviceId>,
+        left: &mut Left,
+    ) -> Result<bool, String> {
         let has_map = matches!(self.deaths.kind, Kind::Tiering | Kind::Caching | Kind::Partitioned);
         let [device] = without[..] else { return Ok(false) };
         if !has_map || !self.chance(3) {
@@ -166,17 +175,19 @@ impl World {
         let index = device.index();
         disks[index].dead = false;
         disks[index].bad.clear();
-        let left = if self.chance(2) { self.rng.random_range(0..48) } else { u32::MAX };
-        let mut storage = Fused::new(disks, left);
+        let calls = if self.chance(2) && !left.binds { self.rng.random_range(0..48) } else { u32::MAX };
+        let mut storage = Fused::new(disks, left.memory.as_ref(), calls);
         let replaced = Engine::replace(self.config.clone(), &mut storage, device, false).map(|_| ());
         let (blown, in_flight) = (storage.blown, storage.in_flight.take());
-        *disks = self.cut(disks, in_flight);
+        *disks = self.cut(disks, in_flight, End::Power);
+        left.memory = None;
+        left.answered &= replaced.is_ok();
         match replaced {
             Ok(()) => self.say(&format!("--- device {index} is replaced")),
             Err(_) if blown => {
                 self.say("--- the power goes while a device is replaced");
                 let mut copy = disks.clone();
-                if Engine::open(self.config.clone(), &mut Direct { disks: &mut copy }).is_err() {
+                if Engine::open(self.config.clone(), &mut Direct::new(&mut copy)).is_err() {
                     disks[index].dead = true;
                     return Ok(true);
                 }

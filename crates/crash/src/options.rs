@@ -1,6 +1,6 @@
 //! What a caller can choose about a run, and the counts that a run returns.
 
-use crate::design::Kind;
+use crate::{design::Kind, ends::Ends};
 
 /// What a caller can choose about a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -9,6 +9,8 @@ pub struct Options {
     pub kind: Option<Kind>,
     /// Whether devices fail as well; if absent, the seed decides.
     pub faults: Option<bool>,
+    /// How runs come to their end; otherwise the seed decides.
+    pub ends: Option<Ends>,
     /// Called with a line of text for each step.
     pub log: Option<fn(&str)>,
 }
@@ -16,8 +18,10 @@ pub struct Options {
 /// The counts of one run or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Power losses that were checked.
+    /// Power losses and deaths of the process that were checked.
     pub crash_points: u64,
+    /// How many of them were deaths of the process, with the machine still running.
+    pub process_deaths: u64,
     /// How many of them happened during recovery or closing.
     pub recoveries_cut_short: u64,
     /// How often the run continued with what was recovered.
@@ -41,6 +45,7 @@ pub struct Outcome {
 impl std::ops::AddAssign for Outcome {
     fn add_assign(&mut self, other: Outcome) {
         self.crash_points += other.crash_points;
+        self.process_deaths += other.process_deaths;
         self.recoveries_cut_short += other.recoveries_cut_short;
         self.generations += other.generations;
         self.commands += other.commands;

@@ -7,6 +7,7 @@ use rand::RngExt;
 use crate::{
     disk::{Disk, SECTOR, Tag},
     drive::{Drive, Fused},
+    ends::{End, Left},
     world::{World, say},
 };
 
@@ -14,28 +15,60 @@ use crate::{
 const MOST_CALLS: u32 = 32;
 
 impl World {
+    /// What a drive leaves that ends now, or the drive of the run: the disks, and what is known of what they hold.
+    fn leave(&mut self, drive: Option<&Drive>, end: End) -> (Vec<Disk>, Left) {
+        let World { rng, outcome, .. } = self;
+        let drive = drive.unwrap_or(&self.drive);
+        outcome.crash_points += 1;
+        if end == End::Power {
+            return (drive.disks_after_crash(rng), Left::default());
+        }
+        outcome.process_deaths += 1;
+        let mut disks = drive.disks_after_process_death(rng);
+        let left = Left { memory: drive.memory.clone(), answered: true, binds: false };
+        let left = self.bring_back(&mut disks, left);
+        (disks, left)
+    }
+
+    /// A device that died while the machine runs on comes back, with what was in its cache or without.
+    fn bring_back(&mut self, disks: &mut [Disk], mut left: Left) -> Left {
+        let World { rng, fates, deaths, .. } = self;
+        for (index, disk) in disks.iter_mut().enumerate() {
+            if !disk.dead || deaths.without.contains(&DeviceId(index as u8)) {
+                continue;
+            }
+            if fates.comes_back_whole() {
+                disk.dead = false;
+            } else {
+                // It was taken out and put back: what the process kept is about another disk, as far as anyone knows.
+                *disk = disk.after_crash(std::iter::empty(), rng);
+                left = Left::default();
+            }
+        }
+        left
+    }
+
     /// Checks what a power loss now would leave. The run then continues as if the power had stayed on.
     pub(crate) fn branch(&mut self) -> Result<(), String> {
-        self.outcome.crash_points += 1;
-        let disks = self.drive.disks_after_crash(&mut self.rng);
+        let end = self.fates.next();
+        let (mut disks, mut left) = self.leave(None, end);
         let config = self.config_to_open();
-        say!(self, "--- branch: the power goes");
-        let mut disks = disks;
-        let Some(without) = self.revive(&mut disks)? else { return Ok(()) };
-        let (mut drive, opened) = self.recover(&config, disks, &without)?;
+        say!(self, "--- branch: {end:?}");
+        let Some(without) = self.revive(&mut disks, &mut left)? else { return Ok(()) };
+        let (mut drive, opened) = self.recover(&config, disks, &without, &mut left)?;
         self.check_losses(Some(&drive))?;
         if opened.clean {
             return Err("a volume that lost power is said to have been closed".to_string());
         }
-        let found = self.look(&mut drive)?;
+        let found = self.look(&mut drive, left.answered)?;
         if self.chance(8) {
             // Nothing is written between two recoveries, so each must find the same data.
-            let mut disks = drive.disks_after_crash(&mut self.rng);
+            let end = self.fates.next();
+            let (mut disks, mut left) = self.leave(Some(&drive), end);
             without.iter().for_each(|device| disks[device.index()].dead = true);
             let config = self.config_to_open();
-            self.outcome.crash_points += 1;
-            let (mut drive, _) = self.recover(&config, disks, &without)?;
-            let again = self.look(&mut drive)?;
+            let (mut drive, _) = self.recover(&config, disks, &without, &mut left)?;
+            let again = self.look(&mut drive, false)?;
             for (sector, pair) in found.iter().zip(&again).enumerate() {
                 if let (Some(first), Some(second)) = pair
                     && first != second
@@ -50,14 +83,14 @@ impl World {
     }
 
     /// Reads and checks every sector of a recovered drive without changing the model.
-    fn look(&mut self, drive: &mut Drive) -> Result<Vec<Option<Tag>>, String> {
+    fn look(&mut self, drive: &mut Drive, answered: bool) -> Result<Vec<Option<Tag>>, String> {
         self.deaths.quiet = true;
-        let looked = self.look_at(drive);
+        let looked = self.look_at(drive, answered);
         self.deaths.quiet = false;
         looked
     }
 
-    fn look_at(&mut self, drive: &mut Drive) -> Result<Vec<Option<Tag>>, String> {
+    fn look_at(&mut self, drive: &mut Drive, answered: bool) -> Result<Vec<Option<Tag>>, String> {
         drive.engine.check_invariants();
         let total = self.model.sectors();
         let extent = (self.plan.extent / SECTOR) as usize;
@@ -77,7 +110,7 @@ impl World {
         }
         for (sector, tag) in found.iter().enumerate() {
             if let Some(tag) = tag {
-                self.model.survives(sector, *tag).map_err(|error| format!("after a crash {error}"))?;
+                self.model.survives(sector, *tag, answered).map_err(|error| format!("after a crash {error}"))?;
             }
         }
         if self.chance(4) {
@@ -89,26 +122,25 @@ impl World {
 
     /// Cuts the power; the run continues with what is recovered.
     pub(crate) fn crash(&mut self) -> Result<(), String> {
-        self.outcome.crash_points += 1;
+        let end = self.fates.next();
         let unflushed: Vec<usize> = self.drive.disks.iter().map(Disk::unflushed).collect();
         say!(
             self,
-            "--- the power goes, with {} commands in flight and {unflushed:?} writes not flushed",
+            "--- {end:?}, with {} commands in flight and {unflushed:?} writes not flushed",
             self.drive.pending.len()
         );
-        let disks = self.drive.disks_after_crash(&mut self.rng);
-        self.reopen(disks, Some(false))
+        let (disks, left) = self.leave(None, end);
+        self.reopen(disks, left, Some(false))
     }
 
     /// Opens the volume after a power loss or a close. `closed` says whether it was closed in good order, if that is
     /// known.
-    fn reopen(&mut self, mut disks: Vec<Disk>, closed: Option<bool>) -> Result<(), String> {
-        self.model.crashed();
-        let Some(mut without) = self.revive(&mut disks)? else {
+    fn reopen(&mut self, mut disks: Vec<Disk>, mut left: Left, closed: Option<bool>) -> Result<(), String> {
+        let Some(mut without) = self.revive(&mut disks, &mut left)? else {
             self.deaths.over = true;
             return Ok(());
         };
-        let closed = if self.maybe_replace(&mut disks, &mut without)? { None } else { closed };
+        let closed = if self.maybe_replace(&mut disks, &mut without, &mut left)? { None } else { closed };
         self.impostors(&disks, closed == Some(true))?;
         self.damage_metadata(&mut disks);
         self.count_drive();
@@ -116,7 +148,8 @@ impl World {
         self.faults.mirrored = self.config.tuning.mirror_journal;
         let config = self.config.clone();
         let before = self.outcome.recoveries_cut_short;
-        let (drive, opened) = self.recover(&config, disks, &without)?;
+        let (drive, opened) = self.recover(&config, disks, &without, &mut left)?;
+        self.model.crashed(left.answered);
         self.deaths.without = without;
         self.check_losses(Some(&drive))?;
         let interrupted = self.outcome.recoveries_cut_short > before;
@@ -146,32 +179,44 @@ impl World {
         config: &Config,
         mut disks: Vec<Disk>,
         without: &[DeviceId],
+        left: &mut Left,
     ) -> Result<(Drive, Opened), String> {
         let mut losses = if self.chance(3) { self.rng.random_range(1..4) } else { 0 };
         while losses > 0 {
             losses -= 1;
-            let mut storage = Fused::new(&mut disks, self.rng.random_range(0..MOST_CALLS));
+            let mut storage = Fused::new(&mut disks, left.memory.as_ref(), self.rng.random_range(0..MOST_CALLS));
             let opened = Engine::open_without(config.clone(), &mut storage, without);
             if !storage.blown {
                 let (engine, opened) = opened.map_err(|error| format!("the volume cannot be opened: {error}"))?;
-                return Ok((Drive::new(engine, disks), self.recovered(opened)));
+                return self.recovered(Drive::new(engine, disks), opened, left);
             }
             let in_flight = storage.in_flight.take();
-            say!(self, "--- the power goes during recovery, with {in_flight:?} in flight");
+            let end = if left.binds { End::Process } else { self.fates.next() };
+            say!(self, "--- {end:?} during recovery, with {in_flight:?} in flight");
             self.outcome.crash_points += 1;
             self.outcome.recoveries_cut_short += 1;
-            disks = self.cut(&disks, in_flight);
+            disks = self.cut(&disks, in_flight, end);
+            match end {
+                End::Power => *left = Left::default(),
+                End::Process => self.outcome.process_deaths += 1,
+            }
             without.iter().for_each(|device| disks[device.index()].dead = true);
         }
-        let (drive, opened) = Drive::open(config, disks, without)
+        let (drive, opened) = Drive::open(config, disks, without, left.memory.as_ref())
             .map_err(|(error, _)| format!("the volume cannot be opened: {error}"))?;
-        Ok((drive, self.recovered(opened)))
+        self.recovered(drive, opened, left)
     }
 
-    fn recovered(&mut self, opened: Opened) -> Opened {
+    fn recovered(&mut self, mut drive: Drive, opened: Opened, left: &Left) -> Result<(Drive, Opened), String> {
         self.outcome.commits_replayed += opened.commits;
         say!(self, "--- opened: {opened:?}");
-        opened
+        if left.memory.is_some() && opened.taken_over.is_none() && !opened.clean && !left.is_used_up(&opened) {
+            return Err(format!("what the process left in memory is not taken over: {opened:?}"));
+        }
+        if self.fates.keeps() {
+            drive.keep_in_memory();
+        }
+        Ok((drive, opened))
     }
 
     /// Draws the design with which the volume is opened next: settings that may change between two openings have
@@ -197,19 +242,25 @@ impl World {
         say!(self, "--- closing");
         let cut_short = self.chance(3);
         let left = if cut_short { self.rng.random_range(0..MOST_CALLS) } else { u32::MAX };
-        let mut storage = Fused::new(&mut self.drive.disks, left);
+        let mut storage = Fused::new(&mut self.drive.disks, None, left);
         let result = self.drive.engine.close(&mut storage);
         let (blown, in_flight) = (storage.blown, storage.in_flight.take());
         if blown {
-            say!(self, "--- the power goes while closing, with {in_flight:?} in flight");
+            let end = self.fates.next();
+            say!(self, "--- {end:?} while closing, with {in_flight:?} in flight");
             self.outcome.crash_points += 1;
-            let disks = self.cut(&self.drive.disks.clone(), in_flight);
+            let mut disks = self.cut(&self.drive.disks.clone(), in_flight, end);
             self.outcome.recoveries_cut_short += 1;
-            return self.reopen(disks, None);
+            let left = match end {
+                End::Power => Left::default(),
+                End::Process => Left { memory: self.drive.memory.clone(), answered: true, binds: false },
+            };
+            let left = self.bring_back(&mut disks, left);
+            return self.reopen(disks, left, None);
         }
         result.map_err(|_| "the volume cannot be closed".to_string())?;
         self.model.closed();
-        let disks = self.cut(&self.drive.disks.clone(), None);
-        self.reopen(disks, Some(true))
+        let disks = self.cut(&self.drive.disks.clone(), None, End::Power);
+        self.reopen(disks, Left::default(), Some(true))
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     design::{Kind, Plan, random_plan},
     disk::{Disk, Entry, SECTOR, Tag},
     drive::{Direct, Drive},
+    ends::{End, Fates},
     faults::Faults,
     model::Model,
     options::{Options, Outcome},
@@ -43,6 +44,7 @@ pub(crate) struct World {
     pub(crate) generation: u64,
     pub(crate) faults: Faults,
     pub(crate) deaths: Deaths,
+    pub(crate) fates: Fates,
     /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
 }
@@ -83,10 +85,14 @@ impl World {
         let sectors = (engine.volume_size().0 / SECTOR) as usize;
         let before = Self::before(kind, &disks, sectors);
         let new = Formatting { volume: VolumeId(u128::from(seed) + 1), unix_s: 1, zeroed, notes: String::new() };
-        Engine::format(&config, new, &mut Direct { disks: &mut disks })
+        Engine::format(&config, new, &mut Direct::new(&mut disks))
             .map_err(|error| format!("the volume cannot be formatted: {error}"))?;
-        let (drive, opened) =
-            Drive::open(&config, disks, &[]).map_err(|(error, _)| format!("a new volume: {error}"))?;
+        let fates = Fates::new(options.ends, seed);
+        let (mut drive, opened) =
+            Drive::open(&config, disks, &[], None).map_err(|(error, _)| format!("a new volume: {error}"))?;
+        if fates.keeps() {
+            drive.keep_in_memory();
+        }
         let most = (plan.extent / SECTOR) as usize;
         let mixes = [[40, 50, 7, 3], [30, 60, 0, 10], [45, 45, 9, 1], [20, 50, 20, 10], [75, 5, 5, 15]];
         let mix = mixes[rng.random_range(0..mixes.len())];
@@ -113,11 +119,13 @@ impl World {
             generation: opened.generation,
             faults,
             deaths: Deaths::new(kind),
+            fates,
             before: None,
         };
         say!(
             world,
-            "seed {seed}: {:?}\n{:?}\n{:?}\n{:?}",
+            "seed {seed}, {:?}: {:?}\n{:?}\n{:?}\n{:?}",
+            world.fates.ends,
             world.plan.config.placement,
             world.config,
             world.habits,
@@ -224,10 +232,14 @@ impl World {
         if named { Ok(()) } else { Err(format!("bytes {from} to {to} failed ({error}), but only {settled:?} is lost")) }
     }
 
-    pub(crate) fn cut(&mut self, disks: &[Disk], in_flight: Option<(DeviceId, Entry)>) -> Vec<Disk> {
+    /// The disks after a call that was the last of its process.
+    pub(crate) fn cut(&mut self, disks: &[Disk], in_flight: Option<(DeviceId, Entry)>, end: End) -> Vec<Disk> {
         let after = |index: usize, disk: &Disk, rng: &mut Pcg64Mcg| {
             let here = in_flight.iter().filter(|(device, _)| device.index() == index).map(|(_, entry)| entry.clone());
-            disk.after_crash(here, rng)
+            match end {
+                End::Power => disk.after_crash(here, rng),
+                End::Process => disk.after_process_death(here, rng),
+            }
         };
         disks.iter().enumerate().map(|(index, disk)| after(index, disk, &mut self.rng)).collect()
     }

@@ -143,6 +143,36 @@ fn a_flipped_bit_in_flushed_data_is_reported_or_repaired_but_never_yields_older_
 }
 
 #[test]
+fn a_flipped_bit_in_what_was_flushed_last_is_damage_and_not_the_end_of_the_log() {
+    let config = config(MIB, 8 * MIB, 4096);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let mut model = vec![0; MIB as usize];
+    for block in 0..60 {
+        machine.request(Op::Write, block * 8192, vec![block as u8 + 1; 4096]);
+        model[block as usize * 8192..][..4096].fill(block as u8 + 1);
+    }
+    machine.request(Op::Flush, 0, Vec::new());
+    // The log rests, and nothing is appended that could say what was flushed.
+    for _ in 0..2 {
+        machine.tick(Nanos::from_ms(150));
+        machine.carry_out_all();
+    }
+    machine.driver.disks.lose_everything();
+    check_all(&mut open(&config, machine.driver.disks.clone()).unwrap(), &model);
+    let appends: Vec<u64> =
+        blocks(&machine).into_iter().filter(|(_, kind)| kind == b"PYla").map(|(at, _)| at).collect();
+    assert!(appends.len() >= 20, "{appends:?}");
+    for at in appends {
+        for byte in [20, 100, 4096 + 1000] {
+            let mut hurt = machine.driver.disks.clone();
+            flip(&mut hurt, LOG, at + byte, 1);
+            let opened = open(&config, hurt).map(|_| ());
+            assert!(matches!(opened, Err(OpenError::Damaged { device: 1, .. })), "byte {byte} of {at}: {opened:?}");
+        }
+    }
+}
+
+#[test]
 fn no_content_of_a_log_breaks_the_reader() {
     let config = config(MIB, 4 * MIB, 4096);
     let mut machine = open(&config, formatted(&config)).unwrap();

@@ -50,7 +50,8 @@ const AS_THEY_ARE: Opening = Opening { direct: true, create: false };
 pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Inspection, OfflineError> {
     let without = named(&spec.devices, without)?;
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
-    Engine::inspect(spec.config.clone(), &mut Files::new(&devices)?, whole, &without).map_err(refused(spec))
+    Engine::inspect(spec.config.clone(), &mut Files::with_memory(&devices, &spec.process_death)?, whole, &without)
+        .map_err(refused(spec))
 }
 
 /// Repairs what a crash or a damaged copy left behind, without the devices of these names.
@@ -60,7 +61,10 @@ pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Ins
 pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Opened, OfflineError> {
     let without = named(&spec.devices, without)?;
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
-    Engine::repair(spec.config.clone(), &mut Files::new(&devices)?, trust, &without).map_err(refused(spec))
+    let mut files = Files::with_memory(&devices, &spec.process_death)?;
+    let opened = Engine::repair(spec.config.clone(), &mut files, trust, &without).map_err(refused(spec))?;
+    files.forget_memory();
+    Ok(opened)
 }
 
 /// Replaces a lost device by the empty one at its path. It is an error if that device holds data, unless `force` is
@@ -74,7 +78,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     let device = replaced.index();
     let mut devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[replaced])?;
     // Nothing is destroyed before it is known that the volume can be opened without the device.
-    let mut files = Files::new(&devices)?;
+    let mut files = Files::with_memory(&devices, &spec.process_death)?;
     Engine::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
     drop(files);
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
@@ -92,7 +96,10 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
         }
         new.sync_directory()?;
     }
-    Engine::replace(spec.config.clone(), &mut Files::new(&devices)?, replaced, accept_loss).map_err(refused(spec))
+    let mut files = Files::with_memory(&devices, &spec.process_death)?;
+    let opened = Engine::replace(spec.config.clone(), &mut files, replaced, accept_loss).map_err(refused(spec))?;
+    files.forget_memory();
+    Ok(opened)
 }
 
 /// Writes everything to one device, which can then be used without the others.
@@ -101,5 +108,8 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
 /// Those of [`inspect`], or no device can have everything.
 pub fn detach(spec: &VolumeSpec) -> Result<Detached, OfflineError> {
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
-    Engine::detach(spec.config.clone(), &mut Files::new(&devices)?).map_err(refused(spec))
+    let mut files = Files::with_memory(&devices, &spec.process_death)?;
+    let detached = Engine::detach(spec.config.clone(), &mut files).map_err(refused(spec))?;
+    files.forget_memory();
+    Ok(detached)
 }

@@ -219,6 +219,11 @@ impl Device {
         Ok(Some(Device { name, path, file, size: Bytes(size), is_block, is_direct, ability, identity, is_new }))
     }
 
+    /// Which file it is, or `u64::MAX` and which block device.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
     /// Makes the directory of a new file durable, so that the file survives a power loss.
     ///
     /// # Errors

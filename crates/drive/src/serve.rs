@@ -22,6 +22,7 @@ use crate::{
     pool::Pool,
     serve_error::{SMALLEST_POOL, ServeError},
     server::{About, Call, Handle, Parts, Server},
+    shared_memory::{NoMemory, SharedMemory},
     spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::Files,
@@ -93,6 +94,7 @@ pub struct Service {
     events: Events,
     controls: Vec<Listening>,
     log: Option<LineLog>,
+    memory: Result<SharedMemory, NoMemory>,
 }
 
 /// What a server did while it served.
@@ -124,7 +126,18 @@ impl Service {
         let opening = Opening { direct: settings.direct, create: false };
         let without = named(&spec.devices, &settings.without)?;
         let devices = Device::open_all(&spec.devices, opening, &without)?;
-        let (engine, opened) = open_engine(spec, &devices, &without)?;
+        let (mut engine, opened) = open_engine(spec, &devices, &without)?;
+        let memory = SharedMemory::begin(&spec.process_death, &mut engine, &devices);
+        match (&memory, opened.taken_over) {
+            (Err(NoMemory::System { .. }), _) => {
+                let why = memory.as_ref().err().map(ToString::to_string).unwrap_or_default();
+                tracing::warn!("if the server is killed, what was not flushed may be lost: {why}");
+            }
+            (_, Some(records)) => {
+                tracing::info!(records, "the server before was killed; what it answered is taken over")
+            }
+            _ => {}
+        }
         let mut export = Export::new(&spec.name, engine.volume_size());
         export.rotational = spec.rotational;
         // A request, with its place in a block, must fit into half of the pool, so that two clients never block each
@@ -152,6 +165,7 @@ impl Service {
             events,
             controls: Vec::new(),
             log: None,
+            memory,
         })
     }
 
@@ -207,7 +221,8 @@ impl Service {
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
         let absent = devices.iter().enumerate().filter(|(_, device)| device.is_none());
         absent.for_each(|(index, _)| disks.faults_mut().leave_out(index));
-        let volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
+        let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
+        volume.keep_in(self.memory);
         let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"))?;
         let files: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.file.clone())).collect();
         let waker = self.handle.waker();
@@ -246,7 +261,7 @@ impl Service {
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
-        let (mut engine, about) = server.into_parts();
+        let (mut engine, about, memory) = server.into_parts();
         if let Some(error) = in_doubt {
             // The volume stays marked as open on its devices, so it is recovered when it is opened next.
             about.events.end();
@@ -261,6 +276,9 @@ impl Service {
         controls.iter().for_each(Listening::end);
         about.devices.iter().flatten().for_each(Device::unlock);
         closed?;
+        if let Ok(memory) = memory {
+            memory.remove();
+        }
         tracing::info!("closed in good order");
         Ok(summary)
     }
@@ -291,7 +309,8 @@ fn open_engine(
             Some(_) => {}
         }
     }
-    let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
+    let mut files = Files::with_memory(devices, &spec.process_death)
+        .map_err(|source| ServeError::System { what: "memory", source })?;
     Engine::open_without(spec.config.clone(), &mut files, without)
         .map_err(|error| ServeError::Refused(spec.with_names(error)))
 }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use peryton_engine::{Config, Tuning};
 
-use crate::open::DevicePath;
+use crate::{open::DevicePath, shared_memory::ProcessDeath};
 
 /// Parses settings with the design file's keys (`placement.max_moves=4`) and applies them to the design.
 #[derive(Clone)]
@@ -39,6 +39,8 @@ pub struct VolumeSpec {
     pub config: Config,
     /// The paths of the devices, in the engine's order.
     pub devices: Vec<DevicePath>,
+    /// What becomes of what was not flushed when the server is killed.
+    pub process_death: ProcessDeath,
     /// Whether seeks are slow on any of the devices.
     pub rotational: bool,
     /// Parses settings that are changed while the volume is served; without it they cannot be changed.

@@ -2,10 +2,14 @@
 
 use std::io;
 
-use peryton_engine::{DeviceError, DeviceId, Storage};
+use peryton_engine::{DeviceError, DeviceId, Storage, VolumeId, takeover::Found};
 use peryton_units::Bytes;
 
-use crate::{arena::Arena, open::Device};
+use crate::{
+    arena::Arena,
+    open::Device,
+    shared_memory::{self, ProcessDeath},
+};
 
 /// The most bytes that are read or written at once.
 const AT_ONCE: usize = 1 << 20;
@@ -16,11 +20,29 @@ pub(crate) struct Files<'a> {
     devices: &'a [Option<Device>],
     /// A buffer with the alignment that direct I/O requires.
     buffer: Arena,
+    /// Where a server that was killed may have left something, and of which volume that was asked.
+    process_death: ProcessDeath,
+    asked: Option<VolumeId>,
 }
 
 impl Files<'_> {
     pub(crate) fn new(devices: &[Option<Device>]) -> io::Result<Files<'_>> {
-        Ok(Files { devices, buffer: Arena::new(AT_ONCE)? })
+        Ok(Files { devices, buffer: Arena::new(AT_ONCE)?, process_death: ProcessDeath::Off, asked: None })
+    }
+
+    /// With what a server that was killed has left in memory.
+    pub(crate) fn with_memory<'a>(
+        devices: &'a [Option<Device>],
+        process_death: &ProcessDeath,
+    ) -> io::Result<Files<'a>> {
+        Ok(Files { process_death: process_death.clone(), ..Files::new(devices)? })
+    }
+
+    /// The volume is closed in good order: what a server has left counts no longer.
+    pub(crate) fn forget_memory(&self) {
+        if let Some(volume) = self.asked {
+            self.process_death.forget(volume);
+        }
     }
 
     fn device(&self, device: DeviceId) -> Result<&Device, DeviceError> {
@@ -81,5 +103,10 @@ impl Storage for Files<'_> {
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
         let device = self.device(device)?;
         rustix::fs::fdatasync(&device.file).map_err(|error| failed(device, "a flush", error.into()))
+    }
+
+    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
+        self.asked = Some(volume);
+        shared_memory::left(&self.process_death, volume, self.devices)
     }
 }

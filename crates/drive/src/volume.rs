@@ -12,6 +12,8 @@ use thiserror::Error;
 use crate::{
     arena::{Arena, Memory},
     backend::{Action, Backend, Operation},
+    disks::{Disks, Doubt},
+    shared_memory::{NoMemory, SharedMemory},
 };
 
 /// The data of a host request.
@@ -70,6 +72,7 @@ pub struct Volume<B> {
     longest_zeros: u64,
     observer: Observer,
     keeps_data: bool,
+    memory: Result<SharedMemory, NoMemory>,
 }
 
 type Observe = Box<dyn FnMut(Nanos, &Command) + Send>;
@@ -109,7 +112,18 @@ impl<B: Backend> Volume<B> {
             longest_zeros: LONGEST_ZEROS as u64,
             observer: Observer::default(),
             keeps_data: true,
+            memory: Err(NoMemory::Off),
         })
+    }
+
+    /// What the engine hands out for the next process goes there, before an answer goes out.
+    pub(crate) fn keep_in(&mut self, memory: Result<SharedMemory, NoMemory>) {
+        self.memory = memory;
+    }
+
+    /// Where that is, or why it is not kept.
+    pub(crate) fn memory(&self) -> &Result<SharedMemory, NoMemory> {
+        &self.memory
     }
 
     /// The engine, for reading its state.
@@ -222,18 +236,21 @@ impl<B: Backend> Volume<B> {
     }
 
     /// Memory that operations will often use: start and length.
-    pub(crate) fn memory(&self) -> Vec<(Memory, usize)> {
+    pub(crate) fn buffers(&self) -> Vec<(Memory, usize)> {
         let arenas = self.moves.arenas.iter().chain([&self.metadata.zeros]);
         arenas.map(|arena| (arena.at(0), arena.len())).collect()
     }
 
     /// Returns the engine and the back end.
-    pub(crate) fn into_parts(self) -> (Engine, B) {
-        (self.engine, self.backend)
+    pub(crate) fn into_parts(self) -> (Engine, B, Result<SharedMemory, NoMemory>) {
+        (self.engine, self.backend, self.memory)
     }
 
     #[inline]
     fn carry_out(&mut self, now: Nanos) {
+        if let Ok(memory) = &mut self.memory {
+            self.engine.take_records(|record| memory.store(record));
+        }
         let mut commands = mem::take(&mut self.commands);
         for command in commands.drain(..) {
             if let Some(observer) = &mut self.observer.0 {
@@ -294,6 +311,16 @@ impl<B: Backend> Volume<B> {
         // A back end reports completions later, never within `start`.
         debug_assert!(self.commands.is_empty());
         self.commands = commands;
+    }
+}
+
+impl Volume<Disks> {
+    /// While a device may have lost what was written to it, what leads there is of no use to the next process.
+    #[inline]
+    pub(crate) fn heed_doubt(&mut self) {
+        if let Ok(memory) = &mut self.memory {
+            memory.doubt(self.backend.doubts().contains(&Doubt::Lasting));
+        }
     }
 }
 

@@ -102,6 +102,7 @@ impl Drive {
             name: "volume".to_owned(),
             config: Config { devices: vec![Bytes::mib(8), slow], placement, tuning },
             devices: vec![path("fast"), path("slow")],
+            process_death: peryton_drive::ProcessDeath::Off,
             rotational: true,
             tuner: Some(Tuner::new(move |settings| tuned(&base, settings))),
         };

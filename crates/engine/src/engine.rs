@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use peryton_format::{storage::Storage, superblock::VolumeState};
+use peryton_format::{
+    storage::Storage,
+    superblock::VolumeState,
+    takeover::{Label, Record},
+};
 use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
@@ -329,6 +333,29 @@ impl Engine {
     /// If the engine is not idle, or was not opened from devices.
     pub fn close(&mut self, storage: &mut dyn Storage) -> Result<(), DeviceError> {
         drive!(mut self, drive => drive.close(VolumeState::Clean, storage))
+    }
+
+    /// From now on hands out what a server that is opened after this one was killed has to know
+    /// ([`Engine::take_records`]), so that everything that was answered survives the death of the process. To be called
+    /// when the volume was opened, before the first request.
+    pub fn keep_records(&mut self) {
+        drive!(mut self, drive => drive.keep_records());
+    }
+
+    /// The label of the memory that records go to, but for the machine and the devices, which only the driver knows; `None`
+    /// if nothing of the placement is in memory alone.
+    ///
+    /// # Panics
+    /// If the volume was not opened from its devices.
+    pub fn label_of_records(&self) -> Option<Label> {
+        drive!(self, drive => drive.label_of_records())
+    }
+
+    /// Hands out what has changed since the last time. To be called after each call that pushes commands, and before any of
+    /// these is carried out: the answers among them rest on it. Cheap when nothing has changed.
+    #[inline]
+    pub fn take_records(&mut self, take: impl FnMut(Record)) {
+        drive!(mut self, drive => drive.take_records(take));
     }
 
     /// Stores the driver's notes, at most 3,584 bytes, which [`Opened`] returns.

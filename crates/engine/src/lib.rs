@@ -192,6 +192,7 @@ pub use lifecycle::{
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 #[cfg(feature = "mutants")]
 pub use peryton_format::mutation;
+pub use peryton_format::takeover;
 pub use peryton_format::{
     storage::{METADATA_BLOCK, Storage},
     superblock::VolumeId,

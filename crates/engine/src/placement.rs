@@ -3,7 +3,11 @@
 
 use std::ops::Range;
 
-use peryton_format::{storage::Storage, superblock::VolumeId};
+use peryton_format::{
+    storage::Storage,
+    superblock::VolumeId,
+    takeover::{Contents, Found, Record},
+};
 use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
@@ -193,6 +197,20 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Panics if the tables do not agree. `quiet`: no command is in flight.
     fn check_invariants(&self, _quiet: bool) {}
 
+    // A process that dies.
+
+    /// What the next process has to know of what is in memory alone; `None` if there is nothing.
+    fn contents_of_records(&self) -> Option<Contents> {
+        None
+    }
+
+    /// From now on keeps that, for [`PlacementOps::take_records`].
+    fn keep_records(&mut self) {}
+
+    /// Hands out what has changed since the last time.
+    #[inline]
+    fn take_records(&mut self, _take: &mut impl FnMut(Record)) {}
+
     // Failing devices.
 
     /// Fences a dead device. Returns whether data whose write was answered may be lost with it.
@@ -235,6 +253,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         _storage: &mut dyn Storage,
         _volume: VolumeId,
         _found: (Option<[u32; 2]>, Trust),
+        _left: Option<&Found>,
         _opened: &mut Opened,
     ) -> Result<(), OpenError> {
         Ok(())

@@ -30,6 +30,8 @@ pub enum Kind {
     LogIndex,
     /// A block of a commit in the ring of a log.
     LogCommit,
+    /// The label of what a server keeps in memory for the one after it.
+    Takeover,
 }
 
 impl Kind {
@@ -43,6 +45,7 @@ impl Kind {
             Kind::LogAppend => b"PYla",
             Kind::LogIndex => b"PYli",
             Kind::LogCommit => b"PYlc",
+            Kind::Takeover => b"PYtk",
         }
     }
 }

@@ -85,3 +85,4 @@ pub mod mutation;
 pub mod notice;
 pub mod storage;
 pub mod superblock;
+pub mod takeover;

@@ -77,12 +77,18 @@ pub enum Mutation {
     ForgetGone,
     /// Data that only a dead cache had counts as what the home has.
     ForgetLost,
+    /// Nothing is kept in memory for the process after this one.
+    KeepNothing,
+    /// A write that only RAM has is answered though the process may die.
+    AnswerFromRam,
+    /// What a process that died has written is not flushed before a recovery relies on it.
+    OpenUnflushed,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// Every mutation.
-    pub const ALL: [Mutation; 35] = {
+    pub const ALL: [Mutation; 38] = {
         use Mutation::*;
         [
             SkipFastDataFlush,
@@ -120,6 +126,9 @@ impl Mutation {
             CloseReusesNumber,
             ForgetGone,
             ForgetLost,
+            KeepNothing,
+            AnswerFromRam,
+            OpenUnflushed,
         ]
     };
 }

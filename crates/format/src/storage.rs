@@ -3,6 +3,8 @@
 use peryton_units::Bytes;
 use thiserror::Error;
 
+use crate::{superblock::VolumeId, takeover::Found};
+
 /// A device of a volume, counted from 0 in the order of the design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId(pub u8);
@@ -47,4 +49,9 @@ pub trait Storage {
     ///
     /// The device failed: data written since the last successful flush may be lost in a power failure.
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError>;
+
+    /// What a server of this volume that was killed has left in memory, if there is something that is fit to be taken over.
+    fn left_in_memory(&mut self, _volume: VolumeId) -> Option<Found> {
+        None
+    }
 }

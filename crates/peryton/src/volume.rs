@@ -6,7 +6,7 @@ use std::{
 };
 
 use peryton_device::Class;
-use peryton_drive::{DevicePath, Tuner, VolumeSpec};
+use peryton_drive::{DevicePath, ProcessDeath, Tuner, VolumeSpec};
 use peryton_engine::Tuning;
 use peryton_sim::Design;
 
@@ -40,7 +40,12 @@ pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
     }
     let rotational = design.devices.iter().all(|device| device.profile.class == Class::Hdd);
     let tuner = tuner(&design, path, set)?;
-    Ok(VolumeSpec { name: design.name.clone(), config: design.config(), devices, rotational, tuner: Some(tuner) })
+    let (name, config) = (design.name.clone(), design.config());
+    let process_death = match design.shared_memory {
+        None => ProcessDeath::Off,
+        Some(directory) => ProcessDeath::SharedMemory { directory },
+    };
+    Ok(VolumeSpec { name, config, devices, process_death, rotational, tuner: Some(tuner) })
 }
 
 /// What can be simulated but not done by a drive in service.

@@ -11,6 +11,7 @@ use crate::{
     events::What,
     line_log::LineLog,
     open::Device,
+    shared_memory::{NoMemory, SharedMemory},
 };
 
 /// The most bytes of settings that the superblocks store.
@@ -42,6 +43,17 @@ fn changed(before: &[String], settings: Vec<String>, unset: &[String]) -> Result
         return Err(format!("the settings together are longer than the {MOST_NOTES} bytes that are kept"));
     }
     Ok(all)
+}
+
+/// What becomes of what was answered and not flushed when the server is killed.
+fn process_death(memory: &Result<SharedMemory, NoMemory>) -> Value {
+    match memory {
+        Ok(memory) => {
+            let (path, bytes) = memory.place();
+            json!({ "kept_in": path, "bytes": bytes })
+        }
+        Err(why) => json!({ "not_kept": why.to_string() }),
+    }
 }
 
 impl Server {
@@ -119,7 +131,9 @@ impl Server {
                 "dirty": opened.dirty,
                 "lost": opened.lost,
                 "repaired": opened.repaired,
+                "records_taken_over": opened.taken_over,
             },
+            "process_death": process_death(self.volume.memory()),
             "stopping": self.stop.is_asked(),
             "kernel": self.kernel.name(),
             "cpu_latency": self.awake.status().map(|(at_most_us, held)| json!({ "at_most_us": at_most_us, "held": held })),

@@ -43,6 +43,7 @@ use crate::{
     listen::Listener,
     nbd::{Export, TlsServer},
     pool::Pool,
+    shared_memory::{NoMemory, SharedMemory},
     status::Latencies,
     volume::Volume,
 };
@@ -166,7 +167,7 @@ impl Server {
     pub(crate) fn register(&mut self) {
         let mut memory = vec![(self.pool.arena().at(0), self.pool.arena().len())];
         memory.extend(self.volume.backend.arenas().iter().map(|arena| (arena.at(0), arena.len())));
-        memory.extend(self.volume.memory());
+        memory.extend(self.volume.buffers());
         memory.retain(|(_, len)| *len <= PINNED_AT_MOST);
         self.kernel.register(&memory);
     }
@@ -298,6 +299,7 @@ impl Server {
             self.kernel.device(&raw);
         }
         self.volume.backend.raw = raw;
+        self.volume.heed_doubt();
         if self.volume.engine().gone() != self.told_gone {
             self.tell_of_death();
         }
@@ -306,11 +308,12 @@ impl Server {
 
     /// Returns the engine and the devices at the end, when all clients are gone. System calls that are left end with
     /// the ring.
-    pub(crate) fn into_parts(self) -> (Engine, About) {
+    pub(crate) fn into_parts(self) -> (Engine, About, Result<SharedMemory, NoMemory>) {
         let Server { kernel, volume, pool, about, .. } = self;
         drop(kernel);
         drop(pool);
-        (volume.into_parts().0, about)
+        let (engine, _, memory) = volume.into_parts();
+        (engine, about, memory)
     }
 
     /// Number of connected clients.

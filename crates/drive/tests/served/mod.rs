@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use peryton_drive::{DevicePath, Endpoint, Handle, ServeError, Service, Settings, Summary, Tuner, VolumeSpec, format};
+use peryton_drive::{
+    DevicePath, Endpoint, Handle, ProcessDeath, ServeError, Service, Settings, Summary, Tuner, VolumeSpec, format,
+};
 use peryton_engine::{Config, DeviceId, Hybrid, Logging, Placement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
 
@@ -133,6 +135,7 @@ pub fn config(placement: &str) -> Config {
     };
     let placement = match placement {
         "single" => Placement::Single { device: FAST },
+        "partitioned" => Placement::Partitioned(pair),
         "linear" => Placement::Linear { devices: vec![FAST, SLOW] },
         "tiering" => Placement::Tiering(pair),
         "back" | "through" | "around" => {
@@ -176,7 +179,14 @@ pub fn spec(directory: &Path, config: Config) -> VolumeSpec {
     });
     let device = |name: &str| DevicePath { name: name.to_owned(), path: directory.join(name) };
     let devices = vec![device("fast"), device("slow")];
-    VolumeSpec { name: "test".to_owned(), config, devices, rotational: false, tuner: Some(tuner) }
+    VolumeSpec {
+        name: "test".to_owned(),
+        config,
+        devices,
+        process_death: ProcessDeath::SharedMemory { directory: directory.to_owned() },
+        rotational: false,
+        tuner: Some(tuner),
+    }
 }
 
 /// A volume that is being served by a thread of this process.

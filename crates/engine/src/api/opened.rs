@@ -44,6 +44,8 @@ pub struct Opened {
     pub lost: u64,
     /// Number of damaged metadata blocks that were restored from their copies.
     pub repaired: u64,
+    /// Records of a server that was killed, which were in memory and nowhere else; `None` if there were none to take over.
+    pub taken_over: Option<u64>,
     /// The devices that the volume was opened without, one bit each.
     pub gone: u32,
     /// The driver's notes.

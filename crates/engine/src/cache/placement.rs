@@ -4,6 +4,7 @@ use peryton_format::{
     mutation::{self, Mutation},
     storage::Storage,
     superblock::VolumeId,
+    takeover::{Contents, Found, Record},
 };
 use peryton_policy::{AdaptiveView, ClimbView, hill_climbing::Counted};
 use peryton_units::{Bytes, Nanos};
@@ -230,6 +231,19 @@ impl PlacementOps for CacheDrive {
         self.check_tables(quiet);
     }
 
+    fn contents_of_records(&self) -> Option<Contents> {
+        Some(Contents::Map { extents: self.map.len() as u64 })
+    }
+
+    fn keep_records(&mut self) {
+        self.map.keep_changed();
+    }
+
+    #[inline]
+    fn take_records(&mut self, take: &mut impl FnMut(Record)) {
+        self.map.take_changed(|extent, entry| take(Record::Entry { extent, entry }));
+    }
+
     fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
         self.device_died(io, now, device, out)
     }
@@ -270,9 +284,10 @@ impl PlacementOps for CacheDrive {
         storage: &mut dyn Storage,
         volume: VolumeId,
         found: (Option<[u32; 2]>, Trust),
+        left: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
-        self.recover_map(io, storage, volume, found, opened)
+        self.recover_map(io, storage, volume, found, left, opened)
     }
 
     fn close(&mut self, io: &CacheIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {

@@ -8,6 +8,7 @@ use peryton_format::{
     mutation::{self, Mutation},
     storage::Storage,
     superblock::VolumeId,
+    takeover::{Contents, Found},
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -27,6 +28,7 @@ impl CacheDrive {
         storage: &mut dyn Storage,
         volume: VolumeId,
         (touched, trust): (Option<[u32; 2]>, Trust),
+        left: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
         let (fast, gone) = (self.layout.fast, self.gone);
@@ -40,7 +42,14 @@ impl CacheDrive {
                 }
             })?;
         opened.commits = found.replayed;
-        let untracked = gone.fast && found.notice.alone;
+        // What a process that was killed has left in memory has all that has changed since the volume was opened, which
+        // begins with a checkpoint on both devices.
+        let left = left.filter(|left| left.label.contents == Contents::Map { extents: found.entries.len() as u64 });
+        for (extent, entry) in left.iter().flat_map(|left| &left.entries) {
+            found.entries[*extent as usize] = *entry;
+        }
+        opened.taken_over = left.map(|left| left.entries.len() as u64);
+        let untracked = gone.fast && found.notice.alone && left.is_none();
         if untracked && !found.notice.home && trust != Trust::Slow {
             return Err(OpenError::Untracked { device: fast.index() });
         }

@@ -1,5 +1,6 @@
 //! A drive: a placement and its I/O state. The order of the steps in each call is here, once for all placements.
 
+use peryton_format::takeover::{Label, MOST_DEVICES, Record};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -28,6 +29,8 @@ pub(crate) struct Drive<P: PlacementOps> {
     /// The state of the superblocks; a simulated drive has none.
     pub(crate) identity: Option<Identity>,
     pub(crate) fencing: Fencing,
+    /// What the next process has to know is handed out; which devices were fenced when that was last said.
+    pub(crate) keeps: Option<u32>,
 }
 
 impl<P: PlacementOps> Drive<P> {
@@ -180,6 +183,31 @@ impl<P: PlacementOps> Drive<P> {
     pub(super) fn left(&self) -> impl Iterator<Item = DeviceId> + use<P> {
         let fenced = self.io.fenced;
         (0..self.device_bytes.len() as u8).map(DeviceId).filter(move |device| fenced >> device.index() & 1 == 0)
+    }
+
+    /// See [`Engine::keep_records`](crate::Engine::keep_records).
+    pub(crate) fn keep_records(&mut self) {
+        self.placed.keep_records();
+        self.keeps = Some(self.io.fenced);
+    }
+
+    /// See [`Engine::label_of_records`](crate::Engine::label_of_records).
+    pub(crate) fn label_of_records(&self) -> Option<Label> {
+        let identity = self.identity.as_ref().expect("only a volume that was opened keeps records");
+        let (volume, generation) = (identity.volume, identity.generation);
+        let contents = self.placed.contents_of_records()?;
+        Some(Label { volume, generation, boot: 0, devices: [0; MOST_DEVICES], contents })
+    }
+
+    /// See [`Engine::take_records`](crate::Engine::take_records).
+    #[inline]
+    pub(crate) fn take_records(&mut self, mut take: impl FnMut(Record)) {
+        let Some(told) = &mut self.keeps else { return };
+        if *told != self.io.fenced {
+            *told = self.io.fenced;
+            take(Record::Gone { devices: self.io.fenced });
+        }
+        self.placed.take_records(&mut take);
     }
 
     /// Encodes the metadata of a command in flight.

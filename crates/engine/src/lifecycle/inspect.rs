@@ -11,6 +11,7 @@ use peryton_format::{
     layout::MetadataLayout,
     storage::Storage,
     superblock::{Superblock, Unreadable, VolumeId, VolumeState},
+    takeover::Found,
 };
 use peryton_units::Bytes;
 use serde::Serialize;
@@ -73,6 +74,10 @@ impl Storage for Overlay<'_> {
 
     fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
+        self.beneath.left_in_memory(volume)
     }
 }
 

@@ -214,7 +214,16 @@ impl<P: PlacementOps> Drive<P> {
                 return Err(OpenError::NothingLeft { device: device.index() });
             }
         }
-        self.placed.recover(&mut self.io, storage, volume, (touched, trust), &mut opened)?;
+        // What can be read may be in a cache only, where a process has died; what follows takes it for granted.
+        for device in blocks.iter().map(|block| block.device).filter(|_| !mutation::is(Mutation::OpenUnflushed)) {
+            storage.flush(device).map_err(|_| OpenError::Device { device: device.index() })?;
+        }
+        let left = if clean { None } else { storage.left_in_memory(volume) };
+        let left = left.filter(|left| left.label.generation + 1 == generation);
+        if let Some(left) = &left {
+            self.heed_fenced(left.gone, without, newest.generation)?;
+        }
+        self.placed.recover(&mut self.io, storage, volume, (touched, trust), left.as_ref(), &mut opened)?;
         let identity = Identity {
             volume,
             generation,
@@ -236,6 +245,16 @@ impl<P: PlacementOps> Drive<P> {
         }
         self.identity = Some(identity);
         Ok(opened)
+    }
+
+    /// A process that was killed had given these devices up, which the others may not know. What it answered since then is
+    /// not on them.
+    fn heed_fenced(&self, fenced: u32, without: &[DeviceId], generation: u64) -> Result<(), OpenError> {
+        let mut named = devices(self.device_bytes.len()).filter(|device| fenced >> device.index() & 1 == 1);
+        match named.find(|device| !without.contains(device)) {
+            Some(device) => Err(OpenError::LeftOut { device: device.index(), generation }),
+            None => Ok(()),
+        }
     }
 
     /// Closes a volume; nothing may be in flight.

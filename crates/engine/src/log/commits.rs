@@ -20,6 +20,9 @@ use crate::{
     log::step::{LogCommand, LogIo, LogStep},
 };
 
+/// A log that rests has a commit that says what was flushed after this time.
+const MARK_AFTER: Nanos = Nanos::from_ms(100);
+
 impl LogDrive {
     /// Starts a commit if one is wanted and none is under way.
     pub(in crate::log) fn pump_commit(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
@@ -121,6 +124,9 @@ impl LogDrive {
             if batch.index {
                 self.write_index(io, out);
             }
+            if !batch.flushes.is_empty() {
+                self.mark_soon(io, now);
+            }
             for flush in batch.flushes.drain(..) {
                 io.part_done(flush, Ok(()), out);
             }
@@ -140,7 +146,36 @@ impl LogDrive {
         }
     }
 
+    /// A flush was answered. The header of the next append says what it covered, which the next flush makes durable; if
+    /// there is none soon, a commit says so. Damage to what was flushed is then damage, and not taken for the end of the log.
+    fn mark_soon(&mut self, io: &mut LogIo, now: Nanos) {
+        if self.commit.mark.is_none() && self.index.flushed > self.commit.marked && !self.log.is_empty() {
+            let due = now.saturating_add(MARK_AFTER);
+            self.commit.mark = Some((self.index.flushed, due));
+            io.due(due);
+        }
+    }
+
+    fn tick_mark(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        let Some((flushed, due)) = self.commit.mark else { return };
+        if now < due {
+            return io.due(due);
+        }
+        self.commit.mark = None;
+        if self.index.flushed > flushed {
+            // The log goes on, and says so itself; when it rests a commit does.
+            return self.mark_soon(io, now);
+        }
+        if self.commit.marked < flushed && !self.log.is_empty() && self.commit.group.alive[1] && !self.commit.is_full()
+        {
+            self.commit.marks = true;
+            self.commit.group.wanted = true;
+            self.pump_commit(io, now, out);
+        }
+    }
+
     pub(in crate::log) fn tick_commit(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        self.tick_mark(io, now, out);
         match self.commit.group.retry_is_due(io) {
             Some(false) => return,
             Some(true) => {
@@ -171,9 +206,13 @@ impl Commits for LogDrive {
     /// requires that the log is flushed too, because a newer copy in the log may have superseded their content.
     fn flush_before(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
         let commit = &mut self.commit;
+        if let Some(kept) = &mut commit.kept {
+            kept.commit_begins();
+        }
         let Group { committing, gathering, alive, .. } = &mut commit.group;
         let asked = commit.asked;
-        let records = !committing.records_nothing() || asked && committing.obsolete > 0;
+        let marks = std::mem::take(&mut commit.marks);
+        let records = !committing.records_nothing() || asked && committing.obsolete > 0 || marks;
         if !records {
             gathering.obsolete = committing.obsolete;
         }
@@ -245,7 +284,11 @@ impl Commits for LogDrive {
 
     fn is_durable(&mut self, io: &mut LogIo, batch: &LogBatch) {
         if self.commit.records_something {
+            self.commit.marked = self.commit.head.flushed;
             self.commit.done(batch);
+            if let Some(kept) = &mut self.commit.kept {
+                kept.commit_is_durable();
+            }
             self.log_flushed();
             io.stats.commits += 1;
             io.stats.map_updates += (batch.records.len() + batch.freed.len()) as u64;

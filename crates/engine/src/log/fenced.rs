@@ -53,10 +53,6 @@ impl LogDrive {
         self.commit.group.alive = [!self.gone.primary, !self.gone.log];
     }
 
-    pub(in crate::log) fn is_gone(&self, device: DeviceId) -> bool {
-        device == self.log_device && self.gone.log || device == self.primary && self.gone.primary
-    }
-
     /// Resumes commits once it is durable that a device is gone.
     #[cold]
     pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {

@@ -10,12 +10,14 @@ use peryton_format::{
     block::BLOCK,
     log::NOWHERE,
     log::ring::{self, CommitHead, CommitRecord, SegmentUse},
+    takeover::MOST_LOG_RECORDS,
 };
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
     io::RequestIndex,
     journal::{self, Group, Ring},
+    log::kept::Kept,
     log::step::LogIo,
 };
 
@@ -108,6 +110,14 @@ pub(in crate::log) struct Commit {
     pub(in crate::log) before_migration: u64,
     /// The flush under way covers the appends before this sequence, which is at this place.
     pub(in crate::log) covers: (u64, u64),
+    /// What the next process has to know, where that is kept.
+    pub(in crate::log) kept: Option<Kept>,
+    /// What of the log is flushed, as the last durable commit says.
+    pub(in crate::log) marked: u64,
+    /// What a flush has made durable that no commit says yet, and when one will.
+    pub(in crate::log) mark: Option<(u64, Nanos)>,
+    /// The next commit is written, whether it records anything else or not.
+    pub(in crate::log) marks: bool,
 }
 
 impl Commit {
@@ -129,6 +139,10 @@ impl Commit {
             forgotten: 0,
             before_migration: 0,
             covers: (0, NOWHERE),
+            kept: None,
+            marked: 0,
+            mark: None,
+            marks: false,
         }
     }
 
@@ -140,6 +154,7 @@ impl Commit {
         self.written =
             VecDeque::from([NeededCommit { number: head.number, bytes: head.bytes(), upto: records.len() as u64 }]);
         self.needed = records.into();
+        self.marked = head.flushed;
         (self.forgotten, self.before_migration) = (0, 0);
     }
 
@@ -153,30 +168,23 @@ impl Commit {
             // The ring is lost with the log.
             return;
         }
+        self.keep(record);
         let batch = &mut self.group.gathering;
-        let joined = match (batch.records.last_mut().filter(|_| self.joins), record) {
-            (
-                Some(CommitRecord::Void { offset, len, before }),
-                CommitRecord::Void { offset: next, len: more, before: same },
-            ) if *before == same && *offset + *len == next => {
-                *len += more;
-                true
-            }
-            (Some(CommitRecord::Absent { to, next_at, .. }), CommitRecord::Absent { from, to: end, next_at: at })
-                if *to == from =>
-            {
-                (*to, *next_at) = (end, at);
-                true
-            }
-            _ => false,
-        };
-        if !joined {
+        let last = batch.records.last_mut().filter(|_| self.joins);
+        if !last.is_some_and(|last| last.join(record)) {
             batch.records.push(record);
             self.joins = true;
         }
         if batch.since.is_none() {
             batch.since = Some(now);
             io.due(now.saturating_add(io.tuning.commit_interval));
+        }
+    }
+
+    /// The next process has to know this, should it come before the next commit.
+    pub(in crate::log) fn keep(&mut self, record: CommitRecord) {
+        if let Some(kept) = &mut self.kept {
+            kept.add(record);
         }
     }
 
@@ -249,13 +257,22 @@ impl Commit {
 
     /// Whether, with `more` records to come, no operation may begin that makes another.
     pub(in crate::log) fn is_crowded(&self, more: usize) -> bool {
-        self.records() + more > self.crowd()
+        self.records() + more > self.crowd() || self.is_memory_crowded(more as u64)
     }
 
     /// Whether not even an append may begin; a failed append makes a record.
     pub(in crate::log) fn is_full(&self) -> bool {
         let most = self.most_records();
         self.records() > most - (most / 32).max(128).min(most)
+    }
+
+    /// How many records that are not durable there is memory for that outlives the process.
+    pub(in crate::log) fn most_kept(&self) -> u64 {
+        (self.most_records() as u64).clamp(1, MOST_LOG_RECORDS)
+    }
+
+    fn is_memory_crowded(&self, more: u64) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.is_crowded(more))
     }
 
     /// The most records with which one migration may list the rest of segments.
@@ -270,7 +287,7 @@ impl Commit {
 
     /// Requests a commit if it would make records obsolete.
     pub(in crate::log) fn make_room(&mut self) {
-        self.group.wanted |= self.group.gathering.obsolete > 0;
+        self.group.wanted |= self.group.gathering.obsolete > 0 || self.is_memory_crowded(0);
     }
 
     /// Updates the ring and the needed records after the commit under way has become durable.

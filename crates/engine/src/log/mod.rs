@@ -36,6 +36,7 @@ mod index;
 mod indexing;
 mod invariants;
 mod journal;
+mod kept;
 mod layout;
 mod migrating;
 mod migration;

@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use peryton_format::{storage::Storage, superblock::VolumeId};
+use peryton_format::{
+    storage::Storage,
+    superblock::VolumeId,
+    takeover::{Contents, Found, Record},
+};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -15,6 +19,7 @@ use crate::{
     io::RequestIndex,
     log::append::BUFFERS,
     log::drive::LogDrive,
+    log::kept::Kept,
     log::step::{LogCommand, LogIo, LogStep},
     placement::PlacementOps,
 };
@@ -117,6 +122,22 @@ impl PlacementOps for LogDrive {
         self.check_tables(quiet);
     }
 
+    fn contents_of_records(&self) -> Option<Contents> {
+        Some(Contents::Log { records: self.commit.most_kept() })
+    }
+
+    fn keep_records(&mut self) {
+        self.commit.kept = Some(Kept::new(self.commit.most_kept()));
+    }
+
+    #[inline]
+    fn take_records(&mut self, take: &mut impl FnMut(Record)) {
+        let (complete, _) = self.unretired();
+        if let Some(kept) = &mut self.commit.kept {
+            kept.take(complete, take);
+        }
+    }
+
     fn fence(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
         self.device_died(io, now, device, out)
     }
@@ -148,9 +169,10 @@ impl PlacementOps for LogDrive {
         storage: &mut dyn Storage,
         volume: VolumeId,
         _: (Option<[u32; 2]>, Trust),
+        left: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
-        self.recover_log(io, storage, volume, opened)
+        self.recover_log(io, storage, volume, left, opened)
     }
 
     fn close(&mut self, _: &LogIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {

@@ -135,7 +135,7 @@ impl LogDrive {
         let log_at = self.log_at;
         let place = |at: u64| log_at + at;
         let mut appends = Vec::new();
-        let recorded = self.read_ring(storage, volume)?;
+        let recorded = self.read_ring(storage, volume, None)?;
         let found =
             self.find(storage, (&recorded, volume), clean, &mut |header| appends.extend(append(header, place)))?;
         let Contents { lives, chain, cut, .. } = found;

@@ -17,6 +17,7 @@ use peryton_format::{
     log::{FIRST_SEQUENCE, HEADER, NOWHERE, SECTOR},
     storage::Storage,
     superblock::VolumeId,
+    takeover::{Contents as Kinds, Found},
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -32,6 +33,8 @@ use crate::{
 const UNREADABLE: &str = "the device cannot read part of the log, which may have been flushed";
 
 const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
+
+const COMPLETE_PART: &str = "part of what was written to the log cannot be read";
 
 impl LogDrive {
     /// Whether no place in the log belongs to two ranges of the volume.
@@ -61,17 +64,16 @@ impl LogDrive {
         io: &mut LogIo,
         storage: &mut dyn Storage,
         volume: VolumeId,
+        left: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
         if self.gone.log {
             // The primary has an older image of its own, as of the last migration.
             return Ok(());
         }
-        // What can be read may still be in a volatile cache; recovery relies on it, so it is flushed first.
-        for device in [self.primary, self.log_device].into_iter().filter(|device| !self.is_gone(*device)) {
-            storage.flush(device).map_err(|_| OpenError::Device { device: device.index() })?;
-        }
-        let recorded = self.read_ring(storage, volume)?;
+        let left = left.filter(|left| matches!(left.label.contents, Kinds::Log { .. }));
+        opened.taken_over = left.map(|left| left.records.len() as u64);
+        let recorded = self.read_ring(storage, volume, left)?;
         let contents = self.find(storage, (&recorded, volume), opened.clean, &mut |_| {})?;
         let Contents { lives, chain, start, cut, mut tail } = contents;
         let mut scan = self.scan(storage, volume);
@@ -140,9 +142,19 @@ impl LogDrive {
         Ok(())
     }
 
-    /// Reads what the ring of commits records.
-    pub(in crate::log) fn read_ring(&self, storage: &mut dyn Storage, volume: VolumeId) -> Result<Recorded, OpenError> {
-        Recorded::read(storage, &self.layout, volume).map_err(|NoCommits(what)| self.damaged(what))
+    /// Reads what the ring of commits records, and what a process that was killed has left of the next ones.
+    pub(in crate::log) fn read_ring(
+        &self,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        left: Option<&Found>,
+    ) -> Result<Recorded, OpenError> {
+        let mut recorded =
+            Recorded::read(storage, &self.layout, volume).map_err(|NoCommits(what)| self.damaged(what))?;
+        if let Some(left) = left {
+            recorded.take_over(left);
+        }
+        Ok(recorded)
     }
 
     /// Reads the content of a log into the map without writing. Calls `seen` for each append that no index covers.
@@ -219,12 +231,16 @@ impl LogDrive {
                 return Err(self.damaged(UNREADABLE));
             }
             let Some(header) = header else { break };
-            if next >= flushed && !scan.is_whole(&header) {
+            if !scan.is_whole(&header) {
                 flushed = flushed.max(scan.flushed_behind(at + HEADER, header.opened));
-                // The appended data is there but damaged; a crash can only have lost appends that were never flushed.
-                if next >= flushed {
-                    break;
+                // Only what was never durable may be gone; and nothing may, where the devices have kept all.
+                if next < recorded.complete {
+                    return Err(self.damaged(COMPLETE_PART));
                 }
+                if next < flushed {
+                    return Err(self.damaged(FLUSHED_PART));
+                }
+                break;
             }
             seen(&header);
             flushed = flushed.max(header.flushed);
@@ -245,6 +261,9 @@ impl LogDrive {
             && let Some(opened) = lives.opened(scan.segment_of(at))
         {
             flushed = flushed.max(scan.flushed_behind(at, opened));
+        }
+        if recorded.complete > next {
+            return Err(self.damaged(COMPLETE_PART));
         }
         if flushed > next {
             return Err(self.damaged(FLUSHED_PART));

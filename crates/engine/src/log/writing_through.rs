@@ -160,6 +160,9 @@ impl LogDrive {
         if !self.log.is_empty() {
             let void = CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() };
             self.commit.record(io, now, void);
+        } else if self.commit.freed().next().is_some() {
+            // A commit is about to say that the log is empty; a process that dies before that leaves what was in it.
+            self.commit.keep(CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() });
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     layout::LogLayout,
     ring::{CommitRecord, FoundLogCommit, LogRing, SegmentUse},
 };
-use crate::{storage::Storage, superblock::VolumeId};
+use crate::{storage::Storage, superblock::VolumeId, takeover::Found};
 
 /// The content of the commits that are still needed.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct Recorded {
     pub listed: BTreeMap<u32, ListedSegment>,
     /// Number of damaged blocks in the ring.
     pub damaged_blocks: u64,
+    /// All appends before this sequence were complete when the process died that wrote them; 0 if that is not known.
+    pub complete: u64,
 }
 
 /// A range for which the primary has newer data than the log. Offset and length are in bytes.
@@ -104,12 +106,26 @@ impl Recorded {
             absents: BTreeMap::new(),
             listed: BTreeMap::new(),
             damaged_blocks: ring.damaged_blocks(),
+            complete: 0,
             newest,
             records: Vec::new(),
         };
         recorded.sort(&records);
         recorded.records = records;
         Ok(recorded)
+    }
+
+    /// Adds what a process that was killed has left in memory of the next commits.
+    pub fn take_over(&mut self, left: &Found) {
+        let mut records: Vec<CommitRecord> = Vec::new();
+        for record in &left.records {
+            if !records.last_mut().is_some_and(|last| last.join(*record)) {
+                records.push(*record);
+            }
+        }
+        self.sort(&records);
+        self.records.append(&mut records);
+        self.complete = left.complete;
     }
 
     /// If the append with this sequence is recorded as absent: the first sequence that is not, and the place of that append.
@@ -125,7 +141,10 @@ impl Recorded {
             match *record {
                 CommitRecord::Void { offset, len, before } => self.voids.push(Void { before, offset, len }),
                 CommitRecord::Absent { from, to, next_at } if from < to && to <= MOST_SEQUENCE => {
-                    self.absents.insert(from, (to, next_at));
+                    let known = self.absents.entry(from).or_insert((to, next_at));
+                    if known.0 < to {
+                        *known = (to, next_at);
+                    }
                 }
                 CommitRecord::Listed { segment, opened, as_of, count } => {
                     let mut left = Vec::new();

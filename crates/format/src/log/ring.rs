@@ -87,7 +87,7 @@ pub enum CommitRecord {
 }
 
 impl CommitRecord {
-    fn words(self) -> [u64; RECORD_WORDS] {
+    pub(crate) fn words(self) -> [u64; RECORD_WORDS] {
         let first = |kind: u64, low: u64| kind << KIND_SHIFT | low & LOW;
         match self {
             CommitRecord::Void { offset, len, before } => [first(1, offset), len, before],
@@ -99,7 +99,27 @@ impl CommitRecord {
         }
     }
 
-    fn from_words([first, a, b]: [u64; RECORD_WORDS]) -> Option<CommitRecord> {
+    /// Makes this record cover the next one as well, if the two follow each other and say the same; says whether it did.
+    pub fn join(&mut self, next: CommitRecord) -> bool {
+        match (self, next) {
+            (
+                CommitRecord::Void { offset, len, before },
+                CommitRecord::Void { offset: next, len: more, before: same },
+            ) if *before == same && offset.checked_add(*len) == Some(next) && len.checked_add(more).is_some() => {
+                *len += more;
+                true
+            }
+            (CommitRecord::Absent { to, next_at, .. }, CommitRecord::Absent { from, to: end, next_at: at })
+                if *to == from =>
+            {
+                (*to, *next_at) = (end, at);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn from_words([first, a, b]: [u64; RECORD_WORDS]) -> Option<CommitRecord> {
         let low = first & LOW;
         Some(match first >> KIND_SHIFT {
             1 => CommitRecord::Void { offset: low, len: a, before: b },

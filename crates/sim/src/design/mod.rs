@@ -4,13 +4,17 @@ mod admission;
 mod climb;
 mod device;
 mod devices;
+mod durability;
 mod logging;
 mod partition;
 mod placement;
 mod sizes;
 mod volumes;
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use peryton_device::{Class, flash::Images};
 use peryton_engine::{Config, Placement, Tuning};
@@ -69,6 +73,8 @@ pub struct Design {
     pub placement: Placement,
     /// The settings of the placement.
     pub tuning: Tuning,
+    /// The directory in memory in which a drive in service keeps what its process would take with it; `None`: nowhere.
+    pub shared_memory: Option<PathBuf>,
     /// Seeds everything random.
     pub seed: u64,
     /// Price of electricity.
@@ -143,6 +149,7 @@ impl Design {
                 seed
             }
         };
+        let shared_memory = durability::read(&mut root)?;
         let electricity = match root.table("cost")? {
             None => ELECTRICITY_USD_PER_KWH,
             Some(mut keys) => {
@@ -186,6 +193,7 @@ impl Design {
             same_requests: several.same_requests,
             host_cache,
             tuning,
+            shared_memory,
             seed,
             electricity_usd_per_kwh: electricity,
             overrides: applied.map(|(_, text)| text.clone()).collect(),

@@ -34,6 +34,8 @@ pub(in crate::cache) struct ExtentMap {
     dirty: u32,
     /// Number of extents whose only copy is lost.
     lost: u32,
+    /// Extents whose entries have changed since that was last asked, where the next process has to know them.
+    changed: Option<Vec<u32>>,
 }
 
 impl ExtentMap {
@@ -50,6 +52,7 @@ impl ExtentMap {
             resident: 0,
             dirty: 0,
             lost: 0,
+            changed: None,
         }
     }
 
@@ -83,6 +86,36 @@ impl ExtentMap {
     #[inline]
     pub(in crate::cache) fn set_place(&mut self, extent: u32, place: Option<Place>) {
         self.extents[extent as usize].set_place(place);
+        self.has_changed(extent);
+    }
+
+    /// From now on [`ExtentMap::take_changed`] says what has changed.
+    pub(in crate::cache) fn keep_changed(&mut self) {
+        self.changed = Some(Vec::new());
+    }
+
+    /// Whether it does.
+    #[inline]
+    pub(in crate::cache) fn keeps_changed(&self) -> bool {
+        self.changed.is_some()
+    }
+
+    /// Hands out the entries that have changed since the last time.
+    #[inline]
+    pub(in crate::cache) fn take_changed(&mut self, mut take: impl FnMut(u32, MapEntry)) {
+        let ExtentMap { changed: Some(changed), extents, .. } = self else { return };
+        for extent in changed.drain(..) {
+            take(extent, extents[extent as usize].entry());
+        }
+    }
+
+    #[inline]
+    fn has_changed(&mut self, extent: u32) {
+        if let Some(changed) = &mut self.changed
+            && !mutation::is(Mutation::KeepNothing)
+        {
+            changed.push(extent);
+        }
     }
 
     /// Removes an extent from its place. Its count of misses starts again at zero.
@@ -90,22 +123,25 @@ impl ExtentMap {
         let entry = &mut self.extents[extent as usize];
         entry.set_place(None);
         entry.misses = 0;
+        self.has_changed(extent);
     }
 
     pub(in crate::cache) fn set_dirty(&mut self, extent: u32, dirty: bool) {
         match (self.extents[extent as usize].set_dirty(dirty), dirty) {
             (false, true) => self.dirty += 1,
             (true, false) => self.dirty -= 1,
-            _ => {}
+            _ => return,
         }
+        self.has_changed(extent);
     }
 
     pub(in crate::cache) fn set_lost(&mut self, extent: u32, lost: bool) {
         match (self.extents[extent as usize].set_lost(lost), lost) {
             (false, true) => self.lost += 1,
             (true, false) => self.lost -= 1,
-            _ => {}
+            _ => return,
         }
+        self.has_changed(extent);
     }
 
     /// Number of extents of the cache that are newer than their homes.

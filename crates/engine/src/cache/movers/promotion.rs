@@ -13,7 +13,7 @@ use crate::{
     cache::access::{Fragment, Mode, Release},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
-    cache::movers::table::{Kind, Phase},
+    cache::movers::table::{Kind, Move, Phase},
     cache::step::CacheIo,
 };
 
@@ -105,21 +105,27 @@ impl CacheDrive {
         // Write-through and write-around writes must reach the slow device too, so they wait until the promotion has
         // ended.
         let writes_too = self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back;
-        let row = &mut self.moves[index];
-        row.phase = Phase::Writing;
-        let buffer = row.buffer;
+        let at_once = !self.map.keeps_changed() || mutation::is(Mutation::AnswerFromRam);
+        let Move { phase, buffer, waiters, answers, .. } = &mut self.moves[index];
+        *phase = Phase::Writing;
         let mut wrote = false;
-        row.waiters.retain(|fragment| {
+        waiters.retain(|fragment| {
             let served = fragment.op == Op::Read || fragment.op == Op::Write && writes_too;
             if served {
-                Self::copy_from_move(io, buffer, *fragment, out);
                 wrote |= fragment.op == Op::Write;
+                Self::copy_from_move(io, *buffer, *fragment, out);
+                // What is in RAM alone does not survive the process: that, and who has read it, waits for the device.
+                match at_once || !wrote {
+                    true => io.part_done(fragment.request, Ok(()), out),
+                    false => answers.push(fragment.request),
+                }
             }
             !served
         });
+        let row = &self.moves[index];
         let to = row.to.expect("a promotion has a destination");
         if wrote {
-            row.ram_dirty = true;
+            self.moves[index].ram_dirty = true;
             self.volatile.push(index);
         }
         self.move_write(io, index, to, Cause::Promotion, out);

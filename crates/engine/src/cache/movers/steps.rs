@@ -16,6 +16,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::{Cause, Commands},
+    api::error::RequestError,
     cache::access::{Fragment, Release},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
@@ -187,6 +188,9 @@ impl CacheDrive {
                     let extent = row.extent;
                     self.map.set_lost(extent, true);
                     self.note(io, now, extent, false);
+                    for request in std::mem::take(&mut self.moves[index].answers) {
+                        io.part_done(request, Err(RequestError::Device), out);
+                    }
                 }
                 self.abort_promotion(io, now, index, out);
             }

@@ -36,6 +36,10 @@ impl CacheDrive {
             (Kind::Promotion, Phase::Writing) if fragment.op == Op::Read => {
                 // Until the fast device has the extent's latest data, the buffer has it.
                 Self::copy_from_move(io, row.buffer, fragment, out);
+                match row.ram_dirty && self.map.keeps_changed() {
+                    true => row.answers.push(fragment.request),
+                    false => io.part_done(fragment.request, Ok(()), out),
+                }
                 self.count_hit(io, now, fragment);
                 return true;
             }
@@ -76,6 +80,7 @@ impl CacheDrive {
         }
     }
 
+    /// The fragment is served from the buffer; the caller answers it.
     pub(in crate::cache) fn copy_from_move(io: &mut CacheIo, buffer: u32, fragment: Fragment, out: &mut Commands) {
         let ram = Buffer::Move { index: buffer, offset: Bytes(u64::from(fragment.within)) };
         let host = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
@@ -86,7 +91,6 @@ impl CacheDrive {
             Op::Discard | Op::Flush => unreachable!("only reads and writes are served from RAM"),
         }
         io.stats.served_from_ram += 1;
-        io.part_done(fragment.request, Ok(()), out);
     }
 
     pub(in crate::cache) fn answer_at_end(

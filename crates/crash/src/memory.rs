@@ -1,0 +1,35 @@
+//! What a process keeps in memory that outlives it: as a server does in a file that is mapped.
+
+use peryton_engine::{
+    Engine, VolumeId,
+    takeover::{Found, Record, Writer},
+};
+
+/// Records of a drive, as they lie in shared memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    words: Vec<u64>,
+    writer: Writer,
+}
+
+impl Memory {
+    /// For a drive that was just opened; `None` if its placement has nothing to keep.
+    pub(crate) fn of(engine: &mut Engine) -> Option<Memory> {
+        let label = engine.label_of_records()?;
+        engine.keep_records();
+        let mut block = [0; 4096];
+        label.encode(&mut block);
+        let mut words = vec![0; label.contents.words() as usize];
+        words.iter_mut().zip(block.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
+        Some(Memory { words, writer: Writer::new(&label) })
+    }
+
+    pub(crate) fn store(&mut self, record: Record) {
+        self.writer.store(record, &mut self.words);
+    }
+
+    /// What the next process finds there.
+    pub(crate) fn found(&self, volume: VolumeId) -> Option<Found> {
+        Some(Found::decode(&self.words, volume).expect("the records are those of this volume, and whole"))
+    }
+}

@@ -1,0 +1,37 @@
+//! The fear: after the death of the process, with the machine still running, something is gone that was answered.
+
+#![allow(clippy::unwrap_used)]
+
+use peryton_crash::{Ends, Kind, Options, run, torture};
+
+fn must_pass(seeds: std::ops::Range<u64>, options: &Options, least_deaths: u64) {
+    let result = torture(seeds, options, None, 1, |_| {});
+    if let Some((seed, error)) = result.failures.first() {
+        panic!("seed {seed} of {options:?} fails: {error}");
+    }
+    let deaths = result.outcome.process_deaths;
+    assert!(deaths >= least_deaths, "only {deaths} deaths of the process: the test tests nothing");
+}
+
+#[test]
+fn what_was_answered_survives_the_process() {
+    for kind in Kind::ALL {
+        let seeds = if kind == Kind::Logging { 0..12 } else { 0..40 };
+        must_pass(seeds, &Options { kind: Some(kind), ends: Some(Ends::Process), ..Options::default() }, 1_000);
+    }
+}
+
+#[test]
+fn deaths_and_power_losses_alternate() {
+    must_pass(1_000..1_150, &Options { ends: Some(Ends::Both), ..Options::default() }, 5_000);
+}
+
+#[test]
+fn what_once_lost_a_map_does_not_any_more() {
+    // A recovery that was killed had left a checkpoint that was not flushed; the next one relied on it, wrote over the last one
+    // that was durable, and lost power.
+    for seed in [2_236, 2_452] {
+        let options = Options { ends: Some(Ends::Both), ..Options::default() };
+        assert_eq!(run(seed, &options).map(|_| ()), Ok(()), "seed {seed}");
+    }
+}

@@ -1,0 +1,207 @@
+//! The fear: a write that was answered, and not flushed, lost when the server was killed while the machine ran on.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod served;
+
+use std::{
+    collections::HashMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use peryton_drive::{Endpoint, ProcessDeath, Service, Settings, VolumeSpec, format, repair};
+use peryton_engine::{LogCaching, Trust};
+use peryton_units::{Bytes, Nanos};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use served::{Client, PLACEMENTS, WRITE, config, spec};
+
+const DIRECTORY: &str = "PERYTON_TEST_DIRECTORY";
+const PLACEMENT: &str = "PERYTON_TEST_PLACEMENT";
+const MEMORY: &str = "PERYTON_TEST_MEMORY";
+const BLOCK: u64 = 4096;
+/// Writes in flight.
+const DEPTH: usize = 24;
+const ROUNDS: usize = 5;
+
+/// Nothing becomes durable by itself, and moves go on all the time.
+fn volume(directory: &Path, placement: &str) -> VolumeSpec {
+    let (name, selective) = match placement {
+        "selective" => ("logging", true),
+        name => (name, false),
+    };
+    let mut config = config(name);
+    config.tuning.commit_interval = Nanos::from_s(3600);
+    config.tuning.writeback_delay = Nanos::from_ms(5);
+    config.tuning.logging.gather_delay = Nanos::from_ms(1);
+    if selective {
+        // Half of the writes pass the log.
+        config.tuning.logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 500_000 };
+        config.tuning.logging.triggers.size = Some(Bytes::mib(2));
+    }
+    let spec = spec(directory, config);
+    match env::var(MEMORY).is_ok_and(|memory| memory == "off") {
+        true => VolumeSpec { process_death: ProcessDeath::Off, ..spec },
+        false => spec,
+    }
+}
+
+/// Not a test: what the child process runs.
+#[test]
+fn child() {
+    let (Ok(directory), Ok(placement)) = (env::var(DIRECTORY), env::var(PLACEMENT)) else { return };
+    let directory = PathBuf::from(directory);
+    let spec = volume(&directory, &placement);
+    let service = Service::open(&spec, &Endpoint::Unix(directory.join("nbd")), Settings::default()).unwrap();
+    service.run().unwrap();
+}
+
+fn start(directory: &Path, placement: &str, memory: bool) -> Child {
+    // What the last one left behind.
+    let _ = fs::remove_file(directory.join("nbd"));
+    Command::new(env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env(DIRECTORY, directory)
+        .env(PLACEMENT, placement)
+        .env(MEMORY, if memory { "on" } else { "off" })
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// What each block may hold: the last stamp that was answered, and those that were not.
+#[derive(Default)]
+struct Model {
+    answered: HashMap<u64, u64>,
+    unanswered: HashMap<u64, Vec<u64>>,
+    next: u64,
+}
+
+fn block(stamp: u64) -> Vec<u8> {
+    stamp.to_le_bytes().repeat(BLOCK as usize / 8)
+}
+
+impl Model {
+    /// How many blocks do not hold what was answered; of those that were written and not answered, each sector may be old or
+    /// new.
+    fn lost(&mut self, client: &mut Client) -> usize {
+        let mut lost = 0;
+        let blocks = client.size / BLOCK;
+        let runs = (0..blocks).step_by(64).map(|first| (first, 64.min(blocks - first)));
+        let read = |(first, count): (u64, u64)| client.read(first * BLOCK, (count * BLOCK) as usize).unwrap();
+        let all: Vec<u8> = runs.flat_map(read).collect();
+        for (at, found) in (0..).zip(all.chunks(BLOCK as usize)) {
+            let answered = self.answered.get(&at).copied().unwrap_or(0);
+            let maybe = self.unanswered.remove(&at).unwrap_or_default();
+            let allowed = |sector: &[u8]| {
+                let stamp = u64::from_le_bytes(sector[..8].try_into().unwrap());
+                sector == &stamp.to_le_bytes().repeat(64)[..] && (stamp == answered || maybe.contains(&stamp))
+            };
+            lost += usize::from(!found.chunks(512).all(allowed));
+            if !maybe.is_empty() {
+                // It may be torn: from now on it is whole again.
+                self.next += 1;
+                client.write(at * BLOCK, &block(self.next), false).unwrap();
+                self.answered.insert(at, self.next);
+            }
+        }
+        lost
+    }
+
+    /// Writes until the server is killed amid that; no flush. Says how many writes were answered.
+    fn write(&mut self, client: &mut Client, random: &mut Pcg64, child: &mut Child) -> usize {
+        let blocks = client.size / BLOCK;
+        let mut in_flight: HashMap<u64, (u64, Vec<u64>)> = HashMap::new();
+        let until = Instant::now() + Duration::from_millis(random.random_range(100..500));
+        let mut count = 0;
+        loop {
+            while in_flight.len() < DEPTH {
+                // Most writes go where others went, and some cover an extent.
+                let near = if random.random_range(0..3) == 0 { blocks } else { 160 };
+                let len = [1, 1, 1, 2, 4, 8][random.random_range(0..6)];
+                let first = random.random_range(0..near - len);
+                let first = if len >= 4 { first & !3 } else { first };
+                let overlaps =
+                    |(from, stamps): &(u64, Vec<u64>)| first < from + stamps.len() as u64 && *from < first + len;
+                if in_flight.values().any(overlaps) {
+                    continue;
+                }
+                let stamps: Vec<u64> = (0..len).map(|index| self.next + 1 + index).collect();
+                self.next += len;
+                for (at, stamp) in (first..).zip(&stamps) {
+                    self.unanswered.entry(at).or_default().push(*stamp);
+                }
+                let data: Vec<u8> = stamps.iter().flat_map(|stamp| block(*stamp)).collect();
+                let cookie = client.send(WRITE, 0, first * BLOCK, data.len() as u32, &data);
+                in_flight.insert(cookie, (first, stamps));
+            }
+            if Instant::now() > until {
+                break;
+            }
+            let (cookie, error) = client.answer().unwrap();
+            assert_eq!(error, 0);
+            self.is_answered(in_flight.remove(&cookie).unwrap());
+            count += 1;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Answers that were on their way are answers.
+        while let Ok((cookie, error)) = client.answer() {
+            assert_eq!(error, 0);
+            self.is_answered(in_flight.remove(&cookie).unwrap());
+        }
+        count
+    }
+
+    fn is_answered(&mut self, (first, stamps): (u64, Vec<u64>)) {
+        for (at, stamp) in (first..).zip(stamps) {
+            self.answered.insert(at, stamp);
+            self.unanswered.remove(&at);
+        }
+    }
+}
+
+/// How many blocks that were answered are lost in a few rounds.
+fn killed(placement: &str, memory: bool, repairs: bool) -> usize {
+    let directory = tempfile::tempdir().unwrap();
+    format(&volume(directory.path(), placement), false).unwrap();
+    let (mut model, mut random) = (Model::default(), Pcg64::seed_from_u64(7));
+    let (mut lost, mut answered) = (0, 0);
+    for _ in 0..ROUNDS {
+        let mut child = start(directory.path(), placement, memory);
+        let mut client = Client::connect(&directory.path().join("nbd"));
+        lost += model.lost(&mut client);
+        answered += model.write(&mut client, &mut random, &mut child);
+        if repairs {
+            repair(&volume(directory.path(), placement), Trust::Nobody, &[]).unwrap();
+        }
+    }
+    let mut child = start(directory.path(), placement, memory);
+    let mut client = Client::connect(&directory.path().join("nbd"));
+    lost += model.lost(&mut client);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(answered > 50 * ROUNDS, "only {answered} writes were answered: the test tests nothing");
+    lost
+}
+
+#[test]
+fn every_acknowledged_block_is_there_on_every_placement() {
+    for placement in PLACEMENTS.into_iter().chain(["partitioned", "selective"]) {
+        assert_eq!(killed(placement, true, false), 0, "{placement}");
+    }
+}
+
+#[test]
+fn repair_takes_over_what_was_answered() {
+    for placement in ["tiering", "back", "selective"] {
+        assert_eq!(killed(placement, true, true), 0, "{placement}");
+    }
+}
+
+#[test]
+fn without_the_memory_the_test_would_notice() {
+    assert!(killed("tiering", false, false) > 0);
+}
