@@ -63,6 +63,24 @@ pub enum What {
         /// The error, as the system describes it.
         error: String,
     },
+    /// A device fails, and may come back: commands wait for it.
+    Outage {
+        /// The device.
+        device: String,
+        /// In the system's words.
+        error: String,
+        /// How long they wait.
+        patience_s: f64,
+        /// It lacks space only, for which it is never given up.
+        full: bool,
+    },
+    /// A device is back.
+    OutageOver {
+        /// The device.
+        device: String,
+        /// How long it failed.
+        lasted_s: f64,
+    },
     /// The fencing of a device, or its absence, is durable: the volume continues without it.
     DeviceGone {
         /// The device.
@@ -92,7 +110,7 @@ impl What {
             What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
                 0
             }
-            What::DeviceError { .. } => 1,
+            What::DeviceError { .. } | What::Outage { .. } | What::OutageOver { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
         }
     }
