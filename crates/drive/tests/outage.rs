@@ -104,14 +104,18 @@ fn outage(placement: &str, device: u8, effect: Effect, config: &Config) -> (u64,
 
 #[test]
 fn a_short_outage_costs_no_device_and_no_data() {
-    for placement in PLACEMENTS {
+    let all_effects = |placement: &str| {
         for device in 0..if placement == "single" { 1 } else { 2 } {
             for effect in [Effect::Outage, Effect::Fail, Effect::Full] {
                 let found = outage(placement, device, effect, &config(placement));
                 assert_eq!(found, (0, "healthy".to_owned()), "{placement}, device {device}, {effect:?}");
             }
         }
-    }
+    };
+    // They mostly wait.
+    thread::scope(|scope| {
+        PLACEMENTS.iter().for_each(|placement| drop(scope.spawn(move || all_effects(placement))));
+    });
 }
 
 /// What it is for: without patience the device is gone, and its data with it.

@@ -90,9 +90,9 @@ fn check(own: &Superblock, newest: &Superblock, device: DeviceId) -> Result<(), 
     if newest.gone >> index & 1 == 0 {
         return Err(ReadmitError::NotGone { device: index });
     }
-    // It has the present generation where it was given up in it, or where taking it back was interrupted.
+    // It has a later generation than that in which it was given up where taking it back was interrupted.
     let given_up = newest.seals[index];
-    if own.generation == newest.generation || own.generation == given_up {
+    if own.generation == newest.generation || given_up > 0 && own.generation >= given_up {
         return Ok(());
     }
     Err(match given_up {
