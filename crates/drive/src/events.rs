@@ -11,7 +11,7 @@ use serde::Serialize;
 /// The most events of each class that are kept. Older ones are dropped; followers notice a gap in the numbers. Because
 /// each class has its own bound, clients that come and go, or a device that keeps failing, cannot displace the events
 /// of the volume.
-pub(crate) const REMEMBERED: [usize; 3] = [1024, 256, 256];
+pub(crate) const REMEMBERED: [usize; 4] = [1024, 256, 256, 256];
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -110,15 +110,16 @@ impl What {
             What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
                 0
             }
-            What::DeviceError { .. } | What::Outage { .. } | What::OutageOver { .. } => 1,
+            What::DeviceError { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
+            What::Outage { .. } | What::OutageOver { .. } => 3,
         }
     }
 }
 
 #[derive(Debug, Default)]
 struct Memory {
-    classes: [VecDeque<Event>; 3],
+    classes: [VecDeque<Event>; 4],
     last: u64,
     ended: bool,
 }
