@@ -44,9 +44,15 @@ fn killed(from: &Path, config: &Config, round: u8) -> tempfile::TempDir {
     let served = Served::start(from, config.clone(), Settings::default());
     write_some(&mut served.client(), round);
     let left = tempfile::tempdir().unwrap();
-    for name in ["fast", "slow"] {
-        fs::copy(from.join(name), left.path().join(name)).unwrap();
-    }
+    // Both as they were at one moment: nothing changed while they were copied.
+    let names = ["fast", "slow"];
+    let same = |name: &&str| fs::read(from.join(name)).unwrap() == fs::read(left.path().join(name)).unwrap();
+    let still = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        names.iter().for_each(|name| drop(fs::copy(from.join(name), left.path().join(name)).unwrap()));
+        names.iter().all(same)
+    });
+    assert!(still, "the devices never come to rest");
     served.stop();
     left
 }
