@@ -10,6 +10,9 @@ pub(crate) struct Deaths {
     pub(crate) kind: Kind,
     /// The volume is opened without these devices.
     pub(crate) without: Vec<DeviceId>,
+    /// True once a flush of the host succeeded after a device died. What the device had not flushed was in doubt since the flush
+    /// that failed before, which the model does not know.
+    pub(crate) flushed_since: bool,
     /// True while the drive is a cache that has never written back: then no device failure may lose data.
     pub(crate) never_back: bool,
     /// True while the whole volume is read for a check: the host submits nothing else.
@@ -20,6 +23,13 @@ pub(crate) struct Deaths {
 
 impl Deaths {
     pub(crate) fn new(kind: Kind) -> Deaths {
-        Deaths { kind, without: Vec::new(), never_back: kind == Kind::Caching, quiet: false, over: false }
+        Deaths {
+            kind,
+            without: Vec::new(),
+            flushed_since: false,
+            never_back: kind == Kind::Caching,
+            quiet: false,
+            over: false,
+        }
     }
 }

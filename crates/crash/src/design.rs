@@ -100,6 +100,7 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
 pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
     let high = rng.random_range(0..fast_extents.max(2) + 1);
     Tuning {
+        patience: Tuning::default().patience,
         promotion_threshold: rng.random_range(0..3),
         promotion_window: Nanos::from_ms(rng.random_range(0..10_000)),
         demotion_low: rng.random_range(0..=high),

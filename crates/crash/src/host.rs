@@ -91,7 +91,10 @@ impl World {
                 Op::Read => {}
                 Op::Write => self.model.end(range, &asked.data, asked.from, result.is_ok()),
                 Op::Discard => self.model.end(range, &asked.data, asked.from, false),
-                Op::Flush if result.is_ok() => self.model.flushed(asked.from),
+                Op::Flush if result.is_ok() => {
+                    self.model.flushed(asked.from);
+                    self.deaths.flushed_since |= self.has_dead();
+                }
                 Op::Flush => {}
             }
         }

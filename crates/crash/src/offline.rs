@@ -1,7 +1,7 @@
 //! What happens to the devices while the power is off: metadata rots, wrong disks stand in for the right ones, a dead
 //! device answers again, and an empty device replaces it.
 
-use peryton_engine::{DeviceId, Engine, Formatting, OpenError, VolumeId};
+use peryton_engine::{DeviceId, Engine, Formatting, OpenError, ReadmitError, VolumeId};
 use peryton_units::Bytes;
 use rand::{Rng, RngExt};
 
@@ -159,8 +159,8 @@ impl World {
         Ok(Some(without))
     }
 
-    /// Now and then replaces a device that answers again by itself, as an empty member; the power may go meanwhile.
-    /// Returns whether it tried.
+    /// Now and then a device that answers again comes back with what it held, or replaces itself as an empty member; the
+    /// power may go meanwhile. Returns whether it tried.
     pub(crate) fn maybe_replace(
         &mut self,
         disks: &mut Vec<Disk>,
@@ -174,28 +174,52 @@ impl World {
         }
         let index = device.index();
         disks[index].dead = false;
-        disks[index].bad.clear();
+        let returns = self.chance(2) && !self.deaths.flushed_since;
+        if !returns {
+            disks[index].bad.clear();
+        }
         let calls = if self.chance(2) && !left.binds { self.rng.random_range(0..48) } else { u32::MAX };
         let mut storage = Fused::new(disks, left.memory.as_ref(), calls);
-        let replaced = Engine::replace(self.config.clone(), &mut storage, device, false).map(|_| ());
+        let done = if returns {
+            match Engine::readmit(self.config.clone(), &mut storage, device) {
+                Ok(_) => Ok(()),
+                // A map that was kept on the other device alone, or has rotted; a device that nobody has given up yet; a
+                // generation that was only announced; superblocks that an interrupted replacement has blanked.
+                Err(
+                    ReadmitError::Open(OpenError::NotFormatted { .. } | OpenError::Damaged { .. })
+                    | ReadmitError::Untracked { .. }
+                    | ReadmitError::Damaged { .. }
+                    | ReadmitError::NotGone { .. }
+                    | ReadmitError::Older { .. },
+                ) => {
+                    disks[index].dead = true;
+                    return Ok(false);
+                }
+                Err(error) => Err(error.to_string()),
+            }
+        } else {
+            let replaced = Engine::replace(self.config.clone(), &mut storage, device, false);
+            replaced.map(|_| ()).map_err(|error| error.to_string())
+        };
         let (blown, in_flight) = (storage.blown, storage.in_flight.take());
         *disks = self.cut(disks, in_flight, End::Power);
         left.memory = None;
-        left.answered &= replaced.is_ok();
-        match replaced {
+        left.answered &= done.is_ok();
+        match done {
+            Ok(()) if returns => self.say(&format!("--- device {index} is back with what it held")),
             Ok(()) => self.say(&format!("--- device {index} is replaced")),
             Err(_) if blown => {
-                self.say("--- the power goes while a device is replaced");
+                self.say("--- the power goes while a device is replaced, or comes back");
                 let mut copy = disks.clone();
                 if Engine::open(self.config.clone(), &mut Direct::new(&mut copy)).is_err() {
                     disks[index].dead = true;
                     return Ok(true);
                 }
             }
-            Err(error) => return Err(format!("device {index} cannot be replaced: {error}")),
+            Err(error) => return Err(format!("device {index} cannot come back: {error}")),
         }
         // A replaced slow device of a cache is empty, so even a cache that never wrote back has lost data.
-        self.deaths.never_back &= device != DeviceId(1);
+        self.deaths.never_back &= device != DeviceId(1) || returns;
         without.clear();
         Ok(true)
     }

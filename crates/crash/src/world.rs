@@ -196,6 +196,7 @@ impl World {
         }
         let index = self.pick_device();
         self.drive.disks[index].dead = true;
+        self.deaths.flushed_since = false;
         self.say(&format!("device {index} dies"));
         if self.chance(2) {
             // The driver learns of the death and reports it to the engine.

@@ -109,7 +109,7 @@ fn an_older_copy_of_a_device_is_refused_whenever_it_was_made() {
             // The two devices are copies from the same generation.
             let mut mixed = late.clone();
             mixed.0[device] = early.0[device].clone();
-            assert!(matches!(opened_with(&config, &mixed), Err(OpenError::Stale { device: at, .. }) if at == device));
+            assert!(matches!(opened_with(&config, &mixed), Err(OpenError::Behind { device: at, .. }) if at == device));
             // The copy is from the previous generation.
             let mut next = late.clone();
             Engine::open(config.clone(), &mut next).unwrap();

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// The most events of each class that are kept. Older ones are dropped; followers notice a gap in the numbers. Because
 /// each class has its own bound, clients that come and go, or a device that keeps failing, cannot displace the events
 /// of the volume.
-pub(crate) const REMEMBERED: [usize; 3] = [1024, 256, 256];
+pub(crate) const REMEMBERED: [usize; 4] = [1024, 256, 256, 256];
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,6 +63,24 @@ pub enum What {
         /// The error, as the system describes it.
         error: String,
     },
+    /// A device fails, and may come back: commands wait for it.
+    Outage {
+        /// The device.
+        device: String,
+        /// In the system's words.
+        error: String,
+        /// How long they wait.
+        patience_s: f64,
+        /// It lacks space only, for which it is never given up.
+        full: bool,
+    },
+    /// A device is back.
+    OutageOver {
+        /// The device.
+        device: String,
+        /// How long it failed.
+        lasted_s: f64,
+    },
     /// The fencing of a device, or its absence, is durable: the volume continues without it.
     DeviceGone {
         /// The device.
@@ -94,13 +112,14 @@ impl What {
             }
             What::DeviceError { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
+            What::Outage { .. } | What::OutageOver { .. } => 3,
         }
     }
 }
 
 #[derive(Debug, Default)]
 struct Memory {
-    classes: [VecDeque<Event>; 3],
+    classes: [VecDeque<Event>; 4],
     last: u64,
     ended: bool,
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::{
+    arena::Arena,
     open::{Device, DeviceOpenError, Opening},
     probe,
     spec::VolumeSpec,
@@ -115,6 +116,11 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
         let (name, path) = (device.name.clone(), device.path.clone());
         zeroed &= empty(device, *need).map_err(|(what, source)| MakeError::System { name, path, what, source })?;
     }
+    for ((device, need), data_at) in devices.iter().flatten().zip(&needs).zip(&sizes.data_at) {
+        let (name, path) = (device.name.clone(), device.path.clone());
+        let what = "allocating space for metadata";
+        allocate(device, *need, *data_at).map_err(|source| MakeError::System { name, path, what, source })?;
+    }
     let mut volume = [0; 16];
     io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut volume)?;
     let volume = VolumeId(u128::from_le_bytes(volume));
@@ -154,6 +160,43 @@ pub(crate) fn empty(device: &mut Device, need: Bytes) -> Result<bool, Failed> {
     resize(size.0)?;
     device.size = size;
     Ok(true)
+}
+
+/// Where superblocks end.
+const SUPERBLOCK: u64 = 4096;
+
+/// Gives an image file the space that metadata will take, so that a file system that is full later cannot keep the volume
+/// from saying what it is. Some file systems (those that copy on write) cannot promise it.
+pub(crate) fn allocate(device: &Device, need: Bytes, data_at: Bytes) -> io::Result<()> {
+    if device.is_block {
+        return Ok(());
+    }
+    for (from, to) in [(0, data_at.0), (need.0 - SUPERBLOCK, need.0)] {
+        match rustix::fs::fallocate(&device.file, FallocateFlags::KEEP_SIZE, from, to - from) {
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => write_zeros(device, from, to)?,
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+fn write_zeros(device: &Device, from: u64, to: u64) -> io::Result<()> {
+    const AT_ONCE: usize = 1 << 20;
+    let zeros = Arena::new(AT_ONCE)?;
+    for at in (from..to).step_by(AT_ONCE) {
+        let len = AT_ONCE.min((to - at) as usize);
+        // SAFETY: the arena is as long, and nobody else knows it.
+        let bytes = unsafe { zeros.at(0).slice(len) };
+        let mut done = 0;
+        while done < len {
+            match rustix::io::pwrite(&device.file, &bytes[done..], at + done as u64) {
+                Ok(moved) => done += moved,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Writes zeros to all of a block device that the volume will use.

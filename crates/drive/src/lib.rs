@@ -87,7 +87,7 @@ pub use events::{Event, What};
 pub use format::{Made, MadeDevice, MakeError, format};
 pub use line_log::LineLog;
 pub use listen::{Endpoint, ListenError};
-pub use offline::{OfflineError, detach, inspect, repair, replace};
+pub use offline::{OfflineError, detach, inspect, readmit, repair, replace};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening};
 pub use serve::{Service, Settings, Summary, TlsFiles};
 pub use serve_error::ServeError;

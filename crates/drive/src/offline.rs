@@ -2,11 +2,11 @@
 
 use std::io;
 
-use peryton_engine::{Detached, Engine, Inspection, Opened, Trust};
+use peryton_engine::{Detached, Engine, Inspection, Opened, Readmitted, Trust};
 use thiserror::Error;
 
 use crate::{
-    format::{empty, zero},
+    format::{allocate, empty, zero},
     open::{Device, DeviceOpenError, Opening, named},
     probe,
     spec::VolumeSpec,
@@ -83,13 +83,15 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     drop(files);
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
     devices[device] = new;
-    let need = spec.config.sizes().map_err(refused(spec))?.devices[device];
+    let sizes = spec.config.sizes().map_err(refused(spec))?;
+    let (need, data_at) = (sizes.devices[device], sizes.data_at[device]);
     if let Some(new) = &mut devices[device] {
         if !force && let Some(what) = probe::content(new)? {
             return Err(OfflineError::Holds { name: name.to_owned(), what });
         }
         if !new.is_block || new.size >= need {
             let is_empty = empty(new, need).map_err(|(_, source)| source)?;
+            allocate(new, need, data_at)?;
             if !is_empty && Engine::replaces_with_zeros(&spec.config, replaced) {
                 zero(new, need)?;
             }
@@ -100,6 +102,19 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     let opened = Engine::replace(spec.config.clone(), &mut files, replaced, accept_loss).map_err(refused(spec))?;
     files.forget_memory();
     Ok(opened)
+}
+
+/// Takes the device of this name back, which was given up, with what it holds.
+///
+/// # Errors
+/// As [`inspect`]; or it is not the one that was given up, or has not everything that it had then. Nothing has changed.
+pub fn readmit(spec: &VolumeSpec, name: &str) -> Result<Readmitted, OfflineError> {
+    let device = named(&spec.devices, &[name.to_owned()])?[0];
+    let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
+    let mut files = Files::with_memory(&devices, &spec.process_death)?;
+    let readmitted = Engine::readmit(spec.config.clone(), &mut files, device).map_err(refused(spec))?;
+    files.forget_memory();
+    Ok(readmitted)
 }
 
 /// Writes everything to one device, which can then be used without the others.

@@ -257,6 +257,7 @@ impl Service {
         })
         .map_err(system("a thread for TLS handshakes"))?;
         server.register();
+        server.apply_patience();
         server.restore_settings(kept);
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };

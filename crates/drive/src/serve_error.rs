@@ -60,6 +60,17 @@ pub enum ServeError {
         /// How many flushes failed.
         times: u64,
     },
+    /// A device was in an outage when the volume was to be closed.
+    #[error("{}: device '{name}' fails ({error}) and did not come back in time, so the volume is not closed in good order \
+        and will be recovered when it is opened next", path.display())]
+    Outage {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// In the system's words.
+        error: String,
+    },
     /// A TCP address without TLS.
     #[error("{0}: TCP is served with TLS only: give --tls-cert, --tls-key and --tls-ca, or the path of a unix socket")]
     Clear(String),

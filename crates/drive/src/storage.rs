@@ -1,18 +1,27 @@
 //! Synchronous access to the devices, for formatting, opening and closing a volume.
 
-use std::io;
+use std::{
+    io, thread,
+    time::{Duration, Instant},
+};
 
 use peryton_engine::{DeviceError, DeviceId, Storage, VolumeId, takeover::Found};
 use peryton_units::Bytes;
 
 use crate::{
     arena::Arena,
+    disks::may_pass,
     open::Device,
     shared_memory::{self, ProcessDeath},
 };
 
 /// The most bytes that are read or written at once.
 const AT_ONCE: usize = 1 << 20;
+
+/// Reads and writes that fail are tried again for so long in all, as long as these devices are in use here: a path that
+/// fails over must not make a volume be refused, or left open. Flushes are not: a flush that failed is an answer.
+const PATIENCE: Duration = Duration::from_secs(4);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Open devices in the order of the design; absent ones are `None`.
 #[derive(Debug)]
@@ -23,11 +32,19 @@ pub(crate) struct Files<'a> {
     /// Where a server that was killed may have left something, and of which volume that was asked.
     process_death: ProcessDeath,
     asked: Option<VolumeId>,
+    /// What is left of the patience.
+    patience: Duration,
 }
 
 impl Files<'_> {
     pub(crate) fn new(devices: &[Option<Device>]) -> io::Result<Files<'_>> {
-        Ok(Files { devices, buffer: Arena::new(AT_ONCE)?, process_death: ProcessDeath::Off, asked: None })
+        Ok(Files {
+            devices,
+            buffer: Arena::new(AT_ONCE)?,
+            patience: PATIENCE,
+            process_death: ProcessDeath::Off,
+            asked: None,
+        })
     }
 
     /// With what a server that was killed has left in memory.
@@ -47,6 +64,20 @@ impl Files<'_> {
 
     fn device(&self, device: DeviceId) -> Result<&Device, DeviceError> {
         self.devices.get(device.index()).and_then(Option::as_ref).ok_or(DeviceError)
+    }
+}
+
+/// Repeats what fails but may succeed later.
+fn patiently(left: &mut Duration, mut call: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        let began = Instant::now();
+        match call() {
+            Err(error) if error.raw_os_error().is_some_and(may_pass) && !left.is_zero() => {
+                thread::sleep(PAUSE);
+                *left = left.saturating_sub(began.elapsed());
+            }
+            other => return other,
+        }
     }
 }
 
@@ -75,27 +106,29 @@ impl Storage for Files<'_> {
     }
 
     fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-        let device = self.device(device)?;
+        let device = self.devices.get(device.index()).and_then(Option::as_ref).ok_or(DeviceError)?;
         for (index, part) in into.chunks_mut(AT_ONCE).enumerate() {
             let at = at.0 + (index * AT_ONCE) as u64;
             // SAFETY: no other reference to the buffer exists.
             let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
-            whole(part.len(), |done| rustix::io::pread(&device.file, &mut buffer[done..], at + done as u64))
-                .map_err(|error| failed(device, "a read", error))?;
+            let mut call =
+                || whole(part.len(), |done| rustix::io::pread(&device.file, &mut buffer[done..], at + done as u64));
+            patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a read", error))?;
             part.copy_from_slice(buffer);
         }
         Ok(())
     }
 
     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-        let device = self.device(device)?;
+        let device = self.devices.get(device.index()).and_then(Option::as_ref).ok_or(DeviceError)?;
         for (index, part) in from.chunks(AT_ONCE).enumerate() {
             let at = at.0 + (index * AT_ONCE) as u64;
             // SAFETY: no other reference to the buffer exists.
             let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
             buffer.copy_from_slice(part);
-            whole(part.len(), |done| rustix::io::pwrite(&device.file, &buffer[done..], at + done as u64))
-                .map_err(|error| failed(device, "a write", error))?;
+            let mut call =
+                || whole(part.len(), |done| rustix::io::pwrite(&device.file, &buffer[done..], at + done as u64));
+            patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a write", error))?;
         }
         Ok(())
     }

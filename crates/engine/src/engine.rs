@@ -14,7 +14,8 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::{Config, Tuning},
     api::error::{
-        ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, TuningError,
+        ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReadmitError, ReplaceError,
+        TuningError,
     },
     api::location::{Location, Losses},
     api::opened::{Formatting, Opened, Trust},
@@ -259,6 +260,12 @@ impl Engine {
         drive!(mut self, drive => drive.device_failed(now, device, out));
     }
 
+    /// These devices, a bit each, may come back, as the driver knows: what they fail from now on does not count against
+    /// them, and they are not given up for it.
+    pub fn excuse(&mut self, devices: u32) {
+        drive!(mut self, drive => drive.io.excused = devices);
+    }
+
     /// Whether the device is dead, or the volume was opened without it.
     pub fn is_gone(&self, device: DeviceId) -> bool {
         drive!(self, drive => drive.io.is_fenced(device))
@@ -406,6 +413,20 @@ impl Engine {
     /// No device of this placement can have all data, data is lost or cannot be written home, or a device has failed.
     pub fn detach(config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
         lifecycle::detach(config, storage)
+    }
+
+    /// Takes a device back that was given up, with what it holds. What was written without it stays; what is lost without it
+    /// is part of the volume again, if the device has everything that it had when it was given up. A crash meanwhile leaves
+    /// the volume without it, and the device as it was.
+    ///
+    /// # Errors
+    /// The others cannot be opened without it; it is not the one that was given up, or has not everything that it had.
+    pub fn readmit(
+        config: Config,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+    ) -> Result<lifecycle::Readmitted, ReadmitError> {
+        lifecycle::readmit(config, storage, device)
     }
 
     /// Checks whether the device can be replaced: the others can be opened without it, and a loss that no metadata can

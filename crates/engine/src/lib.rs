@@ -177,8 +177,8 @@ pub use api::{
     config::{Config, Hybrid, MOST_MOVES, Placement, Tuning, WritePolicy},
     endurance,
     error::{
-        ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReplaceError, RequestError,
-        TuningError,
+        ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReadmitError, ReplaceError,
+        RequestError, TuningError,
     },
     location::{Location, Losses, MapRow},
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
@@ -187,7 +187,8 @@ pub use api::{
 };
 pub use engine::Engine;
 pub use lifecycle::{
-    CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Sizes, SuperblockReport, Verdict,
+    CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Readmitted, Sizes,
+    SuperblockReport, Verdict,
 };
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 #[cfg(feature = "mutants")]

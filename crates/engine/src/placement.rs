@@ -14,7 +14,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::Tuning,
-    api::error::{DeviceError, OpenError, TuningError},
+    api::error::{DeviceError, OpenError, ReadmitError, TuningError},
     api::location::{Location, Losses},
     api::opened::{Opened, Trust},
     api::stats::Stats,
@@ -272,6 +272,28 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// The places from which on none was ever written.
     fn touched(&self) -> [u32; 2] {
         [0, 0]
+    }
+
+    /// Whether the device has metadata of this volume that is as new as that of the others.
+    fn has_metadata(&self, _storage: &mut dyn Storage, _device: DeviceId, _volume: VolumeId) -> bool {
+        false
+    }
+
+    /// The last commit that is durable, of a map.
+    fn last_commit(&self) -> u64 {
+        0
+    }
+
+    /// A device that was given up comes back with what it holds: what only it has is part of the volume again. Returns how
+    /// many extents are. The others say until after this that it is gone, and a crash leaves that so.
+    fn take_back(
+        &mut self,
+        _io: &Io<Self::Step>,
+        _storage: &mut dyn Storage,
+        _device: DeviceId,
+        _found: (VolumeId, u64),
+    ) -> Result<u64, ReadmitError> {
+        Ok(0)
     }
 
     /// Writes the metadata of a device that replaces a lost one. Returns the identity of the volume from then on. The

@@ -52,6 +52,8 @@
 //!     touched: [0, 0],
 //!     gone: 0,
 //!     fingerprint: 0,
+//!     seals: [0; 16],
+//!     given_up_commit: 0,
 //!     geometry: Geometry {
 //!         devices: vec![Bytes::gib(8), Bytes::gib(100)],
 //!         arrangement: Arrangement::Caching(pair),

@@ -39,9 +39,26 @@ pub enum NoMap {
     /// The metadata does not make up a map.
     #[error("{0}")]
     Damaged(&'static str),
-    /// A device has an older journal than the other one, without damage: it is an earlier copy.
-    #[error("device {} is a copy from earlier", .0.0)]
-    Stale(DeviceId),
+    /// A device has an older journal than the other one, and no damage: it is a copy from earlier, or the newest part of its
+    /// journal is gone.
+    #[error("device {} has commit {newest} of {expected}", .device.0)]
+    Behind {
+        /// The device.
+        device: DeviceId,
+        /// The newest commit that it has.
+        newest: u64,
+        /// The commit that it must have had.
+        expected: u64,
+    },
+}
+
+/// What becomes of a device that has an older journal than the other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Older {
+    /// It may be a copy from earlier: the map is not read.
+    Refused,
+    /// It is known to be the present one: the journal of the other one counts.
+    Accepted,
 }
 
 /// Reads the map. `devices` are those of the volume's two that exist; `fast` is the fast one of the two, existing or
@@ -55,6 +72,7 @@ pub fn read(
     (devices, fast): (&[DeviceId], DeviceId),
     layout: &MetadataLayout,
     volume: VolumeId,
+    older: Older,
 ) -> Result<DurableMap, NoMap> {
     let headers: Vec<_> = devices.iter().map(|device| checkpoint::headers(storage, *device, layout, volume)).collect();
     let rings: Vec<_> = devices.iter().map(|device| JournalRing::read(storage, *device, layout, volume).ok()).collect();
@@ -96,15 +114,19 @@ pub fn read(
         // earlier copy. (A commit that was not mirrored is on the fast device only.)
         let last_commit = if replayed >= 2 { found.next_commit - 2 } else { header.last_commit };
         let mirrored = rings.iter().flatten().any(|ring| ring.was_mirrored(last_commit));
-        for (device, ring) in devices.iter().zip(&rings) {
-            if let Some(ring) = ring
-                && (mirrored || *device == fast)
-                && ring.damaged_blocks() == 0
-                && ring.newest() < last_commit
-            {
-                return Err(NoMap::Stale(*device));
+        let is_behind = |(device, ring): &(&DeviceId, &JournalRing)| {
+            (mirrored || **device == fast) && ring.damaged_blocks() == 0 && ring.newest() < last_commit
+        };
+        let whole = devices.iter().zip(&rings).filter_map(|(device, ring)| Some((device, ring.as_ref()?)));
+        let behind = whole.into_iter().find(is_behind);
+        let last_commit = match behind {
+            None => last_commit,
+            // No commit is known to be in both any more.
+            Some(_) if older == Older::Accepted => 0,
+            Some((device, ring)) => {
+                return Err(NoMap::Behind { device: *device, newest: ring.newest(), expected: last_commit });
             }
-        }
+        };
         let (next_commit, next) = (found.next_commit, found.next);
         return Ok(DurableMap { entries, replayed, number, last_commit, next_commit, next, notice });
     }

@@ -73,6 +73,8 @@ pub enum Mutation {
     CloseWithoutMap,
     /// Closing does not skip the number of a failed commit.
     CloseReusesNumber,
+    /// A device is clean before the others say that the volume is being closed.
+    SkipClosing,
     /// The survivors do not record that a device is gone.
     ForgetGone,
     /// Data that only a dead cache had counts as what the home has.
@@ -88,7 +90,7 @@ pub enum Mutation {
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// Every mutation.
-    pub const ALL: [Mutation; 38] = {
+    pub const ALL: [Mutation; 39] = {
         use Mutation::*;
         [
             SkipFastDataFlush,
@@ -124,6 +126,7 @@ impl Mutation {
             AcceptChanged,
             CloseWithoutMap,
             CloseReusesNumber,
+            SkipClosing,
             ForgetGone,
             ForgetLost,
             KeepNothing,

@@ -16,16 +16,21 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeId(pub u128);
 
-/// The version of the format that this crate writes.
-pub const VERSION: u32 = 1;
+/// The version of the format that is written. Version 1, which has no seals, is read as well: a volume becomes one of version
+/// 2 when it is opened.
+pub const VERSION: u32 = 2;
+const OLDEST_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"PERYTON\n";
+const STATE_AT: usize = 20;
 const SIZES_AT: usize = 160;
+const SEALS_AT: usize = SIZES_AT + 8 * MOST_DEVICES;
+const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
 const NOTES_AT: usize = 512;
 /// The most bytes of notes that a superblock stores for the driver.
 pub const MOST_NOTES: usize = BLOCK_LEN - NOTES_AT;
 
 /// The state in which a device was left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum VolumeState {
     /// A generation is about to begin; no request has been served in it.
@@ -36,16 +41,30 @@ pub enum VolumeState {
     Clean = 3,
     /// The slow device has all data, and the fast one no valid data.
     Detached = 4,
+    /// Everything is written, and every device is about to be told so. No device is clean before all say this.
+    Closing = 5,
 }
 
 impl VolumeState {
-    /// The state in a word: `opening`, `open`, `clean` or `detached`.
+    /// Which of two states of a generation comes later: the one with the higher number.
+    fn order(self) -> u32 {
+        match self {
+            VolumeState::Opening => 1,
+            VolumeState::Open => 2,
+            VolumeState::Closing => 3,
+            VolumeState::Clean => 4,
+            VolumeState::Detached => 5,
+        }
+    }
+
+    /// The state in a word: `opening`, `open`, `closing`, `clean` or `detached`.
     pub fn name(self) -> &'static str {
         match self {
             VolumeState::Opening => "opening",
             VolumeState::Open => "open",
             VolumeState::Clean => "clean",
             VolumeState::Detached => "detached",
+            VolumeState::Closing => "closing",
         }
     }
 }
@@ -69,6 +88,11 @@ pub struct Superblock {
     pub gone: u32,
     /// A digest of samples of the data that this device held when it was closed.
     pub fingerprint: u64,
+    /// What is known of each device. Of one that is gone: the generation in which it was given up. Of another, when clean: what
+    /// it says of itself, so that an older state of it is told apart ([`Superblock::seal`]). Zero: nothing.
+    pub seals: [u64; MOST_DEVICES],
+    /// Where a device of a map is gone: the last commit that was durable when it was given up. It has that one.
+    pub given_up_commit: u64,
     /// What formatting fixed.
     pub geometry: Geometry,
     /// The driver's notes: its settings.
@@ -132,8 +156,23 @@ fn get_arrangement(block: &[u8]) -> Option<Arrangement> {
 impl Superblock {
     /// A key that orders superblocks of one volume by age. Of two in one generation, the newer one knows of more
     /// devices that are gone, or has a later state.
-    pub fn age(&self) -> (u64, u32, VolumeState) {
-        (self.generation, self.gone.count_ones(), self.state)
+    pub fn age(&self) -> (u64, u32, u32) {
+        (self.generation, self.gone.count_ones(), self.state.order())
+    }
+
+    /// A digest of what the superblock says, but for its seals: the other devices keep it when the volume is closed.
+    pub fn seal(&self) -> u64 {
+        // FNV-1a: nothing that is meant to mislead has to be told apart.
+        let digest = |digest: u64, byte: &u8| (digest ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        let bytes = self.encode();
+        let said = bytes[STATE_AT..SEALS_AT].iter().chain(&bytes[SEALS_AT + 8 * MOST_DEVICES..]);
+        said.fold(0xcbf2_9ce4_8422_2325, digest).max(1)
+    }
+
+    /// Whether the volume was closed by a program that tells every device before any of them is clean.
+    pub fn is_sealed(&self) -> bool {
+        let kept = (0..).zip(&self.seals).filter(|(device, _)| self.gone >> device & 1 == 0);
+        kept.into_iter().any(|(_, seal): (u32, _)| *seal != 0)
     }
 
     /// Encodes the superblock into a block.
@@ -167,6 +206,10 @@ impl Superblock {
         for (index, size) in self.geometry.devices.iter().enumerate() {
             put_u64(&mut block, SIZES_AT + index * 8, size.0);
         }
+        for (index, seal) in self.seals.iter().enumerate() {
+            put_u64(&mut block, SEALS_AT + index * 8, *seal);
+        }
+        put_u64(&mut block, GIVEN_UP_AT, self.given_up_commit);
         block[NOTES_AT..NOTES_AT + self.notes.len()].copy_from_slice(self.notes.as_bytes());
         seal(&mut block, Kind::Superblock, self.volume);
         block
@@ -187,7 +230,7 @@ impl Superblock {
             return Err(Unreadable::Damaged);
         }
         let version = get_u32(block, 16);
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(Unreadable::Version(version));
         }
         Self::fields(block, volume).ok_or(Unreadable::Damaged)
@@ -199,6 +242,7 @@ impl Superblock {
             2 => VolumeState::Open,
             3 => VolumeState::Clean,
             4 => VolumeState::Detached,
+            5 => VolumeState::Closing,
             _ => return None,
         };
         let count = get_u32(block, 60) as usize;
@@ -216,6 +260,9 @@ impl Superblock {
             touched: [get_u32(block, 64), get_u32(block, 68)],
             gone: get_u32(block, 80),
             fingerprint: get_u64(block, 72),
+            // Version 1 has zeros there.
+            seals: std::array::from_fn(|index| get_u64(block, SEALS_AT + index * 8)),
+            given_up_commit: get_u64(block, GIVEN_UP_AT),
             geometry: Geometry {
                 devices: (0..count).map(|index| Bytes(get_u64(block, SIZES_AT + index * 8))).collect(),
                 arrangement: get_arrangement(block)?,
@@ -266,6 +313,8 @@ mod tests {
             touched: [3, 4],
             gone: 0,
             fingerprint: 77,
+            seals: std::array::from_fn(|index| index as u64 * 3),
+            given_up_commit: 11,
             geometry: Geometry { devices: vec![Bytes::mib(8), Bytes::gib(3)], arrangement, spare: 5 },
             notes: notes.to_string(),
         }
@@ -297,9 +346,31 @@ mod tests {
     fn a_newer_version_is_named_and_not_decoded() {
         let before = sample(Arrangement::Single { device: DeviceId(0) }, "");
         let mut block = before.encode();
-        put_u32(&mut block, 16, 2);
+        put_u32(&mut block, 16, VERSION + 1);
         seal(&mut block, Kind::Superblock, before.volume);
-        assert_eq!(Superblock::decode(&block), Err(Unreadable::Version(2)));
+        assert_eq!(Superblock::decode(&block), Err(Unreadable::Version(VERSION + 1)));
+    }
+
+    #[test]
+    fn the_version_before_is_read_and_has_no_seals() {
+        let before = Superblock {
+            seals: [0; MOST_DEVICES],
+            given_up_commit: 0,
+            ..sample(Arrangement::Single { device: DeviceId(0) }, "")
+        };
+        let mut block = before.encode();
+        put_u32(&mut block, 16, 1);
+        seal(&mut block, Kind::Superblock, before.volume);
+        assert!(!before.is_sealed());
+        assert_eq!(Superblock::decode(&block), Ok(before));
+    }
+
+    #[test]
+    fn a_seal_is_of_everything_but_the_seals() {
+        let one = sample(Arrangement::Single { device: DeviceId(0) }, "");
+        let other = Superblock { seals: [9; MOST_DEVICES], ..one.clone() };
+        assert_eq!(one.seal(), other.seal());
+        assert_ne!(one.seal(), Superblock { fingerprint: 78, ..one.clone() }.seal());
     }
 
     proptest! {

@@ -7,7 +7,9 @@ use crate::verbs::{greenest, lifetime, plan, tune};
 use crate::{
     failure::Failure,
     output,
-    verbs::{check, completions, detach, devices, dump, events, format, man, repair, serve, set, sim, status, trace},
+    verbs::{
+        check, completions, detach, devices, dump, events, format, man, readmit, repair, serve, set, sim, status, trace,
+    },
 };
 
 /// Plan, simulate and run a hybrid drive: fast and slow devices behind one block device.
@@ -49,6 +51,8 @@ pub enum Verb {
     Check(check::Args),
     /// Repair a volume after a crash, or replace a lost device
     Repair(repair::Args),
+    /// Take a device back that was given up, with what it holds
+    Readmit(readmit::Args),
     /// Print the metadata of a volume
     Dump(dump::Args),
     /// Write everything back to the slow device, so that it can be used alone
@@ -105,6 +109,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Serve(args) => serve::run(args),
         Verb::Check(args) => check::run(&args),
         Verb::Repair(args) => repair::run(&args),
+        Verb::Readmit(args) => readmit::run(&args),
         Verb::Dump(args) => dump::run(&args),
         Verb::Detach(args) => detach::run(&args),
         Verb::Status(args) => status::run(&args),

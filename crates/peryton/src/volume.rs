@@ -74,7 +74,7 @@ fn can_be_done(tuning: &Tuning, names: &[&str]) -> Result<(), String> {
 
 /// The tables of a design that the engine reads again when a volume is tuned. What stands elsewhere describes devices, prices
 /// and simulations, or was fixed when the volume was opened.
-const LIVE: [&str; 6] = ["placement", "triggers", "partition", "climb", "admission", "endurance"];
+const LIVE: [&str; 7] = ["placement", "triggers", "partition", "climb", "admission", "endurance", "failure"];
 
 fn is_live(setting: &str) -> bool {
     let key = setting.split('=').next().unwrap_or_default().trim();

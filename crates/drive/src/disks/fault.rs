@@ -58,6 +58,11 @@ pub enum Effect {
     Fail,
     /// The command fails as if the device had been unplugged.
     Gone,
+    /// The kernel fails it, as long as this is in force: a path that fails over, an enclosure that is reset. Commands wait
+    /// for the device to come back, as long as the volume has patience.
+    Outage,
+    /// There is no space for it, as on a file system that is full. Commands wait as well.
+    Full,
     /// The command starts later.
     Lag {
         /// The delay in microseconds.
@@ -119,7 +124,7 @@ impl Faults {
         if self.absent >> operation.device.index() & 1 == 1 {
             return Some(Effect::Gone);
         }
-        let index = self.rules.iter().position(|rule| rule.meets(operation))?;
+        let index = self.rules.iter().position(|rule| rule.errno().is_none() && rule.meets(operation))?;
         let rule = &mut self.rules[index];
         let effect = rule.effect;
         if let Some(times) = &mut rule.times {
@@ -129,6 +134,27 @@ impl Faults {
             }
         }
         Some(effect)
+    }
+
+    /// Whether any is in force that answers in the kernel's place.
+    #[inline]
+    pub(super) fn refuses(&self) -> bool {
+        !self.rules.is_empty() && self.rules.iter().any(|rule| rule.errno().is_some())
+    }
+
+    /// What the kernel would say to this operation if it were as the rules have it.
+    #[cold]
+    pub(super) fn refusal(&mut self, operation: &Operation) -> Option<i32> {
+        let index = self.rules.iter().position(|rule| rule.errno().is_some() && rule.meets(operation))?;
+        let rule = &mut self.rules[index];
+        let errno = rule.errno();
+        if let Some(times) = &mut rule.times {
+            *times = times.saturating_sub(1);
+            if *times == 0 {
+                self.rules.remove(index);
+            }
+        }
+        errno
     }
 
     pub(super) fn hold(&mut self, slot: u32, until: Nanos) {
@@ -146,6 +172,15 @@ impl Faults {
 }
 
 impl Fault {
+    /// What the kernel says where this answers in its place.
+    fn errno(&self) -> Option<i32> {
+        match self.effect {
+            Effect::Outage => Some(libc::EIO),
+            Effect::Full => Some(libc::ENOSPC),
+            Effect::Fail | Effect::Gone | Effect::Lag { .. } => None,
+        }
+    }
+
     fn meets(&self, operation: &Operation) -> bool {
         let kind = match operation.action {
             Action::Read => Only::Reads,
@@ -154,6 +189,11 @@ impl Fault {
         };
         let touches = operation.action == Action::Flush
             || operation.at < self.to && operation.at.saturating_add(operation.len) > self.from;
+        // Only what takes space lacks it.
+        let takes_space = matches!(operation.action, Action::Write | Action::Zero);
+        if self.effect == Effect::Full && !takes_space {
+            return false;
+        }
         usize::from(self.device) == operation.device.index() && self.only.is_none_or(|only| only == kind) && touches
     }
 }

@@ -7,9 +7,11 @@
 //! no other chunk may write its blocks, because the write-back would undo that.
 
 mod chunk;
+mod failing;
 pub(crate) mod fault;
 mod health;
 mod locks;
+mod outage;
 #[cfg(test)]
 mod tests;
 
@@ -18,11 +20,15 @@ use std::{collections::VecDeque, io};
 use peryton_engine::{DeviceError, DeviceId, IoId};
 use peryton_units::Nanos;
 
-pub(crate) use self::health::{Doubt, Failure, Health};
 use self::{
     chunk::{Chunk, Stage},
     fault::{Effect, Faults},
     locks::{Locks, Range},
+    outage::Outages,
+};
+pub(crate) use self::{
+    health::{Doubt, Failure, Health},
+    outage::may_pass,
 };
 use crate::{
     arena::{Arena, Memory},
@@ -35,14 +41,11 @@ const BOUNCE: u64 = 32 << 10;
 const BOUNCES: u32 = 64;
 /// The longest write of zeros at once, in bytes.
 pub(crate) const ZEROS: u64 = 1 << 20;
-/// How often a failed command is tried before the failure is reported to the engine. Disks retry for seconds by themselves; what remains
-/// are paths and controllers that recover. A flush is never repeated: see [`Disks::failed`].
+/// A command that failed is tried so often at once; then it waits for its device to come back, and then the engine hears
+/// of it ([`outage`]). A flush is never tried again: see [`Disks::failed`].
 const ATTEMPTS: u8 = 3;
 /// How often a command that was interrupted, or found no resources, is tried.
 const INTERRUPTIONS: u8 = 100;
-
-/// The kernel's errors for a device that was unplugged or has failed altogether. A repetition cannot help.
-const VANISHED: [i32; 4] = [libc::ENXIO, libc::ENODEV, libc::ENOMEDIUM, libc::ESHUTDOWN];
 
 /// The kinds of kernel commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +94,8 @@ struct Job {
     moved: u64,
     attempts: u8,
     interruptions: u8,
+    /// Outages that it has waited out because it had failed itself.
+    rounds: u8,
     bounce: Option<u32>,
     /// The range that the chunk changes.
     range: Option<Range>,
@@ -119,6 +124,7 @@ pub(crate) struct Disks {
     /// Jobs whose next chunk waits for a bounce buffer.
     short: VecDeque<u32>,
     faults: Faults,
+    outages: Outages,
     now: Nanos,
     /// Commands for the kernel that have not been taken yet.
     pub(crate) raw: Vec<Raw>,
@@ -144,6 +150,7 @@ impl Disks {
             health: vec![Health::default(); abilities.len()],
             doubts: vec![Doubt::None; abilities.len()],
             faults: Faults::default(),
+            outages: Outages::new(abilities.len())?,
             abilities,
             jobs: Vec::new(),
             free: Vec::new(),
@@ -199,7 +206,10 @@ impl Disks {
         while let Some(slot) = self.faults.due(now) {
             self.next_chunk(slot);
         }
-        self.faults.next_due()
+        if self.outages_due().is_some() {
+            self.tick_outages();
+        }
+        self.next_due()
     }
 
     /// Ends all drills; delayed commands continue now.
@@ -214,9 +224,9 @@ impl Disks {
         self.tick(self.now);
     }
 
-    /// When the next delayed command is due.
+    /// When something that a fault holds back, or that waits for a device, is due.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
-        self.faults.next_due()
+        [self.faults.next_due(), self.outages_due()].into_iter().flatten().min()
     }
 
     /// Handles the kernel's answer: the number of bytes transferred, or a negative error number.
@@ -241,59 +251,17 @@ impl Disks {
             }
             _ => {}
         }
+        let (device, ask) = (job.operation.device, job.chunk.ask());
+        self.works(device, ask);
         self.step(slot);
     }
 
-    /// Handles a failed kernel command: repeats it, uses another command, or gives up.
-    ///
-    /// A failed flush is not repeated. The kernel reports a lost write-back once, drops the pages, and answers the next
-    /// flush with success: only the engine knows what has to be written again.
-    fn failed(&mut self, slot: u32, errno: i32) {
-        let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
-        let device = job.operation.device.index();
-        let health = &mut self.health[device];
-        let is_flush = job.chunk.ask() == Ask::Sync;
-        let passes = match errno {
-            // The kernel did not begin the command.
-            libc::EINTR => true,
-            // These errors can also report a lost write-back.
-            libc::EAGAIN | libc::ENOMEM => !is_flush,
-            _ => false,
-        };
-        if passes && job.interruptions < INTERRUPTIONS {
-            job.interruptions += 1;
-            return self.issue(slot);
-        }
-        let unsupported = matches!(errno, libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV | libc::EINVAL);
-        match job.chunk.ask() {
-            Ask::ZeroRange if unsupported => {
-                self.abilities[device].zero_range = false;
-                return self.next_chunk(slot);
-            }
-            Ask::Punch if unsupported => {
-                self.abilities[device].punch = false;
-                return self.next_chunk(slot);
-            }
-            _ => {}
-        }
-        job.attempts += 1;
-        let vanished = VANISHED.contains(&errno);
-        if job.attempts < ATTEMPTS && errno != libc::ENOSPC && !vanished && !is_flush {
-            health.retries += 1;
-            return self.issue(slot);
-        }
-        let error = io::Error::from_raw_os_error(errno);
-        let Operation { action, at, len, .. } = job.operation;
-        if action == Action::Discard {
-            tracing::debug!(device, at, len, %error, "a discard failed; it is only a hint");
-            return self.finish(slot, Ok(()));
-        }
-        let operation = job.operation;
-        self.vanished |= u32::from(vanished) << device;
-        if is_flush {
-            self.doubts[device] = Doubt::Lasting;
-        }
-        self.give_up(slot, operation, error.to_string());
+    /// Takes out a job that nobody else knows of.
+    fn finish_quietly(&mut self, slot: u32) {
+        self.end_chunk(slot);
+        self.jobs[slot as usize] = None;
+        self.free.push(slot);
+        self.in_flight -= 1;
     }
 
     /// Reports a failed operation to the engine, and as an event.
@@ -310,8 +278,12 @@ impl Disks {
 
     /// Ends a job and reports its result.
     fn finish(&mut self, slot: u32, result: Result<(), DeviceError>) {
+        if self.outages.take_probe(slot) {
+            return self.finish_quietly(slot);
+        }
         self.end_chunk(slot);
         let job = self.jobs[slot as usize].take().expect("a job finishes once");
+        self.outages.forget(slot, job.operation.device);
         if job.operation.action == Action::Flush {
             let doubt = &mut self.doubts[job.operation.device.index()];
             *doubt = match *doubt {
@@ -354,8 +326,13 @@ impl Disks {
             return self.give_up(slot, operation, "a flush before this one failed".to_owned());
         }
         match self.faults.effect(&operation) {
-            None => self.next_chunk(slot),
-            Some(Effect::Fail) => self.give_up(slot, operation, "a failure that was asked for".to_owned()),
+            // The latter two are met where the kernel is asked.
+            None | Some(Effect::Outage | Effect::Full) => self.next_chunk(slot),
+            Some(Effect::Fail) => {
+                let error = "a failure that was asked for";
+                self.note_failure(&operation, error);
+                self.give_up(slot, operation, error.to_owned());
+            }
             Some(Effect::Gone) => self.failed(slot, libc::ENXIO),
             Some(Effect::Lag { lag_us }) => {
                 let lag = Nanos(lag_us.saturating_mul(1000));
@@ -372,6 +349,7 @@ impl Disks {
             moved: 0,
             attempts: 0,
             interruptions: 0,
+            rounds: 0,
             bounce: None,
             range: None,
             waiters: Vec::new(),
@@ -489,6 +467,11 @@ impl Disks {
         for waiter in std::mem::take(&mut job.waiters) {
             self.begin_if_free(waiter);
         }
+        self.feed_short();
+    }
+
+    /// Begins what waited for a bounce buffer, as far as there are some.
+    fn feed_short(&mut self) {
         while !self.short.is_empty() && !self.free_bounces.is_empty() {
             let slot = self.short.pop_front().expect("there is one");
             self.begin(slot);
@@ -511,6 +494,9 @@ impl Disks {
 
     /// Gives the chunk its bounce buffer and issues its first command.
     fn begin(&mut self, slot: u32) {
+        if self.is_held(slot) {
+            return;
+        }
         let job = self.jobs[slot as usize].as_mut().expect("a job that begins exists");
         if let Chunk::Bounced { from, begin, end, stage, .. } = job.chunk {
             let bounce = self.free_bounces.pop().expect("a chunk begins when there is a buffer for it");
@@ -529,6 +515,12 @@ impl Disks {
     /// Issues the kernel command that the chunk needs next, from where the last one stopped.
     #[inline]
     fn issue(&mut self, slot: u32) {
+        if self.is_held(slot) {
+            return;
+        }
+        if let Some(errno) = self.refusal(slot) {
+            return self.refused(slot, errno);
+        }
         let job = self.jobs[slot as usize].as_ref().expect("a job that is issued exists");
         let (ask, at, len, memory) = job.raw(&self.bounces, &self.zeros);
         self.raw.push(Raw { slot, device: job.operation.device, ask, at, len, memory });

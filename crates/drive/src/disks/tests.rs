@@ -314,6 +314,9 @@ fn faults_affect_only_matching_commands() {
     assert_eq!(disks.finished, [(IoId::new(3, 0), Err(DeviceError))]);
     disks.start(operation(4, Action::Write, 4096, 4096, memory));
     assert_eq!(disks.raw.len(), 3, "it was for one command");
+    // A write that succeeds ends what a failure began.
+    let slot = disks.raw[2].slot;
+    disks.answered(slot, 4096);
     let lag = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Lag { lag_us: 2 } };
     disks.faults_mut().add(lag);
     assert_eq!(disks.tick(Nanos(1000)), None);
@@ -322,4 +325,125 @@ fn faults_affect_only_matching_commands() {
     assert_eq!(disks.tick(Nanos(2999)), Some(Nanos(3000)));
     assert_eq!(disks.tick(Nanos(3000)), None);
     assert_eq!(disks.raw.len(), 4);
+}
+
+fn patient(devices: usize) -> Disks {
+    let mut disks = Disks::new(vec![PLAIN; devices]).unwrap();
+    disks.set_patience(Nanos::from_s(60));
+    disks
+}
+
+/// Answers everything that is asked with this; returns how much was asked.
+fn answer_all(disks: &mut Disks, result: i32) -> usize {
+    let mut asked = 0;
+    while let Some(raw) = disks.raw.pop() {
+        asked += 1;
+        disks.answered(raw.slot, if result < 0 { result } else { raw.len as i32 });
+    }
+    asked
+}
+
+#[test]
+fn what_may_come_back_is_waited_for_and_asked_seldom() {
+    for errno in [libc::EIO, libc::ETIMEDOUT, libc::ENOLINK, libc::ENOSPC, libc::EDQUOT, libc::EROFS] {
+        let mut disks = patient(1);
+        let memory = disks.zeros.at(0);
+        for id in 0..100 {
+            disks.start(operation(id, Action::Write, u64::from(id) * 4096, 4096, memory));
+        }
+        let mut asked = answer_all(&mut disks, -errno);
+        assert_eq!((disks.in_flight(), disks.excused()), (100, 1));
+        let mut now = Nanos::ZERO;
+        while now < Nanos::from_s(50) {
+            now = disks.next_due().expect("it is tried again").max(Nanos(now.0 + 1));
+            disks.tick(now);
+            asked += answer_all(&mut disks, -errno);
+        }
+        assert!(asked < 400, "{asked} commands to a device that does not answer");
+        assert!(disks.finished.is_empty());
+        let outage = disks.outage(0).unwrap();
+        assert_eq!((outage.waiting, outage.full), (100, errno == libc::ENOSPC || errno == libc::EDQUOT));
+        // It is back: all go on, the first that is tried and the others.
+        disks.tick(Nanos(now.0 + 2_000_000_000));
+        answer_all(&mut disks, 0);
+        assert_eq!(disks.finished.len(), 100, "{errno}");
+        assert!(disks.finished.iter().all(|(_, result)| result.is_ok()));
+        assert_eq!((disks.excused(), disks.in_flight(), disks.outage(0)), (0, 0, None));
+    }
+}
+
+#[test]
+fn patience_ends_and_a_lack_of_space_never_counts() {
+    for (errno, counts) in [(libc::EIO, true), (libc::ENOSPC, false)] {
+        let mut disks = patient(1);
+        let memory = disks.zeros.at(0);
+        disks.start(operation(1, Action::Write, 0, 4096, memory));
+        answer_all(&mut disks, -errno);
+        disks.start(operation(2, Action::Flush, 0, 0, Memory::NONE));
+        assert!(disks.raw.is_empty(), "a flush behind writes that may still succeed");
+        disks.tick(Nanos::from_s(61));
+        assert_eq!(disks.finished, [(IoId::new(1, 0), Err(DeviceError))]);
+        assert_eq!(disks.excused(), u32::from(!counts));
+        // The flush is asked for all the same; nothing waits from now on.
+        assert_eq!(answer_all(&mut disks, -errno), 1);
+        disks.start(operation(3, Action::Write, 0, 4096, memory));
+        answer_all(&mut disks, -errno);
+        assert_eq!((disks.finished.len(), disks.in_flight()), (3, 0));
+        // Until something succeeds.
+        disks.start(operation(4, Action::Write, 0, 4096, memory));
+        disks.start(operation(5, Action::Flush, 0, 0, Memory::NONE));
+        answer_all(&mut disks, 0);
+        assert_eq!((disks.outage(0), disks.excused()), (None, 0));
+    }
+}
+
+#[test]
+fn one_kind_or_one_device_does_not_hold_up_another() {
+    let mut disks = patient(2);
+    let memory = disks.zeros.at(0);
+    disks.start(operation(1, Action::Write, 0, 4096, memory));
+    answer_all(&mut disks, -libc::EIO);
+    disks.start(operation(2, Action::Read, 0, 4096, memory));
+    let other = Operation { device: DeviceId(1), ..operation(3, Action::Write, 0, 4096, memory) };
+    disks.start(other);
+    answer_all(&mut disks, 0);
+    assert_eq!(disks.finished, [(IoId::new(3, 0), Ok(())), (IoId::new(2, 0), Ok(()))]);
+    // Those that wait hold no bounce buffers: as many unaligned ones of the other device find theirs.
+    for id in 10..10 + BOUNCES + 10 {
+        disks.start(operation(id, Action::Write, u64::from(id) * 4096 + 1, 5, memory));
+    }
+    answer_all(&mut disks, 0);
+    for id in 200..200 + BOUNCES {
+        let at = u64::from(id) * 4096 + 1;
+        disks.start(Operation { device: DeviceId(1), ..operation(id, Action::Write, at, 5, memory) });
+    }
+    answer_all(&mut disks, 0);
+    assert_eq!(disks.finished.len(), 2 + BOUNCES as usize);
+    disks.tick(Nanos::from_s(1));
+    answer_all(&mut disks, 0);
+    assert_eq!((disks.finished.len(), disks.in_flight()), (2 + 2 * BOUNCES as usize + 11, 0));
+}
+
+#[test]
+fn a_sector_that_cannot_be_read_is_told_soon_and_a_vanished_device_at_once() {
+    let mut disks = patient(1);
+    let memory = disks.zeros.at(0);
+    disks.start(operation(1, Action::Read, 1 << 20, 4096, memory));
+    let mut now = Nanos::ZERO;
+    while disks.finished.is_empty() {
+        while let Some(raw) = disks.raw.pop() {
+            disks.answered(raw.slot, if raw.at == 0 { raw.len as i32 } else { -libc::EIO });
+        }
+        now = disks.next_due().unwrap_or(now).max(now);
+        disks.tick(now);
+    }
+    assert!(now < Nanos::from_s(1), "{now}");
+    assert_eq!((disks.excused(), disks.in_flight()), (0, 0));
+    for errno in [libc::ENODATA, libc::EILSEQ, libc::ENXIO] {
+        let mut disks = patient(1);
+        disks.start(operation(1, Action::Read, 1 << 20, 4096, memory));
+        answer_all(&mut disks, -errno);
+        assert_eq!(disks.finished, [(IoId::new(1, 0), Err(DeviceError))]);
+        assert_eq!(disks.vanished, u32::from(errno == libc::ENXIO));
+    }
 }

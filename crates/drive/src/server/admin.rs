@@ -78,6 +78,7 @@ impl Server {
     fn put_in_force(&mut self, all: Vec<String>, tuning: Tuning) -> Result<(), String> {
         self.volume.retune(self.now, tuning).map_err(|error| error.to_string())?;
         self.register();
+        self.apply_patience();
         self.about.settings.clone_from(&all);
         self.about.events.tell(What::Set { settings: all });
         Ok(())
@@ -92,11 +93,23 @@ impl Server {
             match device {
                 None => (self.about.names[index].clone(), json!({ "state": "gone", "errors": 0, "retries": 0 })),
                 Some(device) => {
+                    let told = self.volume.backend.in_outage() >> index & 1 == 1 && !gone;
+                    let outage = self.volume.backend.outage(index).filter(|_| told);
                     let state = match health.errors {
                         _ if gone => "gone",
+                        _ if told => "outage",
                         0 => "ok",
                         _ => "errors",
                     };
+                    let outage = outage.map(|outage| {
+                        json!({
+                            "since_s": self.now.saturating_sub(outage.since).as_s_f64(),
+                            "patience_left_s": outage.patience_left.as_s_f64(),
+                            "commands_waiting": outage.waiting,
+                            "full": outage.full,
+                            "error": outage.error,
+                        })
+                    });
                     let about = json!({
                         "state": state,
                         "path": device.path,
@@ -107,6 +120,7 @@ impl Server {
                         "retries": health.retries,
                         "failed_flushes": health.failed_flushes,
                         "last_error": health.last_error,
+                        "outage": outage,
                     });
                     (device.name.clone(), about)
                 }
@@ -117,7 +131,11 @@ impl Server {
         let losses = engine.losses(MOST_RANGES);
         json!({
             "name": self.about.name,
-            "state": if engine.gone() == 0 { "healthy" } else { "degraded" },
+            "state": match () {
+                () if engine.gone() != 0 => "degraded",
+                () if self.volume.backend.in_outage() != 0 => "outage",
+                () => "healthy",
+            },
             "lost": ranges(&losses),
             "log_age_s": engine.log_age(self.now).map(|age| age.0 as f64 / 1e9),
             "size": engine.volume_size(),

@@ -11,6 +11,7 @@ mod handle;
 mod handshakes;
 mod host;
 mod notes;
+mod outages;
 mod requests;
 mod say;
 mod share;
@@ -103,6 +104,7 @@ pub(crate) struct Server {
     notes: notes::Notes,
     /// Devices whose fencing has been reported as an event, one bit each.
     told_gone: u32,
+    outages: outages::Outages,
     log: Option<LineLog>,
 }
 
@@ -159,6 +161,7 @@ impl Server {
             limits: Limits::default(),
             notes: notes::Notes::default(),
             told_gone: 0,
+            outages: outages::Outages::default(),
             log: parts.log,
         })
     }
@@ -276,6 +279,8 @@ impl Server {
                 self.feed_starved();
                 continue;
             }
+            // Before the engine hears of failures: whether they count.
+            self.excuse();
             for (io, result) in finished.drain(..) {
                 self.volume.complete(self.now, io, result);
             }
@@ -303,6 +308,7 @@ impl Server {
         if self.volume.engine().gone() != self.told_gone {
             self.tell_of_death();
         }
+        self.tell_of_outages();
         self.send();
     }
 

@@ -9,6 +9,9 @@ use crate::{disks::Doubt, events::What, serve_error::ServeError, volume::Data};
 /// The time for clients to take their last answers.
 const FAREWELL: Nanos = Nanos::from_s(5);
 
+/// And devices that fail have so long to come back.
+const OUTAGE_PATIENCE: Nanos = Nanos::from_s(4);
+
 /// The id of the last flush, which no client requested.
 const LAST_FLUSH: RequestId = RequestId(0);
 
@@ -29,6 +32,10 @@ enum Phase {
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     phase: Phase,
+    /// A device that fails is not waited for after this time.
+    until: Nanos,
+    /// The volume did not come to rest, because a device is in an outage.
+    outage: Option<ServeError>,
 }
 
 impl Stop {
@@ -61,6 +68,8 @@ impl Server {
                 self.finish_client(index as u32);
             }
         }
+        self.stop.until = self.now.saturating_add(OUTAGE_PATIENCE);
+        self.volume.backend.hurry(self.stop.until);
         self.volume.backend.end_drills();
     }
 
@@ -89,18 +98,34 @@ impl Server {
                     self.volume.submit(self.now, LAST_FLUSH, flush, Data::None);
                     self.settle();
                 }
-                false
+                // What waits for a commit waits for the device.
+                self.is_given_up()
             }
-            Phase::Flushing => false,
+            Phase::Flushing => self.is_given_up(),
             Phase::Resting => {
-                self.volume.engine().is_idle() && self.volume.backend.in_flight() == 0 && self.notes.is_idle()
+                let engine = self.volume.engine();
+                let rests = engine.is_idle() && self.volume.backend.in_flight() == 0 && self.notes.is_idle();
+                rests || self.is_given_up()
             }
         }
     }
 
+    /// Whether the volume cannot come to rest: a device is in an outage, and what is retried for its sake would be for
+    /// ever. What was not flushed is as after a power loss.
+    fn is_given_up(&mut self) -> bool {
+        if self.now < self.stop.until || self.volume.backend.in_flight() > 0 || !self.notes.is_idle() {
+            return false;
+        }
+        self.stop.outage = self.outage_at_the_end();
+        self.stop.outage.is_some()
+    }
+
     /// The reason why the volume may not be marked as closed in good order, if there is one: a device in use failed a
     /// flush, and data written to it before may be lost.
-    pub(crate) fn in_doubt(&self) -> Option<ServeError> {
+    pub(crate) fn in_doubt(&mut self) -> Option<ServeError> {
+        if let Some(outage) = self.stop.outage.take() {
+            return Some(outage);
+        }
         let engine = self.volume.engine();
         let disks = &self.volume.backend;
         let devices = self.about.devices.iter().enumerate();

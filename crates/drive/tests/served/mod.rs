@@ -131,6 +131,8 @@ pub fn config(placement: &str) -> Config {
         max_moves: 4,
         writeback_delay: Nanos::from_ms(20),
         commit_interval: Nanos::from_ms(50),
+        // Those that fear for devices that come back have more.
+        patience: Nanos::from_ms(500),
         ..Tuning::default()
     };
     let placement = match placement {
@@ -168,6 +170,10 @@ pub fn spec(directory: &Path, config: Config) -> VolumeSpec {
         let mut tuning = tuning.clone();
         for setting in settings {
             let (key, value) = setting.split_once('=').ok_or("no =")?;
+            if key == "failure.patience" {
+                tuning.patience = value.parse().map_err(|_| format!("{key}: {value} is no duration"))?;
+                continue;
+            }
             let number: u32 = value.parse().map_err(|_| format!("{key}: {value} is no number"))?;
             match key {
                 "placement.max_moves" => tuning.max_moves = number,

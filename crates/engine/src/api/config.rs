@@ -119,6 +119,9 @@ pub struct Tuning {
     pub logging: LoggingTuning,
     /// Where writes go, and which background work is done when the host is idle (partitioned).
     pub partition: Partition,
+    /// How long a device that fails may take to come back. For the driver, which waits so long, and excuses the device
+    /// meanwhile ([`Engine::excuse`](crate::Engine::excuse)).
+    pub patience: Nanos,
     /// Hill climbing on some of these settings while the drive runs (tiering, caching); `None` leaves them as they are.
     pub climb: Option<Climb>,
 }
@@ -145,6 +148,7 @@ impl Default for Tuning {
             read_effect: Some(100),
             logging: LoggingTuning::default(),
             partition: Partition::default(),
+            patience: Nanos::from_s(120),
             climb: None,
         }
     }

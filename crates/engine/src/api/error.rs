@@ -230,6 +230,98 @@ pub enum ReplaceError {
     },
 }
 
+/// Why a device could not be taken back. The volume, and the device, are as they were.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ReadmitError {
+    /// The volume cannot be opened without it, or what is at its path is not it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It is part of the volume.
+    #[error("device {device} was not given up: there is nothing to take back")]
+    NotGone {
+        /// The index of the device.
+        device: usize,
+    },
+    /// What it holds is older than what it held when it was given up.
+    #[error(
+        "device {device} holds what it held in generation {generation}, and was given up in generation {given_up}: what was \
+         written between would be lost with it; attach the present one, or replace it (repair --replace), which gives up \
+         what only it had"
+    )]
+    Older {
+        /// The index of the device.
+        device: usize,
+        /// Its generation.
+        generation: u64,
+        /// The generation in which it was given up.
+        given_up: u64,
+    },
+    /// It lacks commits that it had.
+    #[error(
+        "device {device} lacks commits that were durable when it was given up (it has {newest} of {expected}): it is a copy \
+         from earlier; attach the present one, or replace it (repair --replace), which gives up what only it had"
+    )]
+    Behind {
+        /// The index of the device.
+        device: usize,
+        /// The last that it has.
+        newest: u64,
+        /// The last that it had.
+        expected: u64,
+    },
+    /// It was given up by a version that did not say when.
+    #[error(
+        "nothing says in which generation device {device} was given up: an earlier version did not write it down, and the \
+         volume was opened without it since; replace it (repair --replace), which gives up what only it had"
+    )]
+    Unknown {
+        /// The index of the device.
+        device: usize,
+    },
+    /// The journal was not kept on it.
+    #[error(
+        "device {device} does not have the whole journal, which was kept on the other device alone (mirror_journal = false), \
+         so nothing says what of it was the newest; replace it (repair --replace), which gives up what only it had"
+    )]
+    Untracked {
+        /// The index of the device.
+        device: usize,
+    },
+    /// Its map cannot be read.
+    #[error("device {device}: {what}; replace it (repair --replace), which gives up what only it had")]
+    Damaged {
+        /// The index of the device.
+        device: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The placement cannot tell what is newer.
+    #[error(
+        "a volume that logs cannot take device {device} back: nothing says which of its blocks were written elsewhere since; \
+         copy the volume as it is without it, or replace it (repair --replace), which gives up what only it had"
+    )]
+    Logging {
+        /// The index of the device.
+        device: usize,
+    },
+    /// A device has too little room.
+    #[error("device {device} has {size}, but the volume needs {need} of it: it was larger when it was formatted")]
+    TooSmall {
+        /// The index of the device.
+        device: usize,
+        /// What it has.
+        size: Bytes,
+        /// What the volume needs of it.
+        need: Bytes,
+    },
+    /// A device could not be read or written.
+    #[error("device {device} could not be read or written: check it and try again")]
+    Device {
+        /// The index of the device.
+        device: usize,
+    },
+}
+
 /// Why a volume could not be opened. Nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OpenError {
@@ -307,10 +399,44 @@ pub enum OpenError {
         /// The generation of the newest device.
         newest: u64,
     },
+    /// A device lacks the newest part of the journal.
+    #[error(
+        "device {device} has commits up to {newest} of {expected}, which the other device has: if it is a copy from earlier, \
+         attach the present one; if it is the present one and its journal was damaged, repair --trust as-it-is takes the \
+         journal from the other device"
+    )]
+    Behind {
+        /// The index of the device.
+        device: usize,
+        /// The last commit that it has.
+        newest: u64,
+        /// The last commit that it must have had.
+        expected: u64,
+    },
+    /// A device has lost its superblocks, but is known by the rest of its metadata.
+    #[error(
+        "device {device} has lost both its superblocks, but has the rest of this volume's metadata: repair writes them again \
+         from what the other device says"
+    )]
+    NoSuperblocks {
+        /// The index of the device.
+        device: usize,
+    },
+    /// A device is as it was before the volume was closed.
+    #[error(
+        "device {device} is a copy from earlier in generation {generation}: it is not as the volume was left when it was \
+         closed in good order; attach the present one"
+    )]
+    Older {
+        /// The index of the device.
+        device: usize,
+        /// The generation.
+        generation: u64,
+    },
     /// A device failed, or was left out, and the volume was then used without it.
     #[error(
         "device {device} was given up at generation {generation}, and the volume was used without it: its data is \
-         older; open the volume without it, or replace it by an empty one"
+         older; take it back (peryton readmit), open the volume without it, or replace it by an empty one"
     )]
     LeftOut {
         /// The index of the device.

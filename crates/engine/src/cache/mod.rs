@@ -17,6 +17,7 @@ mod layout;
 mod map;
 mod movers;
 mod placement;
+mod readmit;
 mod reclaim;
 mod recovery;
 mod restore;

@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::Tuning,
-    api::error::{DeviceError, OpenError, RequestError, TuningError},
+    api::error::{DeviceError, OpenError, ReadmitError, RequestError, TuningError},
     api::location::{Location, Losses},
     api::opened::{Opened, Trust},
     api::stats::Stats,
@@ -299,6 +299,24 @@ impl PlacementOps for CacheDrive {
 
     fn touched(&self) -> [u32; 2] {
         self.touched_places()
+    }
+
+    fn has_metadata(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> bool {
+        self.has_newest_checkpoint(storage, device, volume)
+    }
+
+    fn last_commit(&self) -> u64 {
+        self.journal.last_commit
+    }
+
+    fn take_back(
+        &mut self,
+        io: &CacheIo,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        found: (VolumeId, u64),
+    ) -> Result<u64, ReadmitError> {
+        self.take_back_device(io, storage, device, found)
     }
 
     fn fill_replacement(

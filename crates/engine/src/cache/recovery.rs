@@ -4,7 +4,7 @@ use peryton_format::{
     block::BLOCK,
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
-    map::{self, NoMap},
+    map::{self, NoMap, Older},
     mutation::{self, Mutation},
     storage::Storage,
     superblock::VolumeId,
@@ -33,15 +33,15 @@ impl CacheDrive {
     ) -> Result<(), OpenError> {
         let (fast, gone) = (self.layout.fast, self.gone);
         let pair = self.alive();
-        let mut found =
-            map::read(storage, (&pair, fast), &self.layout.metadata, volume).map_err(|error| match error {
-                NoMap::Damaged(what) => OpenError::Damaged { device: pair[0].index(), what },
-                NoMap::Stale(device) => {
-                    let generation = opened.generation.saturating_sub(1);
-                    OpenError::Stale { device: device.index(), generation, newest: generation }
-                }
-            })?;
-        opened.commits = found.replayed;
+        let older = if trust == Trust::AsItIs { Older::Accepted } else { Older::Refused };
+        let found = map::read(storage, (&pair, fast), &self.layout.metadata, volume, older);
+        let mut found = found.map_err(|error| match error {
+            NoMap::Damaged(what) => OpenError::Damaged { device: pair[0].index(), what },
+            NoMap::Behind { device, newest, expected } => {
+                OpenError::Behind { device: device.index(), newest, expected }
+            }
+        })?;
+        (opened.commits, opened.last_commit) = (found.replayed, found.last_commit);
         // What a process that was killed has left in memory has all that has changed since the volume was opened, which
         // begins with a checkpoint on both devices.
         let left = left.filter(|left| left.label.contents == Contents::Map { extents: found.entries.len() as u64 });
@@ -77,6 +77,24 @@ impl CacheDrive {
             .map_err(|device| OpenError::Device { device: device.index() })?;
         self.begin_generation(volume, image, &header);
         Ok(())
+    }
+}
+
+impl CacheDrive {
+    /// Whether the device has the newest checkpoint of this volume. One is written to both devices whenever the volume is
+    /// opened, so that a copy from an earlier generation has not.
+    pub(in crate::cache) fn has_newest_checkpoint(
+        &self,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        volume: VolumeId,
+    ) -> bool {
+        let mut newest = |device| {
+            let headers = checkpoint::headers(storage, device, &self.layout.metadata, volume);
+            headers.into_iter().flatten().map(|header| header.number).max()
+        };
+        let (fast, slow) = (newest(self.layout.fast), newest(self.layout.slow));
+        fast.is_some() && fast == slow && [self.layout.fast, self.layout.slow].contains(&device)
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) struct Io<S> {
     devices: Vec<Device>,
     /// The fenced devices, one bit each. They get no commands, and what they still complete counts as failed.
     pub(crate) fenced: u32,
+    /// Devices that may come back, a bit each: what they fail does not count against them.
+    pub(crate) excused: u32,
     /// Whether a device was fenced and the superblocks do not say so durably yet.
     pub(crate) fencing: bool,
     /// Whether answered data may be lost with a fenced device. The host's next flush then fails.
@@ -50,6 +52,7 @@ impl<S: Step> Io<S> {
             commands: Table::new(),
             devices: vec![Device::default(); devices],
             fenced: 0,
+            excused: 0,
             fencing: false,
             owes_error: false,
             now: Nanos::ZERO,
@@ -277,7 +280,9 @@ impl<S: Step> Io<S> {
         }
         if failed {
             self.stats.devices[command.device.index()].errors += 1;
-            state.count_failure(now, command.purpose.is_metadata());
+            if self.excused >> command.device.index() & 1 == 0 {
+                state.count_failure(now, command.purpose.is_metadata());
+            }
         } else if state.failures > 0 {
             state.failures = 0;
         }
@@ -317,7 +322,7 @@ impl<S: Step> Io<S> {
     #[cold]
     pub(crate) fn is_lost_cause(&mut self, now: Nanos, command: &InFlight<S>, out: &mut Commands) -> bool {
         let device = command.device;
-        if self.is_fenced(device) {
+        if self.is_fenced(device) || self.excused >> device.index() & 1 == 1 {
             return false;
         }
         let state = &mut self.devices[device.index()];

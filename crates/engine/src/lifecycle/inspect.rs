@@ -368,6 +368,7 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
         verdict = verdict.max(how_bad);
     };
     match opened {
+        Err(error @ OpenError::NoSuperblocks { .. }) => find(error.to_string(), Verdict::Repairable),
         Err(error) => find(error.to_string(), Verdict::Damaged),
         Ok(opened) if !opened.clean => {
             let Opened { commits, .. } = opened;
@@ -376,6 +377,14 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
                 format!("not closed in good order: opening it replays {commits} commit{s} from the journal"),
                 Verdict::Repairable,
             );
+            if devices.len() > 1 {
+                find(
+                    "that a device is a copy from earlier in this generation can be excluded only as far as its journal \
+                     tells; closing the volume in good order seals what each device holds"
+                        .to_owned(),
+                    Verdict::Repairable,
+                );
+            }
         }
         Ok(_) => {}
     }

@@ -7,16 +7,20 @@ mod fencing;
 mod identity;
 mod inspect;
 mod offline;
+mod readmit;
 mod replace;
 mod sizes;
+mod superblocks;
 mod volume;
 
 pub(crate) use any::{AnyDrive, with_drive};
 pub(crate) use inspect::inspect;
 pub(crate) use offline::{detach, repair};
+pub(crate) use readmit::readmit;
 pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
 pub(crate) use volume::{format, open};
 
 pub use inspect::{CheckpointReport, CommitReport, DeviceReport, Inspection, Lost, Overlay, SuperblockReport, Verdict};
 pub use offline::Detached;
+pub use readmit::Readmitted;
 pub use sizes::Sizes;

@@ -12,6 +12,7 @@ use crate::{
     api::opened::{Opened, Trust},
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
+    lifecycle::superblocks::mend_superblocks,
     lifecycle::volume::open,
     placement::PlacementOps,
 };
@@ -44,7 +45,9 @@ pub(crate) fn repair(
     trust: Trust,
     without: &[DeviceId],
 ) -> Result<Opened, OpenError> {
-    let (mut drive, opened) = open(config, storage, trust, without)?;
+    let mended = mend_superblocks(&config, storage, without)?;
+    let (mut drive, mut opened) = open(config, storage, trust, without)?;
+    opened.repaired += mended;
     let closed = with_drive!(&mut drive, drive => {
         Hand::new(drive).settle(drive, storage);
         drive.close(VolumeState::Clean, storage)

@@ -23,6 +23,7 @@ use crate::{
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
     lifecycle::identity::Identity,
+    lifecycle::superblocks::lost_superblocks,
     placement::PlacementOps,
 };
 
@@ -30,7 +31,11 @@ fn devices(count: usize) -> impl Iterator<Item = DeviceId> {
     (0..count as u8).map(DeviceId)
 }
 
-fn read_superblock(storage: &mut dyn Storage, device: DeviceId, used: Bytes) -> Result<FoundSuperblock, OpenError> {
+pub(super) fn read_superblock(
+    storage: &mut dyn Storage,
+    device: DeviceId,
+    used: Bytes,
+) -> Result<FoundSuperblock, OpenError> {
     let index = device.index();
     copies::read(storage, device, used, used_by).map_err(|error| match error {
         NoSuperblock::Missing => OpenError::Missing { device: index },
@@ -78,7 +83,10 @@ pub(crate) fn open(
     let mut repaired = 0;
     let left: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
     for device in left.iter().copied() {
-        let found = read_superblock(storage, device, planned.devices[device.index()])?;
+        let found = match read_superblock(storage, device, planned.devices[device.index()]) {
+            Ok(found) => found,
+            Err(error) => return Err(lost_superblocks(&config, storage, without).map_or(error, |lost| lost.error())),
+        };
         repaired += u64::from(found.copies < 2);
         blocks.push(found.superblock);
     }
@@ -128,12 +136,41 @@ fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result
         if behind {
             return Err(OpenError::Stale { device: index, generation: block.generation, newest: newest.generation });
         }
+        // Every device said that it was about to be closed before any was.
+        let older = newest.state == VolumeState::Clean
+            && newest.is_sealed()
+            && block.generation == newest.generation
+            && matches!(block.state, VolumeState::Opening | VolumeState::Open);
+        if older && !mutation::is(Mutation::AcceptStale) {
+            return Err(OpenError::Older { device: index, generation: block.generation });
+        }
         if block.state == VolumeState::Detached {
             let alone = config.placement.stands_alone().map_or(index, DeviceId::index);
             return Err(OpenError::Detached { device: alone });
         }
     }
     Ok(newest.clone())
+}
+
+/// The generations in which devices were given up, of which some are given up with this opening.
+fn given_up(newest: &Superblock, gone: u32) -> [u64; MOST_DEVICES] {
+    std::array::from_fn(|index| match (gone >> index & 1, newest.gone >> index & 1) {
+        (0, _) => 0,
+        (_, 0) => newest.generation,
+        _ => newest.seals[index],
+    })
+}
+
+/// Whether each device is as the others say that it was left.
+fn sealed(blocks: &[Superblock]) -> Result<(), OpenError> {
+    let known = blocks.iter().flat_map(|block| blocks.iter().map(|other| (other, block.seals[other.device.index()])));
+    let mut differs = known.into_iter().filter(|(other, seal)| *seal != 0 && *seal != other.seal());
+    match differs.next() {
+        Some((other, _)) if !mutation::is(Mutation::AcceptStale) => {
+            Err(OpenError::Older { device: other.device.index(), generation: other.generation })
+        }
+        _ => Ok(()),
+    }
 }
 
 impl<P: PlacementOps> Drive<P> {
@@ -162,6 +199,8 @@ impl<P: PlacementOps> Drive<P> {
             generation: 0,
             formatted_unix_s: new.unix_s,
             gone: 0,
+            given_up: [0; MOST_DEVICES],
+            given_up_commit: 0,
             geometry: self.geometry(),
             notes: new.notes,
         };
@@ -193,6 +232,7 @@ impl<P: PlacementOps> Drive<P> {
             }
         }
         if clean {
+            sealed(blocks)?;
             for block in blocks {
                 let changed = self.fingerprint(storage, block.device, block.volume) != block.fingerprint;
                 if changed && trust == Trust::Nobody && !mutation::is(Mutation::AcceptChanged) {
@@ -229,6 +269,8 @@ impl<P: PlacementOps> Drive<P> {
             generation,
             formatted_unix_s: newest.formatted_unix_s,
             gone: opened.gone,
+            given_up: given_up(&newest, opened.gone),
+            given_up_commit: if opened.gone == newest.gone { newest.given_up_commit } else { opened.last_commit },
             geometry: newest.geometry,
             notes: newest.notes,
         };
@@ -274,10 +316,25 @@ impl<P: PlacementOps> Drive<P> {
         }
         self.placed.close(&self.io, storage, identity.volume)?;
         let touched = self.placed.touched();
-        for device in left {
+        let close = |device: DeviceId| {
             let mut block = Superblock { touched, ..identity.superblock(device, state) };
             block.fingerprint = self.fingerprint(storage, device, identity.volume);
-            copies::write(storage, &block, self.device_bytes[device.index()])?;
+            block
+        };
+        let mut blocks: Vec<Superblock> = left.into_iter().map(close).collect();
+        let seals: Vec<(usize, u64)> = blocks.iter().map(|block| (block.device.index(), block.seal())).collect();
+        for block in &mut blocks {
+            seals.iter().for_each(|(index, seal)| block.seals[*index] = *seal);
+        }
+        // No device is clean before all say that it is about to be: one that does not is an older copy.
+        for state in [VolumeState::Closing, state] {
+            if state == VolumeState::Closing && mutation::is(Mutation::SkipClosing) {
+                continue;
+            }
+            for block in &blocks {
+                let used = self.device_bytes[block.device.index()];
+                copies::write(storage, &Superblock { state, ..block.clone() }, used)?;
+            }
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ pub mod lifetime;
 pub mod man;
 #[cfg(feature = "plan")]
 pub mod plan;
+pub mod readmit;
 pub mod repair;
 pub mod serve;
 pub mod set;

@@ -56,6 +56,20 @@ fn degraded(status: &Value, lost: &Value) -> String {
     }
 }
 
+/// A device that fails and may come back.
+fn outage(name: &str, outage: &Value) -> String {
+    let seconds = |key: &str| Nanos((outage[key].as_f64().unwrap_or(0.0) as u64) * 1_000_000_000);
+    let error = outage["error"].as_str().unwrap_or("?");
+    let then =
+        if outage["full"] == true { "which is then told to clients" } else { "then it is given up if it goes on" };
+    format!(
+        "OUTAGE: {name} fails since {} ({error}); {} commands wait for it, for {} more (failure.patience), {then}",
+        seconds("since_s"),
+        number(&outage["commands_waiting"]),
+        seconds("patience_left_s"),
+    )
+}
+
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
@@ -127,7 +141,12 @@ fn shown(status: &Value) -> String {
     let log = &status["ledger"]["logging"];
     lines.push(if log.is_object() { logged(log) } else { mapped(status) });
     let lost = &status["lost"];
-    if status["state"] != "healthy" || number(&lost["bytes"]) > 0 {
+    for (name, device) in
+        status["devices"].as_object().into_iter().flatten().filter(|(_, one)| one["state"] == "outage")
+    {
+        lines.push(outage(name, &device["outage"]));
+    }
+    if status["state"] == "degraded" || number(&lost["bytes"]) > 0 {
         lines.push(degraded(status, lost));
     }
     if let Some(age) = status["log_age_s"].as_f64() {

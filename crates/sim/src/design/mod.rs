@@ -5,6 +5,7 @@ mod climb;
 mod device;
 mod devices;
 mod durability;
+mod failure;
 mod logging;
 mod partition;
 mod placement;
@@ -137,6 +138,7 @@ impl Design {
         let (placement, asks_for_room) = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
         let logs = matches!(placement, Placement::Logging(_));
         logging::triggers(&mut root, logs, &mut tuning.logging)?;
+        failure::read(&mut root, &mut tuning)?;
         let host_cache = volumes::read_host(&mut root, logs)?;
         several.check(&placement, &mut devices)?;
         devices::read_power(&mut root, &devices, &mut tuning, &mut ignored)?;

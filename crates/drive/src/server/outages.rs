@@ -1,0 +1,85 @@
+//! Devices that fail and may come back: what the engine, people and the end of the server have to know of them.
+
+use peryton_engine::DeviceId;
+use peryton_units::Nanos;
+
+use super::Server;
+use crate::{events::What, serve_error::ServeError};
+
+/// What is known of outages, a bit each device.
+#[derive(Debug, Default)]
+pub(super) struct Outages {
+    excused: u32,
+    told: u32,
+    /// Devices that were given up, so that nothing waits for them any more.
+    ended: u32,
+    since: [Nanos; 32],
+}
+
+impl Server {
+    /// The volume has so much patience with devices that fail.
+    pub(crate) fn apply_patience(&mut self) {
+        let patience = self.volume.engine().tuning().patience;
+        self.volume.backend.set_patience(patience);
+    }
+
+    /// Tells the engine which devices may come back.
+    #[inline]
+    pub(super) fn excuse(&mut self) {
+        let excused = self.volume.backend.excused();
+        if excused != self.outages.excused {
+            self.outages.excused = excused;
+            self.volume.engine_mut().excuse(excused);
+        }
+    }
+
+    #[inline]
+    pub(super) fn tell_of_outages(&mut self) {
+        let now = self.volume.backend.in_outage();
+        if now != self.outages.told || self.volume.engine().gone() != self.outages.ended {
+            self.outages_changed(now);
+        }
+    }
+
+    #[cold]
+    fn outages_changed(&mut self, now: u32) {
+        self.excuse();
+        let gone = self.volume.engine().gone();
+        for index in 0..self.about.names.len() {
+            let (bit, device) = (1 << index, self.about.names[index].clone());
+            if gone & bit & !self.outages.ended != 0 {
+                self.volume.backend.end_waiting(DeviceId(index as u8));
+            }
+            if now & bit & !self.outages.told & !gone != 0
+                && let Some(outage) = self.volume.backend.outage(index)
+            {
+                self.outages.since[index] = outage.since;
+                let (error, patience_s) = (outage.error, outage.patience_left.as_s_f64());
+                tracing::warn!(
+                    device,
+                    error,
+                    patience_s,
+                    full = outage.full,
+                    "the device fails; waiting for it to come back"
+                );
+                self.about.events.tell(What::Outage { device, error, patience_s, full: outage.full });
+            } else if self.outages.told & bit & !now & !gone != 0 {
+                let lasted_s = self.now.saturating_sub(self.outages.since[index]).as_s_f64();
+                tracing::warn!(device, lasted_s, "the device is back");
+                self.about.events.tell(What::OutageOver { device, lasted_s });
+            }
+        }
+        (self.outages.told, self.outages.ended) = (now, gone);
+    }
+
+    /// The device in an outage that keeps the volume from coming to rest, if there is one.
+    pub(super) fn outage_at_the_end(&self) -> Option<ServeError> {
+        let gone = self.volume.engine().gone();
+        let devices = self.about.devices.iter().enumerate();
+        let mut devices = devices.filter(|(index, _)| gone >> index & 1 == 0);
+        devices.find_map(|(index, device)| {
+            let (device, outage) = (device.as_ref()?, self.volume.backend.outage(index)?);
+            Some(ServeError::Outage { name: device.name.clone(), path: device.path.clone(), error: outage.error })
+        })
+    }
+}

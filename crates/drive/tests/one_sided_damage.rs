@@ -1,0 +1,216 @@
+//! The fear: one device of a volume is older than it says, or damaged where the other is whole, and either nobody notices or
+//! nobody may go on.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod served;
+
+use std::{fs, os::unix::fs::FileExt, path::Path};
+
+use peryton_drive::{Endpoint, Service, Settings, inspect, repair};
+use peryton_engine::{Config, Trust, Verdict};
+use peryton_format::{
+    block::{Kind, seal},
+    superblock::Superblock,
+};
+use served::{Client, Served, config, spec};
+
+const UNIT: usize = 16 << 10;
+const BLOCK: usize = 4096;
+const MAPPED: [&str; 3] = ["back", "through", "tiering"];
+
+fn content(at: u64, round: u8) -> Vec<u8> {
+    (at + u64::from(round) * 0x0101_0000_0001 + 1).to_le_bytes().repeat(UNIT / 8)
+}
+
+/// Writes some units of every eight, with a flush behind each of them, so that there are many commits.
+fn write_some(client: &mut Client, round: u8) {
+    for at in (0..client.size / 2).step_by(UNIT * 8) {
+        client.write(at, &content(at, round), true).unwrap();
+    }
+    client.flush().unwrap();
+}
+
+fn is_right(client: &mut Client, round: u8) -> bool {
+    (0..client.size / 2).step_by(UNIT * 8).all(|at| client.read(at, UNIT) == Ok(content(at, round)))
+}
+
+fn refusal(directory: &Path, config: Config) -> String {
+    let endpoint = Endpoint::Unix(directory.join("refused"));
+    Service::open(&spec(directory, config), &endpoint, Settings::default()).unwrap_err().to_string()
+}
+
+/// What a killed server leaves: its devices as they are while nothing is in flight.
+fn killed(from: &Path, config: &Config, round: u8) -> tempfile::TempDir {
+    let served = Served::start(from, config.clone(), Settings::default());
+    write_some(&mut served.client(), round);
+    let left = tempfile::tempdir().unwrap();
+    // Both as they were at one moment: nothing changed while they were copied.
+    let names = ["fast", "slow"];
+    let same = |name: &&str| fs::read(from.join(name)).unwrap() == fs::read(left.path().join(name)).unwrap();
+    let still = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        for name in names {
+            fs::copy(from.join(name), left.path().join(name)).unwrap();
+        }
+        names.iter().all(same)
+    });
+    assert!(still, "the devices never come to rest");
+    served.stop();
+    left
+}
+
+/// Overwrites the newest blocks of the journal.
+fn destroy_newest(path: &Path, count: usize, with: u8) -> usize {
+    let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let bytes = fs::read(path).unwrap();
+    let number = |block: &[u8]| u64::from_le_bytes(block[8..16].try_into().unwrap());
+    let blocks = bytes.chunks_exact(BLOCK).enumerate().filter(|(_, block)| block[4..8] == *b"PYjl");
+    let mut blocks: Vec<(u64, usize)> = blocks.map(|(index, block)| (number(block), index)).collect();
+    blocks.sort_unstable();
+    for (_, index) in blocks.iter().rev().take(count) {
+        file.write_all_at(&[with; BLOCK], (index * BLOCK) as u64).unwrap();
+    }
+    blocks.len()
+}
+
+fn destroy_superblocks(path: &Path) {
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    let end = file.metadata().unwrap().len();
+    file.write_all_at(&[0; BLOCK], 0).unwrap();
+    file.write_all_at(&[0; BLOCK], end - BLOCK as u64).unwrap();
+}
+
+#[test]
+fn a_mirror_whose_newest_journal_blocks_are_gone_is_made_good_from_the_other() {
+    for placement in MAPPED {
+        for name in ["fast", "slow"] {
+            for with in [0, 0x5a] {
+                let directory = tempfile::tempdir().unwrap();
+                let config = config(placement);
+                Served::new(directory.path(), config.clone(), Settings::default()).stop();
+                let left = killed(directory.path(), &config, 1);
+                let blocks = destroy_newest(&left.path().join(name), 3, with);
+                assert!(blocks > 6, "{placement}: only {blocks} blocks of journal: the test tests nothing");
+                let case = format!("{placement}, {name}, {with}");
+                let spec = spec(left.path(), config.clone());
+                // A copy from earlier would look the same.
+                let error = refusal(left.path(), config.clone());
+                assert!(error.contains("repair --trust as-it-is") && error.contains(name), "{case}: {error}");
+                assert!(!error.contains("format") && !error.contains("--without"), "{case}: {error}");
+                assert!(repair(&spec, Trust::Nobody, &[]).is_err(), "{case}");
+                let opened = repair(&spec, Trust::AsItIs, &[]).unwrap();
+                assert_eq!(opened.lost, 0);
+                let served = Served::start(left.path(), config, Settings::default());
+                assert!(is_right(&mut served.client(), 1), "{case}");
+                served.stop();
+                assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Clean, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn superblocks_that_are_gone_are_written_again() {
+    for placement in MAPPED {
+        for name in ["fast", "slow"] {
+            for kills in [true, false] {
+                let directory = tempfile::tempdir().unwrap();
+                let config = config(placement);
+                let case = format!("{placement}, {name}, killed: {kills}");
+                Served::new(directory.path(), config.clone(), Settings::default()).stop();
+                let before = fs::read(directory.path().join(name)).unwrap();
+                let left = killed(directory.path(), &config, 1);
+                let at = if kills { left.path() } else { directory.path() };
+                destroy_superblocks(&at.join(name));
+                let error = refusal(at, config.clone());
+                assert!(error.contains("lost both its superblocks") && error.contains("repair"), "{case}: {error}");
+                assert!(!error.contains("format"), "{case}: {error}");
+                let spec = spec(at, config.clone());
+                assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Repairable, "{case}");
+                let opened = repair(&spec, Trust::Nobody, &[]).unwrap_or_else(|error| panic!("{case}: {error}"));
+                assert!(opened.repaired >= 2 && opened.lost == 0, "{case}: {opened:?}");
+                let served = Served::start(at, config.clone(), Settings::default());
+                assert!(is_right(&mut served.client(), 1), "{case}");
+                served.stop();
+                // An older copy without superblocks is not taken for the present one.
+                fs::write(at.join(name), before).unwrap();
+                destroy_superblocks(&at.join(name));
+                assert!(repair(&spec, Trust::AsItIs, &[]).is_err(), "{case}: an older copy");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_older_copy_of_the_same_generation_is_noticed_after_a_clean_close() {
+    for placement in ["linear", "back", "through", "tiering", "logging"] {
+        for name in ["fast", "slow"] {
+            let directory = tempfile::tempdir().unwrap();
+            let at = directory.path();
+            let config = config(placement);
+            let served = Served::new(at, config.clone(), Settings::default());
+            let mut client = served.client();
+            write_some(&mut client, 1);
+            fs::copy(at.join(name), at.join("older")).unwrap();
+            write_some(&mut client, 2);
+            drop(client);
+            served.stop();
+            fs::rename(at.join(name), at.join("present")).unwrap();
+            fs::rename(at.join("older"), at.join(name)).unwrap();
+            let error = refusal(at, config.clone());
+            assert!(error.contains("copy from earlier") && error.contains(name), "{placement}, {name}: {error}");
+            let spec = spec(at, config.clone());
+            assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Damaged);
+            // The present one still goes.
+            fs::rename(at.join("present"), at.join(name)).unwrap();
+            let served = Served::start(at, config, Settings::default());
+            assert!(is_right(&mut served.client(), 2), "{placement}, {name}");
+            served.stop();
+        }
+    }
+}
+
+#[test]
+fn after_a_kill_it_is_said_what_cannot_be_excluded() {
+    let directory = tempfile::tempdir().unwrap();
+    Served::new(directory.path(), config("tiering"), Settings::default()).stop();
+    let left = killed(directory.path(), &config("tiering"), 1);
+    let found = inspect(&spec(left.path(), config("tiering")), false, &[]).unwrap();
+    assert_eq!(found.verdict, Verdict::Repairable);
+    assert!(found.findings.iter().any(|finding| finding.contains("copy from earlier")), "{:?}", found.findings);
+}
+
+/// As version 1 wrote it.
+fn put_back(path: &Path) {
+    let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let end = file.metadata().unwrap().len();
+    for at in [0, end - BLOCK as u64] {
+        let mut block = vec![0; BLOCK];
+        file.read_exact_at(&mut block, at).unwrap();
+        let superblock = Superblock::decode(&block).unwrap();
+        let mut block = Superblock { seals: [0; 16], given_up_commit: 0, ..superblock.clone() }.encode();
+        block[16..20].copy_from_slice(&1_u32.to_le_bytes());
+        seal(&mut block, Kind::Superblock, superblock.volume);
+        file.write_all_at(&block, at).unwrap();
+    }
+}
+
+#[test]
+fn a_volume_of_the_version_before_is_opened_and_becomes_one_of_this() {
+    for placement in ["single", "linear", "back", "tiering", "logging"] {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        let served = Served::new(at, config(placement), Settings::default());
+        write_some(&mut served.client(), 1);
+        served.stop();
+        let names: &[&str] = if placement == "single" { &["fast"] } else { &["fast", "slow"] };
+        names.iter().for_each(|name| put_back(&at.join(name)));
+        let served = Served::start(at, config(placement), Settings::default());
+        assert!(is_right(&mut served.client(), 1), "{placement}");
+        served.stop();
+        let block = fs::read(at.join("fast")).unwrap();
+        assert_eq!(block[16], 2, "{placement}");
+        assert!(Superblock::decode(&block[..BLOCK]).unwrap().is_sealed(), "{placement}");
+        Served::start(at, config(placement), Settings::default()).stop();
+    }
+}

@@ -1,0 +1,347 @@
+//! The fear: a device that fails for a moment is given up for good, with everything that only it has.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod served;
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use peryton_drive::{Effect, Endpoint, Fault, Only, ServeError, Service, Settings, format};
+use peryton_engine::Config;
+use peryton_units::{Bytes, Nanos};
+use served::{Client, EIO, PLACEMENTS, Served, spec};
+
+const BLOCK: usize = 4096;
+
+/// With patience for what comes back.
+fn config(placement: &str) -> Config {
+    let mut config = served::config(placement);
+    config.tuning.patience = Nanos::from_s(60);
+    config
+}
+
+fn all_of(device: u8, effect: Effect) -> Fault {
+    Fault { device, only: None, from: 0, to: u64::MAX, times: None, effect }
+}
+
+/// Fills the volume and makes it durable; each block says where it is.
+fn fill(client: &mut Client) {
+    for at in (0..client.size).step_by(BLOCK) {
+        client.write(at, &block(at), false).unwrap();
+    }
+    client.flush().unwrap();
+}
+
+fn block(at: u64) -> Vec<u8> {
+    (at / BLOCK as u64 + 1).to_le_bytes().repeat(BLOCK / 8)
+}
+
+/// How many blocks cannot be read; those that can must be right.
+fn unreadable(client: &mut Client) -> u64 {
+    let size = client.size;
+    let fails = |at: &u64| match client.read(*at, BLOCK) {
+        Ok(data) => {
+            assert!(data == block(*at), "wrong data at {at}");
+            false
+        }
+        Err(_) => true,
+    };
+    (0..size).step_by(BLOCK).filter(fails).count() as u64
+}
+
+/// Asks for everything that makes a device be looked at, for so long.
+fn keep_busy(served: &Served, time: Duration) -> thread::JoinHandle<()> {
+    let mut client = served.client();
+    thread::spawn(move || {
+        let began = Instant::now();
+        let mut at = 0;
+        while began.elapsed() < time {
+            at = (at + 17 * BLOCK as u64) % client.size;
+            let _ = client.write(at, &block(at), false);
+            let _ = client.flush();
+            let _ = client.read((at * 3) % client.size / 4096 * 4096, BLOCK);
+        }
+    })
+}
+
+/// A device fails everything for 1.5 s while it is in use; what that costs: blocks that cannot be read afterwards.
+fn outage(placement: &str, device: u8, effect: Effect, config: &Config) -> (u64, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::new(directory.path(), config.clone(), Settings::default());
+    let mut client = served.client();
+    fill(&mut client);
+    let busy = keep_busy(&served, Duration::from_millis(1600));
+    served.handle.fault(all_of(device, effect)).unwrap();
+    thread::sleep(Duration::from_millis(1500));
+    served.handle.heal().unwrap();
+    busy.join().unwrap();
+    let lost = unreadable(&mut client);
+    if lost == 0 {
+        // Whatever writes shows that it is well again.
+        for at in (0..client.size).step_by(BLOCK) {
+            client.write(at, &block(at), false).unwrap();
+        }
+        client.flush().unwrap();
+    }
+    let status = served.handle.status().unwrap();
+    if lost == 0 {
+        client.write(0, &block(0), false).unwrap();
+        client.flush().unwrap();
+        drop(client);
+        let ended = served.end();
+        assert!(ended.is_ok(), "{placement}, device {device}, {effect:?}: {ended:?}");
+        let served = Served::start(directory.path(), config.clone(), Settings::default());
+        assert_eq!(unreadable(&mut served.client()), 0, "{placement}, device {device}, {effect:?}: afterwards");
+        served.stop();
+    } else {
+        drop(client);
+        let _ = served.end();
+    }
+    (lost, status["state"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_short_outage_costs_no_device_and_no_data() {
+    let all_effects = |placement: &str| {
+        for device in 0..if placement == "single" { 1 } else { 2 } {
+            for effect in [Effect::Outage, Effect::Fail, Effect::Full] {
+                let found = outage(placement, device, effect, &config(placement));
+                assert_eq!(found, (0, "healthy".to_owned()), "{placement}, device {device}, {effect:?}");
+            }
+        }
+    };
+    // They mostly wait.
+    thread::scope(|scope| {
+        PLACEMENTS.iter().for_each(|placement| drop(scope.spawn(move || all_effects(placement))));
+    });
+}
+
+/// What it is for: without patience the device is gone, and its data with it.
+#[test]
+fn without_patience_a_longer_outage_costs_the_device() {
+    let mut config = config("tiering");
+    config.tuning.patience = Nanos::ZERO;
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::new(directory.path(), config, Settings::default());
+    let mut client = served.client();
+    fill(&mut client);
+    let busy = keep_busy(&served, Duration::from_secs(4));
+    served.handle.fault(all_of(0, Effect::Outage)).unwrap();
+    busy.join().unwrap();
+    served.handle.heal().unwrap();
+    assert_eq!(served.handle.status().unwrap()["state"], "degraded");
+    assert!(unreadable(&mut client) > 0);
+    drop(client);
+    let _ = served.end();
+}
+
+#[test]
+fn an_outage_is_told_and_patience_runs_out() {
+    let mut config = config("back");
+    config.tuning.patience = Nanos::from_s(3600);
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::new(directory.path(), config, Settings::default());
+    let mut client = served.client();
+    fill(&mut client);
+    served.handle.fault(all_of(0, Effect::Outage)).unwrap();
+    let busy = keep_busy(&served, Duration::from_secs(8));
+    let device = wait_for(&served, |status| status["devices"]["fast"]["state"] == "outage");
+    assert_eq!(device["state"], "outage");
+    thread::sleep(Duration::from_secs(3));
+    let status = served.handle.status().unwrap();
+    let outage = &status["devices"]["fast"]["outage"];
+    assert!(outage["since_s"].as_f64().unwrap() >= 2.5, "{outage}");
+    assert!((3500.0..3600.0).contains(&outage["patience_left_s"].as_f64().unwrap()), "{outage}");
+    assert!(outage["commands_waiting"].as_u64().unwrap() > 0 && outage["full"] == false, "{outage}");
+    assert!(outage["error"].as_str().unwrap().contains("Input/output error"), "{outage}");
+    // Less patience, while it lasts: then the device is given up.
+    served.handle.set(vec!["failure.patience=1s".to_owned()], vec![]).unwrap_err();
+    wait_for(&served, |status| status["state"] == "degraded");
+    let events = served.handle.events();
+    let position = |name: &str| events.iter().position(|event| event["event"] == name).unwrap();
+    assert!(position("outage") < position("device_gone"));
+    busy.join().unwrap();
+    drop(client);
+    served.stop();
+}
+
+fn wait_for(served: &Served, mut what: impl FnMut(&serde_json::Value) -> bool) -> serde_json::Value {
+    for _ in 0..2000 {
+        let status = served.handle.status().unwrap();
+        if what(&status) {
+            return status;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("never: {}", served.handle.status().unwrap());
+}
+
+#[test]
+fn a_volume_in_an_outage_ends_when_it_is_told_to() {
+    for placement in PLACEMENTS {
+        let directory = tempfile::tempdir().unwrap();
+        let served = Served::new(directory.path(), config(placement), Settings::default());
+        let mut client = served.client();
+        fill(&mut client);
+        served.handle.fault(all_of(0, Effect::Outage)).unwrap();
+        // One that waits, and one that came to stay.
+        for at in 0..64 {
+            client.send(served::WRITE, 0, at * 16384, 512, &[1; 512]);
+        }
+        client.send(served::FLUSH, 0, 0, 0, &[]);
+        thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        let ended = served.end();
+        assert!(began.elapsed() < Duration::from_secs(10), "{placement}: {:?}", began.elapsed());
+        // Those that wrote nothing to the device can be closed.
+        let untouched = matches!(placement, "around") && ended.is_ok();
+        let left_open = matches!(ended, Err(ServeError::Outage { .. } | ServeError::InDoubt { .. }));
+        assert!(left_open || untouched, "{placement}: {ended:?}");
+        drop(client);
+        let served = Served::start(directory.path(), config(placement), Settings::default());
+        let mut client = served.client();
+        for at in (2 << 20..client.size).step_by(BLOCK) {
+            assert!(client.read(at, BLOCK).unwrap() == block(at), "{placement}");
+        }
+        assert_eq!(served.handle.status().unwrap()["state"], "healthy");
+        drop(client);
+        served.stop();
+    }
+}
+
+#[test]
+fn a_bad_sector_is_not_an_outage() {
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::new(directory.path(), config("single"), Settings::default());
+    let mut client = served.client();
+    fill(&mut client);
+    let bad =
+        Fault { only: Some(Only::Reads), from: (1 << 20) + 8192, to: (1 << 20) + 8193, ..all_of(0, Effect::Outage) };
+    served.handle.fault(bad).unwrap();
+    let began = Instant::now();
+    assert_eq!(client.read(8192, BLOCK), Err(EIO));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    client.read(0, BLOCK).unwrap();
+    assert_eq!(served.handle.status().unwrap()["state"], "healthy");
+    served.handle.heal().unwrap();
+    drop(client);
+    served.stop();
+}
+
+#[test]
+fn metadata_has_its_space_from_the_start() {
+    use std::os::unix::fs::MetadataExt;
+    for placement in PLACEMENTS {
+        let directory = tempfile::tempdir().unwrap();
+        let made = format(&spec(directory.path(), config(placement)), false).unwrap();
+        let sizes = config(placement).sizes().unwrap();
+        for (index, device) in made.devices.iter().enumerate() {
+            if sizes.devices[index] == Bytes::ZERO {
+                continue;
+            }
+            let allocated = std::fs::metadata(&device.path).unwrap().blocks() * 512;
+            let need = sizes.data_at[index].0 + 4096;
+            assert!(allocated >= need, "{placement}, {}: {allocated} of {need}", device.name);
+        }
+    }
+}
+
+/// A file system in memory of a certain size; unmounted at the end.
+struct Tmpfs(std::path::PathBuf);
+
+fn run(program: &str, arguments: &[&str]) -> bool {
+    std::process::Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let at = self.0.to_str().unwrap();
+        (0..50).any(|_| {
+            thread::sleep(Duration::from_millis(100));
+            run("umount", &[at])
+        });
+    }
+}
+
+#[test]
+fn a_full_file_system_makes_clients_wait_and_costs_no_device() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path().join("tmpfs");
+    std::fs::create_dir(&at).unwrap();
+    if !run("mount", &["-t", "tmpfs", "-o", "size=64m", "peryton-test", at.to_str().unwrap()]) {
+        eprintln!("skipped: this user cannot mount a tmpfs");
+        return;
+    }
+    let _tmpfs = Tmpfs(at.clone());
+    for placement in PLACEMENTS {
+        // Time enough, and so little that it runs out: then clients are told, and the device stays.
+        for patience in [Nanos::from_s(60), Nanos::from_ms(300)] {
+            let mut config = config(placement);
+            config.tuning.patience = patience;
+            let spec = spec(&at, config);
+            format(&spec, true).unwrap();
+            let nbd = directory.path().join(placement);
+            let service = Service::open(&spec, &Endpoint::Unix(nbd.clone()), Settings::default()).unwrap();
+            let handle = service.handle();
+            let thread = thread::spawn(move || service.run());
+            let mut client = Client::connect(&nbd);
+            let half = client.size / 2 / BLOCK as u64 * BLOCK as u64;
+            for offset in (0..half).step_by(BLOCK) {
+                client.write(offset, &block(offset), false).unwrap();
+            }
+            client.flush().unwrap();
+            // All the rest of the file system.
+            let ballast = at.join("ballast");
+            assert!(fill_up(&ballast) > 0);
+            let mut other = Client::connect(&nbd);
+            let writer = thread::spawn(move || {
+                let mut failed = 0;
+                for offset in (half..other.size).step_by(BLOCK) {
+                    failed += u32::from(other.write(offset, &block(offset), false).is_err());
+                }
+                failed + u32::from(other.flush().is_err())
+            });
+            let began = Instant::now();
+            let mut saw_outage = false;
+            while began.elapsed() < Duration::from_secs(3) {
+                saw_outage |= handle.status().unwrap()["state"] == "outage";
+                thread::sleep(Duration::from_millis(50));
+            }
+            assert!(saw_outage, "{placement}: the file system was not full");
+            std::fs::remove_file(&ballast).unwrap();
+            let failed = writer.join().unwrap();
+            assert!(failed == 0 || patience < Nanos::from_s(1), "{placement}: {failed} failed");
+            for offset in (0..half).step_by(BLOCK) {
+                assert!(client.read(offset, BLOCK).unwrap() == block(offset), "{placement} at {offset}");
+            }
+            if failed == 0 {
+                assert_eq!(unreadable(&mut client), 0, "{placement}");
+            }
+            // The next write shows that there is space again.
+            for offset in (0..client.size).step_by(16 << 10) {
+                client.write(offset, &[5; 16 << 10], false).unwrap();
+            }
+            client.flush().unwrap();
+            let state = &handle.status().unwrap()["state"];
+            assert_eq!(state, "healthy", "{placement}, patience {patience}");
+            drop(client);
+            handle.stop();
+            thread.join().unwrap().unwrap();
+        }
+    }
+}
+
+/// Writes until there is no space.
+fn fill_up(path: &std::path::Path) -> u64 {
+    use std::io::Write;
+    let mut file = std::fs::File::create(path).unwrap();
+    let mut filled = 0;
+    for len in [1 << 20, 4096] {
+        while file.write_all(&vec![1; len]).is_ok() {
+            filled += len as u64;
+        }
+    }
+    filled
+}

@@ -1,0 +1,89 @@
+//! The map of a volume that one of its devices comes back to.
+//!
+//! What is lost without the device is where the device's own map says, as far as that is on the device itself: its map is
+//! as old as its data. Where it says that the other device has the newest copy, that place may have been given to
+//! something else since, and the extent stays lost.
+
+use peryton_format::{
+    checkpoint::{self, CheckpointHeader},
+    entry::MapEntry,
+    map::{self, NoMap, Older},
+    notice::Notice,
+    storage::Storage,
+    superblock::VolumeId,
+};
+
+use crate::{
+    api::command::DeviceId, api::error::ReadmitError, cache::access::Mode, cache::drive::CacheDrive,
+    cache::step::CacheIo,
+};
+
+impl CacheDrive {
+    /// Puts the two maps together and writes the result: to the device that stayed first. Returns how many extents are not
+    /// lost any more.
+    pub(in crate::cache) fn take_back_device(
+        &self,
+        io: &CacheIo,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        (volume, expected): (VolumeId, u64),
+    ) -> Result<u64, ReadmitError> {
+        let (index, layout) = (device.index(), &self.layout.metadata);
+        let damaged = |what| ReadmitError::Damaged { device: index, what };
+        let found = map::read(storage, (&[device], self.layout.fast), layout, volume, Older::Refused);
+        let found = found.map_err(|error| match error {
+            NoMap::Damaged(what) => damaged(what),
+            NoMap::Behind { newest, expected, .. } => ReadmitError::Behind { device: index, newest, expected },
+        })?;
+        if device == self.layout.slow && found.notice.alone {
+            return Err(ReadmitError::Untracked { device: index });
+        }
+        let newest = found.next_commit.saturating_sub(1).max(found.last_commit);
+        if newest < expected {
+            return Err(ReadmitError::Behind { device: index, newest, expected });
+        }
+        let survivor = self.image();
+        if survivor.len() != found.entries.len() {
+            return Err(damaged("it maps another number of extents"));
+        }
+        let joined = survivor.iter().zip(&found.entries).map(|(ours, theirs)| self.joined(device, *ours, *theirs));
+        let joined: Vec<MapEntry> = joined.collect();
+        let restored =
+            survivor.iter().zip(&joined).filter(|(ours, joined)| ours.is_lost() && !joined.is_lost()).count();
+        let failed = |device: DeviceId| ReadmitError::Device { device: device.index() };
+        let stayed = self.alive();
+        let next = self.next_header(io);
+        // No commit is in both journals, and a number that a failed one may have left is not used again.
+        let first_commit = next.first_commit.max(found.next_commit) + 1;
+        let notice = Notice::default();
+        let mut header = CheckpointHeader { last_commit: 0, first_commit, notice, ..next };
+        // Neither device may lose the checkpoint that it needs before the new one is whole.
+        if (found.number + 1) % 2 != header.number % 2 {
+            checkpoint::store(storage, &stayed, layout, &header, &joined, volume).map_err(failed)?;
+            header.number += 1;
+        }
+        while header.number <= found.number {
+            header.number += 2;
+        }
+        checkpoint::store(storage, &stayed, layout, &header, &joined, volume).map_err(failed)?;
+        checkpoint::store(storage, &[device], layout, &header, &joined, volume).map_err(failed)?;
+        Ok(restored as u64)
+    }
+
+    /// An extent as both devices together have it: `ours` is what is known without the one that comes back.
+    fn joined(&self, back: DeviceId, ours: MapEntry, theirs: MapEntry) -> MapEntry {
+        if !ours.is_lost() || theirs.is_lost() {
+            return ours;
+        }
+        let on_back = |place| self.layout.has_place(place) && self.layout.at(place).0 == back;
+        match (self.mode, theirs.place()) {
+            (Mode::Tiering, Some(place)) if on_back(place) => MapEntry::new(Some(place), false, false),
+            (Mode::Tiering, _) => ours,
+            // The copy is at least as new as its home.
+            (Mode::Caching, Some(place)) if on_back(place) => MapEntry::new(Some(place), true, false),
+            // The copy was on the device that stayed; the home is as new if the copy was clean.
+            (Mode::Caching, Some(_)) if theirs.is_dirty() => ours,
+            (Mode::Caching, _) => MapEntry::new(None, false, false),
+        }
+    }
+}

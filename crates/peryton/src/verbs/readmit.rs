@@ -1,0 +1,42 @@
+//! `peryton readmit`: a device that was given up comes back.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::check;
+use crate::{failure::Failure, output, volume};
+
+/// Options of `peryton readmit`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The device must have everything that it had when it was given up; an older copy is refused. What was \
+written meanwhile stays as it is. Nothing changes unless all of it can be done."
+)]
+pub struct Args {
+    /// Design file; its devices have a `path`
+    #[arg(value_name = "DESIGN.toml")]
+    design: PathBuf,
+    /// The device, by its name in the design
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print what was found as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Takes it back.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let spec = volume::spec(&args.design, &args.set)?;
+    let done = peryton_drive::readmit(&spec, &args.name).map_err(Failure::failed)?;
+    if args.json {
+        let mut value = check::opened_json(&done.opened);
+        value["restored_extents"] = json!(done.restored);
+        return output::print_json(&value);
+    }
+    let (name, restored, lost) = (&args.name, done.restored, done.opened.lost);
+    output::print(&format!("'{name}' is part of the volume again: {restored} extents restored, {lost} stay lost\n"))
+}
