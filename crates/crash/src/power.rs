@@ -104,6 +104,7 @@ impl World {
     /// known.
     fn reopen(&mut self, mut disks: Vec<Disk>, closed: Option<bool>) -> Result<(), String> {
         self.model.crashed();
+        self.lost_at = None;
         let Some(mut without) = self.revive(&mut disks)? else {
             self.deaths.over = true;
             return Ok(());
@@ -197,9 +198,17 @@ impl World {
         say!(self, "--- closing");
         let cut_short = self.chance(3);
         let left = if cut_short { self.rng.random_range(0..MOST_CALLS) } else { u32::MAX };
+        let in_doubt = self.drive.engine.is_in_doubt();
         let mut storage = Fused::new(&mut self.drive.disks, left);
         let result = self.drive.engine.close(&mut storage);
         let (blown, in_flight) = (storage.blown, storage.in_flight.take());
+        if in_doubt && !blown {
+            // The host was not told of what a flush that failed has lost.
+            return match result {
+                Ok(()) => Err("a volume is closed though a flush has failed".to_string()),
+                Err(_) => self.crash(),
+            };
+        }
         if blown {
             say!(self, "--- the power goes while closing, with {in_flight:?} in flight");
             self.outcome.crash_points += 1;

@@ -43,7 +43,11 @@ pub(crate) struct World {
     pub(crate) generation: u64,
     pub(crate) faults: Faults,
     pub(crate) deaths: Deaths,
-    /// The disks as they were at the end of the previous generation.
+    /// When a flush that failed has lost something that the host has not been told of.
+    pub(crate) lost_at: Option<u32>,
+    /// When a flush was last submitted that may be the one to tell it.
+    pub(crate) told_from: u32,
+    /// The disks as they were when the last generation ended.
     pub(crate) before: Option<Vec<Disk>>,
 }
 
@@ -113,6 +117,8 @@ impl World {
             generation: opened.generation,
             faults,
             deaths: Deaths::new(kind),
+            lost_at: None,
+            told_from: 0,
             before: None,
         };
         say!(

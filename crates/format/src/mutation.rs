@@ -77,12 +77,32 @@ pub enum Mutation {
     ForgetGone,
     /// Data that only a dead cache had counts as what the home has.
     ForgetLost,
+    /// After a flush that failed everything stays as it is, and the next flush counts.
+    TrustFailedFlush,
+    /// No flush of the host fails because one of a device did.
+    KeepFailedFlush,
+    /// Commits go on before what a failed flush put in doubt is settled.
+    CommitInDoubt,
+    /// Copies that were written together with their homes are trusted after a failed flush.
+    ForgetThroughWrites,
+    /// A write-back reads a copy that a failed flush may have lost, and goes on.
+    WriteHomeInDoubt,
+    /// A read is answered that was under way when a flush failed, with what it found.
+    ReadInDoubt,
+    /// Writes that were under way when a flush failed are not in doubt.
+    ForgetWritesInFlight,
+    /// A new copy on the fast device stays after that has failed a flush.
+    RevertNewCopies,
+    /// A volume is closed though a flush has failed and the host was not told.
+    CloseInDoubt,
+    /// A log goes on after a failed flush.
+    LogGoesOn,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutation {
-    /// Every mutation.
-    pub const ALL: [Mutation; 35] = {
+    /// All of them.
+    pub const ALL: [Mutation; 45] = {
         use Mutation::*;
         [
             SkipFastDataFlush,
@@ -120,6 +140,16 @@ impl Mutation {
             CloseReusesNumber,
             ForgetGone,
             ForgetLost,
+            TrustFailedFlush,
+            KeepFailedFlush,
+            CommitInDoubt,
+            ForgetThroughWrites,
+            WriteHomeInDoubt,
+            ReadInDoubt,
+            ForgetWritesInFlight,
+            RevertNewCopies,
+            CloseInDoubt,
+            LogGoesOn,
         ]
     };
 }

@@ -223,11 +223,19 @@ impl PlacementOps for CacheDrive {
     }
 
     fn is_idle(&self) -> bool {
-        self.moves.len() == 0 && self.flushes.is_empty() && self.journal.is_idle() && self.through_in_flight.is_empty()
+        self.moves.len() == 0
+            && self.flushes.is_empty()
+            && self.journal.is_idle()
+            && self.through_in_flight.is_empty()
+            && self.doubts.is_empty()
     }
 
     fn check_invariants(&self, quiet: bool) {
         self.check_tables(quiet);
+    }
+
+    fn flush_failed(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) {
+        self.doubt(io, now, device, out);
     }
 
     fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
