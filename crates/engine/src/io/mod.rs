@@ -91,6 +91,17 @@ impl<S: Step> Io<S> {
 
     /// Ends a part of the request; the last one sends the reply.
     pub(crate) fn part_done(&mut self, request: RequestIndex, result: Result<(), RequestError>, out: &mut Commands) {
+        self.part_done_in_line(request, result, out);
+    }
+
+    /// Does what [`Io::part_done`] does, compiled into the path of a hit.
+    #[inline(always)]
+    pub(crate) fn part_done_in_line(
+        &mut self,
+        request: RequestIndex,
+        result: Result<(), RequestError>,
+        out: &mut Commands,
+    ) {
         if self.requests.part_done(self.now, request, result, out) {
             self.answered_badly();
         }

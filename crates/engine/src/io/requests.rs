@@ -112,7 +112,7 @@ impl Requests {
 
     /// A part of the request is answered; the last one sends the reply. Says whether the request has failed with it, or was
     /// in doubt.
-    #[inline]
+    #[inline(always)]
     pub(super) fn part_done(
         &mut self,
         now: Nanos,
