@@ -83,10 +83,6 @@ pub enum Mutation {
     KeepFailedFlush,
     /// Commits go on before what a failed flush put in doubt is settled.
     CommitInDoubt,
-    /// Copies that were written together with their homes are trusted after a failed flush.
-    ForgetThroughWrites,
-    /// A write-back reads a copy that a failed flush may have lost, and goes on.
-    WriteHomeInDoubt,
     /// A read is answered that was under way when a flush failed, with what it found.
     ReadInDoubt,
     /// Writes that were under way when a flush failed are not in doubt.
@@ -102,7 +98,7 @@ pub enum Mutation {
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 45] = {
+    pub const ALL: [Mutation; 43] = {
         use Mutation::*;
         [
             SkipFastDataFlush,
@@ -143,8 +139,6 @@ impl Mutation {
             TrustFailedFlush,
             KeepFailedFlush,
             CommitInDoubt,
-            ForgetThroughWrites,
-            WriteHomeInDoubt,
             ReadInDoubt,
             ForgetWritesInFlight,
             RevertNewCopies,

@@ -131,9 +131,6 @@ impl CacheDrive {
 
     /// Copies that were written together with their homes, and of which one or the other may be lost.
     fn copies_in_doubt(&self, io: &CacheIo, device: DeviceId, extents: &mut Vec<u32>) {
-        if mutation::is(Mutation::ForgetThroughWrites) {
-            return;
-        }
         let which = usize::from(device == self.layout.slow);
         let Doubts { written, more, .. } = &self.doubts;
         let all = more.is_some_and(|stamps| !io.is_flushed(device, stamps[which]));
@@ -176,7 +173,7 @@ impl CacheDrive {
             // It waits for a commit, which waits for this; no access is under way.
             _ if row.phase == Phase::Committing => return self.settle_doubt(io, now, extent),
             // What is read now may be what was there before, and is not to reach the home.
-            Kind::Eviction | Kind::WriteBack if doubt.fast => row.rewritten = !mutation::is(Mutation::WriteHomeInDoubt),
+            Kind::Eviction | Kind::WriteBack if doubt.fast => row.rewritten = true,
             // Nobody is served what it reads now.
             Kind::Promotion if matches!(row.phase, Phase::Reading | Phase::Draining) => row.failed = true,
             Kind::Drain(Drained::Revert) => return,
