@@ -139,7 +139,8 @@ impl CacheDrive {
         extents.extend(self.through_in_flight.iter().map(|write| self.through[*write].fragment.extent));
         // What a move has read before is not what is there now: copy and home would differ.
         let reads = |kind| match kind {
-            Kind::Promotion => device == self.layout.slow,
+            // A write past the copy is home, and the copy is about to go.
+            Kind::Promotion | Kind::Drain(Drained::Stale) => device == self.layout.slow,
             Kind::WriteBack | Kind::Eviction => device == self.layout.fast,
             _ => false,
         };
@@ -275,6 +276,8 @@ impl CacheDrive {
         let mut flushes = self.journal.doubts_are_settled(io, tells);
         io.in_doubt = io.owes_error;
         if tells {
+            // A write that came since may have had a part in a place that was given up only now.
+            io.doubt_writes();
             flushes.extend(std::mem::take(&mut self.flushes).into_iter().map(|(request, _)| request));
             if flushes.is_empty() { io.owe_error() } else { io.told() }
         }

@@ -350,6 +350,12 @@ impl<S: Step> Io<S> {
         self.in_doubt || self.stopped || self.requests.is_in_doubt()
     }
 
+    /// Of the writes in flight, parts that were written before now may be lost.
+    #[cold]
+    pub(crate) fn doubt_writes(&mut self) {
+        self.requests.flush_failed();
+    }
+
     /// Whether the next flush of the host has to fail; it does then.
     pub(crate) fn takes_error(&mut self) -> bool {
         let fails = self.owes_error;
