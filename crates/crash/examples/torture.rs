@@ -88,6 +88,7 @@ fn main() -> ExitCode {
     println!("  {:>12} of them during recovery or closing", done.recoveries_cut_short);
     println!("  {:>12} generations", done.generations);
     println!("  {:>12} commands", done.commands);
+    println!("  {:>12} flushes that failed and lost something", done.flushes_lost);
     println!("  {:>12} reads of the host checked", done.reads);
     println!("  {:>12} sectors checked after crashes", done.sectors);
     println!("  {:>12} commits, {} checkpoints, {} moves", done.commits, done.checkpoints, done.moves);

@@ -266,7 +266,32 @@ impl Disk {
         self.first += count as u64;
     }
 
-    /// The number of completed writes that no flush has covered.
+    /// A flush has failed. Of all that no flush has covered, the oldest part is settled, write by write, as kept, torn or
+    /// lost, which means that what was there before is there again; the rest is still to be flushed. Later flushes know
+    /// nothing of it. Says whether anything was lost.
+    pub(crate) fn flush_failed(&mut self, rng: &mut Pcg64Mcg) -> bool {
+        // In one case of four a flush fails and nothing is lost.
+        if self.cache.is_empty() || rng.random_bool(0.25) {
+            return false;
+        }
+        let settled = if rng.random_bool(0.5) { self.cache.len() } else { rng.random_range(1..=self.cache.len()) };
+        let keeps = [0.0, 0.3, 0.7][rng.random_range(0..3)];
+        let mut lost = false;
+        for entry in self.cache.drain(..settled) {
+            let kept = if rng.random_bool(keeps) { 1.0 } else { [0.0, 0.0, 0.5][rng.random_range(0..3)] };
+            self.stable.apply(&entry, || {
+                let kept = rng.random_bool(kept);
+                lost |= !kept;
+                kept
+            });
+        }
+        self.first += settled as u64;
+        self.live = self.stable.clone();
+        self.cache.iter().for_each(|entry| self.live.apply(entry, || true));
+        lost
+    }
+
+    /// How many writes no flush has covered.
     pub(crate) fn unflushed(&self) -> usize {
         self.cache.len()
     }

@@ -68,6 +68,10 @@ impl Disks for Vec<Disk> {
     fn flushed(&mut self, device: DeviceId, mark: u64) {
         self[device.index()].flushed(mark);
     }
+
+    fn flush_failed(&mut self, device: DeviceId, rng: &mut Pcg64Mcg) -> bool {
+        self[device.index()].flush_failed(rng)
+    }
 }
 
 /// The engine on simulated disks.

@@ -59,8 +59,10 @@ pub trait Disks {
     /// A flush that began at `mark` has succeeded.
     fn flushed(&mut self, device: DeviceId, mark: u64);
 
-    /// A flush that began at `mark` has failed.
-    fn flush_failed(&mut self, _device: DeviceId, _mark: u64, _rng: &mut Pcg64Mcg) {}
+    /// A flush has failed. Says whether anything that was not flushed has been lost.
+    fn flush_failed(&mut self, _device: DeviceId, _rng: &mut Pcg64Mcg) -> bool {
+        false
+    }
 }
 
 /// How much of a write there is.
@@ -163,6 +165,10 @@ pub struct Driver<D: Disks> {
     pub requests: BTreeMap<u64, Asked<D::Cell>>,
     /// Commands that have not been completed.
     pub pending: Vec<Pending<D::Payload>>,
+    /// A flush has failed since the caller last cleared this.
+    pub flush_failed: bool,
+    /// One of them has lost something that it should have covered.
+    pub flush_lost: bool,
     /// Answers that nobody has taken.
     pub answered: Vec<Answer<D::Cell>>,
     buffers: Vec<MoveBuffer<D::Cell>>,
@@ -185,6 +191,8 @@ impl<D: Disks> Driver<D> {
             most_latency: Nanos::from_ms(2),
             requests: BTreeMap::new(),
             pending: Vec::new(),
+            flush_failed: false,
+            flush_lost: false,
             answered: Vec::new(),
             buffers: Vec::new(),
             next_id: 0,
@@ -371,10 +379,11 @@ impl<D: Disks> Driver<D> {
                 io
             }
             Command::Flush { io, .. } => {
+                self.flush_failed |= failed;
                 if !failed {
                     self.disks.flushed(device, mark);
                 } else if !dead {
-                    self.disks.flush_failed(device, mark, rng);
+                    self.flush_lost |= self.disks.flush_failed(device, rng);
                 }
                 io
             }

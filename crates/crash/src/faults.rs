@@ -1,5 +1,5 @@
-//! Faults besides a power loss, and how often each happens: commands that fail, sectors that cannot be read, metadata
-//! that rots, devices that die.
+//! What goes wrong besides the power, and how often: commands that fail, flushes that fail and lose what they should have
+//! covered, sectors that cannot be read, metadata that rots, devices that die.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -14,7 +14,11 @@ pub(crate) struct Faults {
     pub(crate) calm: bool,
     /// One command in this many fails, and at most some of its sectors take effect; 0 for none.
     pub(crate) fail_one_in: u32,
-    /// In one step of this many a data sector becomes unreadable; 0 for none.
+    /// One flush in so many fails besides; 0 for none.
+    pub(crate) flush_fails_one_in: u32,
+    /// Nothing else goes wrong.
+    pub(crate) flushes_only: bool,
+    /// One step in so many a sector of data goes bad; 0 for none.
     pub(crate) bad_one_in: u32,
     /// In one step of this many a device dies; 0 for none.
     pub(crate) dies_one_in: u32,
@@ -33,9 +37,16 @@ impl Faults {
             let none = Faults::new(kind, false, rng);
             return Faults { active: true, dies_one_in, deaths_only: true, ..none };
         }
+        if active && rng.random_bool(0.4) {
+            let flush_fails_one_in = [5, 10, 20, 60][rng.random_range(0..4)];
+            let none = Faults::new(kind, false, rng);
+            return Faults { active: true, flush_fails_one_in, flushes_only: true, ..none };
+        }
         let mut pick = |from: [u32; 4]| if active { from[rng.random_range(0..4)] } else { 0 };
         Faults {
             deaths_only: false,
+            flushes_only: false,
+            flush_fails_one_in: pick([0, 0, 20, 60]),
             active,
             calm: false,
             fail_one_in: pick([0, 30, 100, 300]),
@@ -49,10 +60,12 @@ impl Faults {
 
     /// Whether the run has any fault other than the death of a device.
     pub(crate) fn fails_at_all(&self) -> bool {
-        self.fail_one_in > 0 || self.bad_one_in > 0 || self.rots
+        self.fail_one_in > 0 || self.flush_fails_one_in > 0 || self.bad_one_in > 0 || self.rots
     }
 
-    pub(crate) fn fails(&self, rng: &mut Pcg64Mcg) -> bool {
-        self.fail_one_in > 0 && !self.calm && rng.random_range(0..self.fail_one_in) == 0
+    /// Whether the next command, perhaps a flush, fails.
+    pub(crate) fn fails(&self, is_flush: bool, rng: &mut Pcg64Mcg) -> bool {
+        let fails = |one_in: u32, rng: &mut Pcg64Mcg| one_in > 0 && rng.random_range(0..one_in) == 0;
+        !self.calm && (fails(self.fail_one_in, rng) || is_flush && fails(self.flush_fails_one_in, rng))
     }
 }

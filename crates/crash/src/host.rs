@@ -1,12 +1,14 @@
 //! The host: it submits requests, checks their answers, and completes commands in random order.
 
-use peryton_engine::{Command, Request, RequestError};
+use peryton_engine::{Command, DeviceId, Request, RequestError};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
 
 use crate::{
+    design::Kind,
     disk::{SECTOR, Tag},
     drive::Drive,
+    driver::Asked,
     world::{World, say},
 };
 
@@ -46,6 +48,9 @@ impl World {
         if matches!(op, Op::Write | Op::Discard) {
             self.model.begin(range.clone(), &data, from, self.drive.oldest_read());
         }
+        if op == Op::Flush && self.lost_at.is_some() && self.drive.engine.is_in_doubt() {
+            self.told_from = from;
+        }
         say!(self, "{from}: {op:?} {range:?}, tags from {:?}", data.first());
         self.drive.submit(request, from, data);
     }
@@ -59,10 +64,39 @@ impl World {
             }
             index = self.rng.random_range(0..self.drive.pending.len());
         }
-        let fails = self.faults.fails(&mut self.rng);
+        let is_flush = matches!(self.drive.pending[index].command, Command::Flush { .. });
+        let fails = self.faults.fails(is_flush, &mut self.rng);
         let (command, failed) = self.drive.complete(index, fails, &mut self.rng);
         self.outcome.commands += 1;
         say!(self, "    done{}: {}", if failed { ", FAILED" } else { "" }, brief(&command));
+        // A device that is given up because its flushes go on failing is dead.
+        for index in 0..self.drive.disks.len() {
+            self.drive.disks[index].dead |= failed && self.drive.engine.is_gone(DeviceId(index as u8));
+        }
+        if std::mem::take(&mut self.drive.flush_failed) {
+            let lost = std::mem::take(&mut self.drive.flush_lost);
+            self.outcome.flushes_lost += u64::from(lost);
+            self.lost_at = Some(self.model.flush_failed());
+            self.flush_lost = true;
+            say!(self, "    what it should have flushed is lost: {lost}");
+            self.doubt();
+        }
+    }
+
+    /// A flush has failed, and lost something: as long as the engine says that the host is still to be told, and as long as
+    /// a flush is not answered that was asked for before, what is not durable is in doubt.
+    fn doubt(&mut self) {
+        if self.lost_at.is_none() {
+            return;
+        }
+        let told_from = self.told_from;
+        let tells = |asked: &Asked<Tag>| asked.request.op == Op::Flush && asked.from <= told_from;
+        if self.drive.engine.is_in_doubt() || self.flush_waits() || self.drive.requests.values().any(tells) {
+            self.model.doubt();
+        } else if self.drive.answered.is_empty() {
+            self.model.trust();
+            self.lost_at = None;
+        }
     }
 
     pub(crate) fn tick(&mut self, span: Nanos) {
@@ -72,7 +106,14 @@ impl World {
 
     /// Checks the answers that the engine has given since the last call.
     pub(crate) fn answers(&mut self) -> Result<(), String> {
-        for (_, asked, result) in std::mem::take(&mut self.drive.answered) {
+        let answered = std::mem::take(&mut self.drive.answered);
+        let early = |asked: &Asked<Tag>, lost_at: Option<u32>| {
+            asked.request.op == Op::Flush && lost_at.is_some_and(|at| asked.from <= at)
+        };
+        let lost_at = self.lost_at;
+        let mut flushes = answered.iter().filter(|(_, asked, _)| early(asked, lost_at)).count();
+        for (_, asked, result) in answered {
+            flushes -= usize::from(early(&asked, lost_at));
             let now = self.model.tick();
             let range = Drive::span(&asked.request);
             say!(self, "{now}: {:?} {range:?} of {} is answered {result:?}", asked.request.op, asked.from);
@@ -95,10 +136,28 @@ impl World {
                     self.model.flushed(asked.from);
                     self.deaths.flushed_since |= self.has_dead();
                 }
+                // Of those that were asked for before it was lost, the last one counts.
+                Op::Flush if self.lost_at.is_some() => {
+                    let last = flushes == 0 && !self.flush_waits();
+                    self.model.forgive(asked.from, last);
+                }
                 Op::Flush => {}
             }
         }
+        self.doubt();
         Ok(())
+    }
+
+    /// A log whose flush has failed goes on only when it is opened again.
+    fn is_stopped_log(&self) -> bool {
+        self.deaths.kind == Kind::Logging && self.drive.engine.is_in_doubt()
+    }
+
+    /// Whether a flush has not been answered that was asked for before something was lost.
+    fn flush_waits(&self) -> bool {
+        let lost_at = self.lost_at.unwrap_or(0);
+        let waits = |asked: &Asked<Tag>| asked.request.op == Op::Flush && asked.from <= lost_at;
+        self.drive.requests.values().any(waits)
     }
 
     fn expect_error(&self, error: RequestError, request: &Request) -> Result<(), String> {
@@ -106,7 +165,8 @@ impl World {
         let little_room = error == RequestError::NoSpace
             && request.op != Op::Read
             && (self.has_dead() || !self.deaths.without.is_empty());
-        if self.faults.active && (little_room || matches!(error, RequestError::Device | RequestError::Lost)) {
+        let told = !self.faults.flushes_only || request.op == Op::Flush || self.has_dead() || self.is_stopped_log();
+        if self.faults.active && told && (little_room || matches!(error, RequestError::Device | RequestError::Lost)) {
             return Ok(());
         }
         Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, Drive::span(request)))

@@ -4,6 +4,10 @@
 //! were over. A version is *superseded at a time* if some write was over by then that was submitted after the version
 //! was over. A read may return what was not superseded when it was submitted; after a crash, a sector holds what was not
 //! superseded when the last successful flush was submitted.
+//!
+//! A flush that failed puts everything in doubt that is not durable: a version in doubt supersedes nothing. The next flush of
+//! the host settles that. If it succeeds, what was written before it is durable after all; if it fails, the host has been
+//! told, and may find what was there before.
 
 use std::ops::Range;
 
@@ -21,13 +25,16 @@ struct Version {
     /// Whether this version supersedes older ones: it was a write, and it succeeded. A discard or a failed write may
     /// have had no effect.
     counts: bool,
-    /// Whether this is a candidate from before a crash: the sector holds one of these values, durably and always the
-    /// same one.
+    /// It may have been lost with a flush that failed, at this time at the earliest.
+    in_doubt: Option<Time>,
+    /// What was found after a crash: one of several values, but always the same one, and durable.
     base: bool,
 }
 
 fn superseded(versions: &[Version], version: &Version, at: Time) -> bool {
-    versions.iter().any(|other| other.counts && other.over < at && version.over < other.from)
+    versions
+        .iter()
+        .any(|other| other.counts && other.in_doubt.is_none() && other.over < at && version.over < other.from)
 }
 
 #[derive(Clone, Debug)]
@@ -37,15 +44,19 @@ pub(crate) struct Model {
     /// Writes that were over by this time are durable.
     durable: Time,
     next_tag: Tag,
-    /// The first tag and the first sector of each write.
+    /// When a flush of a device last failed.
+    failed_at: Time,
+    /// Some version may be in doubt.
+    doubts: bool,
+    /// First tag and first sector of each write.
     written: Vec<(Tag, u64)>,
 }
 
 impl Model {
     pub(crate) fn new(content: impl Iterator<Item = Tag>, first_tag: Tag) -> Model {
-        let base = |tag| vec![Version { tag, from: 0, over: 0, counts: false, base: true }];
+        let base = |tag| vec![Version { tag, from: 0, over: 0, counts: false, in_doubt: None, base: true }];
         let sectors: Vec<_> = content.map(base).collect();
-        Model { sectors, now: 1, durable: 0, next_tag: first_tag, written: Vec::new() }
+        Model { sectors, now: 1, durable: 0, next_tag: first_tag, failed_at: 0, doubts: false, written: Vec::new() }
     }
 
     pub(crate) fn sectors(&self) -> usize {
@@ -75,7 +86,7 @@ impl Model {
                 let all = versions.clone();
                 versions.retain(|version| !superseded(&all, version, horizon));
             }
-            versions.push(Version { tag: *tag, from, over: NEVER, counts: false, base: false });
+            versions.push(Version { tag: *tag, from, over: NEVER, counts: false, in_doubt: None, base: false });
         }
     }
 
@@ -102,7 +113,11 @@ impl Model {
             if !allowed {
                 return Err(self.complain(sector, *tag, from));
             }
-            // The read settles which of the candidates from before the crash the sector holds.
+            // It may have been read before a flush lost it.
+            if from <= self.failed_at {
+                continue;
+            }
+            // What was found after a crash is found from now on.
             let mut same = versions.iter().filter(|version| version.tag == *tag);
             if same.next().is_some_and(|version| version.base) && same.next().is_none() {
                 versions.retain(|version| !version.base || version.tag == *tag);
@@ -112,7 +127,7 @@ impl Model {
             let contended = versions.iter().any(|version| version.over >= from);
             let settled = versions.iter().all(|version| version.tag == *tag || superseded(versions, version, self.now));
             if !contended && !settled {
-                versions.push(Version { tag: *tag, from, over: self.now, counts: true, base: false });
+                versions.push(Version { tag: *tag, from, over: self.now, counts: true, in_doubt: None, base: false });
             }
         }
         Ok(())
@@ -121,6 +136,49 @@ impl Model {
     /// Records that a flush submitted at `from` has succeeded.
     pub(crate) fn flushed(&mut self, from: Time) {
         self.durable = self.durable.max(from);
+        self.settle_doubts(|version| {
+            version.in_doubt = version.in_doubt.filter(|_| version.over >= from);
+        });
+    }
+
+    /// A flush of a device fails now.
+    pub(crate) fn flush_failed(&mut self) -> Time {
+        self.failed_at = self.tick();
+        self.failed_at
+    }
+
+    /// Since a flush of a device has failed, what is not durable may be lost.
+    pub(crate) fn doubt(&mut self) {
+        let (durable, now) = (self.durable, self.now);
+        self.doubts = true;
+        self.settle_doubts(|version| {
+            if version.counts && version.over >= durable {
+                version.in_doubt.get_or_insert(now);
+            }
+        });
+    }
+
+    /// The engine has made good what was in doubt.
+    pub(crate) fn trust(&mut self) {
+        self.settle_doubts(|version| version.in_doubt = None);
+        self.doubts = false;
+    }
+
+    /// A flush of the host that was submitted at `from` has failed: what was in doubt before that may be lost for good; `all`:
+    /// so may everything else that is not durable.
+    pub(crate) fn forgive(&mut self, from: Time, all: bool) {
+        self.doubt();
+        self.settle_doubts(|version| {
+            if version.in_doubt.is_some_and(|since| all || since < from) {
+                (version.counts, version.in_doubt) = (false, None);
+            }
+        });
+    }
+
+    fn settle_doubts(&mut self, settle: impl Fn(&mut Version)) {
+        if self.doubts {
+            self.sectors.iter_mut().flatten().for_each(settle);
+        }
     }
 
     /// Records that the volume was closed, which makes everything answered durable.
@@ -144,13 +202,20 @@ impl Model {
         let durable = self.durable;
         for versions in &mut self.sectors {
             if let [only] = &mut versions[..] {
-                *only = Version { tag: only.tag, from: 0, over: 0, counts: false, base: true };
+                *only = Version { tag: only.tag, from: 0, over: 0, counts: false, in_doubt: None, base: true };
                 continue;
             }
             let all = std::mem::take(versions);
             for version in &all {
                 if !superseded(&all, version, durable) && versions.iter().all(|other| other.tag != version.tag) {
-                    versions.push(Version { tag: version.tag, from: 0, over: 0, counts: false, base: true });
+                    versions.push(Version {
+                        tag: version.tag,
+                        from: 0,
+                        over: 0,
+                        counts: false,
+                        in_doubt: None,
+                        base: true,
+                    });
                 }
             }
         }
@@ -173,6 +238,7 @@ impl Model {
             let fate = if superseded(versions, version, at) { "superseded" } else { "possible" };
             let over = if version.over == NEVER { "not over".to_string() } else { format!("over {}", version.over) };
             let kind = match (version.base, version.counts) {
+                _ if version.in_doubt.is_some() => "in doubt since a flush failed",
                 (true, _) => "found after a crash",
                 (false, true) => "written",
                 (false, false) => "discarded, failed or under way",

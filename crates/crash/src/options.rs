@@ -28,7 +28,9 @@ pub struct Outcome {
     pub generations: u64,
     /// Device commands that were completed.
     pub commands: u64,
-    /// Host reads that were checked.
+    /// Flushes that failed and lost something.
+    pub flushes_lost: u64,
+    /// Reads of the host that were checked.
     pub reads: u64,
     /// Sectors that were checked after a power loss.
     pub sectors: u64,
@@ -49,6 +51,7 @@ impl std::ops::AddAssign for Outcome {
         self.recoveries_cut_short += other.recoveries_cut_short;
         self.generations += other.generations;
         self.commands += other.commands;
+        self.flushes_lost += other.flushes_lost;
         self.reads += other.reads;
         self.sectors += other.sectors;
         self.commits += other.commits;

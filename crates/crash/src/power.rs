@@ -18,6 +18,7 @@ impl World {
     /// What a drive leaves that ends now, or the drive of the run: the disks, and what is known of what they hold.
     fn leave(&mut self, drive: Option<&Drive>, end: End) -> (Vec<Disk>, Left) {
         let World { rng, outcome, .. } = self;
+        let lost = self.flush_lost && drive.is_none();
         let drive = drive.unwrap_or(&self.drive);
         outcome.crash_points += 1;
         if end == End::Power {
@@ -25,7 +26,11 @@ impl World {
         }
         outcome.process_deaths += 1;
         let mut disks = drive.disks_after_process_death(rng);
-        let left = Left { memory: drive.memory.clone(), answered: true, binds: false };
+        // A driver does not use what it kept in memory once a flush has failed.
+        let left = match lost {
+            true => Left::default(),
+            false => Left { memory: drive.memory.clone(), answered: true, binds: false },
+        };
         let left = self.bring_back(&mut disks, left);
         (disks, left)
     }
@@ -136,6 +141,8 @@ impl World {
     /// Opens the volume after a power loss or a close. `closed` says whether it was closed in good order, if that is
     /// known.
     fn reopen(&mut self, mut disks: Vec<Disk>, mut left: Left, closed: Option<bool>) -> Result<(), String> {
+        self.lost_at = None;
+        self.flush_lost = false;
         let Some(mut without) = self.revive(&mut disks, &mut left)? else {
             self.deaths.over = true;
             return Ok(());
@@ -242,9 +249,17 @@ impl World {
         say!(self, "--- closing");
         let cut_short = self.chance(3);
         let left = if cut_short { self.rng.random_range(0..MOST_CALLS) } else { u32::MAX };
+        let in_doubt = self.drive.engine.is_in_doubt();
         let mut storage = Fused::new(&mut self.drive.disks, None, left);
         let result = self.drive.engine.close(&mut storage);
         let (blown, in_flight) = (storage.blown, storage.in_flight.take());
+        if in_doubt && !blown {
+            // The host was not told of what a flush that failed has lost.
+            return match result {
+                Ok(()) => Err("a volume is closed though a flush has failed".to_string()),
+                Err(_) => self.crash(),
+            };
+        }
         if blown {
             let end = self.fates.next();
             say!(self, "--- {end:?} while closing, with {in_flight:?} in flight");
@@ -252,8 +267,10 @@ impl World {
             let mut disks = self.cut(&self.drive.disks.clone(), in_flight, end);
             self.outcome.recoveries_cut_short += 1;
             let left = match end {
-                End::Power => Left::default(),
-                End::Process => Left { memory: self.drive.memory.clone(), answered: true, binds: false },
+                End::Process if !self.flush_lost => {
+                    Left { memory: self.drive.memory.clone(), answered: true, binds: false }
+                }
+                End::Power | End::Process => Left::default(),
             };
             let left = self.bring_back(&mut disks, left);
             return self.reopen(disks, left, None);

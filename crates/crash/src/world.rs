@@ -45,6 +45,12 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) deaths: Deaths,
     pub(crate) fates: Fates,
+    /// When a failed flush lost something of which the host has not been told.
+    pub(crate) lost_at: Option<u32>,
+    /// When the last flush was submitted that may tell the host.
+    pub(crate) told_from: u32,
+    /// Whether a flush has lost something since the volume was opened: then memory that outlives the process is not used.
+    pub(crate) flush_lost: bool,
     /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
 }
@@ -120,6 +126,9 @@ impl World {
             faults,
             deaths: Deaths::new(kind),
             fates,
+            lost_at: None,
+            told_from: 0,
+            flush_lost: false,
             before: None,
         };
         say!(

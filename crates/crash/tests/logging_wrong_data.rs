@@ -30,6 +30,7 @@ fn run(seed: u64, steps: u32, failures: bool) -> World {
     world.retune(first);
     if failures {
         world.fail_one_in = rng.random_range(6..200);
+        world.flushes_fail = false;
     }
     let depth = rng.random_range(1..16);
     let most_cells = block.0 / common::CELL * rng.random_range(1..8);

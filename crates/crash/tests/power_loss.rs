@@ -24,6 +24,11 @@ fn twenty_thousand_power_losses_lose_nothing_that_was_flushed() {
 #[test]
 fn seeds_that_once_lost_a_byte_pass() {
     for seed in [
+        // A write past the copy was home, and the copy about to go, when the flush of the home failed.
+        900_002_650,
+        // Writes that came after a flush had failed, to places that were given up only then.
+        900_005_330,
+        900_012_443,
         // After a checkpoint had recorded that commits go to both devices, they went to the fast device alone; then
         // that device died.
         7_000_053_552,

@@ -266,6 +266,13 @@ impl Engine {
         drive!(mut self, drive => drive.io.excused = devices);
     }
 
+    /// Whether a flush of a device has failed, and what it should have covered is neither made good yet nor named to the host
+    /// by a flush of its that failed. Meanwhile what was written since the last flush may read as it was before, and the
+    /// volume is not closed.
+    pub fn is_in_doubt(&self) -> bool {
+        drive!(self, drive => drive.io.is_in_doubt())
+    }
+
     /// Whether the device is dead, or the volume was opened without it.
     pub fn is_gone(&self, device: DeviceId) -> bool {
         drive!(self, drive => drive.io.is_fenced(device))
@@ -334,7 +341,7 @@ impl Engine {
     /// Closes a volume with nothing in flight, so that the next opening needs no recovery.
     ///
     /// # Errors
-    /// A device has failed. Opening the volume then recovers it.
+    /// A device has failed, now or when it was flushed last ([`Engine::is_in_doubt`]). Opening the volume recovers it.
     ///
     /// # Panics
     /// If the engine is not idle, or was not opened from devices.

@@ -209,6 +209,21 @@ impl PlacementOps for Linear {
         losses
     }
 
+    /// What the host wrote lies nowhere else: every flush that waits for the device fails, or the next one that is asked for.
+    fn flush_failed(&mut self, io: &mut Io, _: Nanos, device: DeviceId, out: &mut Commands) {
+        let Some(index) = self.segments.iter().position(|(_, other)| *other == device) else { return };
+        let in_doubt = io.take_host_doubt(device);
+        let Flushes { current, next, .. } = &mut self.flushes[index];
+        let mut told = false;
+        for request in current.drain(..).chain(next.drain(..)) {
+            told |= io.part_failed(request, out);
+        }
+        // One that waits for another device as well is answered later, and none may succeed before.
+        if in_doubt && !told {
+            io.owe_error();
+        }
+    }
+
     fn fence(&mut self, _: &mut Io, _: Nanos, device: DeviceId, _: &mut Commands) -> bool {
         self.segments.iter().any(|(_, other)| *other == device)
     }
@@ -217,7 +232,10 @@ impl PlacementOps for Linear {
     #[cold]
     fn fence_is_durable(&mut self, io: &mut Io, now: Nanos, out: &mut Commands) {
         let mut held = std::mem::take(&mut self.held);
-        let fails = !held.is_empty() && std::mem::take(&mut io.owes_error);
+        let fails = !held.is_empty() && io.owes_error;
+        if fails {
+            io.told();
+        }
         for request in held.drain(..) {
             if !fails {
                 self.flush(io, now, request, out);

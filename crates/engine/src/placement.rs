@@ -213,6 +213,10 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     // Failing devices.
 
+    /// A flush of the device has failed: everything that completed on it since its last good flush may be lost, whatever later
+    /// flushes say.
+    fn flush_failed(&mut self, io: &mut Io<Self::Step>, now: Nanos, device: DeviceId, out: &mut Commands);
+
     /// Fences a dead device. Returns whether data whose write was answered may be lost with it.
     fn fence(&mut self, io: &mut Io<Self::Step>, now: Nanos, device: DeviceId, out: &mut Commands) -> bool;
 

@@ -85,12 +85,28 @@ pub enum Mutation {
     AnswerFromRam,
     /// What a process that died has written is not flushed before a recovery relies on it.
     OpenUnflushed,
+    /// After a flush that failed everything stays as it is, and the next flush counts.
+    TrustFailedFlush,
+    /// No flush of the host fails because one of a device did.
+    KeepFailedFlush,
+    /// Commits go on before what a failed flush put in doubt is settled.
+    CommitInDoubt,
+    /// A read is answered that was under way when a flush failed, with what it found.
+    ReadInDoubt,
+    /// Writes that were under way when a flush failed are not in doubt.
+    ForgetWritesInFlight,
+    /// A new copy on the fast device stays after that has failed a flush.
+    RevertNewCopies,
+    /// A volume is closed though a flush has failed and the host was not told.
+    CloseInDoubt,
+    /// A log goes on after a failed flush.
+    LogGoesOn,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// Every mutation.
-    pub const ALL: [Mutation; 39] = {
+    pub const ALL: [Mutation; 47] = {
         use Mutation::*;
         [
             SkipFastDataFlush,
@@ -132,6 +148,14 @@ impl Mutation {
             KeepNothing,
             AnswerFromRam,
             OpenUnflushed,
+            TrustFailedFlush,
+            KeepFailedFlush,
+            CommitInDoubt,
+            ReadInDoubt,
+            ForgetWritesInFlight,
+            RevertNewCopies,
+            CloseInDoubt,
+            LogGoesOn,
         ]
     };
 }

@@ -91,6 +91,8 @@ pub struct World {
     pub rng: Pcg64Mcg,
     /// One in so many commands fails; zero for none.
     pub fail_one_in: u32,
+    /// Flushes fail as well. A log stops at one.
+    pub flushes_fail: bool,
     /// Failed reads and writes that have not been looked at: those of a device that is dead.
     pub failed: Vec<Request>,
     extent_cells: usize,
@@ -126,6 +128,7 @@ impl World {
             driver: Driver::new(engine, Cells { devices, dead: None }),
             rng: Pcg64Mcg::seed_from_u64(seed),
             fail_one_in: 0,
+            flushes_fail: true,
             failed: Vec::new(),
             extent_cells: (extent.0 / CELL) as usize,
             expected: BTreeMap::new(),
@@ -295,6 +298,8 @@ impl World {
     pub fn complete_at(&mut self, index: usize) {
         let dead = self.disks.is_dead(self.pending[index].device());
         let fails = !dead && self.fail_one_in > 0 && self.rng.random_range(0..self.fail_one_in) == 0;
+        let is_flush = matches!(self.pending[index].command, Command::Flush { .. });
+        let fails = fails && (self.flushes_fail || !is_flush);
         self.driver.complete_at(index, fails, &mut self.rng);
         self.answers();
     }

@@ -110,6 +110,17 @@ impl peryton_crash::Disks for Disks {
     fn flushed(&mut self, device: DeviceId, _: u64) {
         self.0[device.index()].as_mut().expect("it is not dead").volatile.clear();
     }
+
+    /// All that was not flushed is as it was before. Only where a test makes flushes fail and nothing else: where anything may
+    /// fail, a flush that fails keeps what there is.
+    fn flush_failed(&mut self, device: DeviceId, _: &mut Pcg64Mcg) -> bool {
+        let disk = self.0[device.index()].as_mut().expect("it is not dead");
+        let volatile = std::mem::take(&mut disk.volatile);
+        for (sector, versions) in &volatile {
+            disk.bytes[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(&versions[0]);
+        }
+        !volatile.is_empty()
+    }
 }
 
 impl Disks {

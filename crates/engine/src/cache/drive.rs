@@ -15,6 +15,7 @@ use crate::{
     api::command::{Buffer, Commands, DeviceId},
     api::config::{self, Tuning},
     cache::access::{CacheFenced, Fragment, Mode, Router, ThroughWrite},
+    cache::doubts::Doubts,
     cache::journal::map_journal::MapJournal,
     cache::layout::CacheLayout,
     cache::map::extent_map::ExtentMap,
@@ -77,7 +78,9 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) flushes: Vec<(RequestIndex, u64)>,
     /// Number of moves started so far; a flush waits for the moves up to the current number.
     pub(in crate::cache) sequence: u64,
-    /// The hill climbing that adjusts settings while the drive runs, if the tuning asks for it.
+    /// What a flush that failed has put in doubt, and writes that would be.
+    pub(in crate::cache) doubts: Doubts,
+    /// Moves settings while the drive runs, where the tuning asks for it.
     pub(in crate::cache) tuner: Option<Box<Tuner>>,
     /// The placement as the configuration has it.
     pub(in crate::cache) placement: config::Placement,
@@ -123,6 +126,7 @@ impl CacheDrive {
             candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,
+            doubts: Doubts::default(),
             tuner: Tuner::new(placement, tuning),
             placement: placement.clone(),
         }

@@ -102,7 +102,7 @@ impl CacheDrive {
         }
         io.stats.fast_hits += 1;
         self.policy.accessed(slot);
-        let request = io.begin(id);
+        let request = io.begin(id, asked.op);
         let (device, at) = self.layout.at(Place(slot.0));
         let at = at + Bytes(u64::from(within));
         let buffer = Buffer::Request { id, offset: Bytes::ZERO };
@@ -270,6 +270,9 @@ impl CacheDrive {
             self.read_home_instead(io, now, command, request, first, count, out);
             return;
         }
+        if command.op == Op::Read && !self.doubts.is_empty() && self.may_be_lost(first, count) {
+            return self.read_again(io, now, command, (request, first, count), out);
+        }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
         io.part_done(request, result, out);
         for extent in first..first + count {
@@ -280,8 +283,44 @@ impl CacheDrive {
         }
     }
 
-    /// Marks a lost extent as valid after a write that covers all of it has succeeded. After a failed write, part of
-    /// the content from before the loss may remain.
+    /// A flush failed while a read was under way, and its place may hold what another extent left there: it is read again from
+    /// where the data is sure to be.
+    #[cold]
+    fn read_again(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        command: &CacheCommand,
+        (request, first, count): (RequestIndex, u32, u32),
+        out: &mut Commands,
+    ) {
+        let Buffer::Request { offset, .. } = command.buffer else {
+            unreachable!("a host read goes into the request's buffer")
+        };
+        let (_, mut within) = self.layout.split(command.at - self.layout.metadata.data_at);
+        let mut done = 0;
+        for extent in first..first + count {
+            let len = (self.layout.extent_bytes - u64::from(within)).min(command.len.0 - done);
+            let fragment = Fragment {
+                request,
+                op: Op::Read,
+                extent,
+                within,
+                len: len as u32,
+                offset: offset + Bytes(done),
+                request_len: command.len,
+                first: false,
+            };
+            io.add_part(request);
+            self.access_ended(io, now, extent, out);
+            self.resume(io, now, fragment, out);
+            (done, within) = (done + len, 0);
+        }
+        io.part_done(request, Ok(()), out);
+    }
+
+    /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
+    /// there before the loss.
     #[cold]
     fn found_again(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) {
         let entry = self.map.entry(extent);

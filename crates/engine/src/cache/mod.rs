@@ -9,6 +9,7 @@
 mod access;
 mod cleaning;
 mod commits;
+mod doubts;
 mod drive;
 mod host;
 mod invariants;

@@ -224,7 +224,11 @@ impl PlacementOps for CacheDrive {
     }
 
     fn is_idle(&self) -> bool {
-        self.moves.len() == 0 && self.flushes.is_empty() && self.journal.is_idle() && self.through_in_flight.is_empty()
+        self.moves.len() == 0
+            && self.flushes.is_empty()
+            && self.journal.is_idle()
+            && self.through_in_flight.is_empty()
+            && self.doubts.is_empty()
     }
 
     fn check_invariants(&self, quiet: bool) {
@@ -242,6 +246,10 @@ impl PlacementOps for CacheDrive {
     #[inline]
     fn take_records(&mut self, take: &mut impl FnMut(Record)) {
         self.map.take_changed(|extent, entry| take(Record::Entry { extent, entry }));
+    }
+
+    fn flush_failed(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) {
+        self.doubt(io, now, device, out);
     }
 
     fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {

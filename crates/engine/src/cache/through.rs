@@ -94,6 +94,9 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         let result = if slow_failed { Err(RequestError::Device) } else { Ok(()) };
+        if !fast_failed {
+            self.wrote_through(io, fragment.extent);
+        }
         let entry = self.map.entry(fragment.extent);
         if !fast_failed && !slow_failed || entry.place().is_none() {
             // The copy was lost with its device, and the home is valid.

@@ -23,7 +23,15 @@ pub(super) struct Device {
     /// The same for the writes of demotions and write-backs. The host's flush need not wait for them, because the fast
     /// device keeps the data until the map update that frees it is durable.
     pub(super) unflushed_moves: bool,
-    /// Mean latency of reads (0) and of writes (1), weighted towards the newest.
+    /// Flushes that began; each has its number.
+    pub(super) flushes: u64,
+    /// The highest number of one that succeeded: everything that completed before it began is durable.
+    pub(super) flushed: u64,
+    /// The number of the latest flush that was the first to cover something of the host's.
+    pub(super) host_flush: u64,
+    /// One that failed should have covered something of the host's, and the placement has not taken note of that.
+    pub(super) host_doubt: bool,
+    /// Mean time of a read and of a write, the latest weighing most.
     pub(super) latency: [Nanos; 2],
     /// Commands that failed in a row, and when the first of them failed.
     pub(super) failures: u32,

@@ -6,6 +6,7 @@ mod devices;
 mod requests;
 pub(crate) mod slab;
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_policy::ResponseTimes;
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -37,7 +38,11 @@ pub(crate) struct Io<S> {
     pub(crate) fencing: bool,
     /// Whether answered data may be lost with a fenced device. The host's next flush then fails.
     pub(crate) owes_error: bool,
-    /// The latest time that any call has passed.
+    /// A flush of a device failed, and what it should have covered is not yet made good, nor has the host been told.
+    pub(crate) in_doubt: bool,
+    /// The same, and it is not made good before the volume is opened again.
+    pub(crate) stopped: bool,
+    /// The time of the call that is being served: the latest that any call has named.
     pub(crate) now: Nanos,
     /// A time not later than the next timer.
     deadline: Nanos,
@@ -55,6 +60,8 @@ impl<S: Step> Io<S> {
             excused: 0,
             fencing: false,
             owes_error: false,
+            in_doubt: false,
+            stopped: false,
             now: Nanos::ZERO,
             deadline: Nanos::ZERO,
         }
@@ -71,8 +78,8 @@ impl<S: Step> Io<S> {
 
     /// Registers a request with one part. The caller ends that part ([`Io::part_done`]) after it has split the request.
     #[inline]
-    pub(crate) fn begin(&mut self, id: RequestId) -> RequestIndex {
-        self.requests.begin(self.now, id)
+    pub(crate) fn begin(&mut self, id: RequestId, op: Op) -> RequestIndex {
+        self.requests.begin(self.now, id, op)
     }
 
     #[inline]
@@ -98,8 +105,27 @@ impl<S: Step> Io<S> {
         result: Result<(), RequestError>,
         out: &mut Commands,
     ) {
-        let failed = self.requests.part_done(self.now, request, result, out);
-        self.stats.failed_requests += u64::from(failed);
+        if self.requests.part_done(self.now, request, result, out) {
+            self.answered_badly();
+        }
+    }
+
+    /// A request has failed, or a write was answered of which a part may be lost.
+    #[cold]
+    fn answered_badly(&mut self) {
+        if self.requests.take_answered_in_doubt() {
+            self.owe_error();
+        } else {
+            self.stats.failed_requests += 1;
+        }
+    }
+
+    /// A part of the request has failed; says whether that answered the request.
+    #[cold]
+    pub(crate) fn part_failed(&mut self, request: RequestIndex, out: &mut Commands) -> bool {
+        let before = self.stats.failed_requests;
+        self.part_done(request, Err(RequestError::Device), out);
+        self.stats.failed_requests > before
     }
 
     /// Lets [`Io::next_answered`] report the requests that are answered from now on.
@@ -220,6 +246,9 @@ impl<S: Step> Io<S> {
     pub(crate) fn flush(&mut self, device: DeviceId, step: S, out: &mut Commands) {
         // This flush does not cover commands that complete from now on.
         let state = &mut self.devices[device.index()];
+        if state.unflushed {
+            state.host_flush = state.flushes + 1;
+        }
         (state.unflushed, state.unflushed_moves) = (false, false);
         self.flush_besides(device, step, out);
     }
@@ -236,8 +265,11 @@ impl<S: Step> Io<S> {
 
     fn flush_for(&mut self, device: DeviceId, purpose: Purpose<S>, out: &mut Commands) {
         self.stats.devices[device.index()].flushes += 1;
-        let none = Bytes::ZERO;
-        let io = self.start(purpose, Op::Flush, (device, none), none, Buffer::Metadata, false);
+        let state = &mut self.devices[device.index()];
+        state.flushes += 1;
+        // Where another command says at which place, a flush says its number.
+        let number = Bytes(state.flushes);
+        let io = self.start(purpose, Op::Flush, (device, number), Bytes::ZERO, Buffer::Metadata, false);
         out.push(Command::Flush { io, device });
     }
 
@@ -272,10 +304,15 @@ impl<S: Step> Io<S> {
             Op::Write if command.purpose.flushes_itself() => {}
             Op::Write | Op::Discard if command.leaving => state.unflushed_moves = true,
             Op::Write | Op::Discard => state.unflushed = true,
+            Op::Flush if !failed => state.flushed = state.flushed.max(command.at.0),
             // A failed flush covers nothing.
             Op::Flush => {
-                state.unflushed |= failed;
-                state.unflushed_moves |= failed;
+                if self.fenced >> command.device.index() & 1 == 0 && !mutation::is(Mutation::ForgetWritesInFlight) {
+                    self.requests.flush_failed();
+                }
+                state.unflushed |= state.host_flush > state.flushed;
+                state.host_doubt |= state.unflushed;
+                state.unflushed_moves = true;
             }
         }
         if failed {
@@ -295,7 +332,57 @@ impl<S: Step> Io<S> {
         }
     }
 
-    /// Mean latency of the device's recent reads and writes.
+    // Flushes that fail.
+
+    /// A number that tells later whether what has completed on the device by now is durable.
+    pub(crate) fn stamp(&self, device: DeviceId) -> u64 {
+        self.devices[device.index()].flushes
+    }
+
+    /// Whether what had completed on the device when it got this stamp is durable.
+    pub(crate) fn is_flushed(&self, device: DeviceId, stamp: u64) -> bool {
+        self.devices[device.index()].flushed > stamp
+    }
+
+    /// Whether a flush that has failed should have made something of the host's durable; says so once.
+    #[cold]
+    pub(crate) fn take_host_doubt(&mut self, device: DeviceId) -> bool {
+        std::mem::take(&mut self.devices[device.index()].host_doubt)
+    }
+
+    /// Whether a flush has failed and the host has not been told of what is lost with it.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt || self.stopped || self.requests.is_in_doubt()
+    }
+
+    /// Of the writes in flight, parts that were written before now may be lost.
+    #[cold]
+    pub(crate) fn doubt_writes(&mut self) {
+        self.requests.flush_failed();
+    }
+
+    /// Whether the next flush of the host has to fail; it does then.
+    pub(crate) fn takes_error(&mut self) -> bool {
+        let fails = self.owes_error;
+        if fails {
+            self.told();
+        }
+        fails
+    }
+
+    /// The host has to be told by a flush of its that fails: the next one.
+    #[cold]
+    pub(crate) fn owe_error(&mut self) {
+        (self.owes_error, self.in_doubt) = (true, true);
+    }
+
+    /// A flush of the host fails, for what was in doubt or was lost.
+    #[cold]
+    pub(crate) fn told(&mut self) {
+        (self.owes_error, self.in_doubt) = (false, false);
+    }
+
+    /// Mean time that reads and writes of a device take of late.
     pub(crate) fn latency(&self, device: DeviceId) -> [Nanos; 2] {
         self.devices[device.index()].latency
     }

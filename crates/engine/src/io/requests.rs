@@ -2,7 +2,7 @@
 //! when the last part ends.
 
 use peryton_policy::ResponseTimes;
-use peryton_units::Nanos;
+use peryton_units::{Nanos, Op};
 
 use crate::{
     api::command::{Command, Commands, RequestId},
@@ -17,7 +17,18 @@ struct HostRequest {
     began: Nanos,
     /// Parts that have not ended, and one more while the request is being split.
     parts: u32,
-    error: Option<RequestError>,
+    /// It changes data.
+    writes: bool,
+    outcome: Outcome,
+}
+
+/// What is to be answered as things stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Good,
+    /// The same, but a flush has failed meanwhile, which may have lost a part that had been written.
+    InDoubt,
+    Failed(RequestError),
 }
 
 /// The engine's index of a host request in flight.
@@ -37,13 +48,24 @@ pub(super) struct Requests {
     /// Requests answered since the last [`Requests::next_answered`]; kept only for placements that ask for it.
     answered: Vec<RequestIndex>,
     pub(super) reports_answers: bool,
-    /// Response times; `None` until they are first asked for.
+    /// Writes in flight that are in doubt.
+    in_doubt: u32,
+    /// One was answered as if it were good.
+    answered_in_doubt: bool,
+    /// Response times, recorded once they are asked for.
     responses: Option<Box<ResponseTimes>>,
 }
 
 impl Requests {
     pub(super) fn new() -> Requests {
-        Requests { rows: Slab::new(), answered: Vec::new(), reports_answers: false, responses: None }
+        Requests {
+            rows: Slab::new(),
+            answered: Vec::new(),
+            reports_answers: false,
+            in_doubt: 0,
+            answered_in_doubt: false,
+            responses: None,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -51,8 +73,31 @@ impl Requests {
     }
 
     #[inline]
-    pub(super) fn begin(&mut self, now: Nanos, id: RequestId) -> RequestIndex {
-        RequestIndex(self.rows.insert(HostRequest { id, began: now, parts: 1, error: None }))
+    pub(super) fn begin(&mut self, now: Nanos, id: RequestId, op: Op) -> RequestIndex {
+        let writes = matches!(op, Op::Write);
+        RequestIndex(self.rows.insert(HostRequest { id, began: now, parts: 1, writes, outcome: Outcome::Good }))
+    }
+
+    /// A flush has failed: of each write in flight a part may be lost.
+    #[cold]
+    pub(super) fn flush_failed(&mut self) {
+        // Rows of requests that were answered have no parts.
+        for row in self.rows.all_mut() {
+            if row.parts > 0 && row.writes && row.outcome == Outcome::Good {
+                row.outcome = Outcome::InDoubt;
+                self.in_doubt += 1;
+            }
+        }
+    }
+
+    /// Whether a write is in flight that is in doubt.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.in_doubt > 0
+    }
+
+    /// Whether a write was answered that is in doubt; says so once.
+    pub(super) fn take_answered_in_doubt(&mut self) -> bool {
+        std::mem::take(&mut self.answered_in_doubt)
     }
 
     #[inline]
@@ -65,7 +110,8 @@ impl Requests {
         self.rows[request.0].id
     }
 
-    /// Ends a part of the request; the last one sends the reply. Returns whether the request failed.
+    /// A part of the request is answered; the last one sends the reply. Says whether the request has failed with it, or was
+    /// in doubt.
     #[inline(always)]
     pub(super) fn part_done(
         &mut self,
@@ -76,14 +122,29 @@ impl Requests {
     ) -> bool {
         let row = &mut self.rows[request.0];
         if let Err(error) = result {
-            row.error.get_or_insert(error);
+            match row.outcome {
+                Outcome::Failed(_) => {}
+                before => {
+                    self.in_doubt -= u32::from(before == Outcome::InDoubt);
+                    row.outcome = Outcome::Failed(error);
+                }
+            }
         }
         assert!(row.parts > 0, "a request was answered twice");
         row.parts -= 1;
         if row.parts > 0 {
             return false;
         }
-        let result = row.error.map_or(Ok(()), Err);
+        let good = row.outcome == Outcome::Good;
+        let result = match row.outcome {
+            Outcome::Good => Ok(()),
+            Outcome::InDoubt => {
+                self.in_doubt -= 1;
+                self.answered_in_doubt = true;
+                Ok(())
+            }
+            Outcome::Failed(error) => Err(error),
+        };
         out.push(Command::Reply { id: row.id, result });
         if let Some(responses) = &mut self.responses {
             responses.record(now.saturating_sub(row.began).0);
@@ -92,7 +153,7 @@ impl Requests {
         if self.reports_answers {
             self.answered.push(request);
         }
-        result.is_err()
+        !good
     }
 
     pub(super) fn next_answered(&mut self) -> Option<RequestIndex> {

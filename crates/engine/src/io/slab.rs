@@ -35,6 +35,16 @@ impl<T> Slab<T> {
         self.free.push(index);
     }
 
+    /// All rows with their indexes, those that were given up included.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.rows)
+    }
+
+    /// All rows, those that were given up included.
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.rows.iter_mut()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.rows.len() - self.free.len()
     }

@@ -89,8 +89,8 @@ impl<H> Checkpoint<H> {
         checkpoint
     }
 
-    /// Fails the checkpoint because a device is fenced.
-    pub(crate) fn fence(&mut self) {
+    /// A device is fenced, or may have lost what was written to it: the checkpoint comes to nothing.
+    pub(crate) fn abandon(&mut self) {
         self.failed = true;
     }
 

@@ -158,6 +158,12 @@ impl<B: Batch> Group<B> {
         self.retry_at = Nanos::ZERO;
     }
 
+    /// A flush has failed on a device: what is under way there may be lost, whatever later flushes say.
+    #[cold]
+    pub(crate) fn flush_failed(&mut self) {
+        self.failed = true;
+    }
+
     fn take_back(&mut self) {
         self.phase = Phase::Idle;
         self.committing.append(&mut self.gathering);

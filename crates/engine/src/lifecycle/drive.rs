@@ -50,11 +50,10 @@ impl<P: PlacementOps> Drive<P> {
     #[inline(never)]
     fn submit_any(&mut self, now: Nanos, id: RequestId, request: Request, in_range: bool, out: &mut Commands) {
         let Drive { io, placed, .. } = self;
-        let index = io.begin(id);
+        let index = io.begin(id, request.op);
         let mut result = Ok(());
         if request.op == Op::Flush {
-            if io.owes_error && !io.fencing {
-                io.owes_error = false;
+            if !io.fencing && io.takes_error() {
                 result = Err(RequestError::Device);
             }
             placed.flush(io, now, index, out);
@@ -103,6 +102,10 @@ impl<P: PlacementOps> Drive<P> {
     fn complete_any(&mut self, now: Nanos, id: IoId, failed: bool, out: &mut Commands) {
         let Some(command) = self.io.in_flight(id).copied() else { return };
         self.io.finish(now, id, &command, failed);
+        if failed && command.op == Op::Flush && !self.io.is_fenced(command.device) {
+            self.fencing.flush_failed();
+            self.placed.flush_failed(&mut self.io, now, command.device, out);
+        }
         match command.purpose {
             Purpose::Step(step) => self.placed.step(&mut self.io, now, step, &command, failed, out),
             Purpose::Probe => self.io.answered_probe(command.device),

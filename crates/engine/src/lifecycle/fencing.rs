@@ -43,6 +43,15 @@ pub(crate) struct Fencing {
     left: Vec<(DeviceId, Bytes)>,
     in_flight: bool,
     retry_at: Nanos,
+    /// A flush has failed meanwhile: what is under way is in doubt.
+    in_doubt: bool,
+}
+
+impl Fencing {
+    /// A flush of a device that is not fenced has failed: it may have lost the superblock that is being written.
+    pub(super) fn flush_failed(&mut self) {
+        self.in_doubt = true;
+    }
 }
 
 impl<P: PlacementOps> Drive<P> {
@@ -100,7 +109,7 @@ impl<P: PlacementOps> Drive<P> {
         }
         match fencing.left.last() {
             Some(place) => {
-                fencing.in_flight = true;
+                (fencing.in_flight, fencing.in_doubt) = (true, false);
                 io.write_fence(*place, Bytes(BLOCK), out);
             }
             None => {
@@ -114,6 +123,7 @@ impl<P: PlacementOps> Drive<P> {
     pub(super) fn fence_step(&mut self, failed: bool, out: &mut Commands) {
         let Drive { io, fencing, .. } = self;
         fencing.in_flight = false;
+        let failed = failed || fencing.in_doubt;
         match fencing.stage {
             // Another device died meanwhile, and fencing starts again.
             Stage::Quiescing => {}

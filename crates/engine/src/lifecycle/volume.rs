@@ -306,6 +306,16 @@ impl<P: PlacementOps> Drive<P> {
     /// If the drive is not idle, or was not opened from devices.
     pub(crate) fn close(&mut self, state: VolumeState, storage: &mut dyn Storage) -> Result<(), DeviceError> {
         assert!(self.is_idle(), "a drive is closed only when nothing is in flight");
+        if self.io.is_in_doubt() && !mutation::is(Mutation::CloseInDoubt) {
+            return Err(DeviceError);
+        }
+        let closed = self.write_closed(state, storage);
+        // What was written may be lost, and a second flush would not say so.
+        self.io.in_doubt |= closed.is_err();
+        closed
+    }
+
+    fn write_closed(&mut self, state: VolumeState, storage: &mut dyn Storage) -> Result<(), DeviceError> {
         let identity = self.identity.clone().expect("only a volume that was opened is closed");
         let left: Vec<DeviceId> = self.left().collect();
         if left.is_empty() {

@@ -212,6 +212,7 @@ impl LogDrive {
             self.index.due = now.saturating_add(io.tuning.logging.checkpoint_interval);
             io.due(self.index.due);
         }
+        let answer = self.answer();
         let stats = io.stats.logging_mut();
         stats.records += members.len() as u64;
         for Member { piece, within } in &members {
@@ -222,7 +223,7 @@ impl LogDrive {
             let LogDrive { map, log, .. } = self;
             log.add(piece.offset, at, piece.len as u32);
             map.install(piece.offset, piece.offset + piece.len, at, |at, len| log.superseded(at, len));
-            io.part_done(piece.request, Ok(()), out);
+            io.part_done(piece.request, answer, out);
         }
         self.appends.give_back(index, members);
     }

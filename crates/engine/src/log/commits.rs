@@ -26,6 +26,9 @@ const MARK_AFTER: Nanos = Nanos::from_ms(100);
 impl LogDrive {
     /// Starts a commit if one is wanted and none is under way.
     pub(in crate::log) fn pump_commit(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if self.stopped.any() {
+            return self.fail_flushes(io, out);
+        }
         let group = &mut self.commit.group;
         let wanted = group.wanted || !group.gathering.flushes.is_empty() || group.gathering.index;
         if !group.is_idle() || !wanted || io.fencing || group.is_paused(now) {
@@ -175,6 +178,9 @@ impl LogDrive {
     }
 
     pub(in crate::log) fn tick_commit(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        if self.stopped.any() {
+            return;
+        }
         self.tick_mark(io, now, out);
         match self.commit.group.retry_is_due(io) {
             Some(false) => return,

@@ -17,6 +17,7 @@ use crate::{
     log::block_map::BlockMap,
     log::deferred::DeferredPieces,
     log::direct::{Directs, Piece, Way},
+    log::doubts::Stopped,
     log::index::Indexes,
     log::journal::Commit,
     log::layout::BUFFER,
@@ -50,6 +51,8 @@ pub(crate) struct LogDrive {
     pub(in crate::log) commit: Commit,
     pub(in crate::log) overwrites: Overwrites,
     pub(in crate::log) gone: LogFenced,
+    /// A flush has failed: nothing goes on before the volume is opened again.
+    pub(in crate::log) stopped: Stopped,
     pub(in crate::log) layout: LogLayout,
 }
 
@@ -77,6 +80,7 @@ impl LogDrive {
             commit: Commit::new(layout.ring_at(), layout.ring_bytes(), count as usize),
             overwrites: Overwrites::new(),
             gone: LogFenced::default(),
+            stopped: Stopped::default(),
             layout,
         }
     }
@@ -101,6 +105,10 @@ impl LogDrive {
         asked: Request,
         out: &mut Commands,
     ) {
+        if self.stopped.any() {
+            io.add_part(request);
+            return io.part_done(request, self.answer(), out);
+        }
         match asked.op {
             Op::Read => self.read(io, now, request, asked, out),
             Op::Write => self.write(io, now, request, asked, out),

@@ -27,6 +27,7 @@ impl LogDrive {
         out: &mut Commands,
     ) -> bool {
         self.mark_gone(device);
+        self.go_on_if_fenced(io, device);
         self.migration.stop();
         self.commit.fence(device == self.log_device);
         if self.gone.log {
@@ -57,7 +58,9 @@ impl LogDrive {
     #[cold]
     pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         let failed = if io.owes_error { self.commit.group.gathering.take_flushes() } else { Vec::new() };
-        io.owes_error &= failed.is_empty();
+        if !failed.is_empty() {
+            io.told();
+        }
         for flush in failed {
             io.part_done(flush, Err(RequestError::Device), out);
         }

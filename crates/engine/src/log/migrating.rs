@@ -41,7 +41,7 @@ impl LogDrive {
 
     /// Migrates everything that only the log has, whatever the triggers say.
     pub(crate) fn write_all_home(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
-        if self.migration.is_idle() && self.log.live > 0 && !self.gone.any() {
+        if self.migration.is_idle() && self.log.live > 0 && !self.gone.any() && !self.stopped.any() {
             self.start_migration(io, now, Trigger::Hint, out);
         } else {
             self.pump_migration(io, now, out);
@@ -76,6 +76,12 @@ impl LogDrive {
     #[inline]
     pub(in crate::log) fn pump_migration(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         if self.migration.is_idle() {
+            return;
+        }
+        if self.stopped.any() {
+            if self.migration.in_flight == 0 && self.migration.writing.is_empty() {
+                self.migration.abandon();
+            }
             return;
         }
         loop {

@@ -136,7 +136,16 @@ impl Migration {
         self.parts.truncate(self.next_part);
     }
 
-    /// Whether a write to the primary for this migration overlaps the range.
+    /// Nothing of it is under way any more, and nothing follows.
+    pub(in crate::log) fn abandon(&mut self) {
+        self.stop();
+        self.chunks.clear();
+        self.parts.clear();
+        (self.next_chunk, self.next_part, self.window) = (0, 0, 0);
+        self.phase = Phase::Idle;
+    }
+
+    /// Whether the range is on its way to the primary.
     pub(in crate::log) fn writes(&self, from: u64, to: u64) -> bool {
         self.writing.iter().map(|run| &self.runs[*run]).any(|run| run.offset < to && from < run.offset + run.len)
     }

@@ -29,6 +29,7 @@ mod block_map;
 mod commits;
 mod deferred;
 mod direct;
+mod doubts;
 mod drive;
 mod fenced;
 mod found;

@@ -34,6 +34,9 @@ impl PlacementOps for LogDrive {
 
     fn flush(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, out: &mut Commands) {
         io.add_part(request);
+        if self.stopped.any() {
+            return io.part_done(request, self.answer(), out);
+        }
         self.commit.wait(request);
         self.pump_commit(io, now, out);
     }
@@ -50,18 +53,19 @@ impl PlacementOps for LogDrive {
         match step {
             LogStep::Append { group } => self.append_step(io, now, group, failed, out),
             LogStep::Host { request } => {
-                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                let result = if failed { Err(RequestError::Device) } else { self.answer() };
                 io.part_done(request, result, out);
             }
             LogStep::Read { request, segment } => {
                 self.log.read_ended(segment);
-                let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+                let result = if failed { Err(RequestError::Device) } else { self.answer() };
                 io.part_done(request, result, out);
             }
             LogStep::Direct { op } => self.direct_step(io, now, op, failed, out),
             LogStep::MigrationRead { chunk } => self.migration_read(io, now, chunk, failed, out),
             LogStep::MigrationWrite { run } => self.migration_wrote(io, now, run, failed, out),
             LogStep::Commit => self.step_commit(io, now, failed, out),
+            LogStep::Check => self.stopped.checked(failed, io),
         }
     }
 
@@ -75,6 +79,7 @@ impl PlacementOps for LogDrive {
     }
 
     fn tick(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        self.check_stopped(io, now, out);
         self.tick_appends(io, now, out);
         self.tick_commit(io, now, out);
         self.migrate_if_due(io, now, out);
@@ -136,6 +141,10 @@ impl PlacementOps for LogDrive {
         if let Some(kept) = &mut self.commit.kept {
             kept.take(complete, take);
         }
+    }
+
+    fn flush_failed(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) {
+        self.stop(io, now, device, out);
     }
 
     fn fence(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {

@@ -29,6 +29,8 @@ pub(crate) enum LogStep {
     },
     /// A command of the commit under way.
     Commit,
+    /// A flush that shows whether a device whose last one failed is dead.
+    Check,
 }
 
 impl io::Step for LogStep {
@@ -39,7 +41,7 @@ impl io::Step for LogStep {
     }
 
     fn is_metadata(&self) -> bool {
-        matches!(self, LogStep::Commit)
+        matches!(self, LogStep::Commit | LogStep::Check)
     }
 
     fn is_encoded(&self) -> bool {

@@ -43,7 +43,7 @@ impl LogDrive {
 
     #[inline]
     pub(in crate::log) fn migrate_if_due(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
-        if let Some(trigger) = self.fired(io, now) {
+        if let Some(trigger) = self.fired(io, now).filter(|_| !self.stopped.any()) {
             self.start_migration(io, now, trigger, out);
         }
     }

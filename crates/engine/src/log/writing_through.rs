@@ -48,6 +48,10 @@ impl LogDrive {
         before: u64,
         out: &mut Commands,
     ) -> Placed {
+        if self.stopped.any() {
+            io.part_done(piece.request, self.answer(), out);
+            return Placed::OnItsWay;
+        }
         let actual = if way == Way::Log && !self.log_takes_writes(now) { Way::Direct } else { way };
         if self.must_wait(piece, actual, before) {
             return Placed::Waits;
@@ -142,7 +146,7 @@ impl LogDrive {
         let Direct { piece, failed, .. } = *row;
         self.directs.rows.remove(op);
         self.directs.in_flight.retain(|other| *other != op);
-        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        let result = if failed { Err(RequestError::Device) } else { self.answer() };
         let (from, to) = (piece.offset, piece.offset + piece.len);
         if failed {
             self.failed_on_primary(io, now, from, to);

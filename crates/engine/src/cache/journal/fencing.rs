@@ -16,7 +16,7 @@ impl MapJournal {
         self.group.fence(usize::from(device == self.slow));
         self.bar = Bar::Draining;
         if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.fence();
+            checkpoint.abandon();
         }
     }
 

@@ -46,17 +46,17 @@ pub(crate) struct Freed {
 
 /// A changed map entry: the new state of an extent.
 #[derive(Clone, Copy, Debug)]
-struct Update {
-    extent: u32,
+pub(in crate::cache) struct Update {
+    pub(in crate::cache) extent: u32,
     entry: MapEntry,
-    /// The update's number; later updates have higher ones.
-    sequence: u64,
+    /// Counts updates.
+    pub(in crate::cache) sequence: u64,
 }
 
 /// What one commit makes durable.
 #[derive(Debug, Default)]
 pub(crate) struct MapBatch {
-    updates: Vec<Update>,
+    pub(in crate::cache) updates: Vec<Update>,
     pub(in crate::cache) freed: Vec<Freed>,
     pub(in crate::cache) waiters: Vec<Waiter>,
     /// When the first update was added.
@@ -149,6 +149,12 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) wanted_all: bool,
     /// Number of updates so far.
     pub(in crate::cache) sequence: u64,
+    /// What updates up to these say of the fast and of the slow device is durable there, or will be when the flushes under way
+    /// have succeeded.
+    pub(in crate::cache) flushed: [u64; 2],
+    pub(in crate::cache) flushing: [u64; 2],
+    /// A flush has failed: nothing is committed until what it put in doubt is settled.
+    pub(in crate::cache) in_doubt: bool,
     /// The number of the next commit, and how often it has been tried.
     pub(in crate::cache) next_commit: u64,
     pub(in crate::cache) attempt: u32,
@@ -177,6 +183,9 @@ impl MapJournal {
             slow_was_flushed: false,
             wanted_all: false,
             sequence: 0,
+            flushed: [0; 2],
+            flushing: [0; 2],
+            in_doubt: false,
             next_commit: 1,
             attempt: 0,
             last_commit: 0,
@@ -299,7 +308,8 @@ impl MapJournal {
 
     /// Whether nothing may be committed for now.
     pub(in crate::cache) fn is_held(&self, io: &CacheIo) -> bool {
-        self.bar != Bar::Open || self.group.is_paused(io.now)
+        let in_doubt = self.in_doubt && !mutation::is(Mutation::CommitInDoubt);
+        self.bar != Bar::Open || in_doubt || self.group.is_paused(io.now)
     }
 
     /// Adds a waiter to the next commit.
@@ -440,10 +450,15 @@ impl Commits for MapJournal {
         if commit_bytes(self.group.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
             self.group.committing.keep_the_latest();
         }
+        self.flushing = [self.sequence, if flushes_slow { self.sequence } else { self.flushed[1] }];
         let flushes_slow = flushes_slow && alive[1] && !mutation::is(Mutation::SkipSlowDataFlush);
         let flushes_fast = alive[0] && !mutation::is(Mutation::SkipFastDataFlush);
         let left = u32::from(flushes_fast && io.flush_if_needed(self.fast, CacheStep::Commit, out));
         left + u32::from(flushes_slow && io.flush_if_needed(self.slow, CacheStep::Commit, out))
+    }
+
+    fn is_flushed_before(&mut self) {
+        self.flushed = self.flushing;
     }
 
     fn write_record(&mut self, io: &mut CacheIo, out: &mut Commands) -> Written {

@@ -1,5 +1,6 @@
 //! The commits and checkpoints of a map.
 
 mod checkpoints;
+mod doubts;
 mod fencing;
 pub(crate) mod map_journal;

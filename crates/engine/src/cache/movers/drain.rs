@@ -76,6 +76,10 @@ impl CacheDrive {
                 row.phase = Phase::Committing;
                 self.drop_clean(io, now, extent, Release::Detached);
                 self.journal.wait(Waiter::Move(index));
+                if !self.doubts.is_empty() {
+                    self.look_at_doubt(io, now, extent);
+                    self.go_on_after_doubts(io, now, out);
+                }
                 self.commit(io, now, true, out);
             }
             Drained::Supersede => {
@@ -85,6 +89,10 @@ impl CacheDrive {
                 let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
                 let (at, len) = (self.layout.at(self.home(extent)), Bytes(u64::from(fragment.len)));
                 io.write(at, len, buffer, CacheStep::Move { index }, Cause::Host, out);
+            }
+            Drained::Revert => {
+                self.settle_doubt(io, now, extent);
+                self.end(io, now, index, out);
             }
             Drained::Stale => {
                 self.drop_stale(io, now, extent);

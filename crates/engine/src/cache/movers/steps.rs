@@ -77,6 +77,9 @@ impl CacheDrive {
         if self.gone.any() {
             self.mark_lost(io, extent);
         }
+        if !self.doubts.is_empty() {
+            self.look_at_doubt(io, now, extent);
+        }
         if buffer != NO_BUFFER {
             self.buffers.push(buffer);
         }
@@ -97,6 +100,9 @@ impl CacheDrive {
         if was_volatile {
             self.volatile.retain(|volatile| *volatile != index);
             self.flushes_may_go(io, now, out);
+        }
+        if self.journal.in_doubt {
+            self.go_on_after_doubts(io, now, out);
         }
         if copied && !self.allocation_waiters.is_empty() {
             self.serve_allocation_waiters(io, now, out);

@@ -66,8 +66,9 @@ pub(in crate::cache) enum Drained {
     Supersede,
     /// Partitioned: a write has bypassed the copy.
     Stale,
-    /// Caching: copy and home may differ after a failure. The copy is dropped, and the write is answered with this
-    /// result.
+    /// The map goes back to what is durable: a flush that failed may have lost the extent's data.
+    Revert,
+    /// Caching: copy and home may differ after a failure; the copy goes, and the write is answered with this.
     Drop(Result<(), RequestError>),
 }
 

@@ -98,7 +98,9 @@ impl CacheDrive {
         if fails {
             failed.extend(std::mem::take(&mut self.flushes).into_iter().map(|(request, _)| request));
         }
-        io.owes_error &= failed.is_empty();
+        if !failed.is_empty() {
+            io.told();
+        }
         for request in failed {
             io.part_done(request, Err(RequestError::Device), out);
         }

@@ -176,6 +176,7 @@ impl CacheDrive {
         } else if let Some(index) = entry.moving() {
             // The copy is being detached; it must not count as the valid one after that.
             self.map.set_dirty(extent, false);
+            self.past_is_sure(index, extent);
             index
         } else if entry.in_flight > 0 {
             self.start(Kind::Drain(Drained::Stale), Phase::Draining, extent, None, None)
