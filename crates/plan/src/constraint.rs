@@ -1,4 +1,4 @@
-//! Budgets in words: `lifetime>=5y,p99<=10ms,power<=8W`.
+//! Budgets as text: `lifetime>=5y,p99<=10ms,power<=8W`.
 
 use std::{fmt, str::FromStr};
 
@@ -8,49 +8,49 @@ use thiserror::Error;
 pub use crate::metric::{Metric, MetricError};
 use crate::{evaluate::Metrics, metric::short};
 
-/// A bound on a metric: from below where more is better, else from above.
+/// A bound on a metric: a lower bound if more is better, otherwise an upper bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constraint {
-    /// What is bounded.
+    /// The bounded metric.
     pub metric: Metric,
-    /// By what, in the unit of [`Metric::of`]; above zero.
+    /// The bound, in the unit of [`Metric::of`]; above zero.
     pub limit: f64,
 }
 
 /// A budget or metric that cannot be read.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ConstraintError {
-    /// No such metric, or no such value of it.
+    /// The metric does not exist or does not accept the value.
     #[error(transparent)]
     Metric(#[from] MetricError),
-    /// No comparison.
+    /// The text has no comparison.
     #[error("'{text}' is no budget: write one such as p99<=10ms, lifetime>=5y or power<=8W")]
     Form {
-        /// What was given.
+        /// The text.
         text: String,
     },
-    /// Bounded from the wrong side.
+    /// The comparison has the wrong direction.
     #[error("{metric} is bounded the other way: write {metric}{right}…")]
     Side {
-        /// Which.
+        /// The metric.
         metric: &'static str,
-        /// The comparison that makes sense.
+        /// The comparison in the right direction.
         right: &'static str,
     },
-    /// A bound that nothing can meet, or that says nothing.
+    /// No design can meet the bound, or every design does.
     #[error("a budget of {value} for {metric} {why}: use one above zero")]
     Zero {
-        /// Of what.
+        /// The metric.
         metric: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
 }
 
 impl Constraint {
-    /// A bound.
+    /// A bound on a metric.
     ///
     /// # Errors
     /// A limit that is not above zero and finite.
@@ -62,16 +62,16 @@ impl Constraint {
         Err(ConstraintError::Zero { metric: metric.name(), value: metric.show(limit), why })
     }
 
-    /// Several, with commas between them.
+    /// Reads several bounds, separated by commas.
     ///
     /// # Errors
-    /// That of the first that cannot be read.
+    /// The error of the first bound that cannot be read.
     pub fn list(text: &str) -> Result<Vec<Constraint>, ConstraintError> {
         text.split(',').map(str::parse).collect()
     }
 
-    /// How far a design is from this bound: at most 1 where it is met, 2 where it would have to be twice as good. A
-    /// figure that is not known meets no bound.
+    /// The ratio of a design's figure to this bound: at most 1 if the bound is met, 2 if the figure would have to be
+    /// twice as good. An unknown figure meets no bound.
     pub fn strain(&self, metrics: &Metrics) -> f64 {
         match self.metric.of(metrics) {
             Some(value) if self.metric.more_is_better() => self.limit / value.max(0.0),
@@ -80,19 +80,19 @@ impl Constraint {
         }
     }
 
-    /// Whether a design meets it.
+    /// Whether a design meets this bound.
     pub fn met(&self, metrics: &Metrics) -> bool {
         self.strain(metrics) <= 1.0
     }
 
-    /// The same bound, so many times as loose.
+    /// The same bound, looser by this factor.
     pub fn loosened(&self, by: f64) -> Constraint {
         let limit = if self.metric.more_is_better() { self.limit / by } else { self.limit * by };
         Constraint { metric: self.metric, limit }
     }
 }
 
-/// Of all bounds, how far a design is from the one that it is furthest from; zero where there are none.
+/// The largest strain of a design over all bounds; zero if there are none.
 pub fn strain(constraints: &[Constraint], metrics: &Metrics) -> f64 {
     constraints.iter().map(|constraint| constraint.strain(metrics)).fold(0.0, f64::max)
 }

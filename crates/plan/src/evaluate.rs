@@ -1,4 +1,4 @@
-//! A design under a trace, as the few figures that one chooses by.
+//! Evaluation: a design under a trace, as the few figures that people choose by.
 
 use peryton_sim::{Design, Options, Report, SimError, TraceFactory, Warning, run_one};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
@@ -6,15 +6,15 @@ use serde::Serialize;
 
 use crate::energy::Line;
 
-/// Memory for flash in the state in which simulations begin: what a search takes from one of them to the next.
+/// Memory for images of preconditioned flash, which a search reuses from one simulation to the next.
 pub(crate) const IMAGES: Bytes = Bytes::gib(2);
 
-/// What a design does under a trace.
+/// The figures of a design under a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Metrics {
-    /// Requests that it was measured over.
+    /// Number of measured requests.
     pub requests: u64,
-    /// From the first of them to the last reply.
+    /// Seconds from the first measured request to the last reply.
     pub simulated_s: f64,
     /// Mean response time.
     pub mean_ms: f64,
@@ -39,25 +39,25 @@ pub struct Metrics {
     /// Requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iops: Option<f64>,
-    /// Until the first device is worn out, by its rating or by its cells; absent if nothing wore.
+    /// Years until the first device is worn out, by its rating or its cells; absent if no device wore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
-    /// The same by ratings alone.
+    /// Years by ratings alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
-    /// The same by the cycles of flash alone.
+    /// Years by the flash's erase cycles alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_physical_years: Option<f64>,
-    /// Of all devices; absent if the model of one says nothing of power.
+    /// Mean power of all devices; absent if one device's model has no power figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_w: Option<f64>,
-    /// Of all devices over the measured span.
+    /// Energy of all devices over the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// At that power.
+    /// Energy in a year at that power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_kwh_per_year: Option<f64>,
-    /// To buy the devices; absent if one has no price.
+    /// Purchase price of the devices; absent if one has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dollars: Option<f64>,
     /// Purchase, replacements and electricity over the years of the [`Account`].
@@ -66,17 +66,17 @@ pub struct Metrics {
     /// Share of accesses that the fast device served (hybrids).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_hit_ratio: Option<f64>,
-    /// What makes these figures mislead, and what to do about it.
+    /// Warnings: reasons why these figures may mislead, with a remedy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }
 
-/// How the cost of ownership is reckoned.
+/// The basis of the cost of ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Account {
-    /// For how long.
+    /// The period in years.
     pub years: f64,
-    /// Electricity.
+    /// The price of electricity.
     pub usd_per_kwh: f64,
 }
 
@@ -101,7 +101,7 @@ pub fn evaluate(
 }
 
 impl Metrics {
-    /// From what the simulator reports of a design.
+    /// Takes the figures from a simulation's report.
     pub fn of(design: &Design, report: &Report, account: &Account) -> Metrics {
         let latency = &report.latency_us;
         let mean =
@@ -135,18 +135,18 @@ impl Metrics {
     }
 }
 
-/// Li and Long's account ([`energy`](crate::energy)): devices, and electricity at the mean power; and every device
-/// that is worn out before the years are over is bought again.
+/// The cost of ownership as Li and Long compute it ([`energy`](crate::energy)): the devices, the electricity at the
+/// mean power, and a replacement for every device that wears out within the period.
 fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<f64> {
     let mut bought = 0.0;
     for (name, device) in &report.devices {
-        // A member of an array has its number behind a dot, which no device's own name has.
+        // A member of an array has its number after a dot; no other device name contains a dot.
         let (role, number) =
             name.split_once('.').map_or((name.as_str(), 0), |(role, n)| (role, n.parse().unwrap_or(0)));
         let member = design.devices.iter().find(|device| device.name == role)?;
         let price = member.price_usd?;
         let lives = device.lifetime_years.map_or(1.0, |years| (account.years / years).ceil().max(1.0));
-        // What is owned already is bought when it is worn out, and not before.
+        // An owned device costs nothing until it is worn out and replaced.
         bought += price * (lives - f64::from(u8::from(number < member.owned)));
     }
     let energy = Line { offset: 0.0, slope: report.mean_power_w? }.priced(account.usd_per_kwh);

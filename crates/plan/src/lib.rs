@@ -1,6 +1,6 @@
-//! What to buy, before it is bought: the cheapest devices that meet budgets ([`capacity`]), how long an array of unlike drives
-//! lives ([`lifetime`]), which drives need the least energy or money for a workload ([`energy`]), and better settings for
-//! a design ([`tune`]).
+//! Planning before a purchase: the cheapest devices that meet budgets ([`capacity`]), the lifetime of an array of
+//! unlike drives ([`lifetime`]), the drives that need the least energy or money for a workload ([`energy`]), and better
+//! settings for a design ([`tune`]).
 //!
 //! ```
 //! use peryton_plan::lifetime::Array;

@@ -1,9 +1,10 @@
-//! How long a mixed SSD array lives, without simulating it: equations (2) to (6) of "Adaptive policies for balancing
-//! performance and lifetime of mixed SSD arrays through workload sampling", section IV.
+//! The lifetime of a mixed SSD array, computed without simulation: equations (2) to (6) of "Adaptive policies for
+//! balancing performance and lifetime of mixed SSD arrays through workload sampling", section IV.
 //!
 //! Fast drives cache slow ones, write-back, least recently used. Data that misses is written to the cache when it is
-//! read and when it is written; what leaves the cache dirty is written to the storage. Of the misses a share `admit` may
-//! come in (section IV-B): other reads leave the cache alone, other writes go straight to the storage.
+//! read and when it is written; dirty data that leaves the cache is written to the storage. The cache admits a share
+//! `admit` of the misses (section IV-B): other reads do not enter the cache, and other writes go straight to the
+//! storage.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What the host asks of the array.
+/// The host's workload on the array.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArrayWorkload {
@@ -22,13 +23,13 @@ pub struct ArrayWorkload {
     /// Bytes written per second, `w`.
     #[serde(default)]
     pub write: Bytes,
-    /// Share of the reads that the cache has, 1 − `m_r`.
+    /// Share of the reads that hit the cache, 1 − `m_r`.
     pub read_hit: f64,
-    /// Share of the writes whose block the cache has, 1 − `m_w`.
+    /// Share of the writes whose block is in the cache, 1 − `m_w`.
     pub write_hit: f64,
-    /// Share of what leaves the cache that is dirty, `d`.
+    /// Share of the evicted data that is dirty, `d`.
     pub dirty: f64,
-    /// Share of the misses that may come in, `p`.
+    /// Share of the misses that the cache admits, `p`.
     #[serde(default = "one")]
     pub admit: f64,
     /// Bytes of a read request.
@@ -42,11 +43,11 @@ pub struct ArrayWorkload {
 /// Drives of one kind, with data striped over them and wear levelled perfectly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tier {
-    /// How many, `N`.
+    /// Number of drives, `N`.
     pub count: u32,
-    /// Bytes of each, `c`.
+    /// Capacity of each, `c`.
     pub capacity: Bytes,
-    /// Writes that a cell endures, `l`.
+    /// Number of writes that a cell endures, `l`.
     pub cycles: f64,
     /// Time of a read.
     pub read: Nanos,
@@ -59,82 +60,82 @@ pub struct Tier {
 /// An array under a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Array {
-    /// What the host asks of it.
+    /// The host's workload.
     pub workload: ArrayWorkload,
-    /// The cache.
+    /// The cache's drives.
     pub cache: Tier,
-    /// What it caches.
+    /// The drives that it caches.
     pub storage: Tier,
 }
 
-/// How fast a tier wears.
+/// The wear of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Wear {
     /// Bytes written to all its drives per second.
     pub bytes_written_per_s: f64,
-    /// Writes of a cell per second, `w′` of equation (6): `w` of (2) or (3) with the write amplification.
+    /// Writes of a cell per second, `w′` of equation (6): `w` of (2) or (3) multiplied by the write amplification.
     pub writes_per_cell_per_s: f64,
-    /// Share of its life that is spent per second, `f` of equation (4).
+    /// Share of its life that is used up per second, `f` of equation (4).
     pub wear_per_s: f64,
-    /// Years until it is worn out; absent if nothing is written.
+    /// Years until the tier is worn out; absent if nothing is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
 }
 
-/// What becomes of an [`Array`].
+/// The lifetime and latency of an [`Array`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Lifetime {
-    /// The share of misses that may come in.
+    /// The share of misses that the cache admits.
     pub admit: f64,
-    /// Of the cache.
+    /// Wear of the cache.
     pub cache: Wear,
-    /// Of the storage.
+    /// Wear of the storage.
     pub storage: Wear,
-    /// Years until the first of both is worn out, equation (5).
+    /// Years until the first of the two tiers is worn out, equation (5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
-    /// Mean response time of a request, in ms, without waiting for others.
+    /// Mean response time of a request, in ms, without queueing.
     pub mean_latency_ms: f64,
-    /// The same weighted by the bytes of requests.
+    /// Mean response time weighted by the bytes of requests.
     pub mean_latency_by_bytes_ms: f64,
     /// `mean_latency_ms` over `lifetime_years`: the paper's objective, equation (1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_over_lifetime: Option<f64>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no result.
 #[derive(Debug, Error)]
 pub enum LifetimeError {
     /// The file cannot be read.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The text is not such a file.
+    /// The file's text is not a description of an array.
     #[error("{place}: {what}")]
     Parse {
         /// File and line.
         place: String,
-        /// What is wrong with it.
+        /// What is wrong with the text.
         what: String,
     },
-    /// A value out of its range.
+    /// A value is out of its range.
     #[error("{key} is {value}: use {remedy}")]
     Range {
-        /// Which.
+        /// The key.
         key: String,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What would be accepted.
+        /// The values that are accepted.
         remedy: &'static str,
     },
-    /// A value that neither the file nor the profile has.
+    /// A value is in neither the file nor the profile.
     #[error("{key} is not known: {remedy}")]
     Missing {
-        /// Which.
+        /// The key.
         key: String,
         /// What to do.
         remedy: String,
@@ -153,10 +154,10 @@ fn request_size() -> Bytes {
 }
 
 impl Array {
-    /// Equations (2) to (6), and the mean latency of section IV-D.
+    /// Computes equations (2) to (6), and the mean latency of section IV-D.
     ///
     /// # Errors
-    /// A share that is none, a drive without cells, or a workload that asks for nothing.
+    /// A share is outside 0 to 1, a drive has no cells, or the workload reads and writes nothing.
     pub fn lifetime(&self) -> Result<Lifetime, LifetimeError> {
         self.check()?;
         let w = &self.workload;
@@ -164,9 +165,9 @@ impl Array {
         let (read_misses, write_misses) = (read * (1.0 - w.read_hit), write * (1.0 - w.write_hit));
         let brought_in = w.admit * (read_misses + write_misses);
         let around = (1.0 - w.admit) * write_misses;
-        // (3): what was read from the storage is written to the cache, and so is every write but those that go around.
+        // (3): data read from the storage is written to the cache, and so is every write except those that bypass it.
         let cache = self.cache.wear(w.admit * read_misses + write - around);
-        // (2): for each block that comes in another leaves, dirty or not.
+        // (2): each block that enters the cache evicts another, which may be dirty.
         let storage = self.storage.wear(brought_in * w.dirty + around);
         // (5).
         let worst = cache.wear_per_s.max(storage.wear_per_s);
@@ -176,7 +177,7 @@ impl Array {
         let (cache_ms, storage_ms) =
             ([self.cache.read, self.cache.write].map(ms), [self.storage.read, self.storage.write].map(ms));
         let read_ms = w.read_hit * cache_ms[0] + (1.0 - w.read_hit) * storage_ms[0];
-        // Only writes that go around the cache wait for the storage.
+        // Only writes that bypass the cache wait for the storage.
         let around_share = (1.0 - w.admit) * (1.0 - w.write_hit);
         let write_ms = (1.0 - around_share) * cache_ms[1] + around_share * storage_ms[1];
         let mean = |reads: f64, writes: f64| (reads * read_ms + writes * write_ms) / (reads + writes);
@@ -244,7 +245,7 @@ fn years(wear_per_s: f64) -> Option<f64> {
     (wear_per_s > 0.0).then(|| 1.0 / wear_per_s / SECONDS_PER_YEAR)
 }
 
-/// An [`Array`] as a file has it: what a tier's profile says need not be said again.
+/// An [`Array`] as in a file: values that the tier's profile contains may be left out.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -265,14 +266,14 @@ struct TierFile {
     write_amplification: Option<f64>,
 }
 
-/// Such a file is a page of text.
+/// The largest file; a description is about a page of text.
 const MAX_FILE: u64 = 1 << 20;
 
 impl Array {
-    /// Reads a table with `[workload]`, `[cache]` and `[storage]`, in which `overlay` replaces or adds single values.
+    /// Reads a table with `[workload]`, `[cache]` and `[storage]`; `overlay` replaces or adds single values.
     ///
     /// # Errors
-    /// No such file, bad TOML, an unknown or missing key.
+    /// The file does not exist, its TOML is wrong, or a key is unknown or missing.
     pub fn load(path: Option<&Path>, overlay: &toml::Table) -> Result<Array, LifetimeError> {
         let Some(path) = path else { return Array::parse("", "the command line", overlay) };
         let shown = path.display().to_string();
@@ -284,10 +285,10 @@ impl Array {
         Array::parse(&std::fs::read_to_string(path).map_err(io)?, &shown, overlay)
     }
 
-    /// As [`load`](Array::load), from the text of the file; `origin` names it in errors.
+    /// Does the same as [`load`](Array::load) with the text of the file; `origin` names it in errors.
     ///
     /// # Errors
-    /// Bad TOML, an unknown or missing key.
+    /// The TOML is wrong, or a key is unknown or missing.
     pub fn parse(text: &str, origin: &str, overlay: &toml::Table) -> Result<Array, LifetimeError> {
         let at = |error: &toml::de::Error, known: bool| {
             let line = error
@@ -345,7 +346,7 @@ impl TierFile {
     }
 }
 
-/// What a profile says of a tier's drives.
+/// The values that a profile contains for a tier's drives.
 #[derive(Default)]
 struct Published {
     cycles: Option<f64>,
@@ -362,7 +363,7 @@ impl Published {
             Model::Flash(_) | Model::Disk(_) => (None, None, None),
         };
         Published {
-            // What the maker lets the host write has his own write amplification in it already.
+            // The manufacturer's limit of host writes already includes write amplification.
             cycles: cycles.or(profile.endurance.cycles.map(f64::from)).or(written),
             read: read.or(sheet(profile.data_sheet.rand_read_ms)),
             write: write.or(sheet(profile.data_sheet.rand_write_ms)),

@@ -1,5 +1,5 @@
-//! The figures that a design can be bounded by, or tuned and chosen for: one table. `docs/adding-an-objective.md` shows
-//! how to add one.
+//! The figures of a design that budgets can bound and that planning and tuning can optimise: one table.
+//! `docs/adding-an-objective.md` shows how to add one.
 
 use std::{fmt, str::FromStr};
 
@@ -16,7 +16,7 @@ enum Better {
     More,
 }
 
-/// What a value is measured in, which says how it is read and written.
+/// The unit of a value, which determines how it is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Milliseconds,
@@ -73,8 +73,8 @@ macro_rules! metrics {
                 }
             }
 
-            /// Its value: ms, years, W, kWh a year, USD or a number per second. Absent where it is not known. What never
-            /// wears out lives for infinitely many years.
+            /// Its value: ms, years, W, kWh a year, USD or a number per second. `None` if it is not known. A design
+            /// that never wears out has an infinite lifetime.
             pub fn of(self, metrics: &Metrics) -> Option<f64> {
                 let of: fn(&Metrics) -> Option<f64> = match self {
                     $(Metric::$variant => $of,)*
@@ -109,7 +109,7 @@ metrics! {
         "purchase, replacements of what wears out, and electricity, over some years";
 }
 
-/// A unit in a budget, and how many of the metric's own it is.
+/// A unit in a budget, and its factor to the metric's own unit.
 type Scale = (&'static str, f64);
 
 const WATTS: &[Scale] = &[("W", 1.0), ("mW", 1e-3), ("kW", 1e3)];
@@ -123,23 +123,23 @@ const KILOWATT_HOURS: &[Scale] = &[
     ("GJ", 1e3 / 3.6),
 ];
 
-/// A figure that cannot be read.
+/// The text names no metric, or the value does not fit its unit.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MetricError {
-    /// There is no such metric.
+    /// The metric does not exist.
     #[error("'{name}' is no figure of a design: use one of {known}", known = names())]
     Unknown {
-        /// What was given.
+        /// The name given.
         name: String,
     },
-    /// A value without meaning.
+    /// The value does not fit the metric's unit.
     #[error("{metric} cannot be '{value}': give {expected}")]
     Value {
-        /// Of what.
+        /// The metric.
         metric: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What would be accepted.
+        /// The values that are accepted.
         expected: &'static str,
     },
 }
@@ -154,13 +154,13 @@ impl Metric {
         self.better() == Better::More
     }
 
-    /// Whether spinning disks down can change it for the better.
+    /// Whether spinning disks down can improve it.
     pub fn about_energy(self) -> bool {
         matches!(self.unit(), Unit::Watts | Unit::KilowattHoursAYear | Unit::PerSecondAndWatt)
             || self == Metric::Ownership
     }
 
-    /// What to do where a design has no value of it.
+    /// Advice for a design that has no value of it.
     pub fn remedy(self) -> &'static str {
         match self.unit() {
             Unit::Dollars => "give its devices prices (cost.price_usd), or leave it out",
@@ -171,7 +171,7 @@ impl Metric {
         }
     }
 
-    /// Its value so that less is better, for sorting; what is not known comes last.
+    /// Its value with a sign such that less is better, for sorting; unknown values come last.
     pub fn cost(self, metrics: &Metrics) -> f64 {
         let value = self.of(metrics).filter(|value| !value.is_nan());
         value.map_or(f64::INFINITY, |value| if self.more_is_better() { -value } else { value })
@@ -180,7 +180,7 @@ impl Metric {
     /// Reads a value of this metric, such as `10ms` or `8W`.
     ///
     /// # Errors
-    /// The text is no value of its unit.
+    /// The text is not a value of its unit.
     pub fn parse_value(self, text: &str) -> Result<f64, MetricError> {
         let text = text.trim();
         let bad = |expected| MetricError::Value { metric: self.name(), value: short(text), expected };
@@ -224,13 +224,13 @@ impl Metric {
 }
 
 fn trimmed(value: f64) -> String {
-    // Three significant digits, without the zeros that say nothing.
+    // Three significant digits, without trailing zeros.
     let before = value.abs().max(1e-9).log10().floor() as i32;
     let text = format!("{value:.*}", (2 - before).clamp(0, 9) as usize);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A text as a message may quote it: of bounded length, in one line.
+/// Shortens a text for a quotation in a message: of bounded length, in one line.
 pub(crate) fn short(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(60).collect()
 }

@@ -1,5 +1,5 @@
-//! Multiple linear regression by least squares, with figures that say how far to trust it: adjusted R², and whether the
-//! predictors say anything of their own (variance inflation).
+//! Multiple linear regression by least squares, with figures of its quality: adjusted R², and the variance inflation of
+//! predictors, which shows whether they carry information of their own.
 //!
 //! MixedStore (section 4.3) fits the logarithm of the mean response time and of the erase rate, equations (2) and (3):
 //! [`LogLinear`].
@@ -7,65 +7,65 @@
 use serde::Serialize;
 use thiserror::Error;
 
-/// Observations: the predictors of each, and what was observed.
+/// Observations: the predictors and the observed value of each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observations {
     /// A row for each observation, all of the same length.
     pub predictors: Vec<Vec<f64>>,
-    /// What was observed.
+    /// The observed values.
     pub observed: Vec<f64>,
 }
 
-/// A straight line in as many dimensions as there are predictors.
+/// A linear function of the predictors.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Linear {
     /// `a_0`.
     pub intercept: f64,
     /// `a_1` to `a_n`.
     pub coefficients: Vec<f64>,
-    /// Share of the variance that is explained, less what as many predictors would explain by chance.
+    /// Share of the variance that is explained, less the share that as many random predictors would explain.
     pub adjusted_r2: f64,
 }
 
-/// A [`Linear`] of the logarithm.
+/// A [`Linear`] function that gives the logarithm of the value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LogLinear(pub Linear);
 
-/// Why nothing can be fitted.
+/// The reason why no fit is possible.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum RegressionError {
     /// Too few observations.
     #[error("{observations} observations for {unknowns} unknowns: a regression needs more of them")]
     TooFew {
-        /// How many there are.
+        /// Number of observations.
         observations: usize,
-        /// Coefficients, and the intercept.
+        /// Number of coefficients, including the intercept.
         unknowns: usize,
     },
-    /// A predictor follows from the others.
+    /// A predictor is a linear combination of the others.
     #[error("predictor {predictor} follows from those before it, or never changes: leave it out")]
     Dependent {
-        /// Which, from zero.
+        /// The index of the predictor, from zero.
         predictor: usize,
     },
-    /// A value that is no number, or for a logarithm not positive.
+    /// A value is not finite, or has no logarithm.
     #[error("observation {observation} has a value that cannot be fitted: {value}")]
     Value {
-        /// Which, from zero.
+        /// The index of the observation, from zero.
         observation: usize,
-        /// What it is.
+        /// The value.
         value: f64,
     },
 }
 
-/// A column whose remainder, after what the columns before it explain, is this small beside itself says nothing new.
+/// A column is dependent on the columns before it if its remainder relative to itself is smaller than this.
 const DEPENDENT: f64 = 1e-9;
 
 impl Linear {
     /// Fits by Householder's QR factorisation, which does not square the condition of the problem as normal equations do.
     ///
     /// # Errors
-    /// Too few observations, predictors that follow from one another, values that are no numbers.
+    /// There are too few observations, predictors depend on each other, or a value is not finite.
     pub fn fit(data: &Observations) -> Result<Linear, RegressionError> {
         let rows = data.observed.len();
         let unknowns = data.predictors.first().map_or(0, Vec::len) + 1;
@@ -77,7 +77,8 @@ impl Linear {
                 return Err(RegressionError::Value { observation, value: *value });
             }
         }
-        // Column by column: ones, then each predictor about its mean and in units of its spread; both are undone below.
+        // Columns of ones and of the predictors, each centred on its mean and divided by its spread. Both are undone
+        // below.
         let mean = |of: &dyn Fn(usize) -> f64| (0..rows).map(of).sum::<f64>() / rows as f64;
         let (mut columns, mut scales) = (Vec::new(), Vec::new());
         for predictor in 0..unknowns - 1 {
@@ -102,13 +103,13 @@ impl Linear {
         Ok(Linear { intercept: middle - shift, coefficients, adjusted_r2 })
     }
 
-    /// The value for these predictors.
+    /// The predicted value for these predictors.
     pub fn predict(&self, predictors: &[f64]) -> f64 {
         self.intercept + self.coefficients.iter().zip(predictors).map(|(a, x)| a * x).sum::<f64>()
     }
 }
 
-/// Solves `columns × x ≈ rest`; `rest` is rotated, so that from index `columns.len()` on it holds what is left.
+/// Solves `columns × x ≈ rest`. `rest` is rotated: from index `columns.len()` on it then holds the residual.
 fn solve(columns: &mut [Vec<f64>], rest: &mut [f64]) -> Result<Vec<f64>, RegressionError> {
     let unknowns = columns.len();
     for pivot in 0..unknowns {
@@ -140,10 +141,10 @@ fn solve(columns: &mut [Vec<f64>], rest: &mut [f64]) -> Result<Vec<f64>, Regress
 }
 
 impl LogLinear {
-    /// Fits the logarithm of what was observed, which must be positive.
+    /// Fits the logarithm of the observed values, which must be positive.
     ///
     /// # Errors
-    /// As [`Linear::fit`], and an observation that has no logarithm.
+    /// The errors of [`Linear::fit`], and an observation without a logarithm.
     pub fn fit(data: &Observations) -> Result<LogLinear, RegressionError> {
         if let Some(observation) = data.observed.iter().position(|value| !(*value > 0.0 && value.is_finite())) {
             return Err(RegressionError::Value { observation, value: data.observed[observation] });
@@ -152,7 +153,7 @@ impl LogLinear {
         Ok(LogLinear(Linear::fit(&Observations { predictors: data.predictors.clone(), observed })?))
     }
 
-    /// The value for these predictors.
+    /// The predicted value for these predictors.
     pub fn predict(&self, predictors: &[f64]) -> f64 {
         self.0.predict(predictors).exp()
     }
@@ -164,9 +165,10 @@ impl LogLinear {
     }
 }
 
-/// For each predictor, by how much the others inflate the variance of its coefficient: 1 / (1 − R²) of it on them. One:
-/// it has nothing to do with them. Above 5 or 10 it is commonly left out. Infinite: it follows from them. That some of the
-/// others follow from each other says nothing of it.
+/// For each predictor, the factor by which the others inflate the variance of its coefficient: 1 / (1 − R²), with R² of
+/// the regression of it on the others. A factor of 1 means that it is independent of them, and an infinite one that
+/// they determine it; above 5 or 10 a predictor is commonly left out. Dependence among the others does not affect the
+/// factor.
 pub fn variance_inflation(predictors: &[Vec<f64>]) -> Vec<f64> {
     let of = |predictor: usize| {
         let observed: Vec<f64> = predictors.iter().map(|row| row[predictor]).collect();
@@ -179,7 +181,7 @@ pub fn variance_inflation(predictors: &[Vec<f64>]) -> Vec<f64> {
         loop {
             let (rows, unknowns) = (data.predictors.len(), data.predictors[0].len() + 1);
             match Linear::fit(&data) {
-                // R² itself, not the adjusted.
+                // R² itself, not the adjusted one.
                 Ok(fit) => {
                     let unexplained = (1.0 - fit.adjusted_r2) * (rows - unknowns) as f64 / (rows - 1) as f64;
                     return if unexplained < DEPENDENT { f64::INFINITY } else { (1.0 / unexplained).max(1.0) };
@@ -216,7 +218,7 @@ mod tests {
             }
         }
 
-        /// Residuals of least squares have nothing to do with the predictors.
+        /// Residuals of least squares are orthogonal to the predictors.
         #[test]
         fn residuals_are_orthogonal(rows in prop::collection::vec((-5.0..5.0f64, 0.0..1.0f64, -9.0..9.0f64), 8..40)) {
             let predictors: Vec<Vec<f64>> = rows.iter().map(|(x, y, _)| vec![*x, *y]).collect();
@@ -257,7 +259,7 @@ mod tests {
     fn variance_inflation_of_two_is_that_of_their_correlation() {
         let predictors: Vec<Vec<f64>> =
             [(1.0, 2.0), (2.0, 1.0), (3.0, 4.0), (4.0, 3.0), (5.0, 5.0)].iter().map(|(x, y)| vec![*x, *y]).collect();
-        // The correlation is 0.8.
+        // The correlation of the two predictors is 0.8.
         for vif in variance_inflation(&predictors) {
             assert!((vif - 1.0 / (1.0 - 0.64)).abs() < 1e-9, "{vif}");
         }

@@ -1,4 +1,4 @@
-//! What could be bought, and how it could be used.
+//! The candidates: sets of devices to buy, each with a way to use them.
 
 use std::fmt::Write;
 
@@ -12,21 +12,21 @@ use super::{
     sample::Scale,
 };
 
-/// How the devices of a candidate make one drive.
+/// How the devices of a candidate form one drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Devices of one kind, striped where there are several.
+    /// Devices of one kind; several are striped.
     Single,
-    /// The fast devices cache the slow ones and take their writes.
+    /// The fast devices cache the slow ones; writes go to the cache and are written back later (write-back).
     CachingBack,
-    /// The fast devices cache the slow ones, which have every write as well.
+    /// The fast devices cache the slow ones; every write goes to both (write-through).
     CachingThrough,
-    /// Data lives on either.
+    /// Each extent is stored either on the fast devices or on the slow ones.
     Tiering,
-    /// MixedStore's own: each write goes where it is answered sooner.
+    /// MixedStore's own mode: each write goes to the device that answers it sooner.
     Partitioned,
-    /// Griffin: writes go to a log on the slow device before the fast ones.
+    /// Griffin's mode: writes go to a log on the slow device first and to the fast devices later.
     Logging,
 }
 
@@ -46,51 +46,51 @@ impl Mode {
     }
 }
 
-/// Devices of one kind in a candidate.
+/// A number of equal devices in a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
-    /// Which, by index in the catalogue.
+    /// The device kind, as an index into the catalogue.
     pub kind: usize,
-    /// How many.
+    /// The number of devices.
     pub count: u32,
 }
 
 /// A set of devices and a way to use them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Candidate {
-    /// How.
+    /// How the devices are used.
     pub mode: Mode,
-    /// The fast devices (of a log: its primary), or all there are.
+    /// The fast devices (with a log: its primary), or all devices if the candidate is no hybrid.
     pub fast: Member,
-    /// The slow ones (or the log), in a hybrid.
+    /// The slow devices (or the log) of a hybrid.
     pub slow: Option<Member>,
-    /// Disks are spun down when they are idle.
+    /// Whether idle disks are spun down.
     pub spin_down: bool,
 }
 
-/// What candidates are made for.
+/// The requirements that candidates are made for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Enumerate {
-    /// What is to be stored.
+    /// The amount of data to store.
     pub capacity: Bytes,
-    /// The most devices of a kind.
+    /// The most devices of one kind.
     pub most: u32,
-    /// Try disks that spin down as well.
+    /// Also make candidates whose disks are spun down.
     pub spin_down: bool,
 }
 
-/// More than this nobody waits for; the cheapest are kept.
+/// The most candidates of one plan, because each takes time to simulate. The cheapest are kept.
 const MOST_CANDIDATES: usize = 2_000;
-/// Idle time after which disks spin down, where they do: past the break-even time of most (GreenDM takes 5 s).
+/// Idle time after which disks are spun down: longer than the break-even time of most (GreenDM takes 5 s).
 const SPIN_DOWN: &str = "30s";
-/// Larger slices of flash start empty: 8 bytes a mapping unit would take too much memory for several at a time.
+/// Flash slices larger than this start empty: at 8 bytes a mapping unit, several of them would take too much memory.
 const LARGEST_USED: Bytes = Bytes::gib(128);
-/// The least that a part of a scaled-down design has.
+/// The smallest part of a scaled-down design.
 const LEAST_PART: Bytes = Bytes::mib(16);
 
 impl Candidate {
-    /// Every candidate that has room, the cheapest first, without those that another one beats whatever the trace: a
-    /// cache or tier that costs as much as its fast devices alone would with room for everything.
+    /// All candidates with room for the data, the cheapest first. Left out are caches and tiers that cost as much as
+    /// enough of their fast devices alone would: the fast devices alone are better under any trace.
     pub fn all(catalogue: &Catalogue, ask: &Enumerate) -> Vec<Candidate> {
         let kinds = &catalogue.kinds;
         let least =
@@ -128,12 +128,12 @@ impl Candidate {
         found
     }
 
-    /// To buy all its devices.
+    /// The purchase price of all its devices.
     pub fn dollars(&self, catalogue: &Catalogue) -> f64 {
         self.members().map(|(_, member)| catalogue.kinds[member.kind].dollars(member.count)).sum()
     }
 
-    /// Its devices, and what they are called in its design.
+    /// Its devices, each with its role in the design.
     pub fn members(&self) -> impl Iterator<Item = (&'static str, Member)> + use<> {
         let names = match self.mode {
             Mode::Single => ["data", ""],
@@ -145,7 +145,7 @@ impl Candidate {
             .filter_map(|(name, member)| Some((name, member?)))
     }
 
-    /// Whether its data live on flash, so that how full it is matters more than how far requests are apart.
+    /// Whether its data is stored on flash. Flash is affected by how full it is, disks by how far requests are apart.
     pub(super) fn lives_on_flash(&self, catalogue: &Catalogue) -> bool {
         let home = match self.mode {
             Mode::Single | Mode::Logging => self.fast,
@@ -154,7 +154,7 @@ impl Candidate {
         catalogue.kinds[home.kind].wears()
     }
 
-    /// A name that files may have.
+    /// A name that is valid as a file name.
     pub fn name(&self, catalogue: &Catalogue) -> String {
         let mut name = self.mode.word().to_owned();
         for (_, member) in self.members() {
@@ -169,7 +169,7 @@ impl Candidate {
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
     }
 
-    /// For people.
+    /// A name for people to read.
     pub fn label(&self, catalogue: &Catalogue) -> String {
         let of = |member: Member| {
             let name = &catalogue.kinds[member.kind].profile.name;
@@ -203,7 +203,7 @@ impl Candidate {
         Design::parse(&self.scaled(catalogue, scale, request_kib), &self.name(catalogue), &[])
     }
 
-    /// The design file that is simulated where a trace stands for more data than it touches.
+    /// The design file for a simulation in which the trace stands for more data than it touches.
     pub fn scaled(&self, catalogue: &Catalogue, Scale { space, volume, most }: Scale, request_kib: f64) -> String {
         let mut text = String::new();
         let time = |seconds: f64| format!("{}us", (seconds * space * 1e6).round().max(1000.0) as u64);
@@ -229,8 +229,8 @@ impl Candidate {
                 "slow" if self.mode == Mode::Tiering => Some(volume),
                 _ => None,
             };
-            // All that a device has beside the drive's metadata, which grows with the volume: nobody knows better than the
-            // design itself.
+            // The whole device except for the drive's metadata, which grows with the volume; the design computes its
+            // size.
             if let Some(part) = part.filter(|part| space < 1.0 || *part < has) {
                 let _ = writeln!(text, "size = \"{}\"", people(part));
             }
@@ -239,12 +239,12 @@ impl Candidate {
                 && flash.precondition == Precondition::Fresh
                 && each <= LARGEST_USED
             {
-                // As after years of use, and as full as it will be.
+                // Precondition the flash as after years of use, and as full as it will be.
                 let _ = writeln!(text, "model = {{ precondition = \"random\" }}");
             }
             text.push('\n');
         }
-        // Tables of the engine grow with the number of extents.
+        // The engine's tables grow with the number of extents, so a larger volume needs larger extents.
         let at_least = |extent: u64| extent.max((volume.0 >> 22).next_power_of_two());
         let coarse = at_least(((request_kib * 4.0) as u64).next_power_of_two().clamp(16, 128) << 10) >> 10;
         let fine = at_least(4096) >> 10;
@@ -295,13 +295,13 @@ impl Candidate {
     }
 }
 
-/// What a size is rounded down to, so that people can read it.
+/// Rounds a size down to one that is easy to read.
 fn round(size: Bytes) -> Bytes {
     let grain = if size >= Bytes::gib(64) { Bytes::gib(1) } else { Bytes::mib(1) };
     Bytes(size.0 - size.0 % grain.0)
 }
 
-/// A size to the byte, as people write it: `8GiB`, `40TB`.
+/// A size exact to the byte, in the largest unit that divides it: `8GiB`, `40TB`.
 fn people(size: Bytes) -> String {
     let units: [(u64, &str); 7] = [
         (1 << 40, "TiB"),
@@ -317,7 +317,7 @@ fn people(size: Bytes) -> String {
     format!("{count}{name}")
 }
 
-/// The hybrids of two kinds: the least that has room, and twice as much of either.
+/// The hybrids of two kinds: the smallest numbers of devices with enough room, and twice as many of either.
 fn hybrids(
     catalogue: &Catalogue,
     ask: &Enumerate,
@@ -328,11 +328,11 @@ fn hybrids(
 ) {
     let price = |kind: usize, count: u32| catalogue.kinds[kind].dollars(count);
     let (fast_owned, slow_owned) = (catalogue.kinds[fast].owned, catalogue.kinds[slow].owned);
-    // The primary of a log has everything, and one log will do.
+    // The primary of a log stores all data, and one log device is enough.
     let counts = match mode {
         Mode::Logging => vec![(fast_least, 1)],
         _ => {
-            // The least that has room, twice as much of either, and all that is owned.
+            // The smallest number with enough room, twice that number, and all owned devices.
             let fast = [1, 2, fast_owned.max(1)];
             let slow = [slow_least, slow_least.saturating_mul(2), slow_owned.max(slow_least)];
             let pairs = [(0, 0), (1, 0), (0, 1), (2, 0), (0, 2), (2, 2)];
@@ -345,7 +345,7 @@ fn hybrids(
             continue;
         }
         let together = price(fast, fast_count) + price(slow, slow_count);
-        // Writes that a disk takes spare the flash: partitioned drives and logs may outlive the flash alone.
+        // In partitioned drives and logs, disks take writes and spare the flash, so they may outlive flash alone.
         if matches!(mode, Mode::CachingBack | Mode::CachingThrough | Mode::Tiering) && alone <= together {
             continue;
         }

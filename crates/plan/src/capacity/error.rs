@@ -1,4 +1,4 @@
-//! Why there is no plan.
+//! The errors of planning.
 
 use peryton_device::ProfileError;
 use peryton_sim::SimError;
@@ -6,7 +6,7 @@ use peryton_trace::TraceError;
 use peryton_units::Bytes;
 use thiserror::Error;
 
-/// Why there is no plan. Every message is one line.
+/// The reason why no plan was made. Every message is one line.
 #[derive(Debug, Error)]
 pub enum PlanError {
     /// A profile cannot be read.
@@ -21,52 +21,52 @@ pub enum PlanError {
     /// A folder of profiles, or a file of models, cannot be read or written.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
+        /// The path of the folder or file.
         path: String,
-        /// Why.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// A folder without profiles.
     #[error("{path}: no device profiles (*.toml) in this folder")]
     EmptyFolder {
-        /// Which.
+        /// The path of the folder.
         path: String,
     },
     /// Two devices have the same name.
     #[error("two devices are called '{name}': {first} and {second}; rename one")]
     SameName {
-        /// Which.
+        /// The common name.
         name: String,
-        /// Where one is from.
+        /// Origin of the first device.
         first: String,
-        /// Where the other is from.
+        /// Origin of the second device.
         second: String,
     },
     /// A device without a price cannot be bought.
     #[error("device '{name}' has no price: give price_usd in {origin}, or --price {name}=USD")]
     NoPrice {
-        /// Which.
+        /// The device's name.
         name: String,
-        /// Where it is from.
+        /// Origin of the device.
         origin: String,
     },
-    /// There are no devices.
+    /// The catalogue has no devices of these years with a price.
     #[error(
         "no devices of {era} have a price: name devices with --devices, give prices with --price NAME=USD, or other years with --era"
     )]
     NoDevices {
-        /// The years that were asked for.
+        /// The years given by `--era`.
         era: String,
     },
-    /// The trace says nothing of its rate.
+    /// The trace is too short to have a rate.
     #[error(
         "the trace has {requests} reads and writes over {span_s} s: there is no rate to plan for, use one with two requests at least, at \
          different times"
     )]
     NoRate {
-        /// Reads and writes.
+        /// Number of reads and writes.
         requests: u64,
-        /// From first to last.
+        /// Seconds from the first request to the last.
         span_s: f64,
     },
     /// The trace has several volumes.
@@ -74,57 +74,57 @@ pub enum PlanError {
         "the trace has requests of {volumes} volumes: choose one with --volumes, or lay them out one after the other with --concatenate"
     )]
     SeveralVolumes {
-        /// How many.
+        /// Number of volumes.
         volumes: usize,
     },
-    /// The capacity is less than what the trace uses.
+    /// The requested capacity is less than the trace uses.
     #[error(
         "--capacity {capacity} is less than the {reach} that the trace's addresses span: leave it out, or give more"
     )]
     Capacity {
-        /// What was given.
+        /// The requested capacity.
         capacity: Bytes,
-        /// What the trace reaches over.
+        /// The address space that the trace spans.
         reach: Bytes,
     },
-    /// Less is said to be in use than the trace touches.
+    /// The amount of data said to be in use is less than the trace touches.
     #[error(
         "--active {active} is less than the {touched} that the trace touches: give more, or a trace that touches less"
     )]
     ActiveLess {
-        /// What was given.
+        /// The amount given.
         active: Bytes,
-        /// What the trace touches.
+        /// The amount that the trace touches.
         touched: Bytes,
     },
-    /// More is said to be in use than is stored.
+    /// The amount of data said to be in use is more than the amount stored.
     #[error("--active {active} is more than the {capacity} stored: give less, or raise --capacity")]
     ActiveMore {
-        /// What was given.
+        /// The amount given.
         active: Bytes,
-        /// What is stored.
+        /// The amount stored.
         capacity: Bytes,
     },
-    /// Nothing can hold the data.
+    /// No candidate has room for the data.
     #[error("no set of up to {most} devices of a kind holds {capacity}: raise --most, or give larger devices")]
     NoCandidate {
         /// The most devices of a kind.
         most: u32,
-        /// What is to be held.
+        /// The amount of data.
         capacity: Bytes,
     },
     /// No candidate could be simulated.
     #[error("none of the {candidates} designs could be simulated; the first: {first}")]
     NoneRuns {
-        /// How many there were.
+        /// Number of candidates.
         candidates: usize,
-        /// Why the first could not.
+        /// The error of the first candidate.
         first: String,
     },
-    /// A file that is none of models.
+    /// The file does not contain models.
     #[error("{path}: not models of peryton plan ({what}): delete it, or name another file")]
     Models {
-        /// The file.
+        /// The path of the file.
         path: String,
         /// What is wrong.
         what: String,
@@ -132,19 +132,19 @@ pub enum PlanError {
     /// A model cannot be fitted.
     #[error("the models of device '{device}' cannot be fitted: {what}")]
     Fit {
-        /// Which.
+        /// The device's name.
         device: String,
-        /// Why.
+        /// The reason.
         what: String,
     },
-    /// A figure out of its range.
+    /// A setting is out of its range.
     #[error("{key} is {value}: use {remedy}")]
     Range {
-        /// Which.
+        /// The setting.
         key: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What would be accepted.
+        /// The values that are accepted.
         remedy: &'static str,
     },
 }

@@ -1,9 +1,9 @@
 //! MixCP, MixedStore's capacity planner (section 4): the cheapest set of devices, and the way to use them, that meets
 //! budgets of response time, lifetime and more under a workload.
 //!
-//! A [`Catalogue`] of devices makes [`Candidate`]s for a [`Workload`]; [`plan`] searches them by simulation, on samples of
-//! the trace first and on the whole of it at the end, and sets beside the result what the paper's regressions
-//! ([`Models`]) say.
+//! A [`Catalogue`] of devices makes [`Candidate`]s for a [`Workload`]. [`plan`] searches them by simulation, on samples
+//! of the trace first and on the whole trace at the end. The result also has the predictions of the paper's regressions
+//! ([`Models`]).
 
 mod candidate;
 mod catalogue;

@@ -1,5 +1,5 @@
-//! The paper's models of a device: its mean response time and its erase rate, from what a workload is like
-//! (sections 4.2 and 4.3, equations (2) and (3)).
+//! The paper's models of a device: they predict its mean response time and its erase rate from the characteristics of a
+//! workload (sections 4.2 and 4.3, equations (2) and (3)).
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 use super::{catalogue::Kind, error::PlanError, progress::Progress, training::Training, workload::Like};
 use crate::regression::{LogLinear, Observations, RegressionError, variance_inflation};
 
-/// What a workload is like for one device; W of the paper's equations.
+/// The characteristics of one device's workload; W of the paper's equations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Predictors {
     /// Share of reads.
     pub read_share: f64,
-    /// Share of requests that begin where the one before ended.
+    /// Share of requests that begin where the previous one ended.
     pub sequential_share: f64,
     /// Mean time between requests.
     pub inter_arrival_ms: f64,
     /// Mean size of a request.
     pub request_kib: f64,
-    /// Share of a flash device's data that is touched; of a disk, share of its room.
+    /// On flash, the share of the stored data that is touched; on a disk, the share of its capacity.
     pub utilisation: f64,
 }
 
 impl Predictors {
-    /// Of a trace whose data fill so much of a device.
+    /// The predictors of a trace on a device with this utilisation.
     pub fn of(like: &Like, utilisation: f64) -> Predictors {
         Predictors {
             read_share: like.read_share,
@@ -41,15 +41,15 @@ impl Predictors {
     }
 }
 
-/// In which form the characteristics are given to a model.
+/// The form in which a model gets the characteristics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// As they are, as the paper does.
+    /// The characteristics themselves, as in the paper.
     Paper,
-    /// With logarithms of time and size, and rates, since both range over several powers of ten.
+    /// Logarithms of time and size, and rates, since both range over several powers of ten.
     Extended,
-    /// The same for what only writes do: with the logarithm of their share.
+    /// As `Extended`, for figures that only writes affect: with the logarithm of the write share.
     ExtendedWrites,
 }
 
@@ -87,7 +87,7 @@ impl Form {
         let Predictors { read_share, sequential_share, inter_arrival_ms, request_kib, utilisation } = *of;
         let (ln_time, ln_size) = (inter_arrival_ms.ln(), request_kib.ln());
         let (requests_per_ms, kib_per_ms) = (1.0 / inter_arrival_ms, request_kib / inter_arrival_ms);
-        // About the middle of what is drawn, so that a product does not follow from its factors.
+        // Both are centred near the middle of their drawn range, so that their product is not determined by them.
         let (reads, size) = (read_share - 0.4, ln_size - 3.0);
         match self {
             Form::Paper => of.values().to_vec(),
@@ -118,36 +118,36 @@ impl Form {
     }
 }
 
-/// So that reads alone have a logarithm of their write share.
+/// The write share assumed of a workload that only reads, so that its logarithm exists.
 const LEAST_WRITE_SHARE: f64 = 0.01;
-/// Predictors that the others explain so well are left out.
+/// A predictor with a larger variance inflation than this is left out.
 const MOST_INFLATION: f64 = 10.0;
 
-/// A model of one figure of one device, and how far it can be trusted.
+/// A model of one figure of one device, and how accurate it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fitted {
     /// The form of its predictors.
     pub form: Form,
-    /// Those that it uses, with the coefficient of each.
+    /// The predictors in use, with their coefficients.
     pub coefficients: Vec<(String, f64)>,
-    /// Those that follow from the others, with their variance inflation when they were left out.
+    /// The predictors that were left out because others determine them, with their variance inflation at that time.
     pub dropped: Vec<(String, Option<f64>)>,
-    /// a₀ or b₀.
+    /// `a₀` or `b₀` of the equations.
     pub intercept: f64,
-    /// Of the logarithm, on the training set.
+    /// Adjusted R² of the logarithm, on the training set.
     pub adjusted_r2: f64,
-    /// Traces of the training set.
+    /// Number of traces in the training set.
     pub observations: u64,
-    /// Mean of |predicted − observed| / observed on it.
+    /// Mean of |predicted − observed| / observed on the training set.
     pub training_error: f64,
-    /// Traces that it has not seen.
+    /// Number of traces that were held out of training.
     pub held_out: u64,
-    /// The same mean on them.
+    /// Mean of |predicted − observed| / observed on the held-out traces.
     pub held_out_error: f64,
 }
 
 impl Fitted {
-    /// Fits, having left out predictors that others explain.
+    /// Fits a model, leaving out predictors that others explain.
     pub(super) fn fit(
         form: Form,
         training: &[(Predictors, f64)],
@@ -161,7 +161,8 @@ impl Fitted {
         loop {
             let rows: Vec<Vec<f64>> = all.iter().map(|row| pick(row, &kept)).collect();
             let inflation = variance_inflation(&rows);
-            // Of several that follow from each other the last of the list goes: the first are the paper's.
+            // Of several that determine each other, the last of the list is left out, because the first are the
+            // paper's.
             let worst = inflation.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
             match worst {
                 Some((index, vif)) if *vif > MOST_INFLATION => {
@@ -194,7 +195,7 @@ impl Fitted {
         })
     }
 
-    /// The figure for such a workload.
+    /// The figure predicted for this workload.
     pub fn predict(&self, of: &Predictors) -> f64 {
         let (names, row) = (self.form.names(), self.form.row(of));
         let term = |(name, a): &(String, f64)| {
@@ -207,15 +208,15 @@ impl Fitted {
 /// The models of one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceModels {
-    /// Of its mean response time in ms, in each form.
+    /// Models of its mean response time in ms, one for each form.
     pub response: Vec<Fitted>,
-    /// Of its erases per second, in each form; none for what does not wear.
+    /// Models of its erases per second, one for each form; empty for a device that does not wear.
     pub erases: Vec<Fitted>,
-    /// Erases in its life.
+    /// The number of erases in its rated life.
     pub rated_erases: Option<f64>,
-    /// Bytes that the host may write to it in its life.
+    /// The bytes that the host may write in its rated life.
     pub rated_written: Option<f64>,
-    /// Between which characteristics it was trained; least and most, in the order of the paper's predictors.
+    /// The range of each characteristic in training: least and most, in the order of the paper's predictors.
     pub ranges: [(f64, f64); 5],
     /// Training traces that the device could not keep up with, which have no mean response time.
     pub overloaded: u64,
@@ -224,24 +225,24 @@ pub struct DeviceModels {
 }
 
 impl DeviceModels {
-    /// The form that errs least on the training set.
+    /// The form with the smallest error on the training set.
     fn best(of: &[Fitted]) -> Option<&Fitted> {
         of.iter().min_by(|a, b| a.training_error.total_cmp(&b.training_error))
     }
 
-    /// The model of the response time that predictions go by.
+    /// The model of the response time that predictions use.
     pub fn best_response(&self) -> Option<&Fitted> {
         DeviceModels::best(&self.response)
     }
 
-    /// The model of the erase rate that predictions go by.
+    /// The model of the erase rate that predictions use.
     pub fn best_erases(&self) -> Option<&Fitted> {
         DeviceModels::best(&self.erases)
     }
 
-    /// Whether a workload is unlike any of the training set.
+    /// Whether a characteristic of the workload is outside the range of the training set.
     pub fn extrapolates(&self, of: &Predictors) -> bool {
-        // A tenth of a mean more or less is the noise of drawing a trace.
+        // The mean of a drawn trace varies by about a tenth.
         of.values().iter().zip(&self.ranges).any(|(value, (least, most))| *value < least * 0.9 || *value > most * 1.1)
     }
 }
@@ -249,25 +250,25 @@ impl DeviceModels {
 /// Models of several devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Models {
-    /// [`MODEL_VERSION`].
+    /// The [`MODEL_VERSION`] that they were trained by.
     version: u32,
-    /// By what they were trained on: device and training.
+    /// The models of each device, by a key that contains the device and the training.
     devices: BTreeMap<String, DeviceModels>,
 }
 
-/// Changes when models trained before are no longer what would be trained now: with the device models, the
-/// characteristics drawn, the form of the predictors.
+/// The version of the models. It changes when training would have another result: when device models, the
+/// characteristics drawn, or the form of the predictors change.
 pub const MODEL_VERSION: u32 = 3;
-/// Some hundred devices; what is larger is something else.
+/// The largest file of models, enough for some hundred devices; a larger file contains something else.
 const MAX_FILE: u64 = 16 << 20;
 
 impl Models {
-    /// No models yet.
+    /// An empty set of models.
     pub fn new() -> Models {
         Models { version: MODEL_VERSION, devices: BTreeMap::new() }
     }
 
-    /// Those of a file; none if there is no such file, or its models are of another version.
+    /// Loads models from a file. The result is empty if the file does not exist or its models have another version.
     ///
     /// # Errors
     /// A file that cannot be read, or is something else.
@@ -286,7 +287,7 @@ impl Models {
         Ok(if found.version == MODEL_VERSION { found } else { Models::new() })
     }
 
-    /// Writes them to a file, whole or not at all.
+    /// Writes the models to a file, atomically.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -301,12 +302,12 @@ impl Models {
         fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).map_err(io)
     }
 
-    /// How many of these devices have none yet.
+    /// The number of these devices that have no models yet.
     pub fn missing(&self, kinds: &[Kind], training: &Training) -> usize {
         kinds.iter().filter(|kind| !self.devices.contains_key(&training.key(kind))).count()
     }
 
-    /// The models of these devices, of which those that are missing are trained and kept; and whether any was.
+    /// Returns the models of these devices, and whether any of them had to be trained. New models are kept.
     ///
     /// # Errors
     /// A device whose model cannot be simulated or fitted.
@@ -320,7 +321,7 @@ impl Models {
         for (index, kind) in missing.iter().enumerate() {
             let what = format!("training models, device {} of {}", index + 1, missing.len());
             let trained = training.train(kind, &|done, of| progress(&what, done, of))?;
-            // As it will be read again, to the last digit.
+            // Use the models as they will be read from the file later, so that the result has the same digits.
             let text = serde_json::to_string(&trained).expect("models are numbers and names");
             let again = serde_json::from_str(&text).expect("it was just written");
             self.devices.insert(training.key(kind), again);
@@ -333,9 +334,9 @@ impl Models {
 /// The models of a catalogue's devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Trained {
-    /// On what.
+    /// The training.
     pub training: Training,
-    /// By the name of the device.
+    /// The models by device name.
     pub devices: BTreeMap<String, DeviceModels>,
 }
 
@@ -344,7 +345,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Workloads all over the place, without chance.
+    /// Workloads that cover all ranges, generated without randomness.
     fn workloads(count: u32) -> Vec<Predictors> {
         let share = |n: u32, step: u32| f64::from(n * step % 97) / 97.0;
         let one = |n: u32| Predictors {
@@ -374,7 +375,7 @@ mod tests {
     #[test]
     fn a_characteristic_that_follows_from_others_is_left_out_and_named() {
         let mut all = workloads(90);
-        // A workload that reads more asks for more at once.
+        // Workloads with more reads have larger requests.
         all.iter_mut().for_each(|of| of.request_kib = 8.0 + 50.0 * of.read_share);
         let observed: Vec<(Predictors, f64)> = all.into_iter().map(|of| (of, 1.0 + of.read_share)).collect();
         let fitted = Fitted::fit(Form::Paper, &observed, &[]).unwrap();
@@ -385,7 +386,7 @@ mod tests {
         let fitted = Fitted::fit(Form::Extended, &observed, &[]).unwrap();
         let kept = |name: &str| fitted.coefficients.iter().any(|(known, _)| known == name);
         assert!(!(kept("ln kib_per_ms") && kept("ln request_kib") && kept("ln inter_arrival_ms")), "{fitted:?}");
-        // The figure *is* one of them, if that was kept: a logarithm of the size.
+        // The predicted figure is the logarithm of the size, which is one of the predictors.
         assert!(fitted.adjusted_r2 > 0.9, "{fitted:?}");
     }
 

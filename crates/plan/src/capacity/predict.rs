@@ -1,7 +1,8 @@
-//! What the regressions say of a candidate: each of its devices under its part of the workload.
+//! The regressions' predictions for a candidate: each of its devices under its part of the workload.
 //!
-//! A striped device gets every n-th request. In a hybrid the miss-ratio curve of the trace says which share of the
-//! requests the fast devices serve; misses are fetched by the extent, and in the end written back.
+//! A striped device gets every n-th request. In a hybrid, the miss-ratio curve of the trace gives the share of the
+//! requests that the fast devices serve; misses are fetched by the extent, and dirty extents are written back in the
+//! end.
 
 use peryton_trace::{MissRatioCurve, Source};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
@@ -15,26 +16,27 @@ use super::{
     workload::{Like, Workload},
 };
 
-/// What is predicted of a candidate.
+/// The prediction for a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// Mean response time.
     pub mean_ms: f64,
-    /// Until the first device is worn out; absent if none wears.
+    /// Time until the first device is worn out; absent if none wears.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
-    /// Some device would have a workload unlike any that its models were trained on: trust this less.
+    /// The workload of some device is outside the range of its models' training, so this prediction is less reliable.
     pub extrapolated: bool,
 }
 
-/// Blocks that the miss-ratio curve follows.
+/// The number of blocks that the miss-ratio curve samples.
 const FOLLOWED: usize = 1 << 15;
-/// The unit that hybrids move, about: that of the candidates' designs.
+/// The approximate extent size of hybrids, as in the candidates' designs.
 const EXTENT: Bytes = Bytes::kib(64);
-/// What goes to one member of a striped array before the next.
+/// The stripe size of arrays.
 const STRIPE_KIB: f64 = 64.0;
 
-/// Of every candidate, in their order, with requests arriving so many times faster; nothing where a device has no models.
+/// Predictions for all candidates, in their order, with requests arriving `speed` times faster; `None` where a device
+/// has no models.
 pub(super) fn all(
     models: &Trained,
     catalogue: &Catalogue,
@@ -59,15 +61,15 @@ struct Predict<'a> {
     models: &'a Trained,
     catalogue: &'a Catalogue,
     workload: &'a Workload<'a>,
-    /// What it is like at the speed at which it is replayed.
+    /// The trace's characteristics at the speed of the replay.
     like: Like,
 }
 
-/// What devices of one kind are asked for.
+/// The workload of all devices of one kind.
 #[derive(Clone, Copy)]
 struct Load {
     of: Predictors,
-    /// What is stored on them.
+    /// The amount of data stored on them.
     data: Bytes,
 }
 
@@ -81,7 +83,7 @@ impl Predict<'_> {
         };
         let fast = candidate.fast;
         if candidate.mode == Mode::Logging {
-            // Writes are appended to the log; what is read, and in the end what was written, is the primary's.
+            // Writes are appended to the log. The primary serves the reads and gets the written data in the end.
             let write_share = 1.0 - like.read_share;
             let log = Predictors { read_share: 0.0, sequential_share: 1.0, ..whole }.every(1.0 / write_share.max(1e-3));
             let log = self.device(slow, Load { of: log, data: footprint })?;
@@ -103,7 +105,7 @@ impl Predict<'_> {
         let of_fast =
             Predictors { read_share: like.read_share / filled, request_kib: kib, ..whole }.every(1.0 / filled);
         let fast = self.device(fast, Load { of: of_fast, data: footprint.min(size) })?;
-        // The slow ones are read at each miss, and written when what was written leaves, or at once.
+        // The slow devices are read at each miss. They are written at once or when dirty data leaves the cache.
         let written_back = match candidate.mode {
             Mode::CachingThrough => 1.0 - like.read_share,
             Mode::Partitioned => 0.1 * (1.0 - like.read_share),
@@ -115,12 +117,12 @@ impl Predict<'_> {
                 .every(1.0 / slow_rate);
         let slow = self.device(slow, Load { of: of_slow, data: self.workload.reach })?;
         let waits_for_slow = match candidate.mode {
-            // Who writes waits for both.
+            // A write-through write waits for both devices.
             Mode::CachingThrough => {
                 let reads = like.read_share * ratios.blocks.read.unwrap_or(misses);
                 reads + (1.0 - like.read_share)
             }
-            // Writes go to the fast devices whether or not they have the data.
+            // Writes go to the fast devices whether the data is there or not.
             Mode::Partitioned => like.read_share * ratios.blocks.read.unwrap_or(misses),
             _ => misses.max(written_misses * (1.0 - like.read_share)),
         };
@@ -132,15 +134,15 @@ impl Predict<'_> {
         })
     }
 
-    /// Devices of one kind, striped.
+    /// The prediction for striped devices of one kind.
     fn device(&self, member: Member, load: Load) -> Option<Prediction> {
         let kind = &self.catalogue.kinds[member.kind];
         let models: &DeviceModels = self.models.devices.get(&kind.profile.name)?;
         let count = f64::from(member.count);
-        // A request longer than a stripe goes to several members at once.
+        // A request longer than a stripe uses several members at once.
         let parts = (load.of.request_kib / STRIPE_KIB).clamp(1.0, count);
         let utilisation = if kind.wears() {
-            // Flash is planned as full of data, of which the trace touches a part.
+            // Flash is planned as full of data, and the trace touches a part of that.
             self.workload.like.footprint_bytes.min(load.data.0) as f64 / load.data.0.max(1) as f64
         } else {
             load.data.0 as f64 / (kind.usable().0 as f64 * count)
@@ -151,7 +153,7 @@ impl Predict<'_> {
         let erases = models.best_erases().filter(|_| of.read_share < 1.0).map(|model| model.predict(&of));
         let years = |(erases, rated): (f64, f64)| rated / erases / SECONDS_PER_YEAR;
         let physical = erases.zip(models.rated_erases).map(years).filter(|years| years.is_finite());
-        // What its maker lets the host write needs no model.
+        // The manufacturer's limit of host writes needs no model.
         let written_per_s = (1.0 - of.read_share) * of.request_kib * 1024.0 / (of.inter_arrival_ms / 1e3);
         let rated = models.rated_written.map(|limit| limit / written_per_s / SECONDS_PER_YEAR);
         let rated = rated.filter(|years| years.is_finite());
@@ -161,7 +163,7 @@ impl Predict<'_> {
 }
 
 impl Predictors {
-    /// The same with `times` as long between requests.
+    /// The same predictors with `times` the time between requests.
     fn every(self, times: f64) -> Predictors {
         Predictors { inter_arrival_ms: self.inter_arrival_ms * times, ..self }
     }

@@ -1,11 +1,11 @@
-//! A small trace that asks devices for the same as a large one.
+//! Sampling: a small trace that loads devices in the same way as a large one.
 //!
-//! Of the space only some regions are kept, chosen by a hash of their address (SHARDS, as in `peryton trace mrc`), and
-//! every request that begins in one of them. Time is compressed by as much as there are fewer requests, so that devices
-//! are asked as often as before; caches and logs, and the times that go with their turnover, shrink by the share of the
-//! space ([`Scale`]). Load on devices, hit ratios, overwrites and wear per device then stay what they were. Bursts do
-//! not: one of a hundred requests has fewer in the sample, so that a sample is friendlier to slow devices than its trace.
-//! Where the trace has too few regions for that, its first requests are the sample.
+//! The sample keeps some regions of the address space, chosen by a hash of their address (SHARDS, as in `peryton trace
+//! mrc`), and every request that begins in one of them. Time is compressed in proportion to the number of requests, so
+//! that devices get requests at the same rate as before. Caches, logs and the times that depend on their turnover
+//! shrink by the share of the space ([`Scale`]). So load on devices, hit ratios, overwrites and wear per device stay
+//! the same. Bursts do not: a burst of a hundred requests has fewer in the sample, so a sample is easier for slow
+//! devices than its trace. If a trace has too few regions, its first requests are the sample.
 
 use std::sync::Arc;
 
@@ -15,33 +15,34 @@ use rustc_hash::FxHashMap;
 
 use super::workload::{Held, Workload};
 
-/// What is sampled: large enough for most of a run of sequential requests to stay together, and a whole number of any
-/// candidate's extents.
+/// The size of a region: large enough for most of a run of sequential requests to stay together, and a whole number of
+/// the extents of any candidate.
 const REGION: u64 = 1 << 20;
-/// With fewer regions than this, one of them more or less makes a difference.
+/// The fewest regions of a sample. With fewer, a single region would change the result.
 const LEAST_REGIONS: f64 = 48.0;
-/// A sample of so much is not worth its error.
+/// Samples with a larger share of the requests than this are not worth their error.
 const WHOLE: f64 = 0.7;
 
-/// How much smaller than it will be a design is simulated.
+/// How much smaller a design is in the simulation than in reality.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Share of the space, and so of caches and logs.
+    /// The share of the space, by which caches and logs are scaled too.
     pub(super) space: f64,
     /// The volume that the requests need.
     pub(super) volume: Bytes,
-    /// The most that a cache, tier or log can have use for.
+    /// The largest size that a cache, tier or log can use.
     pub(super) most: Bytes,
 }
 
 impl Scale {
-    /// Nothing is smaller than it will be.
+    /// The scale of a simulation in full size.
     pub fn whole(volume: Bytes) -> Scale {
         Scale { space: 1.0, volume, most: volume }
     }
 
-    /// How a trace stands for more data than it touches: as if it were a sample of so much of the space (see above), in a
-    /// volume that is as much smaller, but not less than the trace reaches over.
+    /// The scale for a trace that stands for more data than it touches. It is treated as a sample of this share of the
+    /// space (see above), in a volume that is smaller by the same share, but not smaller than the trace's address
+    /// space.
     pub(super) fn of(space: f64, capacity: Bytes, reach: Bytes) -> Scale {
         if space >= 1.0 {
             return Scale::whole(reach);
@@ -50,12 +51,12 @@ impl Scale {
         Scale { space, volume, most: volume }
     }
 
-    /// Share of the space: 1 where the design is simulated as large as it will be.
+    /// The share of the space: 1 if the design is simulated in full size.
     pub fn space(&self) -> f64 {
         self.space
     }
 
-    /// The volume that is simulated.
+    /// The size of the simulated volume.
     pub fn volume(&self) -> Bytes {
         self.volume
     }
@@ -63,18 +64,18 @@ impl Scale {
 
 /// A sample, in two layouts.
 pub(super) struct Sample {
-    /// Share of the space that it has.
+    /// Its share of the space.
     pub(super) share: f64,
-    /// Where requests are as they were: for disks, whose seeks are as long as before.
+    /// Requests at their original addresses: for disks, whose seeks stay as long as before.
     spread: Arc<Vec<Request>>,
     spread_reach: Bytes,
-    /// With the regions next to each other: for flash, which has to be as full as before.
+    /// Requests with the regions moved next to each other: for flash, which has to be as full as before.
     packed: Arc<Vec<Request>>,
     packed_reach: Bytes,
 }
 
 impl Sample {
-    /// About so many requests of a trace; less than the trace has.
+    /// Draws about this many requests of a trace, which has more than that.
     pub(super) fn draw(workload: &Workload<'_>, requests: u64) -> Result<Option<Sample>, TraceError> {
         let regions = (workload.like.footprint_bytes / REGION).max(1) as f64;
         let wanted = requests as f64 / workload.like.requests as f64;
@@ -84,7 +85,7 @@ impl Sample {
         if wanted * regions < LEAST_REGIONS {
             return Sample::beginning(workload, requests).map(Some);
         }
-        // The 64-bit threshold of the share.
+        // The 64-bit threshold below which a region's hash is sampled.
         let below = (wanted * u64::MAX as f64) as u64;
         let (mut source, mut batch, mut kept) = (workload.source()?, Vec::new(), Vec::<Request>::new());
         let mut read = 0u64;
@@ -115,7 +116,7 @@ impl Sample {
         }))
     }
 
-    /// The first requests of a trace.
+    /// The first requests of a trace as a sample.
     fn beginning(workload: &Workload<'_>, requests: u64) -> Result<Sample, TraceError> {
         let (mut source, mut batch, mut kept) = (workload.source()?, Vec::new(), Vec::<Request>::new());
         while (kept.len() as u64) < requests {
@@ -136,31 +137,31 @@ impl Sample {
         })
     }
 
-    /// How many requests there are.
+    /// The number of requests in the sample.
     pub(super) fn requests(&self) -> u64 {
         self.spread.len() as u64
     }
 
-    /// The requests for a design whose data live on flash, or on disks.
+    /// The requests, for a design whose data is stored on flash or on disks.
     pub(super) fn source(&self, flash: bool) -> Box<dyn Source> {
         Box::new(Held::new(if flash { &self.packed } else { &self.spread }))
     }
 
-    /// What a design has to be for them, where it is `whole` for the whole trace.
+    /// The scale of a design under this sample, given that of the whole trace.
     pub(super) fn scale(&self, flash: bool, whole: Scale) -> Scale {
         let share = |volume: Bytes, of: f64| Bytes((volume.0 as f64 * of) as u64);
         let space = self.share * whole.space;
         if !flash {
             return Scale { space, volume: whole.volume.max(self.spread_reach), most: share(whole.volume, self.share) };
         }
-        // A volume larger than the trace reaches over is as much larger here.
+        // If the volume is larger than the trace's address space, the sample's volume is larger by the same factor.
         let larger = whole.volume.0 as f64 / self.spread_reach.0 as f64;
         let volume = Bytes(share(self.packed_reach, larger).0.next_multiple_of(REGION)).max(self.packed_reach);
         Scale { space, volume, most: volume }
     }
 }
 
-/// Regions in the order of their addresses, without what lies between them.
+/// Moves the regions next to each other, in the order of their addresses.
 fn packed(requests: &[Request]) -> (Vec<Request>, Bytes) {
     let mut regions: Vec<u64> = requests.iter().map(|request| request.offset.0 / REGION).collect();
     regions.sort_unstable();

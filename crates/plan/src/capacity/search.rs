@@ -1,9 +1,9 @@
-//! The search: successive halving on samples, the whole trace at the end.
+//! The search: successive halving on samples, then the whole trace.
 //!
-//! A *problem* is a set of budgets. Beside the one that was asked there are its variants, in which one budget is left
-//! out, loosened or tightened: their answers say what the budget costs. Every problem keeps its own best candidates from
-//! one sample to the next, larger one. A candidate that a sample finds near a budget is kept in spite of it, the nearer the
-//! smaller the sample is: samples err, and the whole trace decides.
+//! A *problem* is a set of budgets. Besides the given one there are variants, in which one budget is left out, loosened
+//! or tightened: their answers show the cost of that budget. Each problem keeps its own best candidates from one sample
+//! to the next, larger one. A candidate that misses a budget in a sample is kept if it is near the budget. The smaller
+//! the sample, the farther away it may be: samples have errors, and the whole trace decides.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,94 +28,94 @@ use crate::{
     evaluate::{Account, Metrics, evaluate},
 };
 
-/// A set of budgets; how many candidates that meet them are wanted.
+/// A set of budgets, and the number of wanted candidates that meet them.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) constraints: Vec<Constraint>,
     pub(super) wanted: usize,
-    /// A sample's verdict will do where it has room to spare: the price that is asked for is known without simulation.
+    /// Accept a sample's verdict that has room to spare, because only the price is wanted, which needs no simulation.
     pub(super) by_sample: bool,
 }
 
 /// The best candidate of a problem.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
-    /// Its index among those known.
+    /// Its index in the list of known candidates.
     pub(super) index: usize,
-    /// It has not seen the whole trace.
+    /// Whether its figures are from a sample only.
     pub(super) by_sample: bool,
 }
 
-/// What a search found: what is known of each candidate, the best of each problem, and the rounds that it took.
+/// The result of a search: the figures of each candidate, the best candidate of each problem, and the rounds.
 pub(super) type Searched = (Vec<Known>, Vec<Option<Answer>>, Vec<Rung>);
 
 /// A round of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rung {
-    /// Requests of the sample, or of the trace.
+    /// The number of requests in the sample or the trace.
     pub requests: u64,
     /// Share of the space that was sampled.
     pub share: f64,
-    /// How many candidates were simulated.
+    /// The number of candidates simulated.
     pub candidates: usize,
 }
 
-/// What is known of a candidate.
+/// The figures known of a candidate.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) candidate: Candidate,
-    /// The last sample's verdict, and how many requests it had.
+    /// The figures from the last sample, and its number of requests.
     pub(super) sampled: Option<(Metrics, u64)>,
-    /// The whole trace's.
+    /// The figures from the whole trace.
     pub(super) exact: Option<Metrics>,
-    /// Why it cannot be simulated.
+    /// The reason why it cannot be simulated.
     pub(super) failed: Option<String>,
     alive: bool,
-    /// The whole trace has been tried.
+    /// Whether the whole trace has been tried.
     tried: bool,
 }
 
-/// Everything that a search needs.
+/// The parameters of a search.
 pub(super) struct Search<'a> {
     pub(super) catalogue: &'a Catalogue,
     pub(super) workload: &'a Workload<'a>,
     pub(super) objective: Metric,
-    /// What designs are simulated as, with the whole trace.
+    /// The scale of designs under the whole trace.
     pub(super) whole: Scale,
-    /// The first is what was asked.
+    /// All problems; the first is the user's.
     pub(super) problems: Vec<Problem>,
     pub(super) account: Account,
     pub(super) options: Options,
-    /// Candidates have many devices in common.
+    /// The images of preconditioned devices, shared because candidates have many devices in common.
     pub(super) images: Arc<Images>,
     pub(super) progress: &'a Progress<'a>,
 }
 
-/// Requests of the smallest sample. Each further one has so many times as many, for as much smaller a part of the
-/// candidates, so that every sample costs about the same (Jamieson and Talwalkar 2016).
+/// The number of requests in the smallest sample. Each further sample has a multiple of it, for a part of the
+/// candidates that is smaller by the same factor, so every sample costs about the same (Jamieson and Talwalkar 2016).
 const FIRST_SAMPLE: u64 = 10_000;
 const GROWTH: u64 = 4;
-/// So far past a budget a sample may find a candidate that is kept nevertheless, on the first, second, … sample.
+/// By the first, second, … sample: candidates whose figures are beyond a budget by less than this factor are kept.
 const SLACK: [f64; 3] = [4.0, 2.5, 1.6];
-/// The same once it is known how the samples of such designs err, from so many of them.
+/// The same factor once enough candidates have both sampled and exact figures to correct the samples' errors.
 const CORRECTED_SLACK: f64 = 1.25;
 const ENOUGH: usize = 3;
-/// The most candidates that see the whole trace, and how many at a time. The latter is not the number of cores, since
-/// that would make the result depend on them.
+/// The most candidates simulated with the whole trace, and how many at a time. The latter is not the number of cores,
+/// because the result would then depend on it.
 const MOST_EXACT: usize = 20;
-/// Of a short trace, as many as make this many requests in all, and no more than so many.
+/// For a short trace more candidates are simulated: as many as make this many requests in all, up to a limit.
 const AFFORDABLE: u64 = 10_000_000;
 const MOST_SMALL: usize = 120;
 const AT_A_TIME: usize = 4;
-/// So many that do not meet a budget are looked at for the nearest.
+/// The number of candidates beyond a budget that are simulated to find the nearest one.
 const NEAREST: usize = 3;
-/// Of those that meet the budgets with something to spare, so many at least are kept.
+/// The least number of kept candidates that meet the budgets with room to spare.
 const SURE: usize = 3;
-/// With so few there are no further samples.
+/// With this few candidates left, there are no further samples.
 const FINALISTS: usize = 10;
 
 impl Search<'_> {
-    /// Finds the best candidates of every problem; those among `also` see the whole trace in any case.
+    /// Finds the best candidates of every problem. Candidates in `also` are simulated with the whole trace in any case.
     pub(super) fn run(&self, candidates: Vec<Candidate>, also: &[Candidate]) -> Result<Searched, PlanError> {
         let new = |candidate| Known { candidate, sampled: None, exact: None, failed: None, alive: true, tried: false };
         let mut known: Vec<Known> = candidates.into_iter().map(new).collect();
@@ -129,7 +129,8 @@ impl Search<'_> {
             self.thin(&mut known, SLACK[round.min(SLACK.len() - 1)], also);
             requests = requests.saturating_mul(GROWTH);
             round += 1;
-            // What is left are the best of one problem or another: a larger sample would not tell more of them apart.
+            // The remaining candidates are each the best of some problem, so a larger sample would not reduce them
+            // further.
             if round > 1 && known.iter().filter(|one| one.alive).count() * 4 > before * 3 {
                 break;
             }
@@ -147,7 +148,7 @@ impl Search<'_> {
         Ok((known, answers, rungs))
     }
 
-    /// Every candidate that is left, on one sample.
+    /// Simulates every remaining candidate on one sample.
     fn rung(&self, known: &mut [Known], sample: &Sample, round: usize) -> Result<Rung, PlanError> {
         let alive: Vec<usize> = (0..known.len()).filter(|index| known[*index].alive).collect();
         let done = std::sync::atomic::AtomicU64::new(0);
@@ -171,7 +172,7 @@ impl Search<'_> {
         for (index, result) in alive.iter().zip(results) {
             match result {
                 Ok(metrics) => known[*index].sampled = Some((metrics, sample.requests())),
-                // What is too small for a design in a sample may do in the whole.
+                // A design that is too small in a sample may be large enough in the whole.
                 Err(error) => known[*index].failed = Some(error.to_string()),
             }
         }
@@ -191,14 +192,14 @@ impl Search<'_> {
         Ok(evaluate(&design, trace, options, &self.account)?)
     }
 
-    /// Keeps a part of the candidates: of those that may meet the budgets the better ones, then those that are nearest to
-    /// them; and of those that do meet them, even if the sample errs, the best few, lest they be crowded out by what only may.
+    /// Keeps a part of the candidates: of those that may meet the budgets the best, then those nearest to the budgets.
+    /// The best few of those that surely meet the budgets are kept too, so that uncertain ones do not displace them.
     fn thin(&self, known: &mut [Known], slack: f64, also: &[Candidate]) {
         let alive = known.iter().filter(|one| one.alive).count();
         let mut kept = vec![false; known.len()];
         for (number, problem) in self.problems.iter().enumerate() {
             let order = self.order(known, problem, slack, &Corrections::default());
-            // Variants are for one figure each.
+            // A variant needs only one figure.
             let keep = if number == 0 {
                 alive.div_ceil(GROWTH as usize).max(FINALISTS)
             } else {
@@ -215,13 +216,13 @@ impl Search<'_> {
         }
     }
 
-    /// The living candidates, the most promising first: those within `slack` of all budgets by the objective, the others by
-    /// how far they are from them.
+    /// The remaining candidates, the most promising first: those within `slack` of all budgets by the objective, then
+    /// the others by their distance from the budgets.
     fn order(&self, known: &[Known], problem: &Problem, slack: f64, corrections: &Corrections) -> Vec<usize> {
         let key = |index: &usize| {
             let one = &known[*index];
             let Some(metrics) = one.exact.as_ref().or(one.sampled.as_ref().map(|(metrics, _)| metrics)) else {
-                // Nothing is known but the price.
+                // Only the price is known without a simulation.
                 let price = one.candidate.dollars(self.catalogue);
                 let sought = if self.objective == Metric::Dollars { price } else { 0.0 };
                 return (u8::from(one.failed.is_some()), sought, 0.0);
@@ -241,12 +242,12 @@ impl Search<'_> {
         order
     }
 
-    /// The whole trace, for each problem's candidates in their order, until it has as many as it wants.
+    /// Simulates each problem's candidates in order with the whole trace, until the problem has as many as it wants.
     fn finals(&self, known: &mut [Known], slack: f64, all: bool, also: &[Candidate]) -> Result<usize, PlanError> {
         let mut run = 0;
         let mut next: Vec<usize> = (0..known.len()).filter(|index| also.contains(&known[*index].candidate)).collect();
         if all {
-            // There was no sample: nothing is known of any of them.
+            // Without a sample there are no figures of any candidate.
             next = (0..known.len()).collect();
         }
         let affordable = usize::try_from(AFFORDABLE / self.workload.like.requests.max(1)).unwrap_or(usize::MAX);
@@ -289,7 +290,7 @@ impl Search<'_> {
         }
     }
 
-    /// By how much samples have erred so far, where the whole trace is known as well.
+    /// The error of samples so far, from candidates with both sampled and exact figures.
     fn corrections(&self, known: &[Known]) -> Corrections {
         let mut ratios: BTreeMap<(Mode, Metric), Vec<f64>> = BTreeMap::new();
         let metrics: BTreeSet<Metric> =
@@ -313,12 +314,13 @@ impl Search<'_> {
     }
 }
 
-/// The median of exact over sampled strain, by mode and metric: designs of one mode err alike.
+/// The median ratio of exact to sampled strain, by mode and metric: the errors of designs in one mode are alike.
 #[derive(Default)]
 struct Corrections(BTreeMap<(Mode, Metric), f64>);
 
 impl Corrections {
-    /// How far a candidate is from the budget that it is furthest from, as well as is known; and how far it may be.
+    /// The strain of a candidate on the budget that it misses by most, by the best known figures; and the strain
+    /// allowed.
     fn strain(&self, one: &Known, problem: &Problem, slack: f64) -> (f64, f64) {
         if let Some(metrics) = &one.exact {
             return (strain(&problem.constraints, metrics), slack);
@@ -339,7 +341,7 @@ impl Corrections {
 enum Verdict {
     Meets,
     Fails,
-    /// The whole trace has to say; a sample thinks that it is near enough to be asked, or not.
+    /// Only the whole trace can decide; `near` says whether the sample's figures are near enough to simulate it.
     Open {
         near: bool,
     },
@@ -359,14 +361,14 @@ fn verdict(one: &Known, problem: &Problem, slack: f64, corrections: &Corrections
     Verdict::Open { near: strain <= slack }
 }
 
-/// Which candidates a problem needs to see next: none when it has what it wants.
+/// The candidates to simulate next for a problem: none if it has as many as it wants.
 fn open(known: &[Known], problem: &Problem, order: &[usize], slack: f64, corrections: &Corrections) -> Vec<usize> {
     let (mut met, mut failed, mut wanted) = (0, 0, Vec::new());
     for index in order {
         match verdict(&known[*index], problem, slack, corrections) {
             Verdict::Meets => met += 1,
             Verdict::Fails => failed += 1,
-            // Where those that were nearest did not meet the budgets, those further off need not be asked.
+            // If the nearest candidates did not meet the budgets, farther ones are not simulated.
             Verdict::Open { near: false } if failed + wanted.len() >= NEAREST => break,
             Verdict::Open { .. } => wanted.push(*index),
         }
@@ -434,8 +436,8 @@ mod tests {
             images: Arc::new(Images::new(peryton_units::Bytes::ZERO)),
             progress: &|_, _, _| {},
         };
-        // A hundred cheap ones past the budget, but not so far that a sample would be believed; dear ones that meet it, one
-        // only just, one with more to spare than samples err.
+        // A hundred cheap candidates beyond the budget, but by less than a sample's possible error; and expensive ones
+        // that meet it, one narrowly and two with more room than a sample's error.
         let costs = (1..=100).map(|cheap| (2.0, f64::from(cheap))).chain([(0.9, 500.0), (0.1, 900.0), (0.1, 901.0)]);
         let mut known: Vec<Known> = costs
             .zip(1..)

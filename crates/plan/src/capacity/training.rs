@@ -1,4 +1,4 @@
-//! What the models learn from: synthetic traces drawn over the characteristics, simulated one by one (section 4.4).
+//! The training set of the models: synthetic traces with drawn characteristics, simulated one by one (section 4.4).
 
 use std::sync::{
     Arc,
@@ -21,23 +21,23 @@ use super::{
 };
 use crate::evaluate::IMAGES;
 
-/// As many as the paper has.
+/// The number of traces in the paper.
 pub const TRAINING_TRACES: u32 = 900;
-/// For each so many of the training set, one that the models do not see.
+/// One trace is held out of training for this many in the training set.
 const HELD_OUT: u32 = 4;
-/// Requests of a trace that are measured, after others that bring its device into the state that goes with it.
+/// The number of measured requests of a trace; others before them bring the device into a steady state.
 const REQUESTS: u64 = 1_000;
 const WARM_UP: u64 = 200;
-/// Fewer than this would be fewer than unknowns.
+/// Fewer traces than this would be fewer than the unknowns of a model.
 const LEAST_TRACES: u32 = 40;
 const MOST_TRACES: u32 = 100_000;
 
 /// How models are trained.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Training {
-    /// Traces of the training set.
+    /// Number of traces in the training set.
     pub traces: u32,
-    /// Another one draws other traces.
+    /// The seed by which the traces are drawn.
     pub seed: u64,
 }
 
@@ -47,7 +47,7 @@ impl Default for Training {
     }
 }
 
-/// What one trace showed.
+/// The figures measured with one trace.
 struct Observed {
     of: Predictors,
     mean_ms: Option<f64>,
@@ -55,9 +55,9 @@ struct Observed {
 }
 
 impl Training {
-    /// By which a device's models are found again: everything that they depend on.
+    /// The key of a device's models: it contains everything that they depend on.
     pub(super) fn key(&self, kind: &Kind) -> String {
-        // The parameters of the model, as the profile has them; its name is there for people.
+        // The parameters of the profile's model, without its name, which does not affect the models.
         let what = format!("{:?}|{:?}|{:?}", kind.profile.model, kind.profile.capacity, kind.profile.endurance);
         let hash = what
             .bytes()
@@ -119,22 +119,22 @@ impl Training {
     }
 }
 
-/// A device to be trained on.
+/// A device under training.
 struct Bench<'a> {
     kind: &'a Kind,
     design: Design,
-    /// How much of it is used.
+    /// The used part of its capacity.
     slice: Bytes,
-    /// Milliseconds that a read and a write of the smallest and of the largest size take, one at a time.
+    /// Service times in milliseconds of a read and a write, of the smallest and of the largest size.
     service_ms: [[f64; 2]; 2],
     rated_erases: Option<f64>,
 }
 
 const SMALL_KIB: f64 = 4.0;
 const LARGE_KIB: f64 = 128.0;
-/// Of a die, so much takes part: blocks enough for cleaning to be what it is on the whole.
+/// The used part of each die, with enough blocks for cleaning to behave as on a whole die.
 const OF_A_DIE: Bytes = Bytes::mib(16);
-/// Erase blocks of a device that does not say how large they are.
+/// The erase block size of a device whose profile has none.
 const BLOCK: u64 = 128 << 10;
 
 impl<'a> Bench<'a> {
@@ -167,7 +167,7 @@ impl<'a> Bench<'a> {
             }
             Model::Disk(_) => None,
         };
-        // Its flash takes longer to prepare than to give a few thousand requests.
+        // Preconditioning its flash takes longer than simulating a few thousand requests, so the images are kept.
         design.images = Some(Arc::new(Images::new(IMAGES)));
         let mut bench = Bench { kind, design, slice, service_ms: [[0.0; 2]; 2], rated_erases };
         for (read, read_share) in [1.0, 0.0].into_iter().enumerate() {
@@ -191,7 +191,7 @@ impl<'a> Bench<'a> {
         self.kind.profile.class == Class::Hdd
     }
 
-    /// About how long a request takes that waits for no other.
+    /// The approximate service time of a request, without queueing.
     fn service(&self, read_share: f64, kib: f64) -> f64 {
         let at = |[small, large]: [f64; 2]| {
             small + (large - small) * ((kib - SMALL_KIB) / (LARGE_KIB - SMALL_KIB)).clamp(0.0, 1.0)
@@ -202,12 +202,12 @@ impl<'a> Bench<'a> {
     /// Draws a workload and simulates it.
     fn observe(&self, random: &mut Pcg64Mcg) -> Result<Observed, PlanError> {
         let mut uniform = |least: f64, most: f64| least + (most - least) * random.random::<f64>();
-        // The paper's are write-only; every third of ours is.
+        // The paper's traces are all write-only; every third of ours is.
         let read_share = if uniform(0.0, 3.0) < 1.0 { 0.0 } else { uniform(0.0, 1.0) };
         let sequential_share = uniform(0.0, 0.9);
         let request_kib = uniform(SMALL_KIB.ln(), LARGE_KIB.ln()).exp();
         let utilisation = if self.is_disk() { uniform(0.0005f64.ln(), 0.95f64.ln()).exp() } else { uniform(0.05, 1.0) };
-        // From a device that hardly has to work to one that does all the time; flash serves several at once.
+        // The load ranges from almost idle to saturated; flash serves several requests at once.
         let busiest = if self.is_disk() { 0.8 } else { 1.5 };
         let load = uniform(0.002f64.ln(), f64::ln(busiest)).exp();
         let inter_arrival_ms = self.service(read_share, request_kib) / load;
@@ -218,13 +218,13 @@ impl<'a> Bench<'a> {
         let seconds = report.simulated_s;
         let expected = REQUESTS as f64 * inter_arrival_ms / 1e3;
         let latency = report.latency_us.all.as_ref().map(|all| all.mean / 1e3);
-        // A queue that grows as long as the trace lasts has no mean.
+        // A queue that grows throughout the trace has no mean response time.
         let kept_up = seconds < expected * 1.25 && latency.is_some_and(|mean| mean < 0.02 * expected * 1e3);
         let erased = report.devices.first().is_some_and(|(_, device)| device.erases != Some(0));
         let lifetime = report.lifetime_physical_years.filter(|_| erased && kept_up);
         let kib = report.mib_per_s.zip(report.iops).map_or(request_kib, |(mib, iops)| mib * 1024.0 / iops);
         Ok(Observed {
-            // As drawn but for the size, which is rounded and cut.
+            // The characteristics as drawn, except the size, which is rounded and limited.
             of: Predictors { request_kib: kib, ..drawn },
             mean_ms: latency.filter(|_| kept_up),
             erases_per_s: self.rated_erases.zip(lifetime).map(|(rated, years)| rated / (years * SECONDS_PER_YEAR)),

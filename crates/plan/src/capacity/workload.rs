@@ -1,4 +1,4 @@
-//! A trace, as the planner needs it: opened again and again, and known for what it is like.
+//! The trace to plan for, which can be opened repeatedly, and its characteristics.
 
 use std::sync::Arc;
 
@@ -9,41 +9,42 @@ use serde::Serialize;
 
 use super::error::PlanError;
 
-/// A trace of up to so many requests is kept in memory (40 bytes each); a longer one is read again for every simulation.
+/// A trace of up to this many requests is kept in memory (40 bytes each); a longer one is read again for every
+/// simulation.
 pub const MOST_HELD: usize = 6_000_000;
 
 /// A trace to plan for.
 pub struct Workload<'a> {
-    /// What it is called.
+    /// The name of the trace.
     pub name: String,
-    /// What it is like.
+    /// The characteristics of the trace.
     pub like: Like,
-    /// The space that it reaches over, in whole MiB.
+    /// The address space that it spans, in whole MiB.
     pub reach: Bytes,
-    /// Of its requests.
+    /// A hash of its requests.
     pub hash: RequestHash,
     trace: &'a TraceFactory<'a>,
     held: Option<Arc<Vec<Request>>>,
 }
 
-/// The characteristics that MixedStore's models go by (section 4.2), and what else a plan needs.
+/// The characteristics that MixedStore's models use (section 4.2), and others that a plan needs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Like {
-    /// All requests.
+    /// Number of all requests.
     pub requests: u64,
-    /// From the first arrival to the last.
+    /// Seconds from the first arrival to the last.
     pub span_s: f64,
     /// Share of reads among reads and writes.
     pub read_share: f64,
-    /// Share of reads and writes that begin where the one before ended.
+    /// Share of reads and writes that begin where the previous one ended.
     pub sequential_share: f64,
     /// Mean time between requests.
     pub inter_arrival_ms: f64,
     /// Mean size of reads and writes.
     pub request_kib: f64,
-    /// Unique data that is touched.
+    /// Amount of distinct data that is touched.
     pub footprint_bytes: u64,
-    /// The space that the trace reaches over.
+    /// The address space that the trace spans.
     pub reach_bytes: u64,
 }
 
@@ -98,10 +99,10 @@ impl<'a> Workload<'a> {
     }
 }
 
-/// Designs need some room for metadata and moves, however little the trace touches.
+/// The smallest address space of a workload: designs need room for metadata and moves even if the trace touches little.
 const LEAST_REACH: Bytes = Bytes::mib(64);
 
-/// Passes a trace on, and keeps it while it is short.
+/// Passes a trace on, and keeps its requests as long as they are few.
 struct Tee {
     source: Hashed<Box<dyn Source>>,
     held: Option<Vec<Request>>,

@@ -1,4 +1,4 @@
-//! What can be turned on a design, and to what.
+//! The knobs: the settings of a design that tuning may change, and the values to try.
 
 use peryton_device::Model;
 use peryton_engine::{AdmitBy, Placement, Replacement, Tuning, WritePolicy};
@@ -8,30 +8,30 @@ use peryton_units::{Bytes, Nanos};
 /// One setting, or a few that only make sense together, and the values to try.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knob {
-    /// The key in the design file; of several, what they have in common.
+    /// The key in the design file; for several keys, their common part.
     pub name: String,
-    /// The values, the design's own among them.
+    /// The values, including the design's own.
     pub choices: Vec<Choice>,
-    /// Which of them is the design's own.
+    /// The index of the design's own value.
     pub own: usize,
-    /// Neighbours in the list are alike.
+    /// Whether neighbours in the list have similar effects.
     pub ordered: bool,
-    /// The user named it: a value that the design does not take is an error, not a value less.
+    /// Whether the user named it. A value that the design refuses is then an error; otherwise the value is left out.
     pub given: bool,
 }
 
-/// A value of a knob.
+/// One value of a knob.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// For people.
+    /// The value as text for people.
     pub label: String,
-    /// As overrides of the design; none for its own value.
+    /// The value as overrides of the design; empty for the design's own value.
     pub overrides: Vec<String>,
 }
 
 impl Knob {
-    /// A key, the design's own value of it as far as it is known, and others to try. The own value takes its place in an
-    /// ordered list if `rank` is given.
+    /// A knob for a key, with the design's own value, if it is known, and others to try. With `rank`, the list is
+    /// ordered and the own value takes its place in it.
     fn of_key<T: Copy + PartialEq>(
         key: &str,
         own: T,
@@ -58,7 +58,7 @@ impl Knob {
         }
     }
 
-    /// A key and values in the user's words; the design's own comes first.
+    /// A knob with the key and values that the user wrote; the design's own value comes first.
     pub fn given(key: &str, values: &[&str]) -> Knob {
         let own = Choice { label: "as it is".to_owned(), overrides: Vec::new() };
         let given =
@@ -78,8 +78,8 @@ impl Knob {
         knob
     }
 
-    /// Everything of this design that may change while the drive runs; with `format`, also what is fixed once it is
-    /// formatted.
+    /// The knobs for all settings of this design that may change while the drive runs; with `format`, also those for
+    /// settings that are fixed when it is formatted.
     pub fn list(design: &Design, format: bool) -> Vec<Knob> {
         let tuning = &design.tuning;
         let mut knobs = match &design.placement {
@@ -148,7 +148,7 @@ fn time(t: Nanos) -> String {
     t.to_string()
 }
 
-/// GreenDM's PT and TW.
+/// GreenDM's promotion threshold (PT) and time window (TW).
 fn promotion(tuning: &Tuning) -> Vec<Knob> {
     let thresholds = [0, 1, 2, 4, 8, 16, 32, 64];
     let windows = seconds(&[1, 5, 15, 60, 300, 1800]);
@@ -158,12 +158,12 @@ fn promotion(tuning: &Tuning) -> Vec<Knob> {
     ]
 }
 
-/// LT and HT, MCML, and who leaves.
+/// GreenDM's low and high thresholds (LT, HT), its limit of moves (MCML), and the replacement policy.
 fn moving(tuning: &Tuning, fast_extents: u64) -> Vec<Knob> {
     let own = (tuning.demotion_low, tuning.demotion_high);
     let pairs: Vec<(u32, u32)> = [(0, 0), (2, 4), (8, 16), (64, 128), (256, 512)]
         .into_iter()
-        // More free extents than a tenth of the device are a waste of it.
+        // More free extents than a tenth of the device would waste capacity.
         .filter(|(_, high)| u64::from(*high) * 10 <= fast_extents)
         .collect();
     let mut demotion = Knob::of_key(
@@ -176,7 +176,7 @@ fn moving(tuning: &Tuning, fast_extents: u64) -> Vec<Knob> {
     for choice in &mut demotion.choices {
         if !choice.overrides.is_empty() {
             let (low, high) = choice.label.split_once('/').expect("written so above");
-            // The higher bound first: neither order is wrong to a design file, which is read as a whole.
+            // The higher bound comes first; the order does not matter, because a design file is read as a whole.
             choice.overrides = vec![format!("placement.demotion.high={high}"), format!("placement.demotion.low={low}")];
         }
     }
@@ -192,14 +192,15 @@ fn moving(tuning: &Tuning, fast_extents: u64) -> Vec<Knob> {
     ]
 }
 
-/// What only a cache has. The write policy is not among it: it says what a failure may cost, which is not ours to trade.
+/// The settings of caches. The write policy is not among them: it determines what a failure costs, which tuning must
+/// not change.
 fn caching(tuning: &Tuning) -> Vec<Knob> {
     let mut knobs = Vec::new();
     if tuning.write == WritePolicy::Back {
         let delays = seconds(&[0, 1, 5, 30, 120]);
         knobs.push(Knob::of_key("placement.writeback.delay", tuning.writeback_delay, &delays, time, TIME));
     }
-    // A rule that the design has chosen stays; one that admits everything may become stricter.
+    // A rule that the design has chosen stays; only a design that admits everything may become stricter.
     if tuning.admission.by == AdmitBy::All {
         let rules = [
             ("hotness above 1", "hotness", "1"),

@@ -1,8 +1,8 @@
-//! Settings for a design, found by trying them on a trace: GreenDM's future work ("self-tuning", section 5).
+//! Tuning: a search for better settings of a design on a trace, GreenDM's future work ("self-tuning", section 5).
 //!
-//! Simulated annealing (several chains, each with a seed of its own) goes through the lists of [`Knob`]s; then single
-//! knobs are turned from the best settings found until none helps. What the search was shown (a part of the trace, where
-//! the user says so) is not trusted: the best settings and the design's own are measured on the whole of it.
+//! Simulated annealing (several chains, each with its own seed) searches the lists of [`Knob`]s. Then single knobs are
+//! changed from the best settings found, until no change helps. If the user limits the search to a part of the trace,
+//! its results may not hold for the rest, so the best settings and the design's own are measured on the whole trace.
 
 mod knobs;
 
@@ -32,116 +32,116 @@ use crate::{
 };
 pub use knobs::{Choice, Knob};
 
-/// What is wanted, and how long to look for it.
+/// The objective of a tuning, and the effort to spend on it.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// What is to be least, or most.
+    /// The figure to minimise or maximise.
     pub objective: Metric,
-    /// What must hold.
+    /// The bounds that must hold.
     pub constraints: Vec<Constraint>,
-    /// Simulations at the most, besides those on the whole trace.
+    /// The most simulations, not counting those on the whole trace.
     pub evaluations: u32,
-    /// The same seed finds the same settings.
+    /// The seed of the search; the same seed finds the same settings.
     pub seed: u64,
-    /// Requests that the search is shown; all if absent.
+    /// Number of requests that the search uses; all if absent.
     pub requests: Option<u64>,
 }
 
 /// A setting that the search changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changed {
-    /// The key.
+    /// The key or keys.
     pub knob: String,
-    /// What the design had.
+    /// The design's value.
     pub from: String,
-    /// What is better.
+    /// The better value.
     pub to: String,
 }
 
-/// What the search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tuned {
-    /// The version that searched.
+    /// The version of Peryton that searched.
     pub peryton_version: String,
     /// A hash of the requests of the whole trace, whatever its format.
     pub trace_hash: RequestHash,
     /// Number of requests of the whole trace.
     pub trace_requests: u64,
-    /// The design as it was, on the whole trace.
+    /// Figures of the unchanged design on the whole trace.
     pub before: Metrics,
-    /// As it is to be; the same if nothing better was found.
+    /// Figures with the changes; equal to `before` if nothing better was found.
     pub after: Metrics,
-    /// What has to be changed for that.
+    /// The changed settings.
     pub changed: Vec<Changed>,
-    /// The same as overrides of the design.
+    /// The changes as overrides of the design.
     pub overrides: Vec<String>,
-    /// Whether every constraint holds before.
+    /// Whether the unchanged design meets every constraint.
     pub met_before: bool,
-    /// Whether every constraint holds after.
+    /// Whether the changed design meets every constraint.
     pub met_after: bool,
-    /// Simulations.
+    /// Number of simulations.
     pub evaluations: u64,
-    /// Settings that the design did not accept or the simulator could not carry through.
+    /// Number of settings that the design refused or the simulator could not complete.
     pub refused: u64,
 }
 
-/// Why there is nothing to find.
+/// The reason why no search was possible.
 #[derive(Debug, ThisError)]
 pub enum TuneError {
-    /// Nothing to turn.
+    /// The design has no knobs.
     #[error("{design}: has no settings that matter to a simulation: name some with --knob KEY=VALUE,VALUE")]
     NothingToTurn {
-        /// The design.
+        /// The design's name.
         design: String,
     },
-    /// The objective is not among what the design's report has.
+    /// The report of the design does not have the objective.
     #[error("{design}: its report has no {metric}: {remedy}")]
     Unknown {
-        /// The design.
+        /// The design's name.
         design: String,
         /// The figure.
         metric: Metric,
         /// What to do.
         remedy: &'static str,
     },
-    /// A value that the design does not take.
+    /// The design refuses a value.
     #[error("--knob {knob}: {source}")]
     Knob {
-        /// Which.
+        /// The knob.
         knob: String,
-        /// Why.
+        /// The reason.
         source: DesignError,
     },
-    /// A key that is about something else.
+    /// A key does not apply to the design.
     #[error("--knob {knob}: {design} has nothing that this key is about: remove it")]
     NotHere {
-        /// Which.
+        /// The knob.
         knob: String,
-        /// The design.
+        /// The design's name.
         design: String,
     },
-    /// The design itself.
+    /// The design cannot be read.
     #[error(transparent)]
     Design(#[from] DesignError),
-    /// The design as it is cannot be simulated.
+    /// The unchanged design cannot be simulated.
     #[error(transparent)]
     Sim(#[from] SimError),
 }
 
-/// Values of all knobs, by index.
+/// The value of each knob, as an index.
 type Settings = Vec<usize>;
 
-/// Where a design comes from, with these overrides.
+/// Makes the design with these overrides.
 pub type DesignFactory<'a> = dyn Fn(&[String]) -> Result<Design, DesignError> + Sync + 'a;
 
-/// How many chains anneal, each on a core if there is one.
+/// The number of annealing chains; each runs on its own core if there are enough.
 const CHAINS: u64 = 4;
-/// Of the simulations, annealing has two thirds.
+/// Annealing gets two thirds of the simulations.
 const ANNEALING: u32 = 2;
 const OF: u32 = 3;
-/// Of the settings that did best on part of the trace, so many are tried on the whole of it.
+/// The number of settings that are measured on the whole trace, the best ones on the part of it.
 const FINALISTS: usize = 3;
-/// A bound that does not hold costs more than any objective gains.
+/// The cost of a bound that does not hold: more than any gain of the objective.
 const BROKEN: f64 = 100.0;
 
 struct Bench<'a> {
@@ -151,9 +151,9 @@ struct Bench<'a> {
     options: Options,
     account: Account,
     search: &'a Search,
-    /// All designs have the same devices.
+    /// Images of preconditioned flash, shared because all designs have the same devices.
     images: Arc<Images>,
-    /// The objective of the design as it is: the unit of all others.
+    /// The objective of the unchanged design, to which all others are compared.
     unit: f64,
     known: Mutex<HashMap<Settings, f64>>,
     refused: Mutex<u64>,
@@ -176,7 +176,8 @@ impl Bench<'_> {
         evaluate(&design, self.trace, options, &self.account).ok()
     }
 
-    /// Less is better: the logarithm of the objective against the design as it is, or how far a bound is from holding.
+    /// The cost, where less is better: the logarithm of the objective relative to the unchanged design, or how far a
+    /// bound is from being met.
     fn cost(&self, metrics: &Metrics) -> f64 {
         let strain = strain(&self.search.constraints, metrics);
         if strain > 1.0 || strain.is_nan() {
@@ -225,7 +226,7 @@ impl Anneal for Chain<'_, '_> {
     type Output = Settings;
     type Float = f64;
 
-    /// Turns one knob, two while it is hot; a step along an ordered list, anywhere in another.
+    /// Changes one knob, or two while the temperature is high: by a step in an ordered list, to any value in another.
     fn anneal(&self, settings: &Settings, temperature: f64) -> Result<Settings, Error> {
         let mut random = self.random.lock().expect("no chain panics");
         let mut below = |n: usize| (random.next_u64() % n as u64) as usize;
@@ -247,16 +248,16 @@ impl Anneal for Chain<'_, '_> {
     }
 }
 
-/// An objective that is half as good again is accepted once in five times at the start.
+/// The temperature at the start: settings whose objective is worse by half are accepted once in five times.
 const FIRST_TEMPERATURE: f64 = 0.3;
 const HOT: f64 = 0.1;
 
-/// Looks for better settings.
+/// Searches for better settings.
 ///
 /// `progress` is called with the number of different settings that have been tried.
 ///
 /// # Errors
-/// See [`TuneError`]. Settings that are refused on the way are no errors: they are counted.
+/// See [`TuneError`]. Settings that are refused during the search are not errors; they are counted.
 pub fn tune(
     design: &DesignFactory<'_>,
     knobs: &[Knob],
@@ -308,7 +309,7 @@ pub fn tune(
     let tried = bench.known().len() as u64;
     best = polish(&bench, best, u64::from(search.evaluations).saturating_sub(tried));
 
-    // What a part of the trace taught may not hold for the rest.
+    // Settings found on a part of the trace may be worse on the rest.
     let whole = |settings: &Settings| bench.measure(settings, options);
     let mut ranked: Vec<(f64, Settings)> =
         bench.known().iter().map(|(settings, cost)| (*cost, settings.clone())).collect();
@@ -354,7 +355,7 @@ pub fn tune(
     })
 }
 
-/// Leaves out what the design does not take.
+/// Removes the values that the design refuses.
 fn usable(design: &DesignFactory<'_>, knob: &mut Knob) -> Result<(), TuneError> {
     let mut own = knob.own;
     let mut choices = Vec::new();
@@ -373,7 +374,7 @@ fn usable(design: &DesignFactory<'_>, knob: &mut Knob) -> Result<(), TuneError> 
 }
 
 fn better(best: (f64, Settings), other: (f64, Settings)) -> (f64, Settings) {
-    // Of equals the one that comes first in order, so that threads do not decide.
+    // Of equally good ones, take the one that comes first in order, so that the result does not depend on threads.
     if other.0 < best.0 || (other.0 == best.0 && other.1 < best.1) { other } else { best }
 }
 
@@ -382,7 +383,7 @@ fn anneal(bench: &Bench<'_>, start: &Settings, first: f64, steps: u64, seed: u64
         return None;
     }
     let random = |salt: u64| Xoshiro256PlusPlus::seed_from_u64(seed ^ salt);
-    // Down to a hundredth by the last step.
+    // The temperature falls to a hundredth by the last step.
     let cooling = 0.01f64.powf(1.0 / steps as f64);
     let solver = SimulatedAnnealing::new_with_rng(FIRST_TEMPERATURE, random(1))
         .expect("the temperature is above zero")
@@ -396,7 +397,7 @@ fn anneal(bench: &Bench<'_>, start: &Settings, first: f64, steps: u64, seed: u64
     Some((state.get_best_cost(), state.get_best_param()?.clone()))
 }
 
-/// Turns single knobs until none helps, or so many simulations have been made.
+/// Changes single knobs until no change helps, or the given number of simulations is used up.
 fn polish(bench: &Bench<'_>, mut best: (f64, Settings), mut left: u64) -> (f64, Settings) {
     loop {
         let mut near = Vec::new();
@@ -430,7 +431,7 @@ fn polish(bench: &Bench<'_>, mut best: (f64, Settings), mut left: u64) -> (f64, 
     }
 }
 
-/// Without what changes nothing: a knob whose own value does as well stays where it is.
+/// Returns knobs to the design's own value where that does equally well.
 fn simplified(bench: &Bench<'_>, mut settings: Settings, own: &Settings) -> Settings {
     let known = bench.known();
     for index in 0..settings.len() {

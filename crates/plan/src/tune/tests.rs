@@ -4,7 +4,7 @@ use peryton_trace::{SynthSource, SynthSpec};
 
 use super::*;
 
-/// A skewed workload on a cache that takes everything in slowly: there is much to gain.
+/// A skewed workload on a cache that promotes slowly, so tuning can gain much.
 const DESIGN: &str = "[volume]\nsize = '64MiB'\n\
     [devices.ssd]\nprofile = 'intel-320-300gb'\nsize = '16MiB'\n[devices.hdd]\nprofile = 'seagate-st32000641as'\n\
     [placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '64KiB'\nreplacement = 'lru'\n\
@@ -69,7 +69,7 @@ fn where_all_can_be_tried_the_best_is_found() {
 #[test]
 fn no_bound_is_broken_for_the_objective() {
     let free = run(DESIGN, None, |_| {}).unwrap();
-    // Less power than the fastest settings need, and no less than the design as it is.
+    // Less power than the fastest settings need, but more than the unchanged design.
     let limit = (free.after.power_w.unwrap() + free.before.power_w.unwrap()) / 2.0;
     let power = Constraint::new(Metric::Power, limit.max(free.before.power_w.unwrap())).unwrap();
     let bound = run(DESIGN, None, |search| search.constraints = vec![power]).unwrap();
@@ -78,7 +78,7 @@ fn no_bound_is_broken_for_the_objective() {
     let hopeless = Constraint::new(Metric::P99, 1e-6).unwrap();
     let none = run(DESIGN, None, |search| search.constraints = vec![hopeless]).unwrap();
     assert!(!none.met_after && !none.met_before);
-    // And still it comes nearer to the bound, or stays.
+    // The search still comes nearer to the bound, or leaves the design unchanged.
     assert!(none.after.p99_ms <= none.before.p99_ms);
 }
 
