@@ -1,4 +1,4 @@
-//! What the command line accepts, and which verb does it.
+//! The command line: its verbs, and the call of each.
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "peryton", version, propagate_version = true, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
+    /// The verb to run.
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -115,7 +115,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Status(args) => status::run(&args),
         Verb::Set(args) => set::run(args),
         Verb::Events(args) => events::run(&args),
-        // Both describe the whole command line, which lies above them.
+        // Both describe the whole command line, so they get the program's definition.
         Verb::Man(args) => man::run(&args, Cli::command()),
         Verb::Completions(args) => completions::run(&args, Cli::command()),
     }

@@ -1,4 +1,4 @@
-//! How the program ends when it does not end well: one line, and an exit code.
+//! The end of the program after a failure: one line on standard error, and an exit code.
 
 use std::{fmt::Display, io, process::ExitCode};
 
@@ -8,41 +8,41 @@ use peryton_trace::{SynthError, TraceError};
 
 /// Exit code for bad input: a command line, design, trace or profile.
 const BAD_INPUT: u8 = 2;
-/// How long the last line may take to be written.
+/// The longest time to write the last line.
 const LAST_LINE: std::time::Duration = std::time::Duration::from_secs(1);
 /// Exit code for everything else.
 const FAILED: u8 = 1;
 
-/// Why the program ends.
+/// The reason why the program ends.
 #[derive(Debug)]
 pub struct Failure {
-    /// Nothing where there is nothing to say.
+    /// The line to print, if any.
     message: Option<String>,
     code: u8,
 }
 
 impl Failure {
-    /// The user can mend it.
+    /// A failure that the user can correct.
     pub fn bad_input(message: impl Display) -> Failure {
         Failure { message: Some(message.to_string()), code: BAD_INPUT }
     }
 
-    /// The machine, or Peryton.
+    /// A failure of the machine or of Peryton.
     pub fn failed(message: impl Display) -> Failure {
         Failure { message: Some(message.to_string()), code: FAILED }
     }
 
-    /// An early end without a complaint.
+    /// An early end without a message.
     pub fn quiet() -> Failure {
         Failure { message: None, code: 0 }
     }
 
-    /// An end that says everything by its exit code.
+    /// An end without a message; the exit code is the result.
     pub fn quietly(code: u8) -> Failure {
         Failure { message: None, code }
     }
 
-    /// Writing to `to` failed. A reader that has seen enough (`| head`) is no reason to complain.
+    /// Writing to `to` failed. If the reader closed the pipe early (`| head`), no message is printed.
     pub fn writing(to: &str, error: &io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure::quiet();
@@ -50,12 +50,13 @@ impl Failure {
         Failure::failed(format!("{to}: {error}"))
     }
 
-    /// Says it, and turns it into an exit code.
+    /// Prints the message and returns the exit code.
     pub fn report(self) -> ExitCode {
         if let Some(message) = self.message {
             let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             let line = format!("peryton: {}\n", line.trim());
-            // Nobody is left to tell if this fails too, and a pipe that nobody reads must not keep the program.
+            // If printing fails too, there is no one left to report it to, and a pipe without a reader must not block
+            // the program.
             let (sender, written) = std::sync::mpsc::channel();
             let write = move || {
                 let _ = io::Write::write_all(&mut io::stderr(), line.as_bytes());

@@ -14,12 +14,13 @@ mod volume;
 
 use std::process::ExitCode;
 
-/// Maps of extents and flash pages are large tables that are read at random: on huge pages a look-up costs about half.
+/// The maps of extents and flash pages are large tables with random reads; on huge pages a look-up takes about half the
+/// time.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What jemalloc reads at its start.
+/// The options that jemalloc reads when it starts.
 #[cfg(feature = "jemalloc")]
 #[allow(non_upper_case_globals)]
 #[unsafe(export_name = "_rjem_malloc_conf")]

@@ -1,4 +1,4 @@
-//! Where results go.
+//! Output of results to standard output or files.
 
 use std::{
     fs,
@@ -28,7 +28,7 @@ pub fn print_json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> 
     print(&(serde_json::to_string(value).map_err(Failure::failed)? + "\n"))
 }
 
-/// Writes a value as JSON to a file, whole or not at all; `-` is standard output.
+/// Writes a value as JSON to a file, atomically; `-` is standard output.
 pub fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<(), Failure> {
     write(path, json(value)?)
 }
@@ -38,13 +38,13 @@ pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Writes text to a file, whole or not at all; `-` is standard output.
+/// Writes text to a file, atomically; `-` is standard output.
 pub fn write(path: &Path, text: String) -> Result<(), Failure> {
     if is_stdout(path) {
         return print(&text);
     }
     let shown = path.display().to_string();
-    // A device or pipe cannot be replaced; a file should not be left half-written.
+    // A device or pipe cannot be replaced, so it is written directly; a file must not be left half-written.
     let is_special = fs::metadata(path).is_ok_and(|about| !about.is_file());
     let written = if is_special {
         fs::write(path, text)

@@ -2,7 +2,7 @@
 
 use peryton_sim::Report;
 
-/// What a reader has to know of a report before believing its figures.
+/// The facts that a reader should know before using the figures of a report.
 pub fn remarks(report: &Report) -> impl Iterator<Item = String> {
     report.warnings.iter().map(ToString::to_string)
 }

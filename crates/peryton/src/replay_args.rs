@@ -1,4 +1,4 @@
-//! How a trace is replayed, wherever designs are simulated.
+//! The options for replaying a trace, shared by the verbs that simulate designs.
 
 use peryton_sim::{Fit, Options, Replay};
 
@@ -45,7 +45,7 @@ enum FitArg {
 }
 
 impl ArrivalArgs {
-    /// As the simulator wants them: the whole trace, none of it past the end of the volume.
+    /// The options in the simulator's form.
     pub fn options(&self) -> Result<Options, Failure> {
         let replay = match (self.replay, self.speed) {
             (replay, None) => replay,
@@ -76,7 +76,7 @@ impl ArrivalArgs {
 }
 
 impl ReplayArgs {
-    /// As the simulator wants them.
+    /// The options in the simulator's form.
     pub fn options(&self) -> Result<Options, Failure> {
         let fit = match self.fit {
             FitArg::Error => Fit::Strict,

@@ -1,14 +1,14 @@
-//! Tables for people, and how their figures are written.
+//! Tables for people, and the formatting of their figures.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
-/// Stands for a figure that does not apply.
+/// The text in place of a figure that does not apply.
 pub const NONE: &str = "–";
 
-/// One line below the header, and nothing else that would stand between figures.
+/// A line below the header and no other lines.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
-/// A table whose first column is text and the others figures.
+/// A table whose first column is text and whose other columns are figures.
 pub fn figures(header: &[&str]) -> Table {
     let mut table = text(header);
     for column in table.column_iter_mut().skip(1) {
@@ -28,12 +28,12 @@ pub fn text(header: &[&str]) -> Table {
     table
 }
 
-/// A table as text that ends its last line.
+/// A table as text with a newline at the end.
 pub fn shown(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Three significant digits, without an exponent where one can do without.
+/// Three significant digits, without an exponent if possible.
 pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

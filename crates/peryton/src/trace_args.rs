@@ -1,4 +1,4 @@
-//! How traces are named on the command line, wherever they are read.
+//! The command-line options that name and read traces.
 
 use std::{
     io,
@@ -73,7 +73,8 @@ impl TraceArgs {
         open_all(paths, Join::ByTime, &self.options())
     }
 
-    /// Opens a trace, or draws one if the file is a specification (`.toml`); what was skipped goes to `skipped`.
+    /// Opens a trace, or draws one if the file is a specification (`.toml`); the count of skipped lines goes to
+    /// `skipped`.
     pub fn source(&self, paths: &[PathBuf], skipped: &Counted) -> Result<Box<dyn Source>, SourceError> {
         if let [path] = paths
             && is_specification(path)
@@ -93,12 +94,12 @@ impl TraceArgs {
     }
 }
 
-/// Why a trace cannot be opened or drawn.
+/// The reason why a trace cannot be opened or drawn.
 #[derive(Debug)]
 pub enum SourceError {
-    /// The trace.
+    /// The trace cannot be read.
     Trace(TraceError),
-    /// The specification.
+    /// The specification is wrong.
     Synth(peryton_trace::SynthError),
 }
 
@@ -126,13 +127,13 @@ pub fn is_specification(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "toml")
 }
 
-/// The name of a trace of these files: their names without folders.
+/// The name of a trace from these files: their names without folders.
 pub fn name(paths: &[PathBuf]) -> String {
     let names = paths.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
     names.collect::<Vec<_>>().join(" + ")
 }
 
-/// The lines that were skipped in a trace, known when it was read to its end.
+/// The lines that were skipped in a trace; complete when the trace has been read to its end.
 #[derive(Clone, Default)]
 pub struct Counted(Arc<Mutex<Option<Skipped>>>);
 
@@ -157,7 +158,7 @@ pub fn warn_skipped(skipped: &Skipped) {
     }
 }
 
-/// A reader whose count of skipped lines survives it.
+/// A reader that passes its count of skipped lines on when it is dropped.
 struct Watched {
     reader: Reader,
     skipped: Counted,

@@ -1,4 +1,4 @@
-//! From a design file to a volume that can be formatted and served.
+//! Reads a design file for a volume that is to be formatted and served.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use peryton_sim::Design;
 
 use crate::failure::Failure;
 
-/// Reads a design, and where its devices are. Paths in it are relative to its own directory.
+/// Reads a design with the paths of its devices. Relative paths start at the design's own directory.
 pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
     let design = Design::load(path, set)?;
     if let Some(index) = design.ignored_overrides.first() {
@@ -35,7 +35,7 @@ pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
                 if device.count > 1 { ", or the striped array of them all (mdadm, LVM)" } else { "" }
             )));
         };
-        // Where the design has several, the path names what they are striped into: the kernel does that well (md, LVM).
+        // If the design has several, the path is that of an array of them, made by the kernel (md, LVM).
         devices.push(DevicePath { name: at.clone(), path: near.join(place) });
     }
     let rotational = design.devices.iter().all(|device| device.profile.class == Class::Hdd);
@@ -48,13 +48,13 @@ pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
     Ok(VolumeSpec { name, config, devices, process_death, rotational, tuner: Some(tuner) })
 }
 
-/// What can be simulated but not done by a drive in service.
+/// Refuses what can be simulated but not done by a drive in service.
 pub fn in_service(spec: &VolumeSpec) -> Result<(), String> {
     let names: Vec<&str> = spec.devices.iter().map(|device| device.name.as_str()).collect();
     can_be_done(&spec.config.tuning, &names)
 }
 
-/// A drive in service has no meter, and what its devices might draw is not guessed; nor does it stop their motors.
+/// A drive in service has no power meter, does not guess the devices' power, and does not spin disks down.
 fn can_be_done(tuning: &Tuning, names: &[&str]) -> Result<(), String> {
     let spins_down = names.iter().zip(&tuning.spin_down_after).find(|(_, after)| after.is_some());
     if let Some((name, _)) = spins_down {
@@ -79,11 +79,11 @@ const LIVE: [&str; 7] = ["placement", "triggers", "partition", "climb", "admissi
 fn is_live(setting: &str) -> bool {
     let key = setting.split('=').next().unwrap_or_default().trim();
     let table = key.split('.').next().unwrap_or_default().trim();
-    // `power` says why it cannot be set.
+    // A setting of `power` gets an error of its own, with the reason.
     LIVE.contains(&table) || table == "power"
 }
 
-/// Reads settings on top of the design as it is now: the file may change while the volume is served.
+/// Applies settings to the design file as it is now, because the file may change while the volume is served.
 fn tuner(design: &Design, path: &Path, set: &[String]) -> Result<Tuner, Failure> {
     let file = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{file}: {error}")))?;
@@ -111,7 +111,7 @@ fn tuner(design: &Design, path: &Path, set: &[String]) -> Result<Tuner, Failure>
     }))
 }
 
-/// A path beside the design, named for it.
+/// A path in the design's folder, with its name and this extension.
 pub fn beside(design: &Path, extension: &str) -> PathBuf {
     design.with_extension(extension)
 }

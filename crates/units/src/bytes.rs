@@ -17,7 +17,7 @@ const UNITS: &[(u64, &str)] =
     &[(1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
 
 impl Bytes {
-    /// No bytes; the start of a device.
+    /// Zero bytes; the start of a device.
     pub const ZERO: Bytes = Bytes(0);
 
     /// `n` KiB.
@@ -40,7 +40,7 @@ impl Bytes {
     pub fn checked_add(self, other: Bytes) -> Option<Bytes> {
         self.0.checked_add(other.0).map(Bytes)
     }
-    /// `self` times `n`, or the largest that there is.
+    /// `self` times `n`, or the largest value.
     pub const fn saturating_mul(self, n: u64) -> Bytes {
         Bytes(self.0.saturating_mul(n))
     }
@@ -81,7 +81,8 @@ impl SubAssign for Bytes {
 
 impl FromStr for Bytes {
     type Err = ParseUnitError;
-    /// `4096`, `4KiB`, `1.5 GiB`; decimal `kB`, `MB`, `GB`, `TB` as data sheets have them; `4k`, `4K`, `1M` as fio has them (binary).
+    /// Reads `4096`, `4KiB`, `1.5 GiB`, decimal `kB`, `MB`, `GB`, `TB` as in data sheets, and binary `4k`, `4K`, `1M`
+    /// as in fio.
     fn from_str(text: &str) -> Result<Bytes, ParseUnitError> {
         let known = "B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB, PB";
         parse::scaled(text, "a size such as 8GiB", "bytes", known, |unit| {

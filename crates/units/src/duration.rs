@@ -24,9 +24,9 @@ const UNITS: &[(u64, &str)] = &[
 ];
 
 impl Nanos {
-    /// The start of the clock; no time at all.
+    /// The start of the clock; a span of zero length.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than anything that happens.
+    /// The largest time, later than any event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// `n` microseconds.
@@ -57,7 +57,7 @@ impl Nanos {
     pub const fn saturating_sub(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
-    /// `self + span`, or the end of time.
+    /// `self + span`, or `Nanos::MAX`.
     pub const fn saturating_add(self, span: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(span.0))
     }

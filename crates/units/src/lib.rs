@@ -1,4 +1,4 @@
-//! The types that all crates of Peryton share: time, bytes, and what a request asks for.
+//! The types that all crates of Peryton share: time, bytes, and the operation of a request.
 //!
 //! Time and bytes on the I/O path are integers. Human units (`"8GiB"`, `"400us"`) are parsed and printed here and
 //! nowhere else, so that a design file, a profile, a command-line option and an error message agree.

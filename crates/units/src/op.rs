@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What a request, on the host's side or a device's, asks for.
+/// The operation of a request, on the host's side or a device's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]

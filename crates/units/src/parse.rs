@@ -1,30 +1,30 @@
 use thiserror::Error;
 
-/// A size or a time that cannot be read. The message names the text and what would be accepted.
+/// A size or a time that cannot be read. The message names the text and the accepted forms.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ParseUnitError {
-    /// No number at the start.
+    /// The text has no number at its start.
     #[error("'{text}' has no number: write {example}")]
     NoNumber {
-        /// What was given.
+        /// The text.
         text: String,
-        /// What would be accepted.
+        /// An accepted text.
         example: &'static str,
     },
-    /// A unit that is not known, or none where one is needed.
+    /// The unit is not known, or is missing where it is needed.
     #[error("'{text}' has an unknown unit '{unit}': use one of {known}")]
     Unit {
-        /// What was given.
+        /// The text.
         text: String,
-        /// The part that was not understood.
+        /// The unknown part.
         unit: String,
-        /// The units that are.
+        /// The known units.
         known: &'static str,
     },
     /// The value does not fit 64 bits, or is not a whole number of the smallest unit.
     #[error("'{text}' is out of range: it must be a whole number of {smallest} from 0 to 18446744073709551615")]
     Range {
-        /// What was given.
+        /// The text.
         text: String,
         /// The unit that the value is stored in.
         smallest: &'static str,

@@ -1,7 +1,8 @@
-//! Hints to the processor what will be read soon. The map of a large volume does not fit its caches, and a driver that has
-//! requests waiting knows where they will look: a hint some requests ahead hides most of the wait.
+//! Hints to the processor about data that will be read soon. The map of a large volume does not fit the processor's
+//! caches, and a driver with waiting requests knows which entries they need: a hint some requests ahead hides most of
+//! the delay.
 
-/// Fetches the item's cache line, where the processor has a way to say so.
+/// Fetches the item's cache line, on processors with an instruction for it.
 #[inline(always)]
 pub fn prefetch<T>(item: &T) {
     #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,10 @@
-//! Charts: bars beside each other as grids, and lines of figures on a scale as drawings.
+//! Charts: bars in a grid, and lines of figures on a scale as drawings.
 
 use maud::{Markup, html};
 
 use crate::table;
 
-/// Which of several figures is the best one.
+/// Which of several figures is best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Best {
     Least,
@@ -12,7 +12,7 @@ pub enum Best {
 }
 
 impl Best {
-    /// Marks each figure that no other surpasses; none where all are alike or there is only one.
+    /// Marks each figure that is the best or equal to it; none if all are equal or there is only one.
     pub fn of(self, values: &[Option<f64>]) -> Vec<bool> {
         let known = || values.iter().flatten().copied().filter(|value| value.is_finite());
         let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
@@ -21,7 +21,7 @@ impl Best {
     }
 }
 
-/// A card with a bar for each row, from zero.
+/// A card with a bar for each row, starting at zero.
 pub fn bars(title: &str, unit: &str, best: Option<Best>, rows: &[(&str, Option<f64>)]) -> Markup {
     let values: Vec<Option<f64>> = rows.iter().map(|row| row.1.filter(|value| value.is_finite())).collect();
     let most = values.iter().flatten().copied().fold(0.0, f64::max);
@@ -48,16 +48,16 @@ const WIDTH: f64 = 1000.0;
 const LABELS: f64 = 190.0;
 const ROW: f64 = 20.0;
 
-/// A row of [`spans`]: what it is of, its style, and the figures: median, mean, p99 and p99.9.
+/// A row of [`spans`]: its name, its style, and the figures: median, mean, p99 and p99.9.
 pub struct LatencySpan {
     pub name: String,
     pub class: &'static str,
     pub figures: [f64; 4],
-    /// For who points at it.
+    /// Text shown when the pointer is over the row.
     pub note: String,
 }
 
-/// Where percentiles lie, on a logarithmic scale: strong from the median to p99, light up to p99.9, a line at the mean.
+/// Percentiles on a logarithmic scale: strong from the median to p99, light up to p99.9, a line at the mean.
 pub fn spans(unit: &str, rows: &[LatencySpan]) -> Markup {
     let known = || rows.iter().flat_map(|row| row.figures).filter(|value| *value > 0.0 && value.is_finite());
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
@@ -92,24 +92,24 @@ pub fn spans(unit: &str, rows: &[LatencySpan]) -> Markup {
     }
 }
 
-/// Round figures between two others: 1, 2 and 5 times powers of ten, or the powers alone where there are many.
+/// Round figures between two others: 1, 2 and 5 times powers of ten, or only the powers if there are many.
 fn ticks(low: f64, high: f64) -> Vec<f64> {
     let decades = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
     let steps: &[f64] = if high / low < 2e3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    // Parsed, so that they are written as people write them.
+    // Parsed from decimal text, so that they print without rounding errors.
     let round = |decade: i32, step: f64| format!("{step}e{decade}").parse::<f64>().expect("a number");
     let all = decades.flat_map(|decade| steps.iter().map(move |step| round(decade, *step)));
     all.filter(|tick| (low..=high).contains(tick)).collect()
 }
 
-/// A row of [`shares`]: its name, the parts with their styles, and words behind them.
+/// A row of [`shares`]: its name, its parts with their styles, and the text after them.
 pub struct Parts {
     pub name: String,
     pub parts: Vec<(&'static str, f64)>,
     pub words: String,
 }
 
-/// Parts of a whole, as shares of each row's sum.
+/// The parts of a whole, as shares of each row's sum.
 pub fn shares(rows: &[Parts]) -> Markup {
     const BARS: f64 = 420.0;
     let height = ROW * rows.len() as f64 + 4.0;
@@ -133,7 +133,7 @@ pub fn shares(rows: &[Parts]) -> Markup {
     }
 }
 
-/// A coordinate: tenths of a point are more than a screen shows.
+/// A coordinate, to a tenth of a point; a screen shows no more.
 fn at(x: f64) -> String {
     format!("{x:.1}")
 }

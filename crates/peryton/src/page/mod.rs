@@ -1,4 +1,4 @@
-//! Reports as pages: one HTML file each that needs nothing else, neither scripts nor the network.
+//! Reports as pages: self-contained HTML files without scripts or resources from the network.
 
 mod chart;
 mod simulation;
@@ -7,10 +7,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use simulation::simulation;
 
-/// Colours and sizes; follows the reader's choice of light or dark.
+/// Colours and sizes; they follow the reader's choice of light or dark.
 const STYLE: &str = include_str!("style.css");
 
-/// The frame around a report. `repeat` is the command that makes it again.
+/// The frame around a report. `repeat` is the command that makes the report again.
 fn page(title: &str, repeat: &str, body: &Markup) -> String {
     let whole = html! {
         (DOCTYPE)
@@ -35,13 +35,13 @@ fn page(title: &str, repeat: &str, body: &Markup) -> String {
     whole.into_string() + "\n"
 }
 
-/// The command as it can be typed again.
+/// The command line of this process, quoted for a shell.
 pub fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("peryton".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell takes it for one.
+/// A word quoted so that a shell reads it as one word.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! The page of `peryton sim`: what each design did with the trace, beside the others.
+//! The page of `peryton sim`: the results of all designs under one trace, in comparison.
 
 use maud::{Markup, html};
 use peryton_sim::{DeviceReport, LatencySummary, Report, warned};
@@ -11,7 +11,7 @@ use crate::{remarks::remarks, table};
 
 type Row<'a> = (&'a str, &'static str, Option<Best>, fn(&Report) -> Option<f64>);
 
-/// What designs are compared by: title, unit, which is best, the figure.
+/// The figures by which designs are compared: title, unit, which value is best, and the function that reads it.
 const COMPARED: &[Row] = &[
     ("Throughput", "requests/s", Some(Best::Most), |report| report.iops),
     ("Mean response time", "ms", Some(Best::Least), |report| report.latency_us.all.as_ref().map(|all| all.mean / 1e3)),
@@ -115,7 +115,7 @@ fn spans(report: &Report) -> Vec<LatencySpan> {
         ("durable", "write to flushed", &response.write_then_flush),
     ];
     let mut rows: Vec<LatencySpan> = kinds.into_iter().filter_map(span).collect();
-    // The design's name stands before the first of its rows.
+    // The design's name is shown only at the first of its rows.
     if let Some(first) = rows.first_mut() {
         first.name.clone_from(&report.design);
     }

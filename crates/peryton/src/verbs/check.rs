@@ -1,4 +1,4 @@
-//! `peryton check`: what is wrong with a volume that is not being served.
+//! `peryton check`: reports what is wrong with a volume that is not being served.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Looks.
+/// Inspects the volume and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
     let found = peryton_drive::inspect(&spec, false, &args.without)?;
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The whole of it, with the devices' names.
+/// The whole inspection as JSON, with the devices' names.
 pub fn as_json(spec: &VolumeSpec, found: &Inspection) -> Value {
     let mut value = serde_json::to_value(found).unwrap_or(Value::Null);
     if let Some(devices) = value.get_mut("devices").and_then(Value::as_array_mut) {
@@ -62,7 +62,7 @@ pub fn as_json(spec: &VolumeSpec, found: &Inspection) -> Value {
     value
 }
 
-/// What was, or would be, found on opening.
+/// The findings of opening the volume, or of an inspection as if it were opened.
 pub fn opened_json(opened: &Opened) -> Value {
     json!({
         "volume": format!("{:032x}", opened.volume.0),

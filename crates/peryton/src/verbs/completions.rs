@@ -1,4 +1,4 @@
-//! `peryton completions`: a script from which a shell learns what can be typed.
+//! `peryton completions`: prints a completion script for a shell.
 
 use clap_complete::Shell;
 

@@ -1,4 +1,4 @@
-//! `peryton detach`: takes a volume apart, so that one device stands alone.
+//! `peryton detach`: writes everything back to one device, so that it can be used alone.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Takes it apart.
+/// Detaches the device and prints where its data is.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
     let detached = peryton_drive::detach(&spec).map_err(Failure::failed)?;

@@ -1,4 +1,4 @@
-//! `peryton dump`: everything that a volume keeps beside its data, as text or JSON.
+//! `peryton dump`: prints all metadata of a volume as text or JSON.
 
 use std::{
     io::{self, Write},
@@ -31,7 +31,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Prints it.
+/// Prints the metadata.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
     let mut found = peryton_drive::inspect(&spec, true, &args.without)?;
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// What a log holds besides data, in the order in which opening it reads it.
+/// Prints the records of a log, in the order in which opening the volume reads them.
 fn list(log: &LogReport, out: &mut dyn Write) -> io::Result<()> {
     let LogReport { newest_commit, first_needed_commit, segment_bytes, cut, .. } = log;
     writeln!(out, "log: newest commit {newest_commit}, needed from {first_needed_commit} on; next append {cut}")?;

@@ -1,4 +1,4 @@
-//! `peryton events`: what happened to a volume that is being served.
+//! `peryton events`: prints the events of a volume that is being served.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Prints events as they come.
+/// Prints events as they arrive.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut result = Ok(());
     let ask = Ask::Events { after: args.after, follow: args.follow };
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     result
 }
 
-/// `12:03:55.120 #4 device_error device=ssd action=read ...`, the time in UTC.
+/// An event as a line such as `12:03:55.120 #4 device_error device=ssd action=read ...`, with the time in UTC.
 fn shown(event: &Value) -> String {
     let ms = event["unix_ms"].as_u64().unwrap_or(0);
     let (s, ms) = (ms / 1000, ms % 1000);

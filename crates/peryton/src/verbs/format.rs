@@ -1,4 +1,4 @@
-//! `peryton format`: a new volume on the devices of a design.
+//! `peryton format`: makes a new volume on the devices of a design.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Makes it.
+/// Formats the devices and prints the result.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
     volume::in_service(&spec).map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;

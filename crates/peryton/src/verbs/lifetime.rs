@@ -1,4 +1,4 @@
-//! `peryton lifetime`: how long a mixed SSD array lives, by the analytic model.
+//! `peryton lifetime`: computes the lifetime of a mixed SSD array by the analytic model.
 
 use std::{fmt::Display, path::PathBuf};
 
@@ -69,7 +69,7 @@ pub struct Args {
     json: bool,
 }
 
-/// A tier's options: the same for both but for their names.
+/// Defines a tier's options, which are the same for both tiers except for their names.
 macro_rules! tier_args {
     ($name:ident, $tier:literal) => {
         #[derive(Debug, clap::Args)]
@@ -147,7 +147,7 @@ impl Args {
     }
 }
 
-/// Turns an error that names keys of a file into one that names options, for a user who gave options.
+/// Rewrites an error that names keys of a file so that it names options, for a user who gave options.
 fn in_options(error: &str) -> String {
     let error = error.trim_start_matches("the command line: ");
     if let Some(key) = error.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
@@ -169,7 +169,7 @@ fn in_options(error: &str) -> String {
     message
 }
 
-/// What `--json` prints for each share of admitted misses.
+/// The JSON object printed for each share of admitted misses.
 #[derive(Serialize)]
 struct Printed<'a> {
     peryton_version: &'static str,
@@ -207,7 +207,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         rows.push(array.lifetime().map_err(failure)?);
     }
     if args.json {
-        // One row gives one object, as the other verbs do.
+        // One row is printed as a single object, as by the other verbs.
         let printed: Vec<Printed<'_>> = rows.iter().map(Printed::new).collect();
         return match &printed[..] {
             [one] => output::print_json(one),

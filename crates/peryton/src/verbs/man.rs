@@ -1,4 +1,4 @@
-//! `peryton man`: manual pages, a file each verb.
+//! `peryton man`: writes manual pages, one file for each verb.
 
 use std::{fs, io, path::PathBuf};
 
@@ -30,7 +30,7 @@ pub fn run(args: &Args, mut command: clap::Command) -> Result<(), Failure> {
     let mut pages = Vec::new();
     collect(command, &mut pages);
     for page in pages {
-        // A name such as peryton-trace-info, which `build` has made of the verbs above.
+        // The display name, such as peryton-trace-info; `build` has made it from the names of the verbs.
         let path = folder.join(format!("{}.1", page.get_display_name().unwrap_or(page.get_name())));
         let mut text = Vec::new();
         render(&page, &mut text).and_then(|()| fs::write(&path, &text)).map_err(|error| failed(&path, error))?;
@@ -46,6 +46,6 @@ fn collect(command: clap::Command, pages: &mut Vec<clap::Command>) {
 }
 
 fn render(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
-    // The date of a build is no part of the program: the same source gives the same page.
+    // The page has no build date, so that the same source always gives the same page.
     Man::new(command.clone()).manual("Peryton").render(page)
 }

@@ -1,4 +1,4 @@
-//! The verbs, one a file: its options (`Args`) and what it does (`run`). `cli.rs` calls them.
+//! The verbs. Each file contains a verb's options (`Args`) and its function (`run`), which `cli.rs` calls.
 
 pub mod check;
 pub mod completions;

@@ -1,4 +1,4 @@
-//! `peryton plan`: what to buy for a workload, and how to set it up.
+//! `peryton plan`: finds the devices to buy for a workload, and their design.
 
 mod estimates;
 mod out;
@@ -130,7 +130,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::bad_input("--trace -: a plan reads its trace several times: save it in a file"));
     }
     let skipped = Counted::default();
-    // The error of a specification from which no trace can be drawn is reported in its own words.
+    // Opens the trace once, so that an error in a specification is reported as such.
     args.trace_args.source(&args.trace, &skipped)?;
     let trace = || args.trace_args.again(&args.trace, &skipped);
     bar.show("reading the trace", 0, 0);
@@ -157,7 +157,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     } else {
         output::print(&shown(&plan, args.show_models))?;
     }
-    // Who asks in a script learns by the exit code whether there is a design.
+    // A script learns from the exit code whether a design meets the budgets.
     if plan.best.is_none() { Err(Failure::quietly(1)) } else { Ok(()) }
 }
 
@@ -237,13 +237,13 @@ fn owned(texts: &[String]) -> Result<Vec<(String, u32)>, Failure> {
     texts.iter().map(|text| one(text).ok_or_else(|| bad(text))).collect()
 }
 
-/// Models of every device, from the file where they are kept, or trained and put there.
+/// The models of every device, from the file where they are kept; missing models are trained and added to the file.
 fn trained(args: &Args, catalogue: &Catalogue, bar: &Bar) -> Result<Trained, Failure> {
     let training = Training { traces: args.training_traces, seed: args.seed };
     let file = args.models.clone().or_else(cache);
     let mut models = match &file {
         Some(file) => match Models::load(file) {
-            // What a user named must be what he thinks; what we put away ourselves can be made again.
+            // An unreadable file that the user named is an error; the default file can simply be written again.
             Err(error) if args.models.is_none() => {
                 eprintln!("peryton: {error}; models are trained again");
                 Models::new()
@@ -271,14 +271,14 @@ fn trained(args: &Args, catalogue: &Catalogue, bar: &Bar) -> Result<Trained, Fai
     Ok(trained)
 }
 
-/// Where models are kept (XDG base directories).
+/// The default file of models (XDG base directories).
 fn cache() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(folder.join("peryton").join("plan-models.json"))
 }
 
-/// Says on a terminal what is being done.
+/// The progress bar on a terminal.
 struct Bar(ProgressBar, Mutex<String>);
 
 impl Bar {
@@ -301,7 +301,7 @@ impl Bar {
         self.0.set_position(done);
     }
 
-    /// A line that stays, on a terminal.
+    /// Prints a line above the bar, on a terminal.
     fn say(&self, text: &str) {
         self.0.println(text);
     }
@@ -385,7 +385,7 @@ fn money(found: &Found) -> String {
     found.metrics.dollars.map_or_else(|| "no price".to_owned(), |usd| Metric::Dollars.show(usd))
 }
 
-/// Rows below the runners-up say more of the budgets than of what to buy.
+/// The most rows of the table. Later rows only repeat what the budgets cost.
 const MOST_ROWS: usize = 12;
 
 fn shown_designs(plan: &Plan) -> String {

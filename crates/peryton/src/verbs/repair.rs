@@ -1,4 +1,4 @@
-//! `peryton repair`: makes good what a crash or a damaged copy left behind.
+//! `peryton repair`: repairs a volume after a crash or damage.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Which device to believe.
+/// The device to trust.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Who {
     /// None: leave such a volume unchanged
@@ -48,7 +48,7 @@ enum Who {
     AsItIs,
 }
 
-/// Repairs it.
+/// Repairs the volume and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
     let trust = match args.trust {

@@ -1,4 +1,4 @@
-//! `peryton serve`: a volume as a block device over NBD.
+//! `peryton serve`: serves a volume as a block device over NBD.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -64,7 +64,7 @@ pub struct Args {
     json: bool,
 }
 
-/// The longest time to wait for the last lines of the log to be written to standard error.
+/// The longest wait for the last log lines to be written to standard error.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// Serves until SIGTERM or SIGINT.
@@ -131,7 +131,7 @@ fn settings(args: &Args) -> Settings {
     }
 }
 
-/// Logs to standard error, which may be full, closed, or a pipe that nobody reads. PERYTON_LOG selects what is logged
+/// Logs to standard error, which may be full or closed, or a pipe without a reader. PERYTON_LOG selects the log level
 /// (such as `debug`, or `peryton_drive=trace`).
 fn log() -> Result<LineLog, Failure> {
     let log = LineLog::new(std::io::stderr()).map_err(|error| Failure::failed(format!("the log: {error}")))?;
@@ -143,7 +143,7 @@ fn log() -> Result<LineLog, Failure> {
     Ok(log)
 }
 
-/// The first signal stops in good order, the second at once.
+/// The first signal stops the server cleanly, the second at once.
 fn stop_on_signals(service: &Service, log: &LineLog) -> Result<(), Failure> {
     let (handle, log) = (service.handle(), log.clone());
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::failed)?;

@@ -1,4 +1,4 @@
-//! `peryton set`: other settings for a volume that is being served.
+//! `peryton set`: changes settings of a volume that is being served.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Sets, and prints what is set.
+/// Changes the settings and prints those in force.
 pub fn run(args: Args) -> Result<(), Failure> {
     let mut set = Value::Null;
     let ask = Ask::Set { settings: args.settings, unset: args.unset };

@@ -1,4 +1,4 @@
-//! `peryton sim`: a trace on one or several designs.
+//! `peryton sim`: simulates one or several designs under a trace.
 
 use std::{
     collections::BTreeMap,
@@ -54,10 +54,10 @@ pub struct Args {
     sensitivity: bool,
 }
 
-/// The most memory for the state of flash at the beginning of simulations.
+/// The most memory for images of preconditioned flash.
 const IMAGES: Bytes = Bytes::gib(1);
 
-/// Replays and reports.
+/// Simulates the designs and reports.
 pub fn run(args: Args) -> Result<(), Failure> {
     let options = args.replay_args.options()?;
     if let (Some(report), Some(json)) = (&args.report, &args.json)
@@ -81,8 +81,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     let skipped = Counted::default();
-    // A specification from which no trace can be drawn is reported before the simulations start; a trace is not opened twice from
-    // a pipe.
+    // A specification from which no trace can be drawn is reported before the simulations start. A trace from a pipe is
+    // opened only once.
     if !from_stdin {
         args.trace_args.source(&args.trace, &skipped)?;
     }
@@ -212,7 +212,7 @@ fn designs(args: &Args) -> Result<Vec<Design>, Failure> {
     let load = |path: &PathBuf| Design::load(path, &args.set);
     let mut designs = args.designs.iter().map(load).collect::<Result<Vec<_>, _>>()?;
     if designs.len() > 1 {
-        // Designs that are compared often have the same flash.
+        // Designs that are compared often have the same flash, so they share its images.
         let images = Arc::new(Images::new(IMAGES));
         designs.iter_mut().for_each(|design| design.images = Some(Arc::clone(&images)));
     }
@@ -243,7 +243,7 @@ fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counte
 
 const RATES: &[&str] = &["design", "IOPS", "MiB/s"];
 const RESPONSES: &[&str] = &["read ms\nmean", "\np50", "\np99", "write ms\nmean", "\np50", "\np99"];
-/// Where a trace has flushes.
+/// The columns of a trace with flushes.
 const FLUSHES: &[&str] = &["flush ms\nmean", "\np99", "write+\nflush ms"];
 const COSTS: &[&str] = &[
     "fast\nhit %",
@@ -286,7 +286,7 @@ fn shown(reports: &[Report]) -> String {
     table::shown(&table) + &notes(reports, flushes)
 }
 
-/// What the figures rest on, and what makes them mislead.
+/// Notes below the table: the basis of the figures, and warnings.
 fn notes(reports: &[Report], flushes: bool) -> String {
     let mut text = String::new();
     if let Some(first) = reports.first() {
@@ -329,7 +329,7 @@ const LOG_HEADER: &[&str] = &[
     "\nwith",
 ];
 
-/// What logs spared their primaries; nothing where no design has one.
+/// The table of logs; empty if no design has a log.
 fn shown_logs(reports: &[Report]) -> String {
     let mut table = table::figures(LOG_HEADER);
     for report in reports {
@@ -360,20 +360,20 @@ fn shown_logs(reports: &[Report]) -> String {
     if table.row_count() == 0 { String::new() } else { format!("\n{}", table::shown(&table)) }
 }
 
-/// Mean, median and p99; the others are on the page and in the JSON.
+/// Mean, median and p99; the page and the JSON have the other percentiles.
 fn latency(summary: Option<&LatencySummary>) -> [String; 3] {
     let ms = |us: fn(&LatencySummary) -> f64| table::optional(summary.map(|summary| us(summary) / 1e3));
     [ms(|s| s.mean), ms(|s| s.p50), ms(|s| s.p99)]
 }
 
-/// The share of the measured span that the devices which can stand by did so.
+/// The share of the measured span that devices with a standby state spent in it.
 fn standby_share(report: &Report) -> Option<f64> {
     let spans: Vec<f64> = report.devices.iter().filter_map(|(_, device)| device.standby_s).collect();
     let whole = report.simulated_s * spans.len() as f64;
     (whole > 0.0).then(|| spans.iter().sum::<f64>() / whole)
 }
 
-/// Of the most worn device that is no disk.
+/// The wear of the most worn device that is not a disk.
 fn ssd_wear_eu(report: &Report) -> Option<f64> {
     let is_flash = |device: &&DeviceReport| device.start_stops.is_none();
     let wear = report.devices.iter().map(|(_, device)| device).filter(is_flash).filter_map(|device| device.wear_eu);

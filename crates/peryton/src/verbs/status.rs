@@ -1,4 +1,4 @@
-//! `peryton status`: what a volume that is being served says of itself.
+//! `peryton status`: prints the state of a volume that is being served.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Asks and prints.
+/// Requests the state and prints it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut status = Value::Null;
     control::ask(&args.socket, &Ask::Status, |mut answer| {
@@ -29,7 +29,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json { output::print_json(&status) } else { output::print(&shown(&status)) }
 }
 
-/// So many ranges are printed; all of them are in the JSON.
+/// The most lost ranges that are printed; the JSON has all of them.
 const MOST_RANGES: usize = 8;
 
 fn degraded(status: &Value, lost: &Value) -> String {
@@ -78,7 +78,7 @@ fn bytes(value: &Value) -> Bytes {
     Bytes(number(value))
 }
 
-/// What hill climbing has done, and where it stands.
+/// A line about the hill climbing: its steps and its settings.
 fn climb(climb: &Value) -> String {
     let setting = |pair: &Value| {
         let (key, value) = (pair[0].as_str()?, pair[1].as_u64()?);
@@ -99,7 +99,7 @@ fn climb(climb: &Value) -> String {
     )
 }
 
-/// What a map has done.
+/// A line about the map: hits, dirty and lost extents, and moves.
 fn mapped(status: &Value) -> String {
     let moves = &status["ledger"]["moves"];
     format!(
@@ -113,7 +113,7 @@ fn mapped(status: &Value) -> String {
     )
 }
 
-/// What a log has done.
+/// A line about the log: logged writes, migrations and reads.
 fn logged(log: &Value) -> String {
     let migrations = log["migrations"].as_object().into_iter().flatten().map(|(_, count)| number(count)).sum::<u64>();
     format!(

@@ -1,4 +1,4 @@
-//! `peryton tune`: better settings of a design under a trace.
+//! `peryton tune`: finds better settings of a design under a trace.
 
 use std::{fs, path::PathBuf};
 
@@ -82,7 +82,7 @@ fn figures() -> impl TypedValueParser<Value = Metric> {
     PossibleValuesParser::new(Metric::ALL.iter().map(named)).try_map(|name| name.parse::<Metric>())
 }
 
-/// What must hold. (A list of its own, since a list of values would be several options to the command line.)
+/// The bounds that must hold. (This type wraps the list, because clap would read a plain list as several options.)
 #[derive(Clone, Debug)]
 struct Bounds(Vec<Constraint>);
 
@@ -90,7 +90,7 @@ fn bounds(text: &str) -> Result<Bounds, ConstraintError> {
     if text.trim().is_empty() { Ok(Bounds(Vec::new())) } else { Constraint::list(text).map(Bounds) }
 }
 
-/// What `--json` prints.
+/// The JSON that is printed.
 #[derive(Serialize)]
 struct Printed<'a> {
     command: String,
@@ -102,7 +102,7 @@ struct Printed<'a> {
     tuned: &'a Tuned,
 }
 
-/// Searches and prints.
+/// Runs the search and prints the result.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let options = args.replay_args.options()?;
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
@@ -179,7 +179,7 @@ fn knobs(args: &Args, design: &Design) -> Result<Vec<Knob>, Failure> {
     Ok(knobs)
 }
 
-/// The design file with the settings in it. Comments do not survive.
+/// Writes the design file with the new settings. Its comments are lost.
 fn save(args: &Args, tuned: &Tuned, path: &PathBuf) -> Result<(), Failure> {
     let all: Vec<String> = args.set.iter().chain(&tuned.overrides).cloned().collect();
     let text = Design::rewritten(&args.design, &all)?;

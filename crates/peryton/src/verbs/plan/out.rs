@@ -1,4 +1,4 @@
-//! `--out`: designs as files, and the commands that give the plan's figures again.
+//! `--out`: writes designs to files, with the commands that compute the plan's figures again.
 
 use std::{fs, io, path::Path};
 
@@ -8,10 +8,10 @@ use peryton_units::Bytes;
 use super::Args;
 use crate::{failure::Failure, output, page};
 
-/// The script with all commands, and the whole plan.
+/// The script with all commands.
 const SCRIPT: &str = "reproduce.sh";
 const PLAN: &str = "plan.json";
-/// Behind the name of a design that is simulated smaller than it is bought.
+/// The end of the file name of a design that is simulated in a smaller size than it is bought.
 const SCALED: &str = ".simulated";
 
 /// Writes the best design and the runners-up, each with the command that gives its figures.
@@ -75,7 +75,7 @@ fn figures(found: &Found) -> String {
     format!("Mean response time {} ms, p99 {} ms{lifetime}", metrics.mean_ms, metrics.p99_ms)
 }
 
-/// The trace and how it is replayed, as options.
+/// The options for the trace and its replay.
 fn replay(args: &Args) -> Result<String, Failure> {
     let mut words = Vec::new();
     for path in &args.trace {

@@ -1,4 +1,4 @@
-//! `peryton trace convert`: any trace as Parquet.
+//! `peryton trace convert`: writes a trace of any format as Parquet or CSV.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub struct Args {
     trace_args: TraceArgs,
 }
 
-/// Reads and writes.
+/// Reads the traces and writes the file.
 pub fn run(args: Args) -> Result<(), Failure> {
     let mut files = args.files;
     let output = match args.output {

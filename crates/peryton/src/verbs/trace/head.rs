@@ -1,4 +1,4 @@
-//! `peryton trace head`: the first requests of a trace.
+//! `peryton trace head`: prints the first requests of a trace.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `peryton trace info` and `peryton trace overwrites`: what a trace is like.
+//! `peryton trace info` and `peryton trace overwrites`: describe a trace.
 
 use std::{fmt::Display, path::PathBuf};
 
@@ -11,7 +11,7 @@ use crate::{
     trace_args::{Counted, TraceArgs},
 };
 
-/// Options of both.
+/// Options of both verbs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Traces, merged by time; from a specification (.toml) a trace is drawn
@@ -24,12 +24,12 @@ pub struct Args {
     json: bool,
 }
 
-/// Requests, sizes, arrivals, sequentiality, footprint, working set.
+/// Prints counts, sizes, arrivals, sequentiality, footprint and working set.
 pub fn run(args: &Args) -> Result<(), Failure> {
     show(args, |source| Characteristics::of(source))
 }
 
-/// Which blocks are written again, and how soon.
+/// Prints which blocks are overwritten, and how soon.
 pub fn run_overwrites(args: &Args) -> Result<(), Failure> {
     show(args, |source| Overwrites::of(source))
 }

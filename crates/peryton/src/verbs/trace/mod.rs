@@ -1,4 +1,4 @@
-//! `peryton trace`: what is in a trace, and from one format to another.
+//! `peryton trace`: the verbs that describe, convert and draw traces.
 
 mod convert;
 mod head;

@@ -1,4 +1,4 @@
-//! `peryton trace mrc`: how often a cache of each size would miss.
+//! `peryton trace mrc`: prints the miss ratio of caches of several sizes.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ pub struct Args {
     json: bool,
 }
 
-/// The engine's policies by name.
+/// The engine's policies, selected by name.
 fn policy() -> impl TypedValueParser<Value = Replacement> {
     PossibleValuesParser::new(Replacement::ALL.map(|(name, _)| name)).map(|name| {
         let known = Replacement::ALL.into_iter().find(|(known, _)| *known == name);
@@ -60,20 +60,20 @@ fn policy() -> impl TypedValueParser<Value = Replacement> {
     })
 }
 
-/// One policy at one size.
+/// The result for one policy at one size.
 #[derive(Clone, Serialize)]
 struct Row {
     replacement: Replacement,
     #[serde(flatten)]
     ratios: MissRatios,
-    /// The share of blocks that was followed.
+    /// The share of blocks that was sampled.
     rate: f64,
-    /// How far the same sample is off for LRU at this size, of all accesses; absent where nothing was sampled.
+    /// The error of the same sample for LRU at this size, over all accesses; absent if nothing was sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     sampling_error: Option<f64>,
 }
 
-/// By default, so many blocks are sampled.
+/// The default number of sampled blocks.
 const SAMPLED: f64 = 131_072.0;
 const MOST_POINTS: u32 = 10_000;
 
@@ -138,7 +138,7 @@ fn sizes(args: &Args, curve: &MissRatioCurve) -> Vec<Bytes> {
     sizes
 }
 
-/// The policies that have no exact curve, and LRU beside them where it shows how far the sample can be trusted.
+/// Simulates the policies that have no exact curve, and LRU too, because its exact curve shows the sample's error.
 fn simulate(
     args: &Args,
     curve: &MissRatioCurve,

@@ -1,4 +1,4 @@
-//! `peryton trace synth`: a trace drawn from a specification.
+//! `peryton trace synth`: draws a trace from a specification.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub struct Args {
     seed: Option<u64>,
 }
 
-/// Draws and writes.
+/// Draws the trace and writes it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut spec = SynthSpec::load(&args.spec)?;
     if let Some(seed) = args.seed {

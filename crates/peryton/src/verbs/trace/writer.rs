@@ -1,4 +1,4 @@
-//! The files that traces are written to.
+//! Writing of traces to files.
 
 use std::{
     fs::File,
@@ -30,7 +30,7 @@ pub fn csv_line(out: &mut dyn Write, request: &Request) -> io::Result<()> {
     writeln!(out, ",{op},{},{},{}", request.offset.0, request.len.0, request.volume)
 }
 
-/// Writes all requests to a file: CSV if it is called so, else Parquet. Returns how many there were.
+/// Writes all requests to a file: CSV if its name ends in .csv, otherwise Parquet. Returns the number of requests.
 pub fn write_all(source: &mut dyn Source, path: &Path, origin: &str) -> Result<u64, Failure> {
     let mut batch = Vec::new();
     if path.extension().is_some_and(|extension| extension == "csv") {
