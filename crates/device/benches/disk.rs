@@ -1,4 +1,4 @@
-//! Measures what a command costs the simulator, in host time.
+//! Measures the simulation time of a command.
 
 use std::hint::black_box;
 

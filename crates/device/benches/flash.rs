@@ -1,5 +1,5 @@
-//! Speed of the flash model: `cargo bench -p peryton-device --bench flash`.
-//! Throughput counts commands of the host; in steady state each makes several page operations inside.
+//! Speed of the flash model: `cargo bench -p peryton-device --bench flash`. The throughput is in host commands; in
+//! steady state each causes several page operations.
 
 use std::hint::black_box;
 

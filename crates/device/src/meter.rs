@@ -2,28 +2,28 @@ use peryton_units::{Nanos, Op};
 
 use crate::{DeviceStats, Io};
 
-/// What a device draws in each state, in watts.
+/// The power of a device in each state, in watts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Draw {
-    /// Without a command in service.
+    /// Power without a command in service.
     pub idle_w: f64,
-    /// With at least one command in service, beyond what single operations cost.
+    /// Power with at least one command in service, without the energy of single operations.
     pub busy_w: f64,
-    /// In standby.
+    /// Power in standby.
     pub standby_w: f64,
 }
 
-/// Counts commands, divides the clock into busy, idle and standby, and integrates power over it.
+/// Counts commands, divides time into busy, idle and standby, and integrates power over it.
 ///
-/// Commands are booked when they are submitted, with the end of their service already known; what lies beyond the
-/// moment of a report is held back from it. Models whose service is decided later keep their own account.
+/// Commands are counted when they are submitted, with the known end of their service. A report excludes the part of
+/// their service after its moment. Models that decide on service later keep their own statistics.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     draw: Draw,
     stats: DeviceStats,
     since: u64,
     busy_until: u64,
-    /// Standby began here, or will when the commands in service have ended.
+    /// Start of standby; in the future while commands are in service.
     standby_from: Option<u64>,
     busy: u64,
     standby: u64,
@@ -44,7 +44,7 @@ impl Meter {
         }
     }
 
-    /// A command of the host.
+    /// Counts a command of the host.
     #[inline]
     pub fn command(&mut self, io: Io) {
         match io.op {
@@ -65,7 +65,7 @@ impl Meter {
         }
     }
 
-    /// A command is in service from `now` to `end`.
+    /// Enters a command that is in service from `now` to `end`.
     #[inline]
     pub fn busy(&mut self, now: u64, end: u64) {
         let from = self.busy_until.max(now);
@@ -75,22 +75,22 @@ impl Meter {
         }
     }
 
-    /// When the last command so far ends.
+    /// The end of the last command so far.
     pub fn busy_until(&self) -> u64 {
         self.busy_until
     }
 
-    /// Goes to standby as soon as the commands in service have ended.
+    /// Enters standby as soon as the commands in service have ended.
     pub fn sleep(&mut self, now: u64) {
         self.standby_from.get_or_insert(self.busy_until.max(now));
     }
 
-    /// Since when the device sleeps, or when it will.
+    /// The start of standby, which may be in the future.
     pub fn asleep_from(&self) -> Option<u64> {
         self.standby_from
     }
 
-    /// Leaves standby; whether the device was in it.
+    /// Leaves standby; returns whether the device was in it.
     pub fn wake(&mut self, now: u64) -> bool {
         match self.standby_from.take() {
             Some(from) if from <= now => {
@@ -101,7 +101,7 @@ impl Meter {
         }
     }
 
-    /// The account up to `now`.
+    /// The statistics up to `now`.
     pub fn stats(&self, now: u64) -> DeviceStats {
         let to_come = self.busy_until.saturating_sub(now);
         let busy = self.busy.saturating_sub(to_come);
@@ -120,7 +120,7 @@ impl Meter {
         }
     }
 
-    /// Starts a new account at `now`; commands in service go on into it.
+    /// Resets the statistics at `now`; the rest of the commands in service counts in the new ones.
     pub fn reset(&mut self, now: u64) {
         self.stats = DeviceStats::default();
         self.since = now;

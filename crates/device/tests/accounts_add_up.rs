@@ -1,4 +1,4 @@
-//! Do the accounts of the parts of a run add up to the account of the whole, wherever the run is divided?
+//! The statistics of the parts of a run add up to those of the whole, wherever the run is divided.
 
 use peryton_device::{Accepted, Device, DeviceStats, Io, Model, PowerState, Profile, Tag};
 use peryton_units::{Bytes, Nanos, Op};
@@ -15,7 +15,7 @@ fn device(name: &str) -> Device {
     profile.build(used, 1).expect("a device")
 }
 
-/// What parts have in all; erases are whole blocks, of which each part may have rounded one.
+/// The sum of the parts' statistics; erases are whole blocks, so each part may have rounded one.
 fn sum(parts: &[DeviceStats]) -> DeviceStats {
     let mut sum = DeviceStats::default();
     for part in parts {
@@ -117,8 +117,7 @@ proptest! {
     }
 }
 
-/// A disk that has been in standby for a minute draws what it draws in standby, and one that is spinning up what that takes:
-/// in whichever account.
+/// Standby for a minute and a spin-up each cost their own energy, whichever part of the run they are in.
 #[test]
 fn a_new_account_neither_repeats_nor_forgets_a_spin_down_or_a_spin_up() {
     let name = "seagate-exos-x20-20tb";
@@ -138,7 +137,7 @@ fn a_new_account_neither_repeats_nor_forgets_a_spin_down_or_a_spin_up() {
     for from in [60.0, 70.0, 80.0] {
         assert!((watts(&mut disk, from, from + 10.0) - power.standby_w).abs() < 1e-9);
     }
-    // The last begins while it spins up.
+    // The last part begins while the disk spins up.
     let read = Io { op: Op::Read, at: Bytes::ZERO, len: Bytes::kib(4) };
     disk.reset_stats(at(100.0));
     disk.submit(at(100.0), Tag(1), read);
@@ -149,7 +148,7 @@ fn a_new_account_neither_repeats_nor_forgets_a_spin_down_or_a_spin_up() {
     assert!((after - power.spin_up_j * 0.75).abs() < 1e-6 * power.spin_up_j, "{after} J of {}", power.spin_up_j);
 }
 
-/// Power and bandwidth in steady state: what a platter takes, not what goes into a cache that is still filling.
+/// Power and bandwidth in steady state: the platter's, without the first commands, which only fill the cache.
 #[test]
 fn writes_are_measured_at_the_speed_of_the_surface() {
     use peryton_device::{ClosedLoop, at_work};

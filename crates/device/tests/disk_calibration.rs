@@ -1,4 +1,4 @@
-//! Disks whose figures were measured or published: the model must give them back.
+//! The model reproduces the figures of disks that were measured or published.
 
 use peryton_device::{ClosedLoop, Device, DiskParameters, Model, PowerState, Profile, Tag, Throughput, run};
 use peryton_units::{Bytes, Nanos};
@@ -7,7 +7,7 @@ fn disk(name: &str) -> Device {
     Profile::named(name).expect("it ships").build(None, 1).expect("it is sound")
 }
 
-/// 1 MiB requests, one in flight, as in the greenest-device paper; at the start, at the end or all over the device.
+/// 1 MiB requests, one in flight, as in the greenest-device paper; at the start, at the end or anywhere on the device.
 fn large(device: &mut Device, read_share: f64, place: &str) -> Throughput {
     let capacity = device.capacity().0 >> 20 << 20;
     let gib = 1 << 30;
@@ -63,7 +63,7 @@ fn hd1_draws_what_was_measured_when_idle_asleep_and_cycled() {
     within("standby, W", 0.05, joules(&mut hd1, 110, 210) / 100.0, 0.55);
     hd1.reset_stats(Nanos::from_s(210));
     hd1.set_power(Nanos::from_s(210), PowerState::Active);
-    // The drive is ready 6.01 s later; the rest of the ten seconds it idles.
+    // The drive is ready after 6.01 s and idles for the rest of the ten seconds.
     let cycle = hd1.stats(Nanos::from_s(220)).energy_j - (10.0 - 6.01) * 5.16;
     within("power cycle, J", 0.05, cycle, 68.58);
     assert_eq!(hd1.stats(Nanos::from_s(220)).start_stops, 1);
@@ -88,7 +88,7 @@ fn ibm_36z15_has_its_data_sheet_times_and_rates() {
     within("inner rate, MB/s", 0.10, large(&mut disk("ibm-ultrastar-36z15"), 1.0, "tail").mb_per_s, 36.7);
 }
 
-/// Every disk profile: the model's sequential rate and idle power are the ones that its data sheet states.
+/// For every disk profile, the model's sequential rate and idle power are those of its data sheet.
 #[test]
 fn each_disk_profile_agrees_with_its_own_data_sheet() {
     let mut disks = 0;

@@ -1,4 +1,4 @@
-//! Drive descriptions and measured traces from strangers: errors of one line, no panic, no unbounded memory.
+//! Untrusted drive descriptions and measured traces give errors of one line, no panic, and need bounded memory.
 
 use std::{fs, path::Path};
 
@@ -111,7 +111,7 @@ fn a_missing_file_is_named_with_what_it_is_for() {
     assert!(error.contains("tiny.seek") && error.contains("needed beside the trace"), "{error}");
 }
 
-/// Bytes of one of the sound files, damaged in a few places.
+/// The bytes of a valid file, damaged in a few places.
 fn damaged(text: &'static str) -> impl Strategy<Value = Vec<u8>> {
     let byte =
         prop_oneof![Just(b'{'), Just(b'}'), Just(b'['), Just(b','), Just(b'='), Just(b'9'), Just(b'-'), any::<u8>()];

@@ -1,4 +1,4 @@
-//! What a disk must not get wrong: time never runs backwards, bandwidth does not exceed the platter, sleep is counted.
+//! Time never goes backwards, bandwidth does not exceed the platter's, and standby is counted.
 
 use peryton_device::{
     Accepted, Disk, DiskParameters, Io, PowerState, Tag,
@@ -36,7 +36,7 @@ fn done(disk: &mut Disk, now: u64, io: Io) -> u64 {
     }
 }
 
-/// A small xorshift, so that the tests need no generator of their own.
+/// A small xorshift generator, so that the tests need no other.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -54,7 +54,7 @@ fn the_mean_of_random_reads_is_seek_plus_half_a_turn_plus_transfer() {
         now = done(&mut disk, now, io(Op::Read, at, 4096));
     }
     let mean_ms = now as f64 / 1e6 / f64::from(count);
-    // Addresses are uniform, cylinders not quite: outer ones hold more.
+    // Addresses are uniform, cylinders not quite, because outer ones have more sectors.
     let expected = 0.1 + 8.5 + 60e3 / 7200.0 / 2.0 + 4096.0 / 75e6 * 1e3;
     assert!((mean_ms - expected).abs() < 0.25, "{mean_ms} ms, expected {expected} ms");
 }
@@ -98,8 +98,8 @@ fn a_long_transfer_costs_the_same_in_one_piece_as_sector_by_sector() {
     for i in 0..(8u64 << 20) / 512 {
         now = done(&mut pieces, now, io(Op::Read, i * 512, 512));
     }
-    // Without buffer or overhead the next sector is under the head just when it is asked for; a track's skew is meant
-    // to hide the switch.
+    // Without buffer or overhead, the next sector is under the head exactly when it is requested; a track's skew hides
+    // the switch.
     assert!(now.abs_diff(end) < 2_000, "{now} ns in pieces, {end} ns in one");
     assert!(done(&mut whole, 0, io(Op::Read, 0, 8 << 20)) > end);
 }
@@ -146,7 +146,7 @@ fn queued(scheduler: Scheduler, depth: u32, in_flight: u32) -> f64 {
     random_commands(&p, in_flight, 0)
 }
 
-/// Random commands of 4 KiB at a fixed number in flight, so many percent of them writes; mean time per command in ms.
+/// Random 4 KiB commands at a fixed number in flight, of which this percentage are writes; mean time per command in ms.
 fn random_commands(p: &DiskParameters, in_flight: u32, writes: u64) -> f64 {
     let mut disk = Disk::new(p).expect("the sample is sound");
     let mut seed = 42;
@@ -268,7 +268,7 @@ proptest! {
         p.tracks = Some(Tracks { capacity: Bytes(100_000_000), outer_mb_per_s: 10.0, inner_mb_per_s: 5.0, zones: 3 });
         p.seek = Seek { curve: vec![(1, 1.0), (10, 2.0), (500, 6.0)], ..Seek::default() };
         let mut disk = Disk::new(&p).unwrap();
-        // Looked at again and again, whenever: that changes nothing.
+        // Frequent reports, at any time, do not change the result.
         let mut watched = disk.clone();
         let mut watched_completed = Vec::new();
         let capacity = disk.capacity().0;

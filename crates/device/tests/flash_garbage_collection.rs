@@ -1,4 +1,4 @@
-//! Does garbage collection copy as much as theory says, and never more for sequential writes?
+//! Garbage collection copies as much as theory predicts, and never more for sequential writes.
 
 use peryton_device::{Flash, Io, Tag, flash::FlashParameters};
 use peryton_units::{Bytes, Nanos, Op};
@@ -73,8 +73,9 @@ fn greedy_theory(physical_over_logical: f64, block_pages: usize) -> f64 {
     1.0
 }
 
-/// The same for cleaning in the order of writing (first in, first out), in closed form: A = 1 / (1 − u) where the share u
-/// that is still live solves α (1 − u) = −ln u (Desnoyers 2012, section 3; Robinson 1996). Greedy is never worse.
+/// The same for cleaning in the order of writing (first in, first out), in closed form: A = 1 / (1 − u), where the
+/// share u that is still live solves α (1 − u) = −ln u (Desnoyers 2012, section 3; Robinson 1996). Greedy cleaning is
+/// never worse.
 fn fifo_theory(physical_over_logical: f64) -> f64 {
     let (mut low, mut high) = (0.0f64, 1.0 - 1e-9);
     for _ in 0..200 {
@@ -109,7 +110,7 @@ fn random_writes_cost_what_greedy_theory_says() {
             parts.push(write_amplification(&mut flash, now));
         }
         let measured = parts.iter().sum::<f64>() / 3.0;
-        // Up to three of each die's blocks hold no data at any time: one that is free, two that are being filled.
+        // Up to three of each die's blocks have no data at any time: one that is free, two that are being filled.
         let blocks = 500.0 * (1.0 + over_provisioning);
         let least = greedy_theory(1.0 + over_provisioning, 64);
         let most = greedy_theory((blocks - 3.0) / 500.0, 64);
@@ -120,7 +121,7 @@ fn random_writes_cost_what_greedy_theory_says() {
     }
 }
 
-/// A drive with as many dies as an SSD has, of which a small volume takes a part.
+/// A drive with as many dies as an SSD, of which a small volume uses a part.
 fn many_dies(dies_per_channel: u32, planes: u32, page: &str) -> FlashParameters {
     toml::from_str(&format!(
         r#"channels = 10
@@ -161,7 +162,7 @@ fn a_slice_of_a_drive_wears_as_the_whole_drive_does() {
             }
             let measured = write_amplification(&mut flash, now);
             println!("{page}, {mib} MiB: {measured:.2}, the whole {whole:.2}");
-            // Of 5 MiB a die has two blocks, and of 50 MiB half a block is much of its spare.
+            // With 5 MiB, a die has two blocks; with 50 MiB, half a block is much of its spare.
             let within = if mib < 10 {
                 0.51
             } else if mib < 100 {

@@ -7,7 +7,8 @@ const SPAN: Bytes = Bytes::gib(4);
 
 fn measure(read_share: f64, random: bool) -> Throughput {
     let profile = Profile::named("greenest-ssd1").expect("a shipped profile");
-    // Eight times what is addressed: a terabyte drive of which little is in use, as in the paper's half-hour runs.
+    // The capacity is eight times what is addressed: a terabyte drive with little data, as in the paper's half-hour
+    // runs.
     let mut device = profile.build(Some(Bytes(SPAN.0 * 8)), 1).expect("a shipped profile");
     let base = ClosedLoop {
         read_share,
@@ -18,7 +19,7 @@ fn measure(read_share: f64, random: bool) -> Throughput {
         queue_depth: 1,
         requests: 3000,
     };
-    // Reads are of data that was written before.
+    // Reads are of data that was written earlier.
     let fill = ClosedLoop { read_share: 0.0, random: false, requests: SPAN.0 >> 20, queue_depth: 8, ..base };
     let (_, now) = run(&mut device, &fill, Nanos::ZERO, 1);
     run(&mut device, &base, now + Nanos::from_s(10), 2).0

@@ -1,4 +1,4 @@
-//! Does any translation layer lose, double or resurrect a unit under writes, discards and cleaning?
+//! No translation layer loses, duplicates or resurrects a unit under writes, discards and cleaning.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +76,7 @@ proptest! {
         let mut now = Nanos::ZERO;
         let mut energy = 0.0;
         for (what, at, len, pause) in operations {
-            // Only one of the two is looked at: an account that is taken, at whatever moment, changes nothing.
+            // Only one of the two devices is asked for statistics: a report, at any time, changes nothing.
             flash.stats(now + Nanos(pause / 3));
             now += Nanos(pause);
             let at = (at * 1024).min(size.0 - 512);
@@ -119,8 +119,8 @@ proptest! {
         let stats = flash.stats(now);
         let programmed = stats.nand_bytes_written.unwrap();
         let capacity = 1.1 * size.0 as f64 + f64::from(shape.0 * shape.1 * 4) * f64::from(shape.2 * shape.3) * 8192.0 * 2.0;
-        // Erases can only free what was programmed (or lay there from before); they cannot outrun it.
-        // (A merge may erase a log block that has hardly been begun, so this holds for the other layers.)
+        // Erases can only free data that was programmed during the run or before, so there cannot be more of them. (A
+        // merge may erase a log block that is almost empty, so this holds only for the other layers.)
         let block = f64::from(shape.3) * 8192.0;
         if ftl == "page" || ftl == "ideal" {
             prop_assert!(stats.erases.unwrap() as f64 * block <= programmed.0 as f64 + capacity);
@@ -136,7 +136,7 @@ fn a_device_full_of_live_data_goes_on_working() {
         let size = Bytes::mib(8);
         let mut flash = Flash::new(&parameters, size, size, 1).unwrap();
         let mut now = Nanos::ZERO;
-        // The same few units, over and over: all dies but those that hold them stay full of live data.
+        // The same few units are written repeatedly, so all other dies stay full of live data.
         for round in 0..20_000u64 {
             let io = Io { op: Op::Write, at: Bytes(round % 5 * 4096), len: Bytes(4096) };
             let Accepted::At(end) = flash.submit(now, Tag(0), io) else { panic!() };

@@ -1,4 +1,4 @@
-//! Does each part of the drive cost the time that it should?
+//! Each part of the drive takes the correct time.
 
 use peryton_device::{Accepted, Flash, Io, PowerState, Tag, flash::FlashParameters};
 use peryton_units::{Bytes, Nanos, Op};
@@ -48,7 +48,7 @@ fn a_read_is_sensed_then_crosses_channel_and_interface() {
     assert_eq!(submit(&mut flash, 0, Op::Read, 4, 1), 60 + 50 + 10 + 1);
     // Another die of another channel does not.
     assert_eq!(submit(&mut flash, 0, Op::Read, 1, 1), 50 + 10 + 1 + 1);
-    // Another die of the first channel shares the channel only: it takes the gap before the second read's transfer.
+    // Another die of the first channel shares the channel only; its transfer uses the gap before the second read's.
     assert_eq!(submit(&mut flash, 0, Op::Read, 2, 1), 50 + 10 + 10 + 1);
 }
 
@@ -86,7 +86,7 @@ fn a_buffer_acknowledges_at_once_and_pushes_back_when_full() {
     for page in 0..8 {
         assert!(submit(&mut flash, 0, Op::Write, page, 1) <= 8, "eight pages of room");
     }
-    // The ninth waits for the first program: 1 on the interface, 10 on the channel, 500.
+    // The ninth write waits for the first program: 1 on the interface, 10 on the channel, 500.
     assert_eq!(submit(&mut flash, 0, Op::Write, 8, 1), 511 + 1);
     let end = submit(&mut flash, 0, Op::Flush, 0, 0);
     assert!((1000..2000).contains(&end), "a flush waits for every program: {end}");
@@ -107,7 +107,7 @@ fn part_of_a_page_reads_the_rest_of_it_first_unless_it_is_in_the_buffer() {
         self::at(flash.submit(Nanos::from_us(now), Tag(0), io))
     };
     assert_eq!(sector(&mut plain, 0, 0), 50 + 10 + 10 + 500);
-    // Eight sectors of one page, a plane of two pages left open: one read, one program.
+    // Eight sectors of one page in a stripe of two pages: one read, one program.
     let mut buffered = flash("write_buffer = \"64KiB\"\nplanes = 2");
     for index in 0..8 {
         sector(&mut buffered, 1000, index * 512);
@@ -147,7 +147,7 @@ fn block_mapping_pays_for_random_writes_and_a_log_softens_it() {
         let mut now = 0;
         let pages = (64 << 20) / 4096;
         for round in 0..pages {
-            // A scattered order over a few blocks, or one after the other.
+            // A scattered order over a few blocks, or sequential.
             let page = if random { round * 7919 % (pages / 32) } else { round };
             now = submit(&mut flash, now, Op::Write, page, 1);
         }
@@ -166,7 +166,7 @@ fn block_mapping_pays_for_random_writes_and_a_log_softens_it() {
     println!("page {page:?}, ideal {ideal:?}, block-mapped {block:?}, log-block {log:?}");
     assert!((0.99..1.01).contains(&ideal.0) && ideal.0 <= page.0 && page.0 < log.0 && log.0 < block.0);
     assert!(block.0 > 16.0, "a block of 64 pages is moved for almost every write: {block:?}");
-    // Spare blocks that were erased before need no erase at first.
+    // At first, spare blocks that were erased earlier need no erase.
     assert!(ideal.1 <= page.1 + 80 && page.1 < log.1 && log.1 < block.1, "Griffin's bounds on erases");
 }
 
@@ -186,7 +186,7 @@ fn static_wear_levelling_brings_cold_blocks_into_use() {
     println!("without {never:?}, with {levelled:?}");
     assert_eq!(never.0, 0, "cold data stays where it is");
     assert!(levelled.0 > 0 && levelled.1 - levelled.0 <= 10, "{levelled:?}");
-    // 400,000 writes are 20 erases for each of 320 blocks. Cold data that wandered from block to block would make more.
+    // 400,000 writes are 20 erases for each of 320 blocks. Cold data that moved repeatedly would cause more.
     assert!(levelled.1 < never.1 && levelled.1 <= 30, "{levelled:?}");
 }
 

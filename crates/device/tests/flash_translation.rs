@@ -1,5 +1,5 @@
-//! Does a map on flash know where everything is, and does it cost what it should? Are merges, wear-levelling and
-//! fragmentation counted for what they are?
+//! A map on flash finds every unit at the correct cost, and merges, wear-levelling and fragmentation are counted
+//! correctly.
 
 use peryton_device::{
     Accepted, ClosedLoop, DeviceStats, Flash, Io, Profile, Tag,
@@ -61,7 +61,7 @@ fn mapping(flash: &mut Flash, now: Nanos) -> MappingStats {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// `check` compares what the translation pages say, and what RAM knows better, with where the data is.
+    /// `check` compares the translation pages and the newer entries in RAM with the actual place of the data.
     #[test]
     fn every_entry_is_in_ram_or_on_flash(
         cache in prop::sample::select(vec!["8B", "64B", "1KiB", "4KiB", "1MiB"]),
@@ -111,7 +111,7 @@ proptest! {
     }
 }
 
-/// Random writes, reads and discards; what each took, and the account.
+/// Random writes, reads and discards; returns the time of each, and the statistics.
 fn work(flash: &mut Flash, commands: u64, reads: f64) -> (Vec<u64>, Nanos) {
     let mut random = Pcg64Mcg::seed_from_u64(7);
     let mut now = Nanos::ZERO;
@@ -143,7 +143,7 @@ fn a_cache_that_holds_the_whole_map_is_a_page_map() {
         let counts = ftl(&cached).mapping.unwrap();
         assert_eq!((counts.reads, counts.writes, counts.erases), (0, 0, 0), "{counts:?}");
         assert!(page.erases.unwrap() > 100, "it was cleaned");
-        // Apart from the blocks that the translation pages would be in, nothing differs.
+        // The cached map only differs in the blocks of the translation pages.
         (cached.ftl, cached.rated_erases) = (page.ftl.clone(), page.rated_erases);
         cached.programmable = page.programmable;
         cached.erase_count_min_max = page.erase_count_min_max;
@@ -153,7 +153,7 @@ fn a_cache_that_holds_the_whole_map_is_a_page_map() {
 
 #[test]
 fn data_goes_where_it_would_go_without_a_cache() {
-    // Whatever the map costs, it does not disturb the layer that places the data.
+    // The cached map does not affect the layer that places the data, however small the cache.
     for (cache, precondition) in [("64B", "fresh"), ("2KiB", "sequential"), ("2KiB", "random")] {
         let extra = format!("precondition = \"{precondition}\"");
         let (mut page, mut cached) =
@@ -180,11 +180,11 @@ fn a_missing_entry_costs_a_read_of_its_page() {
     assert_eq!(us(&mut flash, 0, Op::Read, 0), 60 + 61, "translation page, then data");
     assert_eq!(us(&mut flash, 1000, Op::Read, 0), 1000 + 61, "known by now");
     assert_eq!(us(&mut flash, 2000, Op::Read, 1), 2000 + 60 + 61);
-    // Room for two: the third takes the place of the one that was used once.
+    // There is space for two: the third entry replaces the one that was used only once.
     assert_eq!(us(&mut flash, 3000, Op::Read, 2), 3000 + 60 + 61);
     assert_eq!(us(&mut flash, 4000, Op::Read, 0), 4000 + 61, "used twice, protected");
     assert_eq!(us(&mut flash, 5000, Op::Read, 1), 5000 + 60 + 61);
-    // Entries of one command come together.
+    // One page read provides all entries of a command.
     assert_eq!(submit(&mut flash, Nanos::from_us(6000), Op::Read, 128, 2).0 / 1000, 6000 + 60 + 60 + 2);
     let counts = mapping(&mut flash, Nanos::from_us(9000));
     assert_eq!((counts.lookups, counts.hits, counts.reads, counts.writes), (8, 2, 5, 0));
@@ -194,13 +194,13 @@ fn a_missing_entry_costs_a_read_of_its_page() {
 fn changed_entries_of_one_page_are_written_together() {
     let mut flash = flash("ftl = \"dftl\"\nmap_cache = \"256B\"\nprecondition = \"sequential\"");
     let mut now = Nanos::ZERO;
-    // 32 entries fit. All of one page: the first that leaves takes the others' changes along.
+    // 32 entries fit. If all are of one page, the first eviction also writes the others' changes.
     for unit in (0..32).chain(1000..1032) {
         now = submit(&mut flash, now, Op::Write, unit, 1);
     }
     let counts = mapping(&mut flash, now);
     assert_eq!((counts.evictions, counts.writes), (1, 1), "{counts:?}");
-    // Each of another page: each costs a write.
+    // If each is of another page, each eviction costs a write.
     for page in 0..32 {
         now = submit(&mut flash, now, Op::Write, page * 128 + 64, 1);
     }
@@ -286,7 +286,7 @@ fn fragmentation_is_seen() {
     assert!((holes.valid_share - 0.5).abs() < 0.01 && holes.blocks_by_valid_tenth[5] >= 200, "{holes:?}");
 }
 
-/// Hot data overwritten at a steady pace, with bursts at fifty times it that take most of the writes.
+/// Hot data is overwritten at a steady rate, with bursts at fifty times the rate that make up most of the writes.
 fn bursts(extra: &str) -> (Flash, Nanos) {
     let mut flash = flash(&format!("precondition = \"sequential\"\nwear_gap = 6\nwrite_buffer = \"64KiB\"\n{extra}"));
     let mut random = Pcg64Mcg::seed_from_u64(5);
@@ -329,13 +329,13 @@ fn what_a_burst_put_off_is_done_in_the_quiet_after_it() {
     let before = ftl(&flash.stats(now)).levelling.unwrap();
     let after = ftl(&flash.stats(now + Nanos::from_s(60))).levelling.unwrap();
     assert!(after.erases > before.erases, "{before:?}, then {after:?}");
-    // And comes to an end.
+    // Delayed levelling ends eventually.
     let end = ftl(&flash.stats(now + Nanos::from_s(7200))).levelling.unwrap();
     assert_eq!(end, ftl(&flash.stats(now + Nanos::from_s(7200 * 2))).levelling.unwrap());
     flash.check();
 }
 
-/// Figure 1 of MixedStore: its flash against its disk.
+/// Figure 1 of MixedStore: its flash compared with its disk.
 #[test]
 fn under_sustained_random_writes_flash_that_merges_is_slower_than_a_disk() {
     let mean_ms = |profile: &str, model: &str, reads: f64| {

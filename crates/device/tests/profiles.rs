@@ -1,4 +1,4 @@
-//! Do the models do what the data sheets say, and do bad profiles get a line that helps?
+//! The models agree with the data sheets, and a bad profile gives a helpful error of one line.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use peryton_device::{
 use peryton_units::{Bytes, Nanos};
 use proptest::prelude::*;
 
-/// Model against data sheet for one profile: the figures that lie further apart than the tolerance.
+/// Compares a profile's model with its data sheet; returns the figures that differ by more than the tolerance.
 fn compare(profile: &Profile, measured: &ModelFigures) -> Vec<String> {
     let sheet = &profile.data_sheet;
     let mb = |t: &Option<Throughput>| t.map(|t| t.mb_per_s);
@@ -295,7 +295,7 @@ proptest! {
     }
 }
 
-/// The fear: a drive lives longer on paper because a part of it was given more of the rest as spare.
+/// The fear: a volume on a part of a drive appears to live longer, because it gets more than its share of the spare.
 #[test]
 fn spare_that_a_part_is_given_makes_the_drive_no_larger() {
     let profile = Profile::named("intel-320-300gb").unwrap();

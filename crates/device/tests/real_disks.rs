@@ -1,11 +1,11 @@
-//! The disk model against four real drives: see `docs/disk-model.md`.
+//! The disk model compared with four real drives: see `docs/disk-model.md`.
 
 use std::path::{Path, PathBuf};
 
 use peryton_device::validate;
 use peryton_units::Nanos;
 
-/// The measured traces are not part of the project; tests that need them say so and pass where they are absent.
+/// The measured traces are not part of the project; without them, the tests print so and pass.
 fn trace(drive: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/traces/real-disks")
@@ -25,8 +25,8 @@ fn replay(drive: &str) -> Option<validate::Validation> {
     Some(result)
 }
 
-/// What DiskSim itself reaches on these traces is 2.5, 2.6, 6.9 and 5.2 % of the mean; the bounds are near what our model
-/// reaches, so that a change for the worse shows.
+/// DiskSim itself reaches 2.5, 2.6, 6.9 and 5.2 % of the mean on these traces. The bounds are close to our model's
+/// results, so that a regression is noticed.
 #[track_caller]
 fn holds(drive: &str, share: f64) {
     let Some(result) = replay(drive) else { return };

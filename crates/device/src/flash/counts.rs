@@ -3,39 +3,40 @@
 use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer};
 
-/// The account of a translation layer. What a layer does not have is absent.
+/// The statistics of a translation layer. Figures that a layer does not have are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FtlStats {
-    /// What is in the part written in single-level mode and was not folded yet, where there is one.
+    /// Data in the part written in single-level mode that was not folded yet; absent without such a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slc_cache_used: Option<Bytes>,
-    /// How fragmented the data is now (page-mapped and block-mapped layers).
+    /// The present fragmentation of the data (page-mapped and block-mapped layers).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<Fragmentation>,
-    /// The demand-cached map.
+    /// Statistics of the demand-cached map.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mapping: Option<MappingStats>,
     /// Merges of block-mapped layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merges: Option<Merges>,
-    /// Static wear-levelling, where there is some.
+    /// Static wear-levelling, if the layer has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub levelling: Option<Levelling>,
 }
 
-/// Where the valid data lies: few blocks that are full of it, or many with a little of it.
+/// The distribution of the valid data: in few blocks that are full of it, or in many with a little of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fragmentation {
     /// Share of the blocks that are erased.
     pub free_share: f64,
-    /// Share of the units in the others that is still valid: 1 is no fragmentation at all.
+    /// Share of the units in the other blocks that are still valid: 1 means no fragmentation at all.
     pub valid_share: f64,
-    /// How many of the others have less than 10 %, 20 %, … of their units valid; the last includes the full ones.
+    /// Number of other blocks with less than 10 %, 20 %, … of their units valid; the last includes the full ones.
     pub blocks_by_valid_tenth: [u32; 10],
 }
 
 impl Fragmentation {
-    /// Of blocks of `units` each: how many are `free`, and the valid units of the others.
+    /// Computes the fragmentation from blocks of `units` each: the number of `free` ones, and the valid units of the
+    /// others.
     pub(super) fn new(free: u32, units: u32, others: impl Iterator<Item = u32>) -> Fragmentation {
         let mut fragmentation = Fragmentation::default();
         let (mut used, mut valid) = (0u32, 0u64);
@@ -51,40 +52,40 @@ impl Fragmentation {
     }
 }
 
-/// What a map that does not fit in RAM costs (DFTL: Gupta, Kim and Urgaonkar 2009).
+/// The cost of a map that does not fit in RAM (DFTL: Gupta, Kim and Urgaonkar 2009).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MappingStats {
-    /// Entries that were asked for.
+    /// Entries looked up.
     pub lookups: u64,
-    /// Of these, found in the cache.
+    /// Lookups that found the entry in the cache.
     pub hits: u64,
     /// Translation pages read: for entries that were missing, or to change a part of them.
     pub reads: u64,
-    /// Translation pages written, those that cleaning moved included.
+    /// Translation pages written, including those that cleaning moved.
     pub writes: u64,
-    /// Of `writes`, because a changed entry left the cache.
+    /// The part of `writes` made because a changed entry left the cache.
     pub evictions: u64,
-    /// Of `writes`, because cleaning had moved data whose entries were not cached.
+    /// The part of `writes` made because cleaning had moved data whose entries were not cached.
     pub updates: u64,
-    /// Of `writes`, because cleaning moved the translation pages themselves.
+    /// The part of `writes` made because cleaning moved the translation pages themselves.
     pub moves: u64,
     /// Blocks of translation pages erased; `DeviceStats::erases` includes them.
     pub erases: u64,
 }
 
 impl MappingStats {
-    /// Share of the entries asked for that were cached; `None` if none was.
+    /// Share of the lookups that found the entry in the cache; `None` if there were no lookups.
     pub fn hit_ratio(&self) -> Option<f64> {
         (self.lookups > 0).then(|| self.hits as f64 / self.lookups as f64)
     }
 }
 
-/// Merges of a data block and the block that took its overwrites.
+/// Merges of a data block with the block that took its overwrites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Merges {
-    /// The log was whole and in order: it became the data block.
+    /// The log block was complete and in order: it became the data block.
     pub switches: u64,
-    /// It was in order but not whole: the rest was copied into it.
+    /// The log block was in order but not complete: the rest was copied into it.
     pub partial: u64,
     /// All valid data was copied to a third block.
     pub full: u64,
@@ -92,17 +93,17 @@ pub struct Merges {
     pub units_copied: u64,
 }
 
-/// What static wear-levelling cost.
+/// The cost of static wear-levelling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Levelling {
-    /// Blocks erased for its sake; `DeviceStats::erases` includes them.
+    /// Blocks erased by wear-levelling; `DeviceStats::erases` includes them.
     pub erases: u64,
     /// Bytes of cold data moved.
     pub bytes_moved: Bytes,
-    /// Time of the dies that it took.
+    /// Time of the dies that wear-levelling took.
     #[serde(rename = "time_s", serialize_with = "as_seconds")]
     pub time: Nanos,
-    /// Times that it would have moved a block and a burst of writes put it off.
+    /// Number of times that wear-levelling delayed a move because of a burst of writes.
     pub put_off: u64,
 }
 

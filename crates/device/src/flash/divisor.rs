@@ -1,4 +1,4 @@
-/// A divisor that is used so often that its reciprocal is kept: one multiplication instead of a division.
+/// A frequently used divisor, kept as its reciprocal: one multiplication instead of a division.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Divisor {
     divisor: u32,
@@ -10,8 +10,8 @@ impl Divisor {
         Divisor { divisor, reciprocal: u64::MAX / u64::from(divisor) }
     }
 
-    /// The whole quotient. Exact: with a reciprocal rounded down, (n + 1) / d falls short by no more than 2⁻³², which is
-    /// less than what lies between it and n / d rounded down.
+    /// The quotient, rounded down. It is exact: with a reciprocal rounded down, (n + 1) / d is too small by at most
+    /// 2⁻³², which is less than its distance from n / d rounded down.
     #[inline]
     pub fn quotient(self, n: u32) -> u32 {
         ((u128::from(u64::from(n) + 1) * u128::from(self.reciprocal)) >> 64) as u32
@@ -42,7 +42,7 @@ mod tests {
             near in 0u32..3,
         ) {
             let divisor = Divisor::new(d);
-            // Errors show beside multiples.
+            // Errors would show next to multiples.
             for n in [n, (n / d * d).wrapping_add(near).wrapping_sub(1)] {
                 prop_assert_eq!(divisor.quotient(n), n / d);
                 prop_assert_eq!(divisor.remainder(n), n % d);

@@ -7,9 +7,10 @@ use super::{
     parameters::{FlashParameters, Geometry},
 };
 
-/// The layer that never copies: every unit has its own place, and as many blocks are erased as are written.
+/// The layer that never copies: every unit has its own place, and one block is erased for each block of data written.
 ///
-/// The lower bound on erases of any layer (Griffin, section 6.3), and the layer of media that are written in place.
+/// It is the lower bound on erases of any layer (Griffin, section 6.3), and the layer of media that are written in
+/// place.
 #[derive(Clone, Debug)]
 pub(super) struct Ideal {
     g: Geometry,
@@ -76,7 +77,7 @@ impl TranslationLayer for Ideal {
         }
     }
 
-    /// Erase counts of the least and the most worn block: writes spread evenly over the blocks of a die.
+    /// Erase counts of the least and the most worn block, if writes spread evenly over the blocks of a die.
     fn wear(&self) -> (u32, u32) {
         let blocks = self.g.blocks_per_die;
         let least = self.erases.iter().map(|count| count / blocks).min().unwrap_or(0);

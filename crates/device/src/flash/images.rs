@@ -7,8 +7,8 @@ use peryton_units::Bytes;
 
 use super::layer::Layer;
 
-/// Flash as preconditioning leaves it, kept for the next device that is like it: to bring a drive into the state of one in
-/// use takes longer than many a simulation of it. A device built from here is the same as one that is preconditioned again.
+/// Images of preconditioned flash, kept for the next equal device, because preconditioning a drive can take longer than
+/// its simulation. A device built from an image is the same as one that is preconditioned again.
 #[derive(Debug)]
 pub struct Images {
     most: Bytes,
@@ -19,7 +19,7 @@ pub struct Images {
 struct Kept {
     by_device: BTreeMap<String, Image>,
     bytes: u64,
-    /// Counts uses.
+    /// The number of uses so far, by which the least recently used image is found.
     clock: u64,
 }
 
@@ -31,17 +31,17 @@ struct Image {
 }
 
 impl Images {
-    /// Keeps no more than this; those that were not used for longest go first.
+    /// Keeps at most this many bytes; the least recently used images are removed first.
     pub fn new(most: Bytes) -> Images {
         Images { most, kept: Mutex::default() }
     }
 
-    /// How many are kept.
+    /// The number of images.
     pub fn count(&self) -> usize {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).by_device.len()
     }
 
-    /// The image of a device, of about so many bytes. A thread that needs one that is being made waits for it.
+    /// The image of a device, of about `bytes`. If another thread is making it, this one waits for it.
     pub(super) fn take(&self, device: String, bytes: u64, make: impl FnOnce() -> Layer) -> Layer {
         if bytes > self.most.0 {
             return make();

@@ -1,4 +1,4 @@
-//! What a translation layer is, and which there are. `docs/adding-a-translation-layer.md` shows how to add one.
+//! The trait of a translation layer, and the list of layers. `docs/adding-a-translation-layer.md` shows how to add one.
 
 use std::ops::Range;
 
@@ -15,33 +15,33 @@ use super::{
     parameters::{FlashParameters, Geometry, Mapping, Precondition},
 };
 
-/// A translation layer: it decides where units of the address space lie on the flash, and what has to be read, programmed
-/// and erased for that. It keeps no data and no time; it asks [`Operations`] for what costs time.
+/// A translation layer: it decides where units of the address space are placed on the flash, and which reads, programs
+/// and erases that requires. It keeps neither data nor time; operations that take time are requests to [`Operations`].
 ///
-/// A unit is what one entry of the map covers. A slot is the place of a unit; `stripe_units` slots in a row are a stripe,
-/// which one program fills, and which lies on one die.
+/// A unit is the data of one map entry. A slot is the place of a unit; `stripe_units` consecutive slots form a stripe,
+/// which is on one die and filled by one program operation.
 pub(super) trait TranslationLayer: Sized {
     /// The layer of an empty device.
     fn new(p: &FlashParameters, g: Geometry) -> Self;
 
-    /// Where a unit is: a slot of the flash, or one of a stripe that is still in RAM (`is_open`); none if it was
-    /// never written or was discarded.
+    /// The slot of a unit, on the flash or in a stripe that is still in RAM (`is_open`); `None` if the unit was never
+    /// written or was discarded.
     fn locate(&self, unit: u32) -> Option<u32>;
 
-    /// Whether a slot belongs to a stripe that is not given to the flash yet.
+    /// Whether a slot belongs to a stripe that is still in RAM.
     fn is_open(&self, slot: u32) -> bool;
 
     /// The die of a slot.
     fn die_of(&self, slot: u32) -> u32;
 
-    /// Units written but not yet given to the flash.
+    /// Number of units that were written but not yet programmed.
     fn pending(&self) -> u32;
 
-    /// Writes a unit; returns what was programmed because of it. Whatever the layer has to do first (cleaning,
-    /// merging) it asks of `flash` here.
+    /// Writes a unit; returns the resulting program operations. Work that the layer has to do first (cleaning, merging)
+    /// is requested from `flash` here.
     fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed;
 
-    /// Programs what has been begun.
+    /// Programs all units that are still in RAM.
     fn flush(&mut self, flash: &mut impl Operations) -> Programmed;
 
     /// The units are no longer needed.
@@ -50,53 +50,53 @@ pub(super) trait TranslationLayer: Sized {
     /// Erase counts of the least and the most worn block.
     fn wear(&self) -> (u32, u32);
 
-    /// Wear counts from here on.
+    /// Restarts the count of wear at zero.
     fn forget_wear(&mut self);
 
-    /// When the entries of `units` units from `first` on are known, if asked for at `at`: later than `at` only if the
-    /// map is not in RAM as a whole.
+    /// The time when the entries of `units` units from `first` on are known, for a request at `at`: later than `at`
+    /// only if part of the map is not in RAM.
     #[inline]
     fn translate(&mut self, _first: u32, _units: u32, at: u64, _flash: &mut impl Operations) -> u64 {
         at
     }
 
-    /// Whether idle time could be put to use.
+    /// Whether the layer has work for idle time.
     #[inline]
     fn background_wanted(&self) -> bool {
         false
     }
 
-    /// Whether it could on this die.
+    /// Whether the layer has work for idle time of this die.
     fn wants_background(&self, _die: u32) -> bool {
         false
     }
 
-    /// A step of work in the idle time of a die; returns whether it wants another.
+    /// Does a step of work in the idle time of a die; returns whether another is wanted.
     fn collect_in_background(&mut self, _die: u32, _flash: &mut impl Operations) -> bool {
         false
     }
 
-    /// Blocks beyond those of the geometry.
+    /// Number of blocks in addition to those of the geometry.
     fn extra_blocks(&self) -> u32 {
         0
     }
 
-    /// What the layer has done of its own, and the state that it is in.
+    /// The counts of the layer's own work, and its state.
     fn stats(&self) -> FtlStats {
         FtlStats::default()
     }
 
-    /// A new account; wear stays.
+    /// Resets the counts, except wear.
     fn reset_counts(&mut self) {}
 
-    /// Brings the layer into the state of a device in use, without time passing; never called for a fresh device.
+    /// Brings the layer into the state of a used device, in no time; never called for a fresh device.
     fn precondition(&mut self, _state: Precondition, g: &Geometry, _random: &mut Pcg64Mcg) {
         (0..g.units).for_each(|unit| {
             self.write(unit, &mut Untimed);
         });
     }
 
-    /// Panics if a unit is lost, doubled, or counted wrong.
+    /// Panics if a unit is lost, duplicated, or counted wrong.
     fn check(&self) {}
 }
 
@@ -115,7 +115,8 @@ macro_rules! layers {
                 }
             }
 
-            /// Where the flash holds a unit; none if it needs no access: never written, or still in RAM.
+            /// The slot of a unit on the flash; `None` if a read needs no access, because the unit was never written or
+            /// is still in RAM.
             #[inline]
             pub fn locate(&self, unit: u32) -> Option<u32> {
                 match self {
@@ -237,7 +238,7 @@ macro_rules! layers {
     };
 }
 
-// The layer, and the values of `ftl` in a profile that ask for it.
+// Each layer, with the values of `ftl` in a profile that select it.
 layers! {
     Page(PageMap) = Page;
     Cached(CachedMap) = DemandCached;

@@ -5,25 +5,25 @@ use super::{
     parameters::{FlashParameters, Geometry, LevelWear},
 };
 
-/// A rate is taken over no less than this.
+/// The least time over which the write rate is measured.
 const WINDOW: u64 = 100_000_000;
-/// How far back the mean rate reaches: much longer than a burst.
+/// The time over which the mean rate is averaged: much longer than a burst.
 const MEMORY: u64 = 3_600_000_000_000;
 
-/// When static wear-levelling works, and what it costs. Adaptive wear-levelling (MixedStore, section 5.5) watches the
-/// rate of the host's writes: while it is beyond the usual, cold data stays where it is.
+/// Decides when static wear-levelling works, and counts its cost. Adaptive wear-levelling (MixedStore, section 5.5)
+/// watches the rate of the host's writes: while it is above the usual rate, cold data is not moved.
 #[derive(Clone, Debug)]
 pub(super) struct Leveller {
-    /// Times the mean rate that make a burst; none where levelling is not adaptive.
+    /// A write rate above the mean by this factor is a burst; `None` if levelling is not adaptive.
     burst: Option<f64>,
-    /// Time and stripes of the host when the rate was last taken.
+    /// Time, and the host's stripes, at the last measurement of the rate.
     taken: Option<(u64, u32)>,
-    /// Stripes per nanosecond.
+    /// The mean rate in stripes per nanosecond.
     mean: f64,
-    /// How much time the mean knows of.
+    /// The time covered by the mean rate.
     known: u64,
     in_burst: bool,
-    /// By die: something was put off.
+    /// Whether a move was delayed, for each die.
     owed: Vec<bool>,
     counts: Levelling,
 }
@@ -41,7 +41,7 @@ impl Leveller {
         }
     }
 
-    /// A block is about to be chosen, when the host has written so many stripes: are many written of late?
+    /// Notes how many stripes the host has written by now, before a block is chosen, to detect a burst.
     #[inline]
     pub fn observe(&mut self, now: u64, stripes: u32) {
         // No time passes while a device is preconditioned.
@@ -63,7 +63,7 @@ impl Leveller {
         self.taken = Some((now, stripes));
     }
 
-    /// Whether a block of this die that should be moved may be.
+    /// Whether a block of this die that should be moved may be moved now; if not, the move is noted as delayed.
     pub fn may(&mut self, die: u32) -> bool {
         if self.in_burst {
             self.counts.put_off += 1;
@@ -72,31 +72,31 @@ impl Leveller {
         !self.in_burst
     }
 
-    /// Whether something was put off on this die.
+    /// Whether a move was delayed on this die.
     #[inline]
     pub fn owes(&self, die: u32) -> bool {
         self.owed[die as usize]
     }
 
-    /// Nothing is left of it.
+    /// No delayed move is left on this die.
     pub fn settled(&mut self, die: u32) {
         self.owed[die as usize] = false;
     }
 
-    /// Units of cold data were moved, and perhaps their block erased.
+    /// Counts units of cold data that were moved, and whether their block was erased.
     pub fn moved(&mut self, units: u32, time: u64, erased: bool) {
-        // Turned into bytes where the size of a unit is known.
+        // The caller, which knows the size of a unit, converts units to bytes.
         self.counts.bytes_moved = Bytes(self.counts.bytes_moved.0 + u64::from(units));
         self.counts.time = Nanos(self.counts.time.0 + time);
         self.counts.erases += u64::from(erased);
     }
 
-    /// The account, with units in the place of bytes.
+    /// The statistics, with units in the place of bytes.
     pub fn counts(&self) -> Levelling {
         self.counts
     }
 
-    /// A new account.
+    /// Resets the statistics.
     pub fn reset_counts(&mut self) {
         self.counts = Levelling::default();
     }

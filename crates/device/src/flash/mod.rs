@@ -1,4 +1,4 @@
-//! Flash from its parts: channels and dies with their own clocks, and a translation layer that decides what they do.
+//! Flash modelled from its parts: channels and dies with their own clocks, and a translation layer that controls them.
 
 mod array;
 mod block_map;
@@ -41,7 +41,7 @@ use crate::{
     meter::{Draw, Meter},
 };
 
-/// A solid-state drive; see [`FlashParameters`] for what it is made of and `docs/flash-model.md` for how it behaves.
+/// A solid-state drive. [`FlashParameters`] describes its parts, and `docs/flash-model.md` its behaviour.
 #[derive(Clone, Debug)]
 pub struct Flash {
     geometry: Geometry,
@@ -61,24 +61,25 @@ pub struct Flash {
     write_overhead: u64,
     read_interval: u64,
     write_interval: u64,
-    /// When the controller can begin another command.
+    /// The time when the controller can begin another command.
     controller_free: u64,
     background_after: u64,
-    /// The dies that work in this idle time, by when their next steps begin; kept for its memory.
+    /// The dies that work in the present idle time, with the start times of their next steps; kept to reuse its memory.
     turns: BinaryHeap<Reverse<(u64, u32)>>,
     wake: u64,
-    /// When every program so far will have ended.
+    /// The time when all programs so far will have ended.
     programmed_at: u64,
     rated_erases: u64,
-    /// Bytes that its blocks can be programmed with in their life.
+    /// Bytes that can be programmed into its blocks during their life.
     programmable: u64,
-    /// Addressable bytes that the geometry has: more than `used` of a small part.
+    /// Addressable bytes of the geometry: more than `used` if a small part is modelled.
     modelled: Bytes,
     planes: u32,
 }
 
 impl Flash {
-    /// The `used` first bytes of a device of `capacity`, preconditioned; `seed` draws the random overwrites.
+    /// A device of `capacity`, of which the first `used` bytes are modelled, preconditioned; `seed` draws the random
+    /// overwrites.
     ///
     /// # Errors
     /// A parameter out of its range, or more than the tables can hold.
@@ -86,7 +87,7 @@ impl Flash {
         Flash::from_image(p, (capacity, used), seed, None)
     }
 
-    /// As [`Flash::new`], but preconditioned only where none of these images is of such a device.
+    /// Does the same as [`Flash::new`], but preconditions only if there is no image of an equal device.
     ///
     /// # Errors
     /// As [`Flash::new`].
@@ -109,13 +110,14 @@ impl Flash {
                 expected: "0, or at least twice page × planes",
             });
         }
-        // The tables are zeroed memory that costs nothing until it is touched, but the system may refuse even that.
+        // The tables are zeroed memory that is not allocated until it is used, but the system may refuse even to
+        // reserve it.
         let cached = if p.ftl == Mapping::DemandCached { geometry.units as usize } else { 0 };
         let entries = geometry.units as usize + geometry.slots() as usize + cached;
-        // Each is asked for by itself, as it will be: the system judges them one by one.
+        // Each table is reserved separately, as in use, because the system decides on each allocation separately.
         for entries in [geometry.units as usize, geometry.slots() as usize, cached] {
             let mut table = Vec::<u32>::new();
-            // Without the black box an optimiser may leave the allocation out and call it a success.
+            // Without the black box an optimiser may remove the allocation and assume its success.
             if std::hint::black_box(&mut table).try_reserve_exact(entries).is_err() {
                 return Err(BuildError::NoMemory { used, bytes: Bytes(entries as u64 * 4) });
             }
@@ -127,7 +129,7 @@ impl Flash {
             layer
         };
         let layer = match images.filter(|_| p.precondition != Precondition::Fresh) {
-            // Sizes to the byte, which they are not when people read them.
+            // The sizes are exact here, since the text for people is rounded.
             Some(images) => {
                 images.take(format!("{} {} {seed} {p:?}", modelled.0, capacity.0), entries as u64 * 4, make)
             }
@@ -170,7 +172,7 @@ impl Flash {
         })
     }
 
-    /// Carries a command out. Its end is known at once: each die and channel serves in the order of arrival.
+    /// Carries a command out. Its end is known at once, because each die and channel serves in order of arrival.
     ///
     /// # Panics
     /// If the command reaches past [`Flash::capacity`].
@@ -218,7 +220,7 @@ impl Flash {
         end + self.read_overhead
     }
 
-    /// When it is known where the bytes from `from` to before `to` are.
+    /// The time when the places of the bytes from `from` to before `to` are known.
     #[inline]
     fn translate(&mut self, from: u64, to: u64, begin: u64) -> u64 {
         let first = self.geometry.unit_of(from) as u32;
@@ -226,7 +228,7 @@ impl Flash {
         self.layer.translate(first, units, begin, &mut self.array)
     }
 
-    /// How many of the units from `first` on come out of the flash (of which die) with one access, or need none.
+    /// Number of units from `first` on that one access reads (with its die), or that need no access.
     #[inline]
     fn run_of(&self, first: u32, most: u32) -> (Option<u32>, u32) {
         let stripe = self.layer.locate(first).map(|slot| self.geometry.stripe_of(slot));
@@ -268,8 +270,8 @@ impl Flash {
         end + self.write_overhead
     }
 
-    /// A write that covers a unit in part needs the rest of it, unless it is still in RAM: read, modify, write.
-    /// Returns when the last of it has been read.
+    /// A write that covers a unit in part needs a read of the rest, unless that is still in RAM: read, modify, write.
+    /// Returns the time when the last of it has been read.
     #[inline]
     fn merge_edges(&mut self, from: u64, to: u64, begin: u64) -> u64 {
         let unit = self.geometry.unit;
@@ -296,7 +298,7 @@ impl Flash {
         let before = self.layer.pending();
         let programmed = self.layer.write(unit, &mut self.array);
         if programmed.is_none() && self.layer.pending() == before {
-            // An overwrite of what is still in RAM takes no room there.
+            // An overwrite of buffered data takes no further space in the buffer.
             if let Some(buffer) = &mut self.buffer {
                 buffer.give_back(1);
             }
@@ -342,8 +344,8 @@ impl Flash {
         begin.max(self.programmed_at) + self.write_overhead
     }
 
-    /// Does what the device has had the time to do since it was last busy. The dies' steps follow each other in the
-    /// order in which they begin, so that nothing depends on how often this is asked in one idle time.
+    /// Does the background work of the time since the device was last busy. The dies' steps run in the order of their
+    /// start times, so the result does not depend on how often this is called in one idle time.
     fn background(&mut self, now: u64) {
         let folding = self.array.slc.as_ref().is_some_and(|slc| slc.wants_folding());
         if !self.layer.background_wanted() && !folding {
@@ -364,7 +366,7 @@ impl Flash {
                 break;
             }
             let free = self.array.free_at(die);
-            // Another die's cleaning may have kept this one busy.
+            // Cleaning on another die may have kept this one busy.
             let more = free > at
                 || (self.layer.wants_background(die) && self.layer.collect_in_background(die, &mut self.array))
                 || self.array.fold(die);
@@ -374,7 +376,7 @@ impl Flash {
         }
     }
 
-    /// Asks for a power state; standby begins when the commands in service have ended.
+    /// Changes the power state; standby begins when the commands in service have ended.
     pub fn set_power(&mut self, now: Nanos, state: PowerState) {
         self.background(now.0);
         match state {
@@ -387,8 +389,8 @@ impl Flash {
         }
     }
 
-    /// The account up to `now`. Energy of flash operations is booked when they are, so operations that lie in the
-    /// near future count already.
+    /// The statistics up to `now`. Energy of flash operations is counted when they are scheduled, so operations in the
+    /// near future are included.
     pub fn stats(&mut self, now: Nanos) -> DeviceStats {
         self.background(now.0);
         let mut stats = self.meter.stats(now.0);
@@ -416,7 +418,7 @@ impl Flash {
         stats
     }
 
-    /// Starts a new account; wear stays.
+    /// Resets the statistics, except wear.
     pub fn reset_stats(&mut self, now: Nanos) {
         self.background(now.0);
         self.meter.reset(now.0);
@@ -431,7 +433,7 @@ impl Flash {
         self.used
     }
 
-    /// The next time that [`Flash::advance`] has something to do: never, since every end is known at submission.
+    /// The time of the next call of [`Flash::advance`]: none, since every end is known at submission.
     pub fn next_event(&self) -> Option<Nanos> {
         None
     }
@@ -444,7 +446,8 @@ impl Flash {
         at < self.used && self.layer.holds((at.0 / self.geometry.unit) as u32)
     }
 
-    /// Panics if the translation layer has lost or doubled a unit. For tests; takes time in proportion to the device.
+    /// Panics if the translation layer has lost or duplicated a unit. For tests; takes time in proportion to the
+    /// device.
     pub fn check(&self) {
         self.layer.check();
     }

@@ -1,7 +1,7 @@
 use super::array::Operations;
 
-/// The stripe that the host's data are collected in before it is programmed, for layers that write in place: it goes
-/// to the flash when it is full, or when the host writes elsewhere.
+/// The stripe in which the host's data is collected before it is programmed, for layers that write in place. It is
+/// programmed when it is full, or when the host writes elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OpenStripe {
     die: u32,
@@ -10,10 +10,10 @@ pub(super) struct OpenStripe {
     pending: u32,
 }
 
-/// Units that were programmed and when that ended; none if none were.
+/// The end of a program operation and its number of units; `None` if nothing was programmed.
 pub(super) type Programmed = Option<(u64, u32)>;
 
-/// Two programs as one: the later end, all the units.
+/// Combines two program operations: the later end, and all units.
 pub(super) fn both(a: Programmed, b: Programmed) -> Programmed {
     match (a, b) {
         (Some((a, n)), Some((b, m))) => Some((a.max(b), n + m)),
@@ -22,18 +22,18 @@ pub(super) fn both(a: Programmed, b: Programmed) -> Programmed {
 }
 
 impl OpenStripe {
-    /// Whether the slot waits here.
+    /// Whether the slot is in this stripe and not programmed yet.
     #[inline]
     pub fn holds(&self, slot: u32) -> bool {
         slot.wrapping_sub(self.first) < self.pending
     }
 
-    /// Units that wait.
+    /// Number of units that are not programmed yet.
     pub fn pending(&self) -> u32 {
         self.pending
     }
 
-    /// Takes in a slot.
+    /// Adds a slot.
     #[inline]
     pub fn write(&mut self, die: u32, slot: u32, stripe_units: u32, flash: &mut impl Operations) -> Programmed {
         let mut done = None;
@@ -51,7 +51,7 @@ impl OpenStripe {
         done
     }
 
-    /// Programs what waits.
+    /// Programs all collected units.
     pub fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
         let units = std::mem::take(&mut self.pending);
         (units > 0).then(|| (flash.program(self.die, units), units))

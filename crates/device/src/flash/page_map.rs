@@ -15,13 +15,13 @@ use super::{
     parameters::{Collection, FlashParameters, Geometry},
 };
 
-/// Nothing is there.
+/// The value for an empty place.
 const NONE: u32 = u32::MAX;
-/// Of the room that a die has on average, one that is written to may have this part less.
+/// A die that is written to may have less free space than the mean, by at most one part in this many.
 const UNEVEN: u32 = 4;
 /// Units that collection moves at a time.
 const STEP: usize = 64;
-/// Entries of a list of units in a line of the processor's cache.
+/// Number of entries of a list of units in a line of the processor's cache.
 const UNITS_OF_LINE: u32 = 16;
 
 /// Sets or clears the bits of these slots.
@@ -41,7 +41,7 @@ fn mark(bits: &mut [u64], slots: Range<u32>, value: bool) {
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     block: u32,
-    /// The next slot of it, counted from its start; `block_units` when it is full (or there is none yet).
+    /// The next slot, counted from the block's start; `block_units` if the block is full (or there is none yet).
     next: u32,
     /// Units since the last program.
     pending: u32,
@@ -51,13 +51,13 @@ struct Stream {
 #[derive(Clone, Copy, Debug)]
 struct Victim {
     block: u32,
-    /// Every valid slot before this one has moved.
+    /// All valid slots before this one have been moved.
     cursor: u32,
-    /// Valid units when it was chosen.
+    /// The number of valid units when it was chosen.
     cost: u64,
-    /// Units won by erasing it, seen from then.
+    /// The number of units gained by erasing it, at that time.
     gain: u64,
-    /// Work owed: grows with what the host writes, so that the block is empty before its space is needed.
+    /// Outstanding work: it grows with the host's writes, so that the block is empty before its space is needed.
     debt: u64,
 }
 
@@ -66,28 +66,28 @@ struct Die {
     host: Stream,
     moved: Stream,
     free: Vec<u32>,
-    /// No free block has been erased less often.
+    /// A lower bound on the erase counts of the free blocks.
     least_erased: u32,
     victim: Option<Victim>,
     valid: u32,
-    /// Background work may find something to do here.
+    /// Whether background work may find something to do on this die.
     wants_background: bool,
 }
 
-/// The page-mapped layer: a full table from logical units to slots, written as logs (one for the host's data and one
-/// for moved data on each die), stripe after stripe over the dies.
+/// The page-mapped layer: a full table from logical units to slots. Data is written as logs (one for the host's data
+/// and one for moved data on each die), stripe after stripe over the dies.
 #[derive(Clone, Debug)]
 pub(super) struct PageMap {
     g: Geometry,
     /// Slot + 1 of each logical unit; 0 is unwritten (zeroed memory costs nothing until it is touched).
     slot_of: Vec<u32>,
-    /// Logical unit in each slot; meaningful where `valid` says so.
+    /// Logical unit in each slot; defined only for slots that are set in `valid`.
     unit_in: Vec<u32>,
     /// One bit for each slot.
     valid: Vec<u64>,
     blocks: Blocks,
     dies: Vec<Die>,
-    /// Units that are valid, on all dies.
+    /// Number of valid units on all dies.
     live: u32,
     /// The die whose stripe the host is filling.
     current: u32,
@@ -96,9 +96,9 @@ pub(super) struct PageMap {
     gc_high: u32,
     wear_gap: u32,
     leveller: Leveller,
-    /// Counts stripes of the host, for the age of blocks.
+    /// Number of stripes that the host has written, for the age of blocks.
     clock: u32,
-    /// How many dies want background work.
+    /// Number of dies that want background work.
     wanting: u32,
 }
 
@@ -108,7 +108,7 @@ impl PageMap {
             .map(|die| {
                 let first = die * g.blocks_per_die;
                 let closed = Stream { block: NONE, next: g.block_units, pending: 0 };
-                // Taken from the end, so the lowest block is the first.
+                // Blocks are taken from the end, so the lowest block is the first.
                 let free = (first..first + g.blocks_per_die).rev().collect();
                 Die {
                     host: closed,
@@ -142,7 +142,7 @@ impl PageMap {
         }
     }
 
-    /// Where a unit is; none if it was never written or was discarded.
+    /// The slot of a unit; `None` if it was never written or was discarded.
     #[inline]
     pub fn locate(&self, unit: u32) -> Option<u32> {
         self.slot_of[unit as usize].checked_sub(1)
@@ -158,12 +158,12 @@ impl PageMap {
     #[inline]
     pub fn is_open(&self, slot: u32) -> bool {
         let host = &self.dies[self.current as usize].host;
-        // A stream that was never opened has nothing pending.
+        // A stream that was never opened has no pending units.
         let end = host.block.wrapping_mul(self.g.block_units).wrapping_add(host.next);
         slot.wrapping_sub(end.wrapping_sub(host.pending)) < host.pending
     }
 
-    /// Units written but not yet given to the flash.
+    /// Number of units that were written but not yet programmed.
     pub fn pending(&self) -> u32 {
         self.dies[self.current as usize].host.pending
     }
@@ -212,7 +212,7 @@ impl PageMap {
         self.live -= 1;
     }
 
-    /// The unit is no longer needed.
+    /// Marks the unit as no longer needed.
     pub fn discard(&mut self, unit: u32) {
         if let Some(slot) = self.locate(unit) {
             self.slot_of[unit as usize] = 0;
@@ -220,7 +220,7 @@ impl PageMap {
         }
     }
 
-    /// Programs what has been begun; the rest of the page that it ends in stays empty.
+    /// Programs all pending units; the rest of their last page stays empty.
     pub fn flush(&mut self, flash: &mut impl Operations) -> Programmed {
         let host = &mut self.dies[self.current as usize].host;
         if host.pending == 0 {
@@ -239,18 +239,18 @@ impl PageMap {
         (flash.program(self.current, units), units)
     }
 
-    /// Chooses the die of the next stripe: the next in turn that has room, and not much less of it than the others. The
-    /// host overwrites what lies on one die more often than what lies on another, by design or by chance; a die with
-    /// little room would clean far more for each stripe than the drive does on the whole. On a whole drive chance makes no
-    /// difference that matters, on a small part of one it does.
+    /// Chooses the die of the next stripe: the next in turn that has free space, and not much less than the others. By
+    /// design or by chance, the host overwrites the data of one die more often than that of another, and a die with
+    /// little free space would clean far more per stripe than the drive does on average. Chance hardly matters on a
+    /// whole drive, but it does on a small part of one.
     fn begin_stripe(&mut self, flash: &mut impl Operations) {
         self.clock = self.clock.wrapping_add(1);
         let begun = &self.dies[self.current as usize].host;
         if !self.g.begins_stripe(begun.next) {
-            return; // a flush ended within this stripe: its other pages are next
+            return; // A flush ended within this stripe, whose other pages are next.
         }
         let room = (self.g.blocks_per_die - 2) * self.g.block_units - self.g.stripe_units;
-        // The least full die is no fuller than the mean, so one is always found.
+        // The least full die is not fuller than the mean, so a die is always found.
         let mean = self.live.div_ceil(self.g.dies);
         let room = room.min(mean + room.saturating_sub(mean) / UNEVEN);
         loop {
@@ -262,7 +262,7 @@ impl PageMap {
         let at = self.current;
         if self.dies[at as usize].host.next == self.g.block_units {
             while self.dies[at as usize].free.len() <= 1 {
-                // Nothing is left but the block that collection itself needs: the host waits.
+                // Only the block reserved for collection itself is left, so the host waits.
                 self.collect_block(at, flash);
             }
             let block = self.take_free(at, false);
@@ -274,14 +274,15 @@ impl PageMap {
         }
     }
 
-    /// Dynamic wear-levelling: the least worn free block; for cold data the most worn.
+    /// Dynamic wear-levelling: takes the least worn free block, or for cold data the most worn one.
     fn take_free(&mut self, at: u32, most_worn: bool) -> u32 {
         let die = &mut self.dies[at as usize];
         let erased = |block: &u32| self.blocks.erase_count(*block);
         let chosen = if most_worn {
             die.free.iter().enumerate().max_by_key(|(_, block)| erased(block)).map(|(index, _)| index)
         } else {
-            // Fresh flash has thousands of free blocks, and the last will do: the search ends where there is none better.
+            // Fresh flash has thousands of free blocks, so the search stops at the first block with the least erase
+            // count.
             let least = die.least_erased;
             die.free.iter().rposition(|block| erased(block) == least).or_else(|| {
                 let (index, block) = die.free.iter().enumerate().rev().min_by_key(|(_, block)| erased(block))?;
@@ -295,8 +296,8 @@ impl PageMap {
         block
     }
 
-    /// Moves as many units as one stripe of the host is worth: by the time that the host has written what a victim
-    /// gives, the victim is empty.
+    /// Moves units in proportion to one stripe of the host, so that a victim is empty by the time the host has written
+    /// as much as erasing it gains.
     fn collect_share(&mut self, at: u32, flash: &mut impl Operations) {
         let mut left = None;
         while self.dies[at as usize].free.len() <= self.gc_low as usize {
@@ -320,7 +321,7 @@ impl PageMap {
     /// Empties and erases one block.
     fn collect_block(&mut self, at: u32, flash: &mut impl Operations) {
         if self.dies[at as usize].victim.is_none() {
-            // Room is needed now; levelling wear can wait.
+            // Space is needed now, so wear-levelling waits.
             let victim =
                 self.choose_victim(at, false, flash.now()).expect("a die with room has a block that is not all valid");
             self.dies[at as usize].victim = Some(victim);
@@ -354,7 +355,7 @@ impl PageMap {
         Victim { block, cursor: 0, cost, gain, debt: 0 }
     }
 
-    /// [`PageMap::move_valid`], with the counts of wear-levelling.
+    /// Does the same as [`PageMap::move_valid`], and adds to the counts of wear-levelling.
     fn empty(&mut self, at: u32, moves: u64, flash: &mut impl Operations) -> u64 {
         let cold = self.dies[at as usize].victim.filter(|victim| self.blocks.is_cold(victim.block));
         let Some(victim) = cold else { return self.move_valid(at, moves, flash) };
@@ -366,8 +367,8 @@ impl PageMap {
         rest
     }
 
-    /// Moves up to `moves` valid units of the victim of a die, erases it when none are left, and returns the moves
-    /// that were not used.
+    /// Moves up to `moves` valid units of the victim of a die, erases it when none are left, and returns the number of
+    /// unused moves.
     fn move_valid(&mut self, at: u32, mut moves: u64, flash: &mut impl Operations) -> u64 {
         let Some(mut victim) = self.dies[at as usize].victim else { return moves };
         let base = victim.block * self.g.block_units;
@@ -380,7 +381,8 @@ impl PageMap {
         }
         if left > 0 {
             self.dies[at as usize].victim = Some(victim);
-            // The next step begins here. This block was filled long ago, so its list is not at hand.
+            // The next step begins here. This block was filled long ago, so its list of units is not in the processor's
+            // cache.
             for ahead in [0, UNITS_OF_LINE] {
                 if let Some(units) = self.unit_in.get((base + victim.cursor + ahead) as usize) {
                     prefetch(units);
@@ -397,7 +399,7 @@ impl PageMap {
         moves
     }
 
-    /// Moves the next `count` valid units from this slot on, which there are, and returns the slot behind the last.
+    /// Moves the next `count` valid units from this slot on, which must exist, and returns the slot after the last.
     fn move_some(&mut self, at: u32, victim: u32, from: u32, count: u32, flash: &mut impl Operations) -> u32 {
         let mut slots = [0; STEP];
         let mut units = [0; STEP];
@@ -412,7 +414,7 @@ impl PageMap {
             *slot = (word * 64) as u32 + bits.trailing_zeros();
             bits &= bits - 1;
             *unit = self.unit_in[*slot as usize];
-            // The map's entries lie wherever the host wrote: all of them are asked for before the first is waited for.
+            // The map's entries are scattered in memory, so all of them are prefetched before the first is used.
             prefetch(&self.slot_of[*unit as usize]);
         }
         let next = slots[count as usize - 1] + 1;
@@ -429,7 +431,7 @@ impl PageMap {
         next
     }
 
-    /// Writes units that were read from a victim behind those that were moved before.
+    /// Appends units that were read from a victim to the moved data.
     fn append_moved(&mut self, at: u32, victim: u32, mut units: &[u32], flash: &mut impl Operations) {
         let mut to = self.dies[at as usize].moved;
         while !units.is_empty() {
@@ -461,8 +463,8 @@ impl PageMap {
         self.dies[at as usize].moved = to;
     }
 
-    /// How many blocks of a die a device in steady state fills with this many live units: all but those that cleaning
-    /// keeps free and the two that are being filled.
+    /// Number of blocks of a die that a device in steady state fills with this many live units: all but those that
+    /// cleaning keeps free and the two that are being filled.
     pub fn blocks_to_fill(&self, live: u32) -> u32 {
         (self.g.blocks_per_die - self.gc_low - 2).max(live.div_ceil(self.g.block_units))
     }
@@ -480,12 +482,12 @@ impl PageMap {
         }
         self.dies[at as usize].valid += valid;
         self.live += valid;
-        // Older blocks were closed earlier, one stripe of the host apart at the least.
+        // Older blocks were closed earlier, at least one stripe of the host apart.
         self.clock = self.clock.wrapping_add(1);
         self.blocks.close(block, self.clock);
     }
 
-    /// After [`PageMap::fill_block`].
+    /// Completes preconditioning after [`PageMap::fill_block`].
     pub fn settle(&mut self) {
         self.want_background();
     }
@@ -500,18 +502,18 @@ impl PageMap {
         self.wanting > 0
     }
 
-    /// Whether it may find something on this die.
+    /// Whether background work may find something to do on this die.
     pub fn wants_background(&self, at: u32) -> bool {
         self.dies[at as usize].wants_background
     }
 
-    /// One step of work in idle time on a die that wants it; returns whether it wants another. Steps are small, so that
-    /// a command which arrives meanwhile is not held up by much.
+    /// Does one step of work in idle time on a die that wants it; returns whether another is wanted. Steps are small,
+    /// so that they hardly delay a command that arrives meanwhile.
     pub fn collect_in_background(&mut self, at: u32, flash: &mut impl Operations) -> bool {
         let worked = if self.is_short(at) {
             self.take_victim(at, |map| map.choose_victim(at, true, flash.now()))
         } else if self.leveller.owes(at) {
-            // What a burst put off.
+            // A wear-levelling move that a burst delayed.
             let found = self.take_victim(at, |map| map.worth_levelling(at).map(|block| map.chosen(block, true)));
             if !found {
                 self.leveller.settled(at);
@@ -531,12 +533,12 @@ impl PageMap {
         more
     }
 
-    /// Whether a die has fewer free blocks than it should have when there is time.
+    /// Whether a die has fewer free blocks than background collection should provide.
     fn is_short(&self, at: u32) -> bool {
         self.dies[at as usize].free.len() < self.gc_high as usize
     }
 
-    /// Whether a die has a block to empty, or now has the one that is chosen.
+    /// Makes sure that the die has a victim, with `choose` if it has none; returns whether it has one.
     fn take_victim(&mut self, at: u32, choose: impl FnOnce(&mut PageMap) -> Option<Victim>) -> bool {
         if self.dies[at as usize].victim.is_none() {
             self.dies[at as usize].victim = choose(self);
@@ -544,8 +546,8 @@ impl PageMap {
         self.dies[at as usize].victim.is_some()
     }
 
-    /// Static wear-levelling: the least worn full block of a die, if one that is free is more worn by more than the gap.
-    /// (Were there another that is as worn but not free, cold data would only wander.)
+    /// Static wear-levelling: returns the least worn full block of a die, if a free block is more worn by more than the
+    /// gap. (Only free blocks are compared, because moving cold data to a less worn block would have no effect.)
     fn worth_levelling(&self, at: u32) -> Option<u32> {
         if self.wear_gap == u32::MAX {
             return None;
@@ -563,17 +565,17 @@ impl PageMap {
         self.blocks.fragmentation(self.g.block_units)
     }
 
-    /// What static wear-levelling cost; none if there is none.
+    /// The cost of static wear-levelling; `None` if the device does none.
     pub fn levelling(&self) -> Option<Levelling> {
         (self.wear_gap != u32::MAX).then(|| self.leveller.counts())
     }
 
-    /// A new account; wear stays.
+    /// Resets the statistics, except wear.
     pub fn reset_counts(&mut self) {
         self.leveller.reset_counts();
     }
 
-    /// Wear counts from here on.
+    /// Restarts the count of wear at zero.
     pub fn forget_wear(&mut self) {
         self.blocks.forget_wear();
         self.dies.iter_mut().for_each(|die| die.least_erased = 0);

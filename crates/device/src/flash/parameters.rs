@@ -4,26 +4,26 @@ use serde::Deserialize;
 use super::{divisor::Divisor, slc_cache::SlcParameters};
 use crate::BuildError;
 
-/// How logical addresses find their flash.
+/// The way from logical addresses to flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
-    /// Any unit anywhere: a full table of mapping units, log-structured, with garbage collection.
+    /// Any unit can be anywhere: a full table of mapping units, log-structured, with garbage collection.
     #[default]
     Page,
-    /// The same with its table on flash and `map_cache` of it in RAM (DFTL).
+    /// As `PageMapped`, but the table is on flash and `map_cache` of it in RAM (DFTL).
     #[serde(alias = "dftl")]
     DemandCached,
-    /// A place for every unit and cleaning that never copies: the lower bound on erases (Griffin, section 6.3), and the
-    /// layer of media that are written in place.
+    /// Every unit has a fixed place, and cleaning never copies: the lower bound on erases (Griffin, section 6.3), and
+    /// the layer of media that are written in place.
     Ideal,
-    /// A logical block lives in one physical block; a unit that cannot be appended makes a merge.
+    /// A logical block is stored in one physical block; a unit that cannot be appended causes a merge.
     BlockMapped,
     /// Block-mapped, with a few log blocks that absorb overwrites in any order until a merge (BAST).
     LogBlock,
 }
 
-/// Which block garbage collection takes.
+/// The block that garbage collection chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Collection {
@@ -34,22 +34,22 @@ pub enum Collection {
     CostBenefit,
 }
 
-/// When static wear-levelling may work.
+/// The times at which static wear-levelling may work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LevelWear {
-    /// Whenever it has reason to.
+    /// Whenever erase counts are uneven enough.
     #[default]
     Always,
-    /// Not in a burst of writes, but then (MixedStore, section 5.5): what it puts off is done when the device is idle.
+    /// Not during a burst of writes (MixedStore, section 5.5); delayed moves are made when the device is idle.
     Adaptive,
 }
 
-/// What the flash holds before the first command.
+/// The content of the flash before the first command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precondition {
-    /// Nothing: as from the factory, or after a secure erase.
+    /// Nothing, as from the factory or after a secure erase.
     #[default]
     Fresh,
     /// Every address written once, in order.
@@ -58,7 +58,7 @@ pub enum Precondition {
     Random,
 }
 
-/// What a flash device is made of. Rates are in MB (10⁶ bytes) per second.
+/// The parts of a flash device. Rates are in MB (10⁶ bytes) per second.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashParameters {
@@ -76,39 +76,38 @@ pub struct FlashParameters {
     /// Bytes that one entry of the mapping table covers; a smaller write reads the rest first. Default: 4 KiB, or the
     /// page if that is smaller.
     pub mapping_unit: Option<Bytes>,
-    /// From the array into the page register.
+    /// Time from the array into the page register.
     pub read: Nanos,
-    /// From the page register into the array, averaged over the bits of a cell.
+    /// Time from the page register into the array, averaged over the bits of a cell.
     pub program: Nanos,
-    /// Of one block.
+    /// Time to erase one block.
     pub erase: Nanos,
-    /// A read may interrupt a program or an erase at this cost; absent: it waits for it to end.
+    /// The cost of a read that interrupts a program or an erase; if absent, a read waits for it to end.
     pub suspend: Option<Nanos>,
     /// Transfer rate of one channel.
     pub channel_mb_per_s: f64,
     /// Payload rate of the host interface, reads.
     pub interface_mb_per_s: f64,
-    /// The same for writes, where it differs.
+    /// Payload rate for writes, if it differs.
     pub interface_write_mb_per_s: Option<f64>,
-    /// Reads and writes have the whole interface rate each, at once.
+    /// Reads and writes can use the whole interface rate at the same time.
     #[serde(default)]
     pub full_duplex: bool,
-    /// Controller and protocol, per read command; overlaps between commands.
+    /// Time of controller and protocol per read command; overlaps between commands.
     #[serde(default)]
     pub read_overhead: Nanos,
-    /// Controller and protocol, per write command.
+    /// Time of controller and protocol per write command.
     #[serde(default)]
     pub write_overhead: Nanos,
-    /// The controller is busy for this time with a read before it begins another command: bounds the rate of small
-    /// reads.
+    /// The time after a read command before the controller can begin another: it bounds the rate of small reads.
     #[serde(default)]
     pub read_interval: Nanos,
-    /// The same for every other command.
+    /// The same time for every other command.
     #[serde(default)]
     pub write_interval: Nanos,
     /// Program-erase cycles per block.
     pub cycles: u32,
-    /// Physical bytes beyond the addressable ones, as a share of these.
+    /// Physical bytes in addition to the addressable ones, as a share of these.
     pub over_provisioning: f64,
     /// The translation layer.
     #[serde(default)]
@@ -125,38 +124,38 @@ pub struct FlashParameters {
     /// Garbage collection begins when a die has this many free blocks left.
     #[serde(default = "gc_low")]
     pub gc_low: u32,
-    /// In idle time it goes on until there are this many.
+    /// Garbage collection in idle time continues until there are this many.
     #[serde(default = "gc_high")]
     pub gc_high: u32,
-    /// Idle time after which background work begins; absent: none is done.
+    /// Idle time after which background work begins; absent: there is no background work.
     pub background_after: Option<Nanos>,
     /// Static wear-levelling moves cold data once erase counts of a die lie further apart than this; absent: never.
     pub wear_gap: Option<u32>,
-    /// When it may do so.
+    /// The times at which static wear-levelling may work.
     #[serde(default)]
     pub level_wear: LevelWear,
-    /// Writes of the host at more than so many times their mean rate are a burst, for `level_wear = "adaptive"`.
+    /// The factor over the mean rate above which the host's writes are a burst, for `level_wear = "adaptive"`.
     #[serde(default = "burst")]
     pub burst: f64,
-    /// A part that is written in single-level mode first; absent: there is none.
+    /// A part of the flash that is written in single-level mode first; absent: there is none.
     pub slc_cache: Option<SlcParameters>,
-    /// RAM that acknowledges writes at once; zero: a write is done when it is programmed.
+    /// RAM that acknowledges writes at once; zero: a write is completed when it is programmed.
     #[serde(default)]
     pub write_buffer: Bytes,
     /// The buffer survives a power loss, so that a flush has nothing to do.
     #[serde(default)]
     pub power_loss_protection: bool,
-    /// What the flash holds at the start.
+    /// The content of the flash at the start.
     #[serde(default)]
     pub precondition: Precondition,
     /// Watts when idle.
     pub idle_w: f64,
-    /// Watts more while a command is in service, beyond the operations below.
+    /// Additional watts while a command is in service, besides the operations below.
     #[serde(default)]
     pub busy_w: f64,
     /// Watts in standby (slumber, DevSleep).
     pub standby_w: f64,
-    /// From standby to the first command.
+    /// Time from standby to the first command.
     #[serde(default)]
     pub wake: Nanos,
     /// Microjoules to sense one page of one plane.
@@ -192,19 +191,20 @@ fn gc_high() -> u32 {
     4
 }
 
-/// Slots and blocks are named by 32 bits, less one value for "none".
+/// Slots and blocks have 32-bit numbers, of which one value means "none".
 const MAX_SLOTS: u64 = u32::MAX as u64 - 1;
-/// Filling a table takes time and memory in proportion: 2²⁸ units are 1 TiB at 4 KiB and need 2.3 GiB.
+/// The most units that are preconditioned. Filling the table takes time and memory in proportion: 2²⁸ units are 1 TiB
+/// at 4 KiB and need 2.3 GiB.
 const MAX_PRECONDITIONED: u64 = 1 << 28;
-/// A slice keeps as many blocks on a die as the whole device has, up to this: garbage collection sees no difference
-/// beyond it.
+/// The number of blocks on a die of a slice: as many as on the whole device, up to this. More blocks make no difference
+/// to garbage collection.
 const SLICE_BLOCKS_PER_DIE: f64 = 256.0;
-/// So many blocks of data at the least share a die, before they are made smaller than is good for their cleaning.
+/// The least number of data blocks on a die, as long as the blocks do not become too small for realistic cleaning.
 const FEWEST_BLOCKS: u64 = 16;
 /// The two blocks that a die fills, one for the host and one for garbage collection, are half empty on average.
 const HALF_FILLED: f64 = 1.0;
-/// A part of a drive is modelled with so many units of spare on a die at the least, four and a half blocks of 64 units:
-/// with less, what is being filled and kept free makes cleaning wait where the drive never would.
+/// The least spare units on a die in the model of a part of a drive: four and a half blocks of 64 units. With less, the
+/// blocks being filled and kept free would make cleaning wait in situations in which the drive would not.
 const LEAST_SPARE_UNITS: f64 = 288.0;
 /// Blocks beyond the data that a die needs to work: one being filled by the host, one by garbage collection, one free.
 pub(super) const WORKING_BLOCKS: u64 = 3;
@@ -218,17 +218,17 @@ pub(super) struct Geometry {
     pub unit: u64,
     /// Addressable units.
     pub units: u32,
-    /// Units that one page of one plane holds.
+    /// Number of units in one page of one plane.
     pub page_units: u32,
-    /// Units that one multi-plane program writes.
+    /// Number of units written by one multi-plane program.
     pub stripe_units: u32,
-    /// Units of one block (of all planes of a die).
+    /// Number of units in one block (of all planes of a die).
     pub block_units: u32,
     pub blocks_per_die: u32,
     per_stripe: Divisor,
     per_block: Divisor,
     per_die: Divisor,
-    /// Blocks of a slice are this share of a real block.
+    /// The size of a slice's block relative to a real block.
     pub block_scale: f64,
 }
 
@@ -239,7 +239,7 @@ impl Geometry {
     pub fn slots(&self) -> u32 {
         self.blocks() * self.block_units
     }
-    /// The mapping unit that holds this byte.
+    /// The mapping unit that contains this byte.
     #[inline]
     pub fn unit_of(&self, at: u64) -> u64 {
         at >> self.unit.trailing_zeros()
@@ -248,7 +248,7 @@ impl Geometry {
     pub fn stripe_of(&self, slot: u32) -> u32 {
         self.per_stripe.quotient(slot)
     }
-    /// Whether a stripe begins with this slot.
+    /// Whether this slot is the first of a stripe.
     #[inline]
     pub fn begins_stripe(&self, slot: u32) -> bool {
         self.per_stripe.divides(slot)
@@ -257,7 +257,7 @@ impl Geometry {
     pub fn block_of(&self, slot: u32) -> u32 {
         self.per_block.quotient(slot)
     }
-    /// The die of a block, where blocks are numbered die by die.
+    /// The die of a block. Blocks are numbered die by die.
     #[inline]
     pub fn die_of_block(&self, block: u32) -> u32 {
         self.per_die.quotient(block)
@@ -352,8 +352,8 @@ impl FlashParameters {
         Ok(())
     }
 
-    /// How much of the `capacity` bytes is modelled where `used` of them are addressed. A small part of a drive in use that
-    /// is cleaned shares its blocks with other data, which are full of holes as its own are, and are not written to.
+    /// The number of bytes modelled if `used` of the `capacity` bytes are addressed. If the model is a small part of a
+    /// used drive with cleaning, its blocks also contain other data, as fragmented as its own, that is not written to.
     pub(super) fn modelled(&self, capacity: Bytes, used: Bytes) -> Bytes {
         let cleaned = matches!(self.ftl, Mapping::Page | Mapping::DemandCached);
         if !cleaned || self.precondition == Precondition::Fresh {
@@ -365,12 +365,13 @@ impl FlashParameters {
         used.max(Bytes(units.saturating_mul(self.unit()))).min(capacity)
     }
 
-    /// The flash for `used` of the `capacity` bytes.
+    /// The geometry of the flash for `used` of the `capacity` bytes.
     ///
-    /// A part of a device gets all dies and channels and its proportional part of the spare; where its blocks would be
-    /// fewer than [`SLICE_BLOCKS_PER_DIE`] on a die they are made smaller, and with them the time and energy of an
-    /// erase, so that cleaning costs the same per byte as on the whole device. What a die keeps free and what it is filling
-    /// comes on top: of a few blocks it would be most of the spare, of the whole device it is next to nothing.
+    /// A part of a device gets all dies and channels and its proportional part of the spare capacity. If it would have
+    /// fewer than [`SLICE_BLOCKS_PER_DIE`] blocks on a die, they are made smaller, and with them the time and energy of
+    /// an erase, so that cleaning costs the same per byte as on the whole device. The blocks that a die keeps free and
+    /// is filling are added: they would be most of the spare of a small part, but are almost nothing on the whole
+    /// device.
     pub(super) fn geometry(&self, capacity: Bytes, used: Bytes) -> Result<Geometry, BuildError> {
         self.check()?;
         self.slc_cache.as_ref().map_or(Ok(()), |slc| slc.check(capacity))?;
@@ -393,8 +394,8 @@ impl FlashParameters {
         let dies_u64 = u64::from(dies);
         let spare = 1.0 + self.over_provisioning;
         let whole = capacity.0.div_ceil(unit) as f64 / (dies_u64 * real_block) as f64;
-        // What cleaning keeps free and what is being filled: as many blocks on a part as on the whole, so that a part gets
-        // them on top of its spare, less what the whole would give of its own.
+        // The blocks kept free and being filled are as many on a part as on the whole device. So a part gets them in
+        // addition to its spare, less the share that the whole device's spare already contains.
         let kept = f64::from(self.gc_low) + HALF_FILLED;
         let blocks = |block_units: u64| {
             let data = units as f64 / (dies_u64 * block_units) as f64;
@@ -404,12 +405,13 @@ impl FlashParameters {
             (blocks, (blocks as f64 - exact).abs() / data)
         };
         let fair = (units as f64 * spare / (dies_u64 as f64 * (whole * spare).ceil().min(SLICE_BLOCKS_PER_DIE))) as u64;
-        // Cleaning of blocks with very few units behaves differently, so there is a least size too; and so does that of very
-        // few blocks, which is worse.
+        // Cleaning behaves differently with very few units in a block, so blocks have a least size; very few blocks are
+        // even worse.
         let few = (units / dies_u64 / FEWEST_BLOCKS).min(64) / stripe_units;
         let least = stripe_units * few.max((16 / stripe_units).max(2)).min(u64::from(self.pages_per_block));
         let first = (fair / stripe_units * stripe_units).clamp(least, real_block);
-        // Where blocks are few, a part of one is much of the spare: of the sizes about as large, the one that fits best.
+        // With few blocks, a fraction of a block is much of the spare, so the size with the best fit is chosen among
+        // those about as large.
         let (block_units, (blocks_per_die, _)) = (first..=real_block.min(first + first / 4))
             .step_by(stripe_units as usize)
             .map(|size| (size, blocks(size)))

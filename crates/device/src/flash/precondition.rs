@@ -8,7 +8,7 @@ use super::{
     parameters::{Geometry, Precondition},
 };
 
-/// Brings the map into the state that a device in use is in, without time passing.
+/// Brings the map into the state of a used device, in no time.
 pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u64) {
     if state == Precondition::Fresh {
         return;
@@ -19,10 +19,10 @@ pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u6
     layer.reset_counts();
 }
 
-/// The steady state of uniform random writing, put down directly: under greedy cleaning blocks are cleaned at one age
-/// T, their ages are spread evenly up to it, and a block of age t still holds exp(−t) of its units (Desnoyers 2012,
-/// section 4). T follows from the share of the blocks that is live. A short run of real overwrites takes away what
-/// this limit leaves out (blocks of finite size, units that were moved).
+/// The steady state of uniform random writes, constructed directly: under greedy cleaning blocks are cleaned at one age
+/// T, their ages are spread evenly up to it, and a block of age t still has exp(−t) of its units (Desnoyers 2012,
+/// section 4). T follows from the share of the blocks that is live. A short run of real overwrites then corrects the
+/// limit's simplifications (blocks of finite size, units that were moved).
 pub(super) fn overwritten(map: &mut PageMap, g: &Geometry, random: &mut Pcg64Mcg) {
     let mut units = Permutation::new(g.units, random);
     let mut live = vec![0u32; g.blocks() as usize];
@@ -56,7 +56,7 @@ fn spread(share: u32, blocks: u32, size: u32, live: &mut [u32]) {
         *valid = (f64::from(size) * (-low * age).exp()).floor() as u32;
         given += *valid;
     }
-    // What rounding left goes where there is room, the youngest first.
+    // The remainder from rounding goes to blocks with space, the youngest first.
     while given < share {
         for valid in live[..blocks as usize].iter_mut().rev() {
             if given < share && *valid < size {
@@ -72,8 +72,8 @@ fn spread(share: u32, blocks: u32, size: u32, live: &mut [u32]) {
     }
 }
 
-/// All numbers below a limit in a scattered order, without a table: a full-period generator over the next power of
-/// two, its output mixed, numbers beyond the limit skipped.
+/// All numbers below a limit in a scattered order, without a table: a full-period generator over the next power of two,
+/// whose output is mixed; numbers beyond the limit are skipped.
 struct Permutation {
     limit: u32,
     mask: u64,
@@ -105,7 +105,7 @@ impl Iterator for Permutation {
         while self.left > 0 {
             self.left -= 1;
             self.state = self.state.wrapping_mul(self.multiplier).wrapping_add(self.increment) & self.mask;
-            // Each step can be undone, so no two numbers become one.
+            // Each step is invertible, so different numbers stay different.
             let half = (64 - self.mask.leading_zeros()).div_ceil(2);
             let mut x = self.state;
             x ^= x >> half;

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-/// No entry.
+/// The value for no entry.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ struct Entry {
     protected: bool,
 }
 
-/// A list of entries by age.
+/// A list of entries from newest to oldest.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     newest: u32,
@@ -19,8 +19,9 @@ struct Segment {
     len: u32,
 }
 
-/// Which entries of the map are in RAM: segmented LRU (Karedla, Love and Wherry 1994), as DFTL has it. An entry comes in
-/// on probation; what is used again is protected, up to half of the cache, and the oldest protected one goes back.
+/// The entries of the map that are in RAM: segmented LRU (Karedla, Love and Wherry 1994), as in DFTL. A new entry is on
+/// probation; an entry that is used again becomes protected, up to half of the cache, and the oldest protected one
+/// returns to probation.
 #[derive(Clone, Debug)]
 pub(super) struct SegmentedLru {
     /// Index of the entry of each unit, plus one; zeroed memory costs nothing until it is touched.
@@ -69,7 +70,7 @@ impl SegmentedLru {
         self.dirty[unit as usize / 64] |= 1 << (unit % 64);
     }
 
-    /// The entries of `units` are clean from here on; returns those that were not.
+    /// Marks the entries of `units` as clean; passes those that were dirty to `was_dirty`.
     pub fn clean(&mut self, units: Range<u32>, mut was_dirty: impl FnMut(u32)) {
         let mut from = units.start;
         while from < units.end {
@@ -86,12 +87,12 @@ impl SegmentedLru {
         }
     }
 
-    /// The entry is used: whether it is there.
+    /// Uses the entry; returns whether it is cached.
     pub fn touch(&mut self, unit: u32) -> bool {
         let Some(index) = self.index(unit) else { return false };
         self.unlink(index);
         if !self.entries[index as usize].protected && self.protected.len >= self.capacity / 2 {
-            // Where there is room for one entry only, nothing is protected.
+            // If there is room for only one entry, none is protected.
             let oldest = self.protected.oldest;
             if oldest == NONE {
                 self.push(index, false);
@@ -104,7 +105,7 @@ impl SegmentedLru {
         true
     }
 
-    /// The entry that has to leave before another can come in.
+    /// The entry that must leave before another can be inserted; `None` if there is room.
     pub fn victim(&self) -> Option<u32> {
         if self.probation.len + self.protected.len < self.capacity {
             return None;
@@ -114,7 +115,7 @@ impl SegmentedLru {
     }
 
     /// # Panics
-    /// If there is no room, or the entry is there.
+    /// If there is no room, or the entry is already cached.
     pub fn insert(&mut self, unit: u32) {
         assert!(self.victim().is_none() && !self.contains(unit), "entry {unit} comes in once and finds room");
         let entry = Entry { unit, older: NONE, newer: NONE, protected: false };
@@ -167,7 +168,7 @@ impl SegmentedLru {
         (entry.older, entry.newer, entry.protected) = (older, NONE, protected);
     }
 
-    /// Cached entries.
+    /// Number of cached entries.
     pub fn len(&self) -> u32 {
         self.probation.len + self.protected.len
     }
@@ -183,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by definition: two lists, newest first.
+    /// A simple reference implementation: two lists, newest first.
     #[derive(Default)]
     struct Plain {
         probation: Vec<u32>,

@@ -1,22 +1,22 @@
 use std::collections::VecDeque;
 
-/// A resource that serves one transfer at a time, booked ahead: a channel, or the host interface.
+/// A resource that serves one transfer at a time and is reserved ahead: a channel, or the host interface.
 ///
-/// A transfer that becomes ready early may take a gap before one that was booked first but is ready later; otherwise a
-/// read would wait for the transfers of programs that lie in the future.
+/// A transfer that becomes ready early may use a gap before one that was reserved first but is ready later; otherwise a
+/// read would wait for the transfers of programs in the future.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timeline {
-    /// Booked spans in order, disjoint, touching ones merged.
+    /// Reserved spans in order, disjoint; adjacent spans are merged.
     booked: VecDeque<(u64, u64)>,
 }
 
-/// Beyond this many spans a transfer is not booked any more and takes its time unhindered: so far ahead, the line is a
-/// guess anyway, and every search in it would cost more.
+/// Beyond this many spans a transfer is not reserved and takes only its own time: so far ahead the queue is uncertain
+/// anyway, and every search in it would cost more.
 const MAX_SPANS: usize = 1024;
 
 impl Timeline {
-    /// Reserves `length` at `earliest` or as soon after it as there is room, and returns the end. No later call asks for a time
-    /// before `now`.
+    /// Reserves `length` at `earliest` or as soon after it as possible, and returns the end. No later call has an
+    /// earlier `now`.
     #[inline]
     pub fn reserve(&mut self, now: u64, earliest: u64, length: u64) -> u64 {
         while let Some(&(_, end)) = self.booked.front() {
@@ -47,7 +47,7 @@ impl Timeline {
         if self.booked.len() >= MAX_SPANS {
             return earliest + length;
         }
-        // The first span that ends after `earliest`; everything before it is no obstacle.
+        // The first span that ends after `earliest`; the spans before it do not matter.
         let mut i = self.booked.partition_point(|&(_, end)| end <= earliest);
         let mut start = earliest;
         while let Some(&(from, to)) = self.booked.get(i) {

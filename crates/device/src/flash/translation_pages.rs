@@ -2,39 +2,40 @@ use super::{array::Operations, counts::MappingStats, parameters::Geometry};
 
 const NONE: u32 = u32::MAX;
 
-/// The blocks that hold the translation pages on one die. A page belongs to a die for good.
+/// The blocks of the translation pages on one die. A page always stays on its die.
 #[derive(Clone, Debug)]
 struct Die {
-    /// Pages in each block that are the newest copy.
+    /// Number of pages in each block that are the newest copy.
     valid: Vec<u32>,
     erased: Vec<u32>,
     free: Vec<u32>,
     open: u32,
     /// The next place in the open block.
     next: u32,
-    /// Which page each place holds.
+    /// The page in each place.
     page_in: Vec<u32>,
 }
 
-/// Translation pages on flash, written as a log on each die and cleaned greedily, and the directory that knows where
-/// they are (DFTL's global translation directory).
+/// Translation pages on flash, written as a log on each die and cleaned greedily, with the directory of their places
+/// (DFTL's global translation directory).
 #[derive(Clone, Debug)]
 pub(super) struct TranslationPages {
     dies: Vec<Die>,
-    /// Place of each page on its die, plus one; 0: nothing was ever written that it would have to say.
+    /// Place of each page on its die, plus one; 0 if the page was never written because it has no entries.
     place_of: Vec<u32>,
-    /// Pages of one block.
+    /// Number of pages in one block.
     block_pages: u32,
-    /// Units of the flash that a page takes.
+    /// Number of flash units that a page takes.
     page_units: u32,
 }
 
 impl TranslationPages {
-    /// For `pages` translation pages. Their blocks come on top of those of the data.
+    /// Makes room for `pages` translation pages, in blocks in addition to those of the data.
     pub fn new(pages: u32, spare: f64, g: &Geometry) -> TranslationPages {
         let block_pages = g.block_units / g.page_units;
         let per_die = pages.div_ceil(g.dies);
-        // One block is being written and one is kept for cleaning; with less, a block that is all valid may be chosen.
+        // One block is being written and one is kept for cleaning; with less, cleaning might have to choose a wholly
+        // valid block.
         let blocks = (f64::from(per_die) * (1.0 + spare) / f64::from(block_pages)).ceil() as u32;
         let blocks = blocks.max(per_die.div_ceil(block_pages)) + 2;
         let die = || Die {
@@ -61,7 +62,7 @@ impl TranslationPages {
         self.place_of[page as usize] != 0
     }
 
-    /// The page says nothing any more.
+    /// Removes a page that has no entries any more.
     pub fn drop_page(&mut self, page: u32) {
         if let Some(place) = self.place_of[page as usize].checked_sub(1) {
             let at = self.die_of(page) as usize;
@@ -71,7 +72,7 @@ impl TranslationPages {
         }
     }
 
-    /// Writes a page again, after reading the part that stays as it is.
+    /// Writes a page again, after reading the part that has not changed.
     pub fn write(&mut self, page: u32, flash: &mut impl Operations, counts: &mut MappingStats) {
         let at = self.die_of(page);
         if self.exists(page) {
@@ -96,7 +97,7 @@ impl TranslationPages {
         counts.writes += 1;
     }
 
-    /// Opens a block; where only one is left, with what is still valid of the block that holds least of it.
+    /// Opens a block. If only one is left, it first gets the pages of the block with the least valid data.
     fn make_room(&mut self, at: u32, flash: &mut impl Operations, counts: &mut MappingStats) {
         let die = &mut self.dies[at as usize];
         let least = die.free.iter().enumerate().rev().min_by_key(|&(_, &block)| die.erased[block as usize]);
@@ -128,7 +129,7 @@ impl TranslationPages {
         counts.erases += 1;
     }
 
-    /// Blocks of all dies.
+    /// Number of blocks of all dies.
     pub fn blocks(&self) -> u32 {
         self.dies.iter().map(|die| die.valid.len() as u32).sum()
     }
@@ -143,7 +144,7 @@ impl TranslationPages {
         self.dies.iter_mut().for_each(|die| die.erased.fill(0));
     }
 
-    /// Panics if a page is lost, doubled or counted wrong, or a block is. For tests.
+    /// Panics if a page or a block is lost, duplicated or counted wrong. For tests.
     pub fn check(&self) {
         let mut live = vec![0u32; self.dies.len()];
         for (page, place) in self.place_of.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Whether the map is what it says it is.
+//! The consistency check of the map.
 
 use super::{PageMap, State};
 
 impl PageMap {
-    /// Panics if a unit is lost, doubled, or counted wrong. For tests; takes time in proportion to the device.
+    /// Panics if a unit is lost, duplicated, or counted wrong. For tests; takes time in proportion to the device.
     pub fn check(&self) {
         let mut valid_in_block = vec![0u32; self.g.blocks() as usize];
         let mut live = 0u64;
