@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What jemalloc reads at its start.
+/// The options that jemalloc reads when it starts.
 #[allow(non_upper_case_globals)]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");
@@ -38,7 +38,7 @@ impl Source for Listed {
     }
 }
 
-/// Zipf with exponent 1 over a million pages, in an order that has nothing to do with popularity.
+/// Zipf with exponent 1 over a million pages, scattered independently of their popularity.
 fn zipf(count: usize, read_share: f64) -> Arc<Vec<Request>> {
     let mut random = StdRng::seed_from_u64(1);
     let mut sums = Vec::with_capacity(OBJECTS);
@@ -81,7 +81,7 @@ impl Clock {
     }
 }
 
-/// The requests of all cases, drawn when the first case asks.
+/// The requests of all cases, drawn when a case first needs them.
 struct Traces {
     count: usize,
     reads: OnceCell<Arc<Vec<Request>>>,
@@ -89,7 +89,7 @@ struct Traces {
 }
 
 impl Traces {
-    /// Nothing but reads.
+    /// Reads only.
     fn reads(&self) -> &Arc<Vec<Request>> {
         self.reads.get_or_init(|| zipf(self.count, 1.0))
     }

@@ -3,13 +3,13 @@
 use peryton_device::{Accepted, Device, DeviceStats, Io, PowerState, Tag};
 use peryton_units::{Bytes, Nanos, Op};
 
-/// One device, or several of one kind with data in stripes across them (RAID 0).
+/// One device, or several of one kind with data striped across them (RAID 0).
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     members: Vec<Device>,
     stripe: u64,
-    /// For each command in flight on several members: how many have not finished, and when the last of the others did.
-    /// Indexed by tag.
+    /// For each command in flight on several members: the number of members that have not finished, and the latest end
+    /// among the others. Indexed by tag.
     parts: Vec<(u32, Nanos)>,
     /// Reused by [`Array::advance`].
     finished: Vec<(Tag, Nanos)>,
@@ -67,7 +67,7 @@ impl Array {
         Accepted::Queued
     }
 
-    /// The part of a command on one member: consecutive stripes of a member lie next to each other on it.
+    /// The part of a command on one member: its consecutive stripes are adjacent on the member.
     fn part(&self, member: u64, io: Io) -> Option<Io> {
         let (stripe, count) = (self.stripe, self.members.len() as u64);
         let end = io.at.0 + io.len.0;
@@ -80,13 +80,13 @@ impl Array {
         (to > from).then(|| Io { at: Bytes(from), len: Bytes(to - from), ..io })
     }
 
-    /// When [`Array::advance`] has something to do.
+    /// The time when [`Array::advance`] next has something to do.
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Nanos> {
         self.members.iter().filter_map(Device::next_event).min()
     }
 
-    /// Does what is due at `now`, and reports the commands that are done.
+    /// Does the work that is due at `now`, and reports the completed commands.
     pub(crate) fn advance(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
         if let [only] = &mut self.members[..] {
             only.advance(now, completed);
@@ -113,7 +113,7 @@ impl Array {
         }
     }
 
-    /// The account of each member.
+    /// The statistics of each member.
     pub(crate) fn stats(&mut self, now: Nanos) -> Vec<DeviceStats> {
         self.members.iter_mut().map(|member| member.stats(now)).collect()
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// Byte by byte: member and place of each byte by the definition of striping, against the parts.
+        /// Byte by byte: compares the parts with the member and place of each byte by the definition of striping.
         #[test]
         fn every_byte_goes_to_its_member_once(
             count in 2u32..6, stripe in 1u64..9, at in 0u64..200, len in 0u64..200,

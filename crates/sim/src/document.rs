@@ -7,17 +7,17 @@ use toml::de::{DeTable, DeValue};
 
 use crate::DesignError;
 
-/// A design file is about a page of text; a larger file is not one.
+/// The largest design file; a design is about a page of text.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// The place where a value was written.
+/// The place in which a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On this line of the file, counted from 1.
+    /// A line of the file, counted from 1.
     Line(usize),
     /// On the command line, as this override.
     Override(usize, String),
-    /// Nowhere: the file is silent.
+    /// The value is not written anywhere.
     Absent,
 }
 
@@ -79,7 +79,7 @@ impl Document {
         let wrong = |problem: &str| DesignError::Override { text: one_line(text), problem: problem.to_owned() };
         let (path, value) = text.split_once('=').ok_or_else(|| wrong("write it as key=value"))?;
         let path: Vec<&str> = path.split('.').map(str::trim).collect();
-        // TOML itself is read to this depth.
+        // The TOML parser has the same limit of depth.
         if path.len() > 80 || path.iter().any(|key| key.is_empty()) {
             return Err(wrong("the key is a dotted path such as placement.promotion.threshold"));
         }
@@ -149,7 +149,7 @@ impl Document {
         node.place.clone()
     }
 
-    /// A place as messages name it.
+    /// A place as text for messages.
     pub(crate) fn shown(&self, place: &Place) -> String {
         match place {
             Place::Line(line) => format!("{}:{line}", self.file),
@@ -202,8 +202,8 @@ impl Node {
     }
 }
 
-/// The value without its spans. An integer past 64 bits becomes the float nearest to it, which no key accepts where it
-/// wants a whole number.
+/// The value without its spans. An integer beyond 64 bits becomes the nearest float, which keys for whole numbers do
+/// not accept.
 fn plain(value: DeValue<'_>) -> toml::Value {
     match value {
         DeValue::String(text) => toml::Value::String(text.into_owned()),
@@ -258,7 +258,7 @@ impl<'a, T> At<'a, T> {
         self.value
     }
 
-    /// The file and line, and the key, as messages name them.
+    /// The file and line, and the key, as text for messages.
     pub(crate) fn place(&self) -> String {
         format!("{}: {}", self.document.shown(&self.place), self.path)
     }
@@ -284,11 +284,11 @@ impl<T> Deref for At<'_, T> {
     }
 }
 
-/// A type that a key can have.
+/// A type that the value of a key can have.
 pub(crate) trait FromToml: Sized {
     /// A description of the accepted values, for people.
     const EXPECTED: &'static str;
-    /// Converts a value. The error describes what is wrong if that says more than `EXPECTED`.
+    /// Converts a value. The error is a description of the problem, or `None` if `EXPECTED` is sufficient.
     fn from_toml(value: &toml::Value) -> Result<Self, Option<String>>;
 }
 
@@ -445,7 +445,7 @@ impl<'a> Keys<'a> {
         Keys { without: Some(key), ..self }
     }
 
-    /// The file and line, and the key, as messages name them.
+    /// The file and line, and the key, as text for messages.
     pub(crate) fn place(&self) -> String {
         format!("{}: {}", self.document.shown(self.place), self.path)
     }

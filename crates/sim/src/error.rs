@@ -6,7 +6,7 @@ use peryton_trace::TraceError;
 use peryton_units::{Bytes, Nanos, Op};
 use thiserror::Error;
 
-/// What is wrong with a design: where, what was found, and what to do. Every message is one line.
+/// An error in a design: its place, the problem, and the remedy. Every message is one line.
 #[derive(Debug, Error)]
 pub enum DesignError {
     /// The file cannot be read.
@@ -17,12 +17,12 @@ pub enum DesignError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file is no design.
+    /// The file is not a design.
     #[error("{file}: {why}: expected a design file (TOML)")]
     NotADesign {
         /// The design file.
         file: String,
-        /// What the value is instead.
+        /// What the file is instead.
         why: &'static str,
     },
     /// The file is not TOML.
@@ -33,25 +33,25 @@ pub enum DesignError {
         /// The parser's message.
         problem: String,
     },
-    /// A key with a value that cannot be used.
+    /// A key has a value that cannot be used.
     #[error("{place}: {key}: {problem}")]
     Key {
         /// File and line, or the override.
         place: String,
         /// The dotted key.
         key: String,
-        /// What is wrong, and what would be right.
+        /// The problem, and the remedy.
         problem: String,
     },
-    /// An override that cannot be read.
+    /// An override cannot be read.
     #[error("--set {text}: {problem}")]
     Override {
         /// The override.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// A profile that cannot be found, read or built.
+    /// A profile cannot be found, read or built.
     #[error("{place}: {source}")]
     Profile {
         /// File, line and key.
@@ -62,29 +62,29 @@ pub enum DesignError {
     /// The engine refuses the design.
     #[error("{place}: {source}")]
     Config {
-        /// File, and line where there is one.
+        /// File, and line if it is known.
         place: String,
         /// The engine's error.
         source: ConfigError,
     },
 }
 
-/// What can go wrong in a simulation. Every message is one line.
+/// An error in a simulation. Every message is one line.
 #[derive(Debug, Error)]
 pub enum SimError {
-    /// The design.
+    /// The design cannot be built.
     #[error(transparent)]
     Design(#[from] DesignError),
-    /// The trace.
+    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A request lies past the end of the volume.
+    /// A request is past the end of the volume.
     #[error(
         "request {request} of the trace ({op} of {len} at {offset}) lies past the end of the volume of {volume}: use a \
          larger volume, or --fit wrap (offsets modulo the volume) or --fit skip"
     )]
     PastTheEnd {
-        /// Counted from 1.
+        /// The number of the request, counted from 1.
         request: u64,
         /// The operation.
         op: Op,
@@ -101,11 +101,11 @@ pub enum SimError {
          --volumes, or lay them out one after the other with --concatenate"
     )]
     SeveralVolumes {
-        /// Counted from 1.
+        /// The number of the request, counted from 1.
         request: u64,
-        /// The volume of the requests before.
+        /// The volume of the previous requests.
         before: u32,
-        /// The volume of this one.
+        /// The volume of this request.
         volume: u32,
     },
     /// The trace has more volumes than the drive.
@@ -114,11 +114,11 @@ pub enum SimError {
          volume.count, or choose some with --volumes"
     )]
     TooManyVolumes {
-        /// Counted from 1.
+        /// The number of the request, counted from 1.
         request: u64,
         /// The volume of this request.
         volume: u32,
-        /// The most that are possible.
+        /// The number of volumes of the drive.
         most: usize,
     },
     /// The trace has fewer volumes than the drive.
@@ -127,12 +127,12 @@ pub enum SimError {
          the same requests with volume.requests = \"same\""
     )]
     TooFewVolumes {
-        /// Volumes with requests.
+        /// Number of volumes with requests.
         found: usize,
-        /// The number that the design has.
+        /// The number of volumes in the design.
         wanted: usize,
     },
-    /// No request is left to report on.
+    /// No request was replayed.
     #[error("no request of the trace was replayed ({skipped} were skipped as past the end of the volume)")]
     NoRequests {
         /// The number of requests past the end of the volume.
@@ -143,7 +143,7 @@ pub enum SimError {
     WarmUpTooLong {
         /// The number of warm-up requests.
         wanted: u64,
-        /// Requests answered.
+        /// Number of requests answered.
         answered: u64,
     },
     /// The engine waits for an event that never comes: a defect of Peryton.
@@ -152,7 +152,7 @@ pub enum SimError {
          report it with the design and the trace"
     )]
     Stalled {
-        /// On the simulated clock.
+        /// The time on the simulated clock.
         at: Nanos,
         /// Requests in flight.
         in_flight: u32,
@@ -160,7 +160,7 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// Whether the user's input is at fault, and not the machine or Peryton.
+    /// Whether the cause is the user's input, and not the machine or Peryton.
     pub fn is_bad_input(&self) -> bool {
         !matches!(self, SimError::Stalled { .. })
     }

@@ -1,6 +1,6 @@
-//! Bounds on how many erases a log saves the flash, whatever the translation layer (Griffin, sections 6.2 and 6.3). The
-//! host's writes and the writes that reach the primary are counted under an ideal page-mapped layer and under an
-//! extremely simple block-mapped one.
+//! Bounds on the number of erases that a log saves the flash, for any translation layer (Griffin, sections 6.2 and
+//! 6.3). The host's writes and the writes that reach the primary are counted under an ideal page-mapped layer and under
+//! an extremely simple block-mapped one.
 //!
 //! * Ideal: pages are mapped one by one and written in the order of the flash, and cleaning never copies. As many
 //!   blocks are erased as the pages fill.
@@ -18,16 +18,16 @@ use serde::Serialize;
 
 use crate::DeviceDesign;
 
-/// Page and block size if a model has none: those of Griffin's drives (sections 2 and 6.4).
+/// Page and block size for models that have none: those of Griffin's drives (sections 2 and 6.4).
 const PAGE: Bytes = Bytes::kib(4);
 const BLOCK: Bytes = Bytes::kib(512);
 
 /// Erases and sequentiality of a primary's writes, with the log and without.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FtlReport {
-    /// The page of the primary's flash.
+    /// The page size of the primary's flash.
     pub page_bytes: u64,
-    /// Its erase block.
+    /// The size of its erase blocks.
     pub block_bytes: u64,
     /// The host's writes, as if they went to the primary one by one.
     pub without_log: WriteStream,
@@ -40,9 +40,9 @@ pub struct FtlReport {
 /// A stream of writes to flash.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WriteStream {
-    /// Pages, each counted as often as it was written, in whole or in part.
+    /// Number of page writes, including those of a part of a page.
     pub pages: u64,
-    /// Share of the pages that were next to the page written before (Griffin, section 6.2).
+    /// Share of the page writes that continue the previous page (Griffin, section 6.2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequential_page_share: Option<f64>,
     /// Erases under the ideal layer.
@@ -51,7 +51,7 @@ pub struct WriteStream {
     pub block_mapped_erases: u64,
 }
 
-/// Shares of erases that were spared; negative where there were more.
+/// Shares of erases that the log saves; negative if there are more erases with the log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EraseSavings {
     /// Under the ideal layer: a lower bound.
@@ -69,7 +69,7 @@ struct Stream {
     erases: u64,
     /// The page after the one written last.
     next: Option<u64>,
-    /// The block that was erased last, and up to where it has been written since.
+    /// The block that was erased last, and the end of the writes to it since.
     open: Option<(u64, u64)>,
 }
 
@@ -127,7 +127,7 @@ impl FtlBounds {
         (at.0 / self.page, (at.0 + len.0).div_ceil(self.page))
     }
 
-    /// The host has written; byte `n` of the volume is byte `n` of the primary.
+    /// Counts a write of the host; byte `n` of the volume is byte `n` of the primary.
     #[inline]
     pub(crate) fn host_wrote(&mut self, at: Bytes, len: Bytes) {
         if len > Bytes::ZERO {
@@ -136,7 +136,7 @@ impl FtlBounds {
         }
     }
 
-    /// The primary was written.
+    /// Counts a write to the primary.
     #[inline]
     pub(crate) fn device_wrote(&mut self, at: Bytes, len: Bytes) {
         if len > Bytes::ZERO {

@@ -1,6 +1,6 @@
 //! A model of the host's own cache, for its hints. While a page is in that cache the host does not read it from the
 //! drive; once it is dropped, the next read goes to the drive (Griffin, section 7). Traces are recorded below that
-//! cache, so the model withholds no request: it only says when pages would have been dropped.
+//! cache, so the model removes no request: it only computes when pages would have been dropped.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -12,20 +12,20 @@ const PAGE: u64 = 4096;
 /// The reciprocal share of a full cache that is dropped at once, as kernels do between two watermarks, so that
 /// neighbours leave together.
 const BATCH: usize = 32;
-/// The most hints for one request. The engine ignores those that it has no room for.
+/// The most hints for one request. The engine ignores hints for which it has no space.
 const MOST_HINTS: usize = 8;
-/// Hints that wait for the next requests; the oldest are forgotten.
+/// The most hints that wait for the next requests; the oldest are removed.
 const MOST_WAITING: usize = 4096;
-/// Of a longer request, only the last pages stay in the cache.
+/// The most pages of one request that are cached: the last ones of a longer request.
 const MOST_PAGES: u64 = 1 << 18;
 
 /// A least-recently-used list of pages.
 #[derive(Debug)]
 pub(crate) struct HostCache {
     pages: usize,
-    /// When a page was used last, and whether it was written while cached.
+    /// The last use of each cached page, and whether the page was written while cached.
     cached: FxHashMap<u64, (u64, bool)>,
-    /// Uses in their order; those that a later use of the same page superseded are skipped.
+    /// Uses in their order, including outdated ones: those followed by a later use of the same page.
     uses: VecDeque<(u64, u64)>,
     clock: u64,
     waiting: VecDeque<Range<u64>>,
@@ -37,7 +37,7 @@ impl HostCache {
         HostCache { pages, cached: FxHashMap::default(), uses: VecDeque::new(), clock: 0, waiting: VecDeque::new() }
     }
 
-    /// The host has read or written: the pages are in its cache, and others may be dropped for them.
+    /// Notes a read or write of the host: the pages are in its cache, and others may be dropped for them.
     pub(crate) fn touch(&mut self, op: Op, at: Bytes, len: Bytes) {
         if !matches!(op, Op::Read | Op::Write) || len == Bytes::ZERO {
             return;
@@ -53,7 +53,7 @@ impl HostCache {
         if self.cached.len() > self.pages {
             self.make_room();
         }
-        // Superseded uses take room too; at most as much as the pages themselves.
+        // Outdated uses take space too; they are limited to as many as the pages themselves.
         if self.uses.len() > 2 * self.pages.max(self.cached.len()) {
             let cached = &self.cached;
             self.uses.retain(|(page, used)| cached.get(page).is_some_and(|(latest, _)| latest == used));
@@ -67,7 +67,7 @@ impl HostCache {
             let (page, used) = self.uses.pop_front().expect("every cached page has a use");
             if self.cached.get(&page).is_some_and(|(latest, _)| *latest == used) {
                 let (_, written) = self.cached.remove(&page).expect("just seen");
-                // A page that was only read has nothing new in the log.
+                // The log has no new data of a page that was only read.
                 if written {
                     dropped.push(page);
                 }

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use peryton_units::{Nanos, Op};
 use serde::Serialize;
 
-/// Percentiles distinguish response times up to this; longer ones count as this (but not in mean and maximum).
+/// The longest response time in percentiles; longer ones count as this long there (but not in mean and maximum).
 const LONGEST: u64 = 86_400_000_000_000;
 /// Percentiles are exact to one part in a thousand.
 const DIGITS: u8 = 3;
@@ -24,19 +24,19 @@ pub(crate) struct Latencies {
 /// The distribution of response times, in µs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencySummary {
-    /// Requests.
+    /// Number of requests.
     pub count: u64,
-    /// Mean, exact.
+    /// Mean; exact.
     pub mean: f64,
     /// Median.
     pub p50: f64,
-    /// Nine of ten were no slower.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99: f64,
-    /// 999 of 1,000.
+    /// 99.9th percentile.
     pub p999: f64,
-    /// The slowest, exact.
+    /// Longest response time; exact.
     pub max: f64,
 }
 
@@ -69,7 +69,7 @@ impl Latencies {
     /// A summary; `None` if there was no request.
     pub(crate) fn summary(&self) -> Option<LatencySummary> {
         let us = |nanos: u64| nanos as f64 / 1e3;
-        // A bucket's upper end may lie above the slowest request.
+        // A bucket's upper end may be above the longest response time.
         let quantile = |q| us(self.histogram.value_at_quantile(q).min(self.max));
         (self.count > 0).then(|| LatencySummary {
             count: self.count,
@@ -83,8 +83,8 @@ impl Latencies {
     }
 }
 
-/// The most answered writes that are followed to their flush, 8 bytes each. Where more wait, the oldest are followed no
-/// further: a trace without flushes must not fill the memory.
+/// The most answered writes that are followed to their flush, 8 bytes each. If there are more, the oldest are removed,
+/// so that a trace without flushes does not fill the memory.
 const MOST_FOLLOWED: usize = 1 << 22;
 
 /// Response times by kind of request.
@@ -96,7 +96,8 @@ pub(crate) struct ResponseTimes {
     pub(crate) discards: Latencies,
     /// From a write's arrival to the end of the first flush that covers it.
     pub(crate) write_then_flush: Latencies,
-    /// When the writes arrived that have been answered and that no finished flush covers, in the order of their answers.
+    /// Arrival times of the writes that have been answered but not covered by a finished flush, in the order of their
+    /// answers.
     unflushed: VecDeque<Nanos>,
     /// Number of answered writes before the first of them.
     before: u64,
@@ -122,7 +123,7 @@ impl ResponseTimes {
         self.before + self.unflushed.len() as u64
     }
 
-    /// A request was answered. `covered` is what [`ResponseTimes::covered`] was when it was submitted.
+    /// Records an answer. `covered` is the value of [`ResponseTimes::covered`] at the request's submission.
     #[inline]
     pub(crate) fn answered(&mut self, op: Op, arrived: Nanos, covered: u64, now: Nanos, failed: bool) {
         let span = now - arrived;
@@ -175,7 +176,7 @@ impl ResponseTimes {
         }
     }
 
-    /// The warm-up is over: writes that were answered in it do not count.
+    /// Starts measuring after the warm-up: writes that were answered during it do not count.
     pub(crate) fn clear(&mut self) {
         self.kinds().into_iter().for_each(Latencies::clear);
         self.before = self.covered();
@@ -191,7 +192,7 @@ impl ResponseTimes {
         self.reads.count + self.writes.count + self.flushes.count + self.discards.count
     }
 
-    /// All requests together.
+    /// The distribution of all requests together.
     pub(crate) fn all(&self) -> Latencies {
         let mut all = Latencies::new();
         for latencies in [&self.reads, &self.writes, &self.flushes, &self.discards] {
@@ -207,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// A write or a flush, by when it was submitted and answered.
+    /// A write or a flush: the times of its submission and answer.
     #[derive(Clone, Copy, Debug)]
     struct Span {
         flush: bool,
@@ -222,7 +223,7 @@ mod tests {
         ) {
             let spans: Vec<Span> =
                 spans.into_iter().map(|(flush, from, long)| Span { flush, from, to: from + long }).collect();
-            // By the definition: of the flushes submitted no sooner than the write was answered, the first to end.
+            // By the definition: the first end of a flush that was submitted no sooner than the write was answered.
             let ends = |write: &Span| {
                 let covering = spans.iter().filter(|flush| flush.flush && flush.from >= write.to);
                 covering.map(|flush| flush.to - write.from).min()

@@ -27,9 +27,9 @@
 //!
 //! The event loop (`simulator`) drives one engine, or several that share a device: each volume of a drive is an engine
 //! with devices of its own, and may have a region of a device that other volumes use as well (`machine`). Device models
-//! say when a command ends, immediately or later (`array` stripes several as one device). [`run_observed`] passes
-//! everything that goes into an engine and comes out of it to an observer, so that a live drive can repeat it.
-//! [`Miniature`] makes miss-ratio curves without a drive.
+//! report when a command ends, immediately or later (`array` stripes several as one device). [`run_observed`] passes
+//! all inputs and outputs of the engine to an observer, so that a live drive can repeat them. [`Miniature`] makes
+//! miss-ratio curves without a drive.
 
 mod array;
 mod design;
@@ -61,7 +61,7 @@ pub use latency::LatencySummary;
 pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
 pub use observe::{Moment, Observer};
 pub use options::{Fit, Options, ParseReplayError, Replay};
-/// What a log did; part of a [`Report`].
+/// The statistics of a log; part of a [`Report`].
 pub use peryton_engine::LoggingStats;
 pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report};
 pub use run::{Progress, TraceFactory, run, run_observed, run_one};

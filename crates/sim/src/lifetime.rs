@@ -1,21 +1,21 @@
-//! How long a device lasts at the rate of the measured span.
+//! The lifetime of a device at the rate of the measured span.
 //!
-//! There are two figures, and the smaller of them. The *rated* life is what the maker guarantees: bytes that the host
-//! may write to flash, starts and stops of a disk. The *physical* life is that of the flash: program-erase cycles of
-//! its blocks, which the translation layer uses up. A drive that writes much more than its host does may be worn out
-//! long before its rating; one with a cautious rating lasts longer than that.
+//! There are two figures, and the smaller of them. The *rated* lifetime is the manufacturer's guarantee: bytes that the
+//! host may write to flash, starts and stops of a disk. The *physical* lifetime is that of the flash: program-erase
+//! cycles of its blocks, which the translation layer uses up. A drive that writes much more than its host does may be
+//! worn out long before its rating; one with a cautious rating lasts longer.
 
 use peryton_device::DeviceStats;
 use peryton_units::SECONDS_PER_YEAR;
 
 use crate::DeviceDesign;
 
-/// Years until a device is worn out. A figure that does not apply is absent, as is that of a device without wear.
+/// Years until a device is worn out. Figures that do not apply, or of a device without wear, are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Lifetime {
-    /// According to the maker's rating.
+    /// The lifetime by the manufacturer's rating.
     pub(crate) rated: Option<f64>,
-    /// According to the cycles of its blocks.
+    /// The lifetime by the cycles of its blocks.
     pub(crate) physical: Option<f64>,
 }
 
@@ -29,12 +29,12 @@ impl Lifetime {
         least(self.rated, self.physical)
     }
 
-    /// For two devices: each figure of the one that is worn out first.
+    /// The smaller of each figure of two devices.
     pub(crate) fn shorter(self, other: Lifetime) -> Lifetime {
         Lifetime { rated: least(self.rated, other.rated), physical: least(self.physical, other.physical) }
     }
 
-    /// The lifetime of one member of a device that did `stats` in `span_s` seconds. Reads wear as much as writes of
+    /// The lifetime of one member of a device with these `stats` in `span_s` seconds. Reads count as writes of
     /// 1/`read_effect` of their bytes.
     pub(crate) fn of(
         device: &DeviceDesign,
@@ -52,8 +52,8 @@ impl Lifetime {
         }
         // The whole device wears, though the volume may use a part of it: wear-levelling spreads the erases.
         let physical = stats.programmable.zip(stats.modelled).and_then(|(programmable, modelled)| {
-            // Before the first erase only programmed bytes are known. Erased bytes are higher if blocks are erased that
-            // are not full, or were filled before.
+            // Before the first erase only programmed bytes are known. The erased bytes are more if erased blocks were
+            // not full, or were filled earlier.
             let spent = stats.nand_bytes_written.unwrap_or_default().max(stats.bytes_erased.unwrap_or_default());
             let reads = read_effect.map_or(0.0, |ratio| stats.bytes_read.0 as f64 / f64::from(ratio));
             years(programmable.0 as f64 * device.profile.parts(modelled), spent.0 as f64 + reads)

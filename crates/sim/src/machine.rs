@@ -13,22 +13,22 @@ pub(crate) struct Machine {
     pub(crate) volumes: Vec<Volume>,
     /// The devices of all volumes.
     pub(crate) devices: Vec<Device>,
-    /// Whether every volume gets every request of the trace; otherwise each gets those of its own.
+    /// Whether every volume gets every request of the trace; otherwise each gets only those of its own volume.
     pub(crate) same_requests: bool,
-    /// Called with everything that goes into the engines and comes out of them.
+    /// Called with all inputs and outputs of the engines.
     pub(crate) watch: Watch,
 }
 
-/// A volume: an engine, and where its devices are.
+/// A volume: an engine, and the places of its devices.
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(crate) engine: Engine,
-    /// For each device of the engine, its place among the devices of the drive; with one volume it is the same device,
-    /// as a whole.
+    /// For each device of the engine, its place among the devices of the drive; with one volume it is the whole of the
+    /// same device.
     pub(crate) places: Vec<Place>,
-    /// The index of a log's primary, and the counts of what is written to it.
+    /// The index of a log's primary, and the counts of the writes to it.
     pub(crate) bounds: Option<(usize, FtlBounds)>,
-    /// The host's own cache, where its hints are modelled.
+    /// The host's own cache, if its hints are modelled.
     pub(crate) host: Option<HostCache>,
     /// The extents of the volume that were used.
     pub(crate) touched: Option<Touched>,
@@ -39,7 +39,7 @@ pub(crate) struct Volume {
 pub(crate) struct Place {
     /// Its index among the devices of the drive.
     pub(crate) device: usize,
-    /// Where the region of this volume begins on it.
+    /// The start of this volume's region on it.
     pub(crate) from: Bytes,
     /// Whether the volume has put the device to standby and has not used it since.
     pub(crate) lets_rest: bool,
@@ -49,19 +49,19 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) model: Array,
-    /// Whether zeroing a range takes a write (disks) or is a hint to its map (flash).
+    /// Whether zeroing a range requires a write (disks) or is a hint to the map (flash).
     pub(crate) zero_by_writing: bool,
     /// Number of volumes that use it.
     pub(crate) users: u32,
 }
 
 impl Machine {
-    /// When the first device with a later event has something to do.
+    /// The time when the first device with a later event has something to do.
     pub(crate) fn next_device_event(&self) -> Nanos {
         self.devices.iter().filter_map(|device| device.model.next_event()).min().unwrap_or(Nanos::MAX)
     }
 
-    /// The first timer of any engine.
+    /// The time of the first timer of any engine.
     #[inline]
     pub(crate) fn deadline(&self) -> Nanos {
         let deadline = |volume: &Volume| volume.engine.deadline().unwrap_or(Nanos::MAX);
@@ -76,14 +76,14 @@ impl Machine {
         self.devices[self.volumes[volume].places[device.index()].device].zero_by_writing
     }
 
-    /// Whether all volumes that use a device let it rest.
+    /// Whether all volumes that use a device have put it to standby.
     pub(crate) fn may_rest(&self, device: usize) -> bool {
         let places = self.volumes.iter().flat_map(|volume| &volume.places);
         places.filter(|place| place.device == device).all(|place| place.lets_rest)
     }
 
     /// Bytes that flash has programmed for a volume so far; for a shared device, every volume has an equal part. `None`
-    /// if the model does not give it.
+    /// if the model does not report them.
     pub(crate) fn programmed(&mut self, now: Nanos, volume: usize, device: DeviceId) -> Option<Bytes> {
         let device = &mut self.devices[self.volumes[volume].places[device.index()].device];
         let bytes = device.model.stats(now).iter().map(|member| member.nand_bytes_written.map(|bytes| bytes.0)).sum();
@@ -91,7 +91,7 @@ impl Machine {
         bytes.map(|bytes| Bytes(bytes / u64::from(device.users)))
     }
 
-    /// Energy that the devices of a volume have drawn so far, in microjoules; for a shared device, every volume has an
+    /// Energy that the devices of a volume have used so far, in microjoules; for a shared device, every volume has an
     /// equal part.
     pub(crate) fn drawn(&mut self, now: Nanos, volume: usize) -> u64 {
         let mut joules = 0.0;

@@ -1,6 +1,6 @@
-//! Miss-ratio curves of any replacement policy, by miniature simulation (Waldspurger et al., USENIX ATC 2017). Only a
-//! sample of the blocks, chosen by a hash of their address, is followed (SHARDS), in caches that are smaller by the
-//! same factor.
+//! Miss-ratio curves of any replacement policy, by miniature simulation (Waldspurger et al., USENIX ATC 2017). The
+//! simulation uses only a sample of the blocks, chosen by a hash of their address (SHARDS), in caches that are smaller
+//! by the same factor.
 
 use peryton_policy::{BareCache, Replacement};
 use peryton_trace::{BlockAccess, MissRatios, Request, Source, Tally, TraceError, block_accesses, block_hash};
@@ -36,7 +36,7 @@ use thiserror::Error;
 pub struct Miniature {
     /// The unit of caching.
     pub block: Bytes,
-    /// The share of blocks that is followed, above 0 and at most 1. With 1 the curve is that of the full simulation.
+    /// The share of blocks in the sample, above 0 and at most 1. With 1 the curve is that of the full simulation.
     pub rate: f64,
     /// WSClock's working-set window (TW).
     pub window: Nanos,
@@ -44,16 +44,16 @@ pub struct Miniature {
     pub caches: Vec<(Replacement, Bytes)>,
 }
 
-/// Why no curve could be computed.
+/// The reason why no curve could be computed.
 #[derive(Debug, Error)]
 pub enum MiniatureError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The rate is no share.
+    /// The rate is not a share.
     #[error("a sampling rate of {rate} is no share of the blocks: use one above 0 and up to 1, such as 0.01")]
     Rate {
-        /// What was given.
+        /// The rate given.
         rate: f64,
     },
     /// The caches would not fit in memory.
@@ -61,7 +61,7 @@ pub enum MiniatureError {
         "the caches have room for {slots} blocks in all, {MOST_SLOTS} fit in memory: use a lower rate, smaller sizes or larger blocks"
     )]
     TooLarge {
-        /// The sum over all caches.
+        /// The sum of slots over all caches.
         slots: u64,
     },
     /// The sample would not fit in memory.
@@ -69,17 +69,17 @@ pub enum MiniatureError {
         "the sample has more than {MOST_BLOCKS} blocks, which would not fit in memory: use a lower rate than {rate}"
     )]
     TooManyBlocks {
-        /// What was given.
+        /// The rate given.
         rate: f64,
     },
 }
 
 /// The most slots of all caches together: some 5 GB.
 pub const MOST_SLOTS: u64 = 1 << 26;
-/// The most blocks that are followed: some 2 GB.
+/// The most blocks in the sample: some 2 GB.
 pub const MOST_BLOCKS: usize = 1 << 26;
-/// This many accesses are gathered and then passed to each cache; as many caches run at the same time as there are
-/// cores.
+/// The number of accesses that are collected and then passed to each cache; as many caches run at the same time as
+/// there are cores.
 const GATHERED: usize = 1 << 18;
 
 impl Miniature {
@@ -107,7 +107,7 @@ impl Miniature {
             return Err(MiniatureError::TooLarge { slots });
         }
         let cache = |(replacement, size): &(Replacement, Bytes)| Cache {
-            // A cache that holds not even one block misses everything.
+            // A cache too small for one block always misses.
             bare: (size.0 >= self.block.0).then(|| BareCache::new(*replacement, self.slots(*size) as u32, self.window)),
             missed: Tally::default(),
         };

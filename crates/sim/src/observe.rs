@@ -1,4 +1,4 @@
-//! Observation of a run: everything that goes into the engine, and everything that comes out.
+//! Observation of a run: all inputs and outputs of the engine.
 
 use peryton_engine::{Command, DeviceId, IoId, Request, RequestId};
 use peryton_units::{Bytes, Nanos};
@@ -10,9 +10,9 @@ pub enum Moment {
     Submitted(RequestId, Request),
     /// A command was reported complete.
     Completed(IoId),
-    /// The engine was given the time, because a timer was due.
+    /// The engine was called because a timer was due.
     Ticked,
-    /// The host has dropped a range from its own cache.
+    /// The host dropped a range from its own cache.
     Hinted(Bytes, Bytes),
     /// The engine received the number of bytes that a device had programmed so far.
     Programmed(DeviceId, Bytes),
@@ -22,7 +22,8 @@ pub enum Moment {
     Commanded(Command),
 }
 
-/// Called with every event in order: its time, the number of the volume (0 if there is one), and the event.
+/// The observer, called with every event in order: its time, the number of the volume (0 if there is one), and the
+/// event.
 pub type Observer = Box<dyn FnMut(Nanos, usize, Moment)>;
 
 /// The observer of a run, if it has one.

@@ -1,10 +1,10 @@
-//! How a trace is replayed.
+//! The options of a replay.
 
 use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-/// When requests arrive.
+/// The rule by which requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Replay {
     /// At the times of the trace (an open loop), compressed by a factor: at speed 2 in half the time.
@@ -12,7 +12,7 @@ pub enum Replay {
         /// The factor by which the replay is faster than the recording.
         speed: f64,
     },
-    /// Each request when the one before has been answered, without think time (GreenDM, section 3).
+    /// Each request arrives when the previous one has been answered, without think time (GreenDM, section 3).
     Sync,
     /// This many requests in flight at all times (a closed loop).
     Depth(u32),
@@ -21,7 +21,7 @@ pub enum Replay {
 /// The deepest closed loop: each request in flight takes some memory.
 const DEEPEST: u32 = 65_536;
 
-/// A replay that cannot be read.
+/// A text that names no replay mode.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("'{0}' is not a replay: use timed, sync, or qd=N with N from 1 to 65536, such as qd=32")]
 pub struct ParseReplayError(String);
@@ -51,7 +51,7 @@ impl fmt::Display for Replay {
     }
 }
 
-/// What to do with a request past the end of the volume.
+/// The handling of requests past the end of the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
     /// Stop with an error.
@@ -59,11 +59,11 @@ pub enum Fit {
     Strict,
     /// Take its offset modulo the size of the volume.
     Wrap,
-    /// Leave it out.
+    /// Leave the request out.
     Skip,
 }
 
-/// How a trace is replayed.
+/// The options of a replay.
 ///
 /// ```
 /// use peryton_sim::{Options, Replay};
@@ -84,9 +84,9 @@ pub struct Options {
     /// Fill the map as a scan of the volume would before the first request (GreenDM, section 3.3), and start with flash
     /// that has been written once.
     pub warm_up: bool,
-    /// Requests of the trace after whose replies the measured span begins: all statistics are set to zero then.
+    /// Number of warm-up requests. The measured span begins after their replies; all statistics are then set to zero.
     pub warm_up_requests: u64,
-    /// The most requests to take from the trace, those of the warm-up included.
+    /// The most requests to take from the trace, including the warm-up.
     pub limit: Option<u64>,
 }
 

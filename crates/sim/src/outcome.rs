@@ -21,7 +21,7 @@ pub(crate) struct Outcome {
     /// The extents of the volume that were used.
     pub(crate) touched: Option<Touched>,
     pub(crate) stats: Stats,
-    /// For each device of the design, its members; those of the first volume come first.
+    /// The statistics of each device's members, in the order of the design; those of the first volume come first.
     pub(crate) devices: Vec<Vec<DeviceStats>>,
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Outcome {
     /// The state of hill climbing at the end.
     pub(crate) climb: Option<ClimbView>,
     pub(crate) bounds: Option<FtlBounds>,
-    /// Most requests in flight at once.
+    /// The most requests in flight at once.
     pub(crate) deepest: u32,
     /// The statistics after the moves in flight at the last reply had ended, and a log had been emptied.
     pub(crate) drained: (Stats, Vec<Vec<DeviceStats>>),
-    /// The parts of the volumes, where there are several.
+    /// The outcome of each volume, if there are several.
     pub(crate) volumes: Vec<VolumeOutcome>,
 }
 

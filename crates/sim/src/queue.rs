@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use peryton_device::Tag;
 use peryton_units::Nanos;
 
-/// Completions by time; those of equal time in the order in which they were scheduled.
+/// Completions by time; completions of equal time in the order in which they were scheduled.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
     /// Time, sequence number and command in one integer, so that one comparison orders them.

@@ -1,4 +1,4 @@
-//! The report of a simulation. Its names are stable, because scripts rely on them. A figure that does not apply is
+//! The report of a simulation. Its names are stable, because scripts rely on them. Figures that do not apply are
 //! absent.
 
 use std::collections::BTreeMap;
@@ -45,14 +45,14 @@ const HOURS_PER_YEAR: f64 = 8_766.0;
 pub struct Report {
     /// The version that made the report.
     pub peryton_version: String,
-    /// The command that made it, where a command did.
+    /// The command that made the report, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The design's name.
     pub design: String,
     /// The trace's name.
     pub trace: String,
-    /// A hash of the requests that were read from the trace, whatever its format.
+    /// A hash of the requests that were read from the trace; it does not depend on the trace's format.
     pub trace_hash: RequestHash,
     /// Number of requests read from the trace, including the warm-up and skipped ones.
     pub trace_requests: u64,
@@ -70,8 +70,8 @@ pub struct Report {
     pub mib_per_s: Option<f64>,
     /// Response times in µs, from arrival to reply.
     pub latency_us: Latency,
-    /// Share of the reads and writes, by extent, that were the first access to their extent: a cache that begins empty
-    /// must miss these (tiering, caching, partitioned).
+    /// Share of the reads and writes, by extent, that were the first access to their extent: a cache that is empty at
+    /// the start cannot avoid these misses (tiering, caching, partitioned).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_touch_ratio: Option<f64>,
     /// Share of accesses that the fast device, or RAM, served.
@@ -80,10 +80,11 @@ pub struct Report {
     /// Moves between the devices (tiering, caching).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveReport>,
-    /// Accesses that waited for a promotion and were served from its buffer.
+    /// Number of accesses that waited for a promotion and were served from its buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served_from_ram: Option<u64>,
-    /// Share of the host's written bytes that the primary was spared (logging; Griffin, section 3.3).
+    /// Share of the host's written bytes that did not have to be written to the primary (logging; Griffin, section
+    /// 3.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_savings: Option<f64>,
     /// The write savings if the log had been emptied at the end: data still in the log has been delayed, not saved. The
@@ -99,41 +100,42 @@ pub struct Report {
     /// The statistics of the dynamic controller (partitioned; MixedStore, section 5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionReport>,
-    /// Each of the volumes that share the log device, if there are several; the figures above are for all of them.
+    /// The report of each volume that shares the log device, if there are several; the figures above are for all of
+    /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<VolumeReport>,
-    /// Between which bounds the log spared the primary its erases, and how sequential its writes became (logging;
+    /// Bounds on the primary's erases that the log saved, and the sequentiality of the primary's writes (logging;
     /// Griffin, sections 6.2 and 6.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl_bounds: Option<FtlReport>,
-    /// The requests that admission kept out of the cache (caching with an admission rule other than `all`).
+    /// Requests that admission kept out of the cache (caching with an admission rule other than `all`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionReport>,
-    /// The result of hill climbing, if the design asks for it.
+    /// The result of hill climbing, if the design has it enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub climb: Option<peryton_engine::ClimbView>,
     /// The devices in the order of the design; a member of a striped array has its number after the name.
     #[serde(serialize_with = "as_map")]
     pub devices: Vec<(String, DeviceReport)>,
-    /// Of all devices together.
+    /// Energy of all devices together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// Of all devices together.
+    /// Mean power of all devices together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
     /// Years until the first device is worn out, at the rate of the measured span: the smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
-    /// The same according to the makers' ratings: bytes written, starts and stops.
+    /// Years according to the manufacturers' ratings: bytes written, starts and stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
-    /// The same according to the program-erase cycles of flash.
+    /// Years according to the program-erase cycles of flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_physical_years: Option<f64>,
     /// Mean response time in ms over lifetime in years.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_over_lifetime: Option<f64>,
-    /// Money.
+    /// Prices and costs.
     pub cost: Cost,
     /// The size of the volume.
     pub volume_bytes: u64,
@@ -173,7 +175,7 @@ pub struct Report {
 /// Response times by kind of request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// All requests, discards and flushes included.
+    /// All requests, including discards and flushes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<LatencySummary>,
     /// Reads.
@@ -195,7 +197,7 @@ pub struct Latency {
 /// Moves between the devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MoveReport {
-    /// Extents brought to the fast device.
+    /// Extents moved to the fast device.
     pub promotions: u64,
     /// Extents removed from the fast device.
     pub demotions: u64,
@@ -232,7 +234,7 @@ pub struct MetadataReport {
     pub bytes_written: u64,
 }
 
-/// What a device did, and the energy that it used.
+/// The work and the energy of a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceReport {
     /// Read commands.
@@ -245,17 +247,17 @@ pub struct DeviceReport {
     pub bytes_written: u64,
     /// Time with at least one command in service.
     pub busy_s: f64,
-    /// Energy, spin-ups included.
+    /// Energy, including spin-ups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// Energy over the measured span.
+    /// Mean power over the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
     /// Time in the active state: with a command in service.
     pub active_s: f64,
-    /// Time ready, without a command.
+    /// Time ready, without a command in service.
     pub idle_s: f64,
-    /// Time in standby (disks, and devices that a power policy puts there).
+    /// Time in standby (disks, and devices that a power policy puts into standby).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standby_s: Option<f64>,
     /// Spin-downs followed by spin-ups (disks).
@@ -282,7 +284,7 @@ pub struct DeviceReport {
     /// Share of the requested map entries that were cached (flash with a demand-cached map).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mapping_hit_ratio: Option<f64>,
-    /// Share of the written bytes that continued the write before.
+    /// Share of the written bytes that continued the previous write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequential_write_share: Option<f64>,
     /// Millionths of its life that the device used up in the measured span (GreenDM, section 2.5).
@@ -291,10 +293,10 @@ pub struct DeviceReport {
     /// Years until it is worn out, at the rate of the measured span: the smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
-    /// The same according to its rating: bytes written, starts and stops.
+    /// Years according to its rating: bytes written, starts and stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
-    /// The same according to the program-erase cycles of its blocks (flash).
+    /// Years according to the program-erase cycles of its blocks (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_physical_years: Option<f64>,
 }
@@ -305,19 +307,19 @@ impl DeviceReport {
     }
 }
 
-/// Money, in US dollars.
+/// Prices and costs, in US dollars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// The price of whole devices; those that are owned already cost nothing.
+    /// The price of whole devices; owned devices cost nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices_usd: Option<f64>,
-    /// A year's electricity at the mean power of the measured span.
+    /// Cost of a year's electricity at the mean power of the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_usd_per_year: Option<f64>,
     /// Purchase price per 10⁹ bytes of volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_per_gb: Option<f64>,
-    /// The price of electricity used for it.
+    /// The price of electricity used for that cost.
     pub electricity_usd_per_kwh: f64,
 }
 
@@ -343,7 +345,7 @@ pub(crate) fn latency_of(times: &ResponseTimes) -> Latency {
     }
 }
 
-/// Where a partitioned drive sent writes, and how good its predictions were.
+/// The routing of a partitioned drive's writes, and the quality of its predictions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartitionReport {
     /// Share of the writes that went to the fast device.
@@ -351,24 +353,24 @@ pub struct PartitionReport {
     pub fast_write_share: Option<f64>,
     /// Writes that regulation sent to the slow device.
     pub regulated: u64,
-    /// Cold extents that went to the slow device while the host was idle.
+    /// Cold extents moved to the slow device while the host was idle.
     pub busted: u64,
-    /// Often-read extents that came to the fast device while the host was idle.
+    /// Often-read extents moved to the fast device while the host was idle.
     pub promoted_idle: u64,
     /// Writes whose response time was predicted.
     pub predicted: u64,
     /// Mean error of the predictions over the mean response time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction_error: Option<f64>,
-    /// The same if the last value had been the prediction.
+    /// The mean error if the last value had been the prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_value_error: Option<f64>,
     /// Share of the variance of the response times that the predictions explain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r_squared: Option<f64>,
-    /// Predictions that the mean service time made, because the model knew too little or had been wrong by more.
+    /// Number of predictions by the mean service time, because the model had too few observations or a larger error.
     pub stand_ins: u64,
-    /// Times that the model had to start again.
+    /// Number of times that the model had to start again.
     pub resets: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The trace as the simulated drive sees it: one request after the other, each within the volume.
+//! The trace as input of the simulated drive: one request after the other, each within the volume.
 
 use peryton_trace::{BATCH, Request, RequestHash, Source};
 use peryton_units::{Bytes, Nanos, Op};
@@ -8,21 +8,22 @@ use crate::{Fit, SimError};
 /// Reads a trace in batches and hands out its requests.
 pub(crate) struct RequestSource<'a> {
     source: Box<dyn Source>,
-    /// Already made to fit.
+    /// Requests that were already made to fit.
     batch: Vec<Request>,
     /// The index of the next request.
     at: usize,
-    /// Requests read from the trace, and how many may still be.
+    /// Number of requests read from the trace.
     read: u64,
     left: u64,
     volume: Bytes,
     fit: Fit,
-    /// Requests that did not fit the volume and were moved, or left out.
+    /// Number of requests that did not fit the volume and were wrapped or left out.
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
-    /// The volume of the trace that all requests so far belong to.
+    /// The volume of all requests so far.
     of: Option<u32>,
-    /// Volumes in the order of their first requests, where the drive has several; requests carry their index.
+    /// Volumes in the order of their first requests, if the drive has several; requests have the index of their volume
+    /// here.
     volumes: Vec<u32>,
     most_volumes: usize,
     index: u32,
@@ -69,7 +70,7 @@ impl<'a> RequestSource<'a> {
         self.batch.get(self.at)
     }
 
-    /// A request that is still this many away, if it has been read already.
+    /// The request this many places ahead, if it has been read already.
     #[inline]
     pub(crate) fn ahead(&self, distance: usize) -> Option<&Request> {
         self.batch.get(self.at + distance)
@@ -104,7 +105,7 @@ impl<'a> RequestSource<'a> {
                 let Request { at, offset, len, volume, op } = self.batch[index];
                 self.hash.add(&self.batch[index]);
                 self.read += 1;
-                // Traces are sorted by time except where their recorders were not.
+                // The times of a trace ascend, except where its recorder did not keep the order.
                 self.latest = self.latest.max(at);
                 if self.of != Some(volume) {
                     self.another_volume(volume)?;
@@ -132,7 +133,7 @@ impl<'a> RequestSource<'a> {
         self.volumes.len()
     }
 
-    /// Requests of more volumes than the drive has would lie on top of each other.
+    /// An error, because requests of more volumes than the drive has would overlap.
     #[cold]
     fn another_volume(&mut self, volume: u32) -> Result<(), SimError> {
         let before = self.of.replace(volume);

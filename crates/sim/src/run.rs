@@ -14,13 +14,14 @@ use crate::{
     warnings,
 };
 
-/// Opens the trace at its start; called once for each design.
+/// A function that opens the trace at its start; it is called once for each design.
 pub type TraceFactory<'a> = dyn Fn() -> Result<Box<dyn Source>, TraceError> + Sync + 'a;
 
-/// Called now and then with the index of a design and the number of requests that it has been given so far.
+/// A function for reports of progress, called from time to time with the index of a design and the number of requests
+/// that it has been given so far.
 pub type Progress<'a> = dyn Fn(usize, u64) + Sync + 'a;
 
-/// Replays the trace on each design, as many at a time as there are cores; returns reports in the order of the designs.
+/// Replays the trace on each design, in parallel on all cores; returns reports in the order of the designs.
 ///
 /// ```
 /// use peryton_sim::{Design, Options, run};
@@ -44,7 +45,7 @@ pub type Progress<'a> = dyn Fn(usize, u64) + Sync + 'a;
 /// ```
 ///
 /// # Errors
-/// The error of the first design, in their order, that has one.
+/// The error of the first design, in their order, that fails.
 pub fn run(
     designs: &[Design],
     trace_name: &str,
@@ -142,7 +143,7 @@ mod tests {
         let different = [
             ("64MiB", "precondition = 'random'", 1),
             ("64MiB", "precondition = 'random'", 2),
-            // Rounded for people, these are the same.
+            // As texts for people, these two sizes are the same.
             ("1048576KiB", "precondition = 'sequential'", 1),
             ("1048592KiB", "precondition = 'sequential'", 1),
             ("64MiB", "precondition = 'sequential'", 1),

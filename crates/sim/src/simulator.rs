@@ -1,8 +1,8 @@
 //! The event loop: a trace, one engine or several, and device models on one clock.
 //!
 //! Events of equal time are handled in this order: device events, completions (in the order in which they were
-//! scheduled), timers, arrivals; within each, the volumes in the order of their numbers. Nothing else decides an order,
-//! so that a run gives the same bytes each time.
+//! scheduled), timers, arrivals; within each, the volumes in the order of their numbers. The order depends on nothing
+//! else, so a run gives the same bytes each time.
 
 mod apart;
 #[cfg(test)]
@@ -22,14 +22,14 @@ use crate::{
     request_source::RequestSource,
 };
 
-/// The most requests of a timed replay that are in flight on a volume. Later arrivals wait outside, and their response
-/// time still counts from their arrival. This bounds memory if a drive is slower than its trace.
+/// The most requests of a timed replay that are in flight on a volume. Later arrivals wait in the simulator, and their
+/// response time still counts from their arrival. This bounds memory if a drive is slower than its trace.
 pub(crate) const MOST_IN_FLIGHT: u32 = 65_536;
-/// How many requests ahead the engine sees for prefetching: far enough that the prefetch completes in time, near enough that
-/// its data is still cached.
+/// The number of requests that the engine sees ahead for prefetching: far enough that the prefetch completes in time,
+/// near enough that its data is still in the processor's cache.
 const FAR: usize = 10;
 const NEAR: usize = 4;
-/// An engine that has as many timers due in a row at one moment is not getting anywhere.
+/// The most timers of an engine that may be due in a row at one moment; more mean that it makes no progress.
 const MOST_TICKS: u32 = 1_000;
 
 /// A host request in flight.
@@ -48,7 +48,7 @@ struct Host {
     requests: Vec<Pending>,
     /// Ids that are not in flight.
     free: Vec<u32>,
-    /// Timers in a row that were due at one moment.
+    /// Number of timers in a row that were due at one moment.
     ticks: u32,
     times: ResponseTimes,
 }
@@ -64,7 +64,7 @@ impl Host {
     }
 }
 
-/// The event loop, compiled twice: for one volume, which most drives have and which must not pay for several, and for
+/// The event loop, compiled twice: for one volume, the usual case, which must not be slower because of several; and for
 /// several.
 struct Simulator<'a, const SEVERAL: bool> {
     machine: Machine,
@@ -78,12 +78,12 @@ struct Simulator<'a, const SEVERAL: bool> {
     now: Nanos,
     commands: Commands,
     completions: Completions,
-    /// When the first device with a later event has something to do.
+    /// The time when the first device with a later event has something to do.
     device_event: Nanos,
     finished: Vec<(Tag, Nanos)>,
     in_flight: u32,
     deepest: u32,
-    /// Replies until the measured span begins.
+    /// Number of replies until the measured span begins.
     warm_up_left: u64,
     since: Nanos,
     last_arrival: Nanos,
@@ -160,7 +160,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    /// Carries out everything that devices have finished by now.
+    /// Completes all commands that devices have finished by now.
     #[inline]
     fn settle(&mut self) {
         if self.device_event <= self.now {
@@ -180,7 +180,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    /// The name of a command on a device, which may be shared by several volumes.
+    /// The tag of a command on a device, which several volumes may share.
     #[inline]
     fn tag(&self, volume: usize, io: IoId) -> Tag {
         if !SEVERAL {
@@ -297,7 +297,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         Ok(Nanos::MAX)
     }
 
-    /// The volumes that get a request of this volume of the trace.
+    /// The volumes of the drive that get a request of this volume of the trace.
     #[inline]
     fn addressed(&self, volume: u32) -> std::ops::Range<usize> {
         if !SEVERAL {
@@ -354,8 +354,8 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     /// Gives the commands of a volume's engine to the devices.
     #[inline]
     fn carry_out(&mut self, volume: usize) {
-        // By index, because no command is added meanwhile. Moving the list, or copying a whole command right after it
-        // was written, would wait until all of it has reached the cache.
+        // Accessed by index, because no command is added meanwhile. To move the list, or to copy a whole command right
+        // after it was written, would wait until all of it has reached the cache.
         for index in 0..self.commands.len() {
             self.machine.watch.see(self.now, volume, || Moment::Commanded(self.commands[index]));
             let (io, device, op, at, len) = match self.commands[index] {
@@ -372,7 +372,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                     self.reply(volume, id, result.is_err());
                     continue;
                 }
-                // Memory is fast against any device here.
+                // The time of copies in memory is negligible compared with any device.
                 Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } => continue,
                 Command::Flush { io, device } => (io, device, Op::Flush, Bytes::ZERO, Bytes::ZERO),
                 Command::Discard { io, device, at, len } => (io, device, Op::Discard, at, len),
@@ -404,7 +404,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         self.commands.clear();
     }
 
-    /// A volume lets a device rest; a shared one does when all do.
+    /// A volume puts a device to standby; a shared device sleeps when all of its volumes have done so.
     fn rest(&mut self, volume: usize, device: usize) {
         let place = &mut self.machine.volumes[volume].places[device];
         place.lets_rest = true;
@@ -434,7 +434,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    /// The warm-up is over.
+    /// Starts the measured span at the end of the warm-up.
     #[cold]
     fn begin_measuring(&mut self) {
         for volume in &mut self.machine.volumes {
@@ -502,7 +502,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     fn outcome(mut self, answered: u64) -> Result<Outcome, SimError> {
         let ledgers: Vec<Stats> = self.machine.volumes.iter().map(|volume| volume.engine.stats().clone()).collect();
         let devices = self.stats();
-        // Moves in flight continue to their end, unmeasured; an engine that cannot finish them has a defect.
+        // Moves in flight continue to their end without being measured; an engine that cannot finish them has a defect.
         self.drain();
         if self.machine.volumes.iter().any(|volume| volume.bounds.is_some()) {
             self.empty_logs()?;

@@ -1,4 +1,4 @@
-//! The extents that a run has touched: the first access to each is a miss that no cache avoids.
+//! The extents accessed in a run: the first access to each is a miss that no cache avoids.
 
 use peryton_units::{Bytes, Op};
 
@@ -7,9 +7,10 @@ use peryton_units::{Bytes, Op};
 pub(crate) struct Touched {
     extent: u64,
     bits: Vec<u64>,
-    /// Extents that were touched, since the start.
+    /// Number of extents accessed since the start.
     pub(crate) extents: u64,
-    /// Reads and writes by extent since counting began, and how many were the first access to their extent.
+    /// Number of reads and writes by extent since counting began, and the number that were the first access to their
+    /// extent.
     pub(crate) accesses: u64,
     pub(crate) first: u64,
 }
@@ -21,7 +22,7 @@ impl Touched {
         Touched { extent: extent.0, bits, extents: 0, accesses: 0, first: 0 }
     }
 
-    /// The bytes of the extents that were touched.
+    /// The size of the accessed extents.
     pub(crate) fn bytes(&self) -> Bytes {
         Bytes(self.extents * self.extent)
     }
@@ -43,7 +44,7 @@ impl Touched {
         }
     }
 
-    /// The warm-up is over.
+    /// Starts counting again at the end of the warm-up; extents that were accessed stay known.
     pub(crate) fn reset(&mut self) {
         (self.accesses, self.first) = (0, 0);
     }

@@ -30,7 +30,7 @@ pub struct VolumeReport {
     /// The statistics of its part of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<LoggingStats>,
-    /// As in [`Report`](crate::Report), of its own primary.
+    /// As in [`Report`](crate::Report), for its own primary.
     pub ftl_bounds: FtlReport,
     /// As in [`Report`](crate::Report).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,10 +38,10 @@ pub struct VolumeReport {
     /// As in [`Report`](crate::Report).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub climb: Option<peryton_engine::ClimbView>,
-    /// Of its own devices, and an equal part of those that it shares.
+    /// Energy of its own devices, and an equal part of those that it shares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// The same over the measured span.
+    /// Mean power of these devices over the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_power_w: Option<f64>,
     /// Years until the first of its devices is worn out, shared ones included, at the rate of the measured span: the
@@ -73,7 +73,7 @@ pub(crate) fn volume_report(
     for device in &design.devices {
         let (of_device, behind) = rest.split_at((device.count * device.copies) as usize);
         rest = behind;
-        // A shared device has one copy, which is every volume's.
+        // A shared device has one copy, used by all volumes.
         let from = if device.copies > 1 { number * device.count as usize } else { 0 };
         for (_, member) in &of_device[from..from + device.count as usize] {
             let part = member.energy_j.map(|energy| energy / f64::from(device.regions));

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::{Design, LatencySummary, Options, Replay, Report, outcome::Outcome, simulator::MOST_IN_FLIGHT};
 
-/// A circumstance to know before the figures are used.
+/// A circumstance that makes figures misleading, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// Stable, for scripts.
+    /// A stable code for scripts.
     pub code: &'static str,
     /// The circumstance, in a sentence without a full stop.
     pub message: String,
@@ -30,23 +30,23 @@ fn warning(code: &'static str, message: String, remedy: impl Into<String>) -> Wa
     Warning { code, message, remedy: remedy.into() }
 }
 
-/// A timed replay with more requests in flight on average than this, for each device, does not keep up: more than SATA
-/// disks queue.
+/// The limit of overload: a timed replay with more requests in flight on average than this for each device does not
+/// keep up. SATA disks queue fewer.
 const OVERLOAD_PER_DEVICE: f64 = 32.0;
-/// The last answer may come so late after the last request, as a share of the span, and at least.
+/// The longest accepted time from the last arrival to the last answer, as a share of the span, and the least such time.
 const BEHIND_SHARE: f64 = 0.1;
 const BEHIND_LEAST: Nanos = Nanos::from_ms(100);
-/// Cancelled promotions cause a warning from this share of all attempts on, and from this many.
+/// Cancelled promotions cause a warning if they are at least this share of all attempts, and at least this many.
 const GIVEN_UP: f64 = 0.2;
 const GIVEN_UP_LEAST: u64 = 100;
-/// The share of first accesses among misses that counts as most of them, and the share that matters.
+/// The share of first accesses among misses that counts as most of them, and the least share of misses for a warning.
 const MOSTLY: f64 = 0.5;
 const SOME: f64 = 0.1;
-/// A span should be this many times as long as the intervals in it.
+/// The least ratio of the span to the intervals in it.
 const TIMES: f64 = 10.0;
-/// A percentile should have this many requests beyond it.
+/// The least number of requests beyond a percentile.
 const BEYOND: f64 = 10.0;
-/// A disk of which less than this is used.
+/// The least used share of a disk.
 const FULL_DISK: f64 = 0.1;
 
 /// The warnings about one run.
@@ -177,7 +177,7 @@ impl Run<'_> {
         Some(warning(code, message, remedy))
     }
 
-    /// Fast devices that began empty, and fast devices that were never full.
+    /// Warns about fast devices that were empty at the start, and fast devices that were never full.
     fn cold(&self, all: &mut Vec<Warning>) {
         let (Some(touched), Some(moves)) = (&self.outcome.touched, &self.report.moves) else { return };
         let (Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair)) =
@@ -220,7 +220,7 @@ impl Run<'_> {
         }
     }
 
-    /// Times in the design, and lifetimes, that the trace is too short for.
+    /// Warns about times in the design, and lifetimes, for which the trace is too short.
     fn short(&self, all: &mut Vec<Warning>) {
         let tuning = &self.design.tuning;
         let span = self.report.simulated_s;
@@ -271,7 +271,7 @@ impl Run<'_> {
         }
     }
 
-    /// Devices in a state that flatters them.
+    /// Warns about devices in a state with better figures than usual.
     fn devices(&self, all: &mut Vec<Warning>) {
         for (device, members) in self.design.devices.iter().zip(&self.outcome.devices) {
             let name = &device.name;
@@ -310,7 +310,7 @@ impl Run<'_> {
         }
     }
 
-    /// A closed loop has the pace of the drive.
+    /// Warns that a closed loop runs at the speed of the drive.
     fn pace(&self) -> Option<Warning> {
         let rates = self.report.lifetime_years.is_some() || self.report.mean_power_w.is_some();
         (!self.timed() && rates).then(|| {
@@ -323,7 +323,7 @@ impl Run<'_> {
         })
     }
 
-    /// What a flush guarantees with this design.
+    /// Warns about reduced guarantees of a flush with this design.
     fn durability(&self) -> Option<Warning> {
         let tuning = &self.design.tuning;
         let hybrid = self.outcome.touched.is_some();
@@ -353,7 +353,7 @@ impl Run<'_> {
         })
     }
 
-    /// Percentiles of few requests.
+    /// Warns about percentiles of few requests.
     fn tails(&self) -> Option<Warning> {
         let latency = &self.report.latency_us;
         let kinds = [("reads", &latency.read), ("writes", &latency.write), ("flushes", &latency.flush)];
@@ -401,12 +401,12 @@ fn same(a: &Report, b: &Report) -> bool {
     a.latency_us == b.latency_us && a.moves == b.moves && a.devices == b.devices && a.fast_hit_ratio == b.fast_hit_ratio
 }
 
-/// A warning, and the designs that it applies to.
+/// A warning, and the designs to which it applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warned<'a> {
     /// Their names, in the order of the reports.
     pub designs: Vec<&'a str>,
-    /// The warning of the first of them; the others differ at most in their figures.
+    /// The warning of the first of these designs; the warnings of the others differ at most in their figures.
     pub warning: &'a Warning,
     /// Whether the others have different figures.
     pub differs: bool,

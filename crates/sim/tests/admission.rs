@@ -1,4 +1,5 @@
-//! Admission: what is not admitted does not wear the cache, and the policies that a design names are the ones that run.
+//! Admission: data that is not admitted does not wear the cache, and the policies named in a design are the ones that
+//! run.
 
 mod common;
 

@@ -44,7 +44,7 @@ fn mean_us(report: &Report) -> f64 {
 #[test]
 fn it_leaves_bad_settings_and_hardly_harms_good_ones() {
     let requests = skewed(400_000, 0.9);
-    // The search itself is in the mean.
+    // The mean includes the time of the search.
     for (threshold, most) in [(0, 0.88), (16, 1.04)] {
         let fixed = run(threshold, "", &requests, 0);
         let climbing = run(threshold, "[climb]\nevery = '5s'\nrequests = 200\n", &requests, 0);
@@ -61,13 +61,13 @@ fn it_leaves_bad_settings_and_hardly_harms_good_ones() {
 #[test]
 fn what_breaks_a_cap_is_left_although_it_is_fast() {
     let requests = skewed(400_000, 0.9);
-    // Latency hardly counts here, so that the cap alone decides.
+    // Latency has little weight here, so that the cap decides.
     let climb = "[climb]\nevery = '500ms'\nrequests = 50\nlatency = 0.01\ncaps = { fast_writes_per_day = '60GB' }\n";
     let per_day = |report: &Report| {
         let written = report.devices.iter().find(|(name, _)| name == "ssd").unwrap().1.bytes_written;
         written as f64 / report.simulated_s * 86_400.0
     };
-    // Once it has had time to climb.
+    // Measured after the climbing has had time.
     let (fixed, climbing) = (run(0, "", &requests, 200_000), run(0, climb, &requests, 200_000));
     assert!(per_day(&fixed) > 120e9, "there is a cap to break: {:.3e}", per_day(&fixed));
     assert!(per_day(&climbing) < 60e9, "{:.3e} bytes a day: {:?}", per_day(&climbing), climbing.climb);

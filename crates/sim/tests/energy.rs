@@ -1,4 +1,4 @@
-//! Energy, standby and wear against pencil and paper.
+//! Energy, standby and wear compared with figures computed by hand.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn a_spin_down_saves_what_the_powers_say() {
     assert!((priced.cost.energy_usd_per_year.unwrap() - year).abs() < 1e-9);
 }
 
-/// A disk with real mechanics: it spins down, wakes, and that is a start-stop, 1/300,000 of its life.
+/// A disk with real mechanics spins down and wakes; that is one start-stop, 1/300,000 of its life.
 #[test]
 fn a_disk_that_wakes_has_worn() {
     let text = "[volume]\nsize = '1GiB'\n[devices.hdd]\nprofile = 'seagate-st32000641as'\n[placement]\nmode = 'single'\n\
@@ -53,7 +53,7 @@ fn a_disk_that_wakes_has_worn() {
     assert!(report.latency_us.read.unwrap().max > 1e6);
 }
 
-/// GreenDM, section 2.5: 36.5 GB of a life of 36,500 GB are 1,000 eu; reads count a hundredth.
+/// GreenDM, section 2.5: 36.5 GB of a life of 36,500 GB are 1,000 eu; reads count a hundredth of writes.
 #[test]
 fn wear_is_what_the_paper_says() {
     let text = |effect: &str| {

@@ -185,7 +185,7 @@ fn overrides_are_keys_with_the_same_errors() {
 #[test]
 fn sizes_follow_from_each_other() {
     let design = |text: &str| common::design(text);
-    // Tiering gives all of both devices' sizes to the volume; its spare extents come on top.
+    // Tiering gives all of both devices' sizes to the volume; its spare extents are added to them.
     let tiering = design(&hybrid("tiering", ""));
     assert_eq!(tiering.volume, Bytes::mib(80));
     assert!(tiering.devices[1].used > Bytes::mib(64) && tiering.devices[0].used > Bytes::mib(16));
@@ -199,7 +199,7 @@ fn sizes_follow_from_each_other() {
     assert!(whole.devices.iter().all(|device| device.used <= device.profile.capacity));
     assert!(whole.volume > Bytes::gib(1023), "{}", whole.volume);
     let striped = design("[devices.a]\nprofile = 'fixed'\ncount = 4\n[placement]\nmode = 'single'\n");
-    // A superblock at both ends.
+    // There is a superblock at both ends.
     let whole = Bytes::gib(400);
     assert!(striped.volume <= whole && striped.volume + Bytes::mib(2) > whole, "{}", striped.volume);
     assert!(matches!(striped.placement, Placement::Single { .. }));
@@ -229,7 +229,7 @@ fn the_shipped_designs_are_designs() {
     }
 }
 
-/// A valid design with one of its tokens replaced, so that much of it is still understood.
+/// A valid design with one of its tokens replaced, so that most of it can still be read.
 fn mutated() -> impl Strategy<Value = String> {
     let base =
         hybrid("caching", "write = 'back'\nmax_moves = 4\n[power.hdd]\nspin_down_after = '5s'\n[seed]\nvalue = 3");

@@ -84,7 +84,8 @@ fn without_a_rating_it_is_cycles_times_capacity() {
     assert!((report.lifetime_rated_years.unwrap() / years - 1.0).abs() < 1e-9);
 }
 
-/// Reads that wear as much as a hundredth of writes shorten the physical life, which is of cells, and not the rated one.
+/// Reads that wear as much as a hundredth of writes shorten the physical lifetime of the cells, but not the rated
+/// lifetime.
 #[test]
 fn read_disturb_counts_where_cells_wear() {
     let mut requests = writes(1_000, 64 * MIB, 1000);
@@ -102,7 +103,7 @@ fn read_disturb_counts_where_cells_wear() {
     assert!(tenth.wear_eu > never.wear_eu);
 }
 
-/// A disk's rating has writes in it as well, where there are any.
+/// A disk's rating includes written bytes if its profile has them.
 #[test]
 fn what_a_design_says_of_a_disk_counts() {
     let text = "[volume]\nsize = '512MiB'\n[devices.hdd]\nprofile = 'seagate-st32000641as'\n[placement]\nmode = 'single'\n\
@@ -114,11 +115,11 @@ fn what_a_design_says_of_a_disk_counts() {
     assert_eq!((disk.lifetime_physical_years, disk.lifetime_rated_years), (None, disk.lifetime_years));
 }
 
-/// However small the part of a drive that a volume has, its flash behaves like the drive.
+/// The flash of a volume behaves like the whole drive's, however small the volume's part is.
 #[test]
 fn a_small_slice_answers_like_a_large_one() {
     let mut random = StdRng::seed_from_u64(3);
-    // A few writes, then a flush, as a journal does.
+    // A few writes, then a flush, as from a journal.
     let requests: Vec<Request> = (0..6_000u64)
         .map(|n| match n % 4 {
             3 => request(n * 1500, Op::Flush, 0, 0),
@@ -141,7 +142,7 @@ fn a_small_slice_answers_like_a_large_one() {
     }
 }
 
-/// Writes for which the flash of a partitioned drive has no room go to the disk, which answers as fast as if it were
+/// Writes for which the flash of a partitioned drive has no space go to the disk, which answers as fast as it would
 /// alone.
 #[test]
 fn full_flash_does_not_make_a_partitioned_drive_slower_than_its_disk() {

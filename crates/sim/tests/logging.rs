@@ -1,5 +1,5 @@
-//! Designs with a log before a primary: the erases that it saves, several volumes with one disk, and the hints of a
-//! host's cache.
+//! Designs with a log before a primary: the erases that the log saves, several volumes with one disk, and the hints of
+//! a host's cache.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn logging(volume: &str, more: &str) -> String {
     )
 }
 
-/// Writes that return to a few hundred pages again and again, and some reads of others.
+/// Writes that repeatedly overwrite a few hundred pages, and some reads of others.
 fn overwrites(count: u64, gap_us: u64) -> Vec<Request> {
     let mut random = StdRng::seed_from_u64(7);
     (0..count)
@@ -85,11 +85,11 @@ fn without_a_log_there_are_no_bounds_to_report() {
     assert!(report.ftl_bounds.is_none() && report.volumes.is_empty());
 }
 
-/// The appends of volumes interleave on one disk: it seeks between the regions, and takes longer than disks of
-/// their own would.
+/// The appends of several volumes interleave on one disk, which seeks between the regions and takes longer than
+/// separate disks would.
 #[test]
 fn volumes_that_share_a_disk_pay_for_its_seeks() {
-    // Faster than the drive's write cache can hide it.
+    // Faster than the drive's write cache can hide.
     let requests = overwrites(20_000, 300);
     let alone = timed(&logging("", ""), &requests);
     let shared = timed(&logging("count = 3\nrequests = 'same'", ""), &requests);
@@ -150,7 +150,7 @@ fn the_shared_disk_rests_when_all_let_it() {
     assert!((50.0..60.0).contains(&log.standby_s.unwrap()), "{log:?}");
 }
 
-/// The parts of the volumes are the whole, and a device that is shared counts once.
+/// The figures of the volumes add up to the whole, and a shared device counts once.
 #[test]
 fn each_volume_answers_for_its_devices_and_its_part_of_the_shared_one() {
     let text = logging("count = 3\nrequests = 'same'", "").replace("profile = 'fixed'", "profile = 'intel-320-300gb'");
@@ -203,7 +203,7 @@ fn every_volume_can_be_watched_and_gets_what_it_would_alone() {
 /// primary.
 #[test]
 fn hints_of_the_hosts_cache_save_reads_of_the_log() {
-    // Written once, read a while later: long after a small host cache has dropped it.
+    // Data that is written once and read much later, after a small host cache has dropped it.
     let mut requests = Vec::new();
     for n in 0..4_000u64 {
         requests.push(request(n * 20_000, Op::Write, n * PAGE, PAGE));

@@ -1,4 +1,5 @@
-//! A cache with extents of one page that promotes on every miss is an LRU cache: its miss ratio is that of a list.
+//! A cache with extents of one page that promotes on every miss is an LRU cache: its miss ratio equals that of an LRU
+//! list.
 
 mod common;
 
@@ -12,7 +13,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 const PAGE: u64 = 4096;
 
-/// Zipf with exponent 1 over `objects`, in an order that has nothing to do with popularity.
+/// Zipf with exponent 1 over `objects`, scattered independently of their popularity.
 fn zipf(count: usize, objects: usize, seed: u64) -> Vec<Request> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut sums = Vec::with_capacity(objects);

@@ -1,5 +1,5 @@
-//! Miss-ratio curves by miniature simulation: the policies decide as in the drive, and a sample gives the result of all
-//! blocks.
+//! Miss-ratio curves by miniature simulation: the policies decide as in the drive, and the result of a sample is close
+//! to that of all blocks.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -19,7 +19,7 @@ fn miniature(source: &mut dyn Source, rate: f64, caches: &[(Replacement, Bytes)]
     mini.run(source, &|_| {}).unwrap()
 }
 
-/// One page a request, skewed, with loops in between, which policies treat very differently.
+/// One page a request, skewed, with loops, which the policies treat very differently.
 fn pages(count: u64, pages: u64, seed: u64) -> Vec<Request> {
     let mut random = StdRng::seed_from_u64(seed);
     let each = |n: u64| {
@@ -66,7 +66,7 @@ fn a_bare_cache_decides_as_the_drive_does() {
 
 #[test]
 fn lru_at_rate_one_is_the_exact_curve() {
-    // Sizes and offsets that fit no grid, discards and flushes among them.
+    // Unaligned sizes and offsets, including discards and flushes.
     let requests = random_requests(20_000, 16 << 20, 100, 5);
     let curve = MissRatioCurve::of(&mut *listed(&requests), Bytes::kib(4), 1 << 20).unwrap();
     let sizes = [0, 4, 8, 100, 1_000, 4_000, 16_384].map(Bytes::kib);
@@ -84,8 +84,8 @@ fn root() -> PathBuf {
 
 type Opened = Box<dyn Fn() -> Box<dyn Source>>;
 
-/// Name, sampling rate, and how to open it. The rates leave about 8,000 blocks or more, for which docs/miss-ratios.md
-/// states its bound.
+/// The name, the sampling rate, and a function that opens the trace. The rates leave about 8,000 blocks or more; the
+/// bound in docs/miss-ratios.md is for these.
 fn traces() -> Vec<(String, Opened)> {
     let zipf = |exponent: f64, mix: &str| {
         let text = format!(
@@ -158,6 +158,6 @@ fn what_does_not_fit_in_memory_is_refused() {
     for rate in [0.0, -1.0, 1.5, f64::NAN] {
         assert!(matches!(run(rate, Bytes::mib(1)), Err(MiniatureError::Rate { .. })));
     }
-    // Nothing was accessed: nothing hit.
+    // Without accesses there are no hits.
     assert_eq!(run(0.001, Bytes(1 << 40)).unwrap()[0].blocks.all, 1.0);
 }

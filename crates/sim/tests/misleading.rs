@@ -24,7 +24,7 @@ fn has_not(report: &Report, code: &str) {
     assert!(!codes(report).contains(&code), "{code} is in {:?}", report.warnings);
 }
 
-/// Reads and writes over `span`, one each `gap_us`, with a flush now and then.
+/// Reads and writes over `span`, one each `gap_us`, and some flushes.
 fn steady(count: u64, gap_us: u64, span: u64) -> Vec<Request> {
     let one = |n: u64| {
         let offset = n * 37 % (span / 4096) * 4096;
@@ -56,7 +56,7 @@ fn a_flush_is_measured_and_so_is_the_way_of_a_write_until_it_is_durable() {
     assert!((5_000.0..=5_000.0 + flush.max).contains(&covered.max), "{covered:?}");
     let least = covered.mean * 2.0 - covered.max;
     assert!((4_000.0..=4_000.0 + flush.max + 1e-6).contains(&least), "{covered:?}");
-    // A write that was answered in the warm-up does not count, though its flush comes later.
+    // A write that was answered during the warm-up does not count, though its flush comes later.
     let options = Options { warm_up_requests: 2, ..Options::default() };
     let behind = simulate(SINGLE, &requests, &options).unwrap().latency_us;
     assert_eq!((count(&behind.flush), count(&behind.write_then_flush)), (Some(1), Some(1)));
@@ -116,7 +116,7 @@ fn what_did_not_fit_the_volume_is_counted_with_what_to_do() {
 #[test]
 fn cold_caches_and_those_that_never_fill_are_called_so() {
     let options = Options::default();
-    // With 8 MiB in a cache of 16, no extent has to leave, and the first access to each extent is a miss.
+    // With 8 MiB in a cache of 16 MiB, no extent is evicted, and the first access to each extent is a miss.
     let small = steady(4_000, 2_000, 8 << 20);
     let report = simulate(&hybrid("caching", ""), &small, &options).unwrap();
     has(&report, "never_full", &["8MiB", "16MiB"]);
@@ -128,7 +128,7 @@ fn cold_caches_and_those_that_never_fill_are_called_so() {
     has_not(&report, "cold_start");
     has_not(&report, "first_touches");
     assert_eq!(report.first_touch_ratio, Some(0.0));
-    // A scan without an end touches everything once.
+    // A scan accesses each extent once.
     let scan: Vec<Request> = (0..900).map(|n| request(n * 20_000, Op::Read, n * 65_536, 4096)).collect();
     has(&simulate(&hybrid("caching", ""), &scan, &options).unwrap(), "first_touches", &["100 %"]);
     let full = random_requests(20_000, 60 << 20, 20_000, 3);

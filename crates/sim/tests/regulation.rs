@@ -1,4 +1,5 @@
-//! MixedStore's write regulation by lifetime (section 5.4): the flash lasts as long as it shall, and no longer than it must.
+//! MixedStore's write regulation by lifetime (section 5.4): the flash reaches the wanted lifetime, and is not spared
+//! more than necessary.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -29,7 +30,7 @@ fn run(flash: &str, partition: &str, requests: &[Request]) -> Report {
     simulate(&text, requests, &Options::default()).unwrap()
 }
 
-/// A rating so high that the cells are worn out first, and cells that hold out until the rating is used up.
+/// The two limits: a rating so high that the cells wear out first, and cells that last longer than the rating.
 const CELLS: &str = "model = { precondition = 'random', cycles = 3 }\n[endurance.ssd]\nwritten = '100PB'";
 const RATING: &str = "model = { precondition = 'random' }\n[endurance.ssd]\nwritten = '1TB'";
 

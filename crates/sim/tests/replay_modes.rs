@@ -10,7 +10,7 @@ fn options(replay: Replay) -> Options {
     Options { replay, ..Options::default() }
 }
 
-/// 40 us a read, 200 us a write, one at a time: no queueing, no rounding.
+/// A read takes 40 us and a write 200 us, one at a time: no queueing, no rounding.
 #[test]
 fn sync_is_the_sum_of_its_service_times() {
     let requests: Vec<_> =
@@ -26,7 +26,7 @@ fn sync_is_the_sum_of_its_service_times() {
     assert_eq!(report.deepest_queue, 1);
 }
 
-/// With N in flight on a device that serves one at a time, a request waits for the N - 1 before it.
+/// With N in flight on a device that serves one at a time, a request waits for the N - 1 requests before it.
 #[test]
 fn a_closed_loop_keeps_its_depth() {
     let requests: Vec<_> = (0..1000).map(|n| request(n * 1_000_000, Op::Read, n * 4096, 4096)).collect();
@@ -57,7 +57,7 @@ fn timed_waits_for_arrivals_and_queues_bursts() {
     assert_eq!(fast.simulated_s, 0.25004);
 }
 
-/// Arrivals may exceed the drive's speed without end; response times still count from the arrival.
+/// Arrivals may be faster than the drive throughout the trace; response times still count from the arrival.
 #[test]
 fn an_overloaded_drive_takes_no_more_memory_than_its_bound() {
     let requests: Vec<_> = (0..200_000).map(|n| request(n, Op::Write, n % 1000 * 4096, 4096)).collect();
@@ -111,7 +111,7 @@ fn several_volumes_do_not_lie_on_top_of_each_other() {
     assert!(matches!(error, SimError::SeveralVolumes { request: 3, before: 0, volume: 7 }), "{error}");
 }
 
-/// A request of no length, and a flush, take no service; they are answered and counted.
+/// A request of zero length, and a flush, take no service time; they are answered and counted.
 #[test]
 fn empty_requests_are_answered() {
     let requests = [request(0, Op::Read, 5, 0), request(0, Op::Flush, 0, 0), request(0, Op::Discard, 0, 4096)];

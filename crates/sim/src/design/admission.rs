@@ -1,4 +1,4 @@
-//! `[admission]`: which misses may bring their extents into the cache.
+//! `[admission]`: the rule for misses whose extents are admitted to the cache.
 
 use peryton_device::{Model, Profile};
 use peryton_policy::{AccessEnergy, Adaptive, Admission, AdmitBy, Objective, Threshold, WriteHits, admission::Unit};
@@ -113,7 +113,7 @@ pub(super) fn access_energy(profile: &Profile) -> Option<AccessEnergy> {
         }
         Model::Disk(disk) => {
             let power = &disk.power;
-            // Most of the time of a random access is the arm's and the platter's.
+            // Most of the time of a random access is spent by the arm and the platter.
             AccessEnergy { active_w: [power.seek_w - power.idle_w; 2], ..AccessEnergy::default() }
         }
     };

@@ -11,7 +11,7 @@ use crate::{
 
 const DAYS_PER_YEAR: f64 = SECONDS_PER_YEAR / 86_400.0;
 
-/// As `power<=8W` of `peryton tune`.
+/// A power, as in `power<=8W` of `peryton tune`.
 struct Watts(f64);
 
 impl FromToml for Watts {
@@ -66,7 +66,7 @@ pub(super) fn read(
                 }
                 let a_day = |life: Bytes| Bytes((life.0 as f64 / *years / DAYS_PER_YEAR) as u64);
                 climb.fast_programmed_per_day = programmable.map(a_day);
-                // Without a report of programmed bytes, the written bytes count, which are the least possible.
+                // If the model does not report programmed bytes, the written bytes count, which are the least possible.
                 Some(a_day(programmable.map_or(endurance, |programmable| endurance.min(programmable))))
             }
             (None, None) => None,

@@ -22,15 +22,15 @@ pub struct DeviceDesign {
     pub profile: Profile,
     /// Number of striped members.
     pub count: u32,
-    /// How often the device exists: once for each volume, unless volumes share it.
+    /// Number of equal devices: one for each volume, unless volumes share it.
     pub copies: u32,
-    /// How many volumes share it, each with a region of its own.
+    /// Number of volumes that share it, each with a region of its own.
     pub regions: u32,
     /// Bytes on one member before the next one follows.
     pub stripe: Bytes,
-    /// Bytes of it that hold data of a volume.
+    /// Bytes that hold data of a volume.
     pub data: Bytes,
-    /// Bytes of it that a volume occupies, metadata and spare extents included.
+    /// Bytes that a volume occupies, including metadata and spare extents.
     pub used: Bytes,
     /// Purchase price of each, in US dollars.
     pub price_usd: Option<f64>,
@@ -40,9 +40,9 @@ pub struct DeviceDesign {
     pub path: Option<PathBuf>,
     /// Bytes that can be written to each member in its life.
     pub written_limit: Option<Bytes>,
-    /// How often each member can be started and stopped.
+    /// Number of times that each member can be started and stopped.
     pub start_stop_limit: Option<u64>,
-    /// Whether the design says what the flash holds at the start.
+    /// Whether the design gives the state of the flash at the start.
     pub(super) precondition_given: bool,
     /// The place of its table in the file.
     pub(super) place: String,
@@ -73,7 +73,7 @@ impl DeviceDesign {
         member_bytes(self.used * u64::from(self.regions), self.count, self.stripe)
     }
 
-    /// The names of its members in a report: its own, or with a number each.
+    /// The names of its members in a report: the device's name, followed by a number if there are several.
     pub(crate) fn member_names(&self) -> Vec<String> {
         match self.count * self.copies {
             1 => vec![self.name.clone()],

@@ -14,14 +14,14 @@ use crate::{
 
 /// The engine's device numbers have 8 bits.
 const MOST_DEVICES: usize = 255;
-/// A bound on `count`, so that a slip of the finger does not build a million models.
+/// A bound on `count`, so that a typing error does not build a million models.
 const MOST_MEMBERS: u32 = 256;
-/// Names become keys of reports.
+/// The longest device name; names become keys of reports.
 const LONGEST_NAME: usize = 64;
 /// The default stripe: bytes on one member of an array before the next one follows.
 const STRIPE: Bytes = Bytes::kib(64);
 
-/// A device as the file has it, sizes not yet solved.
+/// A device as in the file, before sizes are computed.
 pub(super) struct Spec<'a> {
     pub(super) name: At<'a, String>,
     pub(super) profile: Profile,
@@ -39,7 +39,7 @@ pub(super) struct Spec<'a> {
 /// The endurance of a device.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Limits {
-    /// Bytes that may be written to it: its rating, or else its capacity times its cycles.
+    /// Bytes that may be written to it: its rating, or otherwise its capacity times its cycles.
     pub(super) written: Option<Bytes>,
     /// Bytes that can be programmed into its flash, the spare area included.
     pub(super) programmable: Option<Bytes>,
@@ -68,7 +68,7 @@ impl Spec<'_> {
     }
 }
 
-/// The position of the device that `name` names.
+/// The index of the device called `name`.
 pub(super) fn find(name: &At<'_, String>, devices: &[Spec<'_>]) -> Result<usize, DesignError> {
     devices.iter().position(|device| *device.name == **name).ok_or_else(|| {
         let known: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
@@ -81,7 +81,7 @@ pub(super) fn read<'a>(root: &mut Keys<'a>, ignored: &mut Vec<usize>) -> Result<
     let tables = root.table("devices")?.ok_or_else(|| root.wrong_at("devices", none))?;
     let mut devices = Vec::new();
     for (name, mut keys) in tables.tables()? {
-        // An override of a device that this design does not have, though another may.
+        // The override may be meant for another design that has the device.
         if let Some(index) = name.override_index()
             && keys.get::<String>("profile")?.is_none()
         {
@@ -179,7 +179,7 @@ impl FromToml for OrNever {
     }
 }
 
-/// Goes through the tables below `keys` that are named for devices.
+/// Goes through the tables below `keys` that have the names of devices.
 fn each_device<'a>(
     keys: Option<Keys<'a>>,
     devices: &[Spec<'a>],
@@ -261,7 +261,7 @@ pub(super) fn read_endurance<'a>(
     Ok(all)
 }
 
-/// The profile's limits. A limit that it does not have is not made up.
+/// The profile's limits. A limit that the profile does not have stays unknown.
 fn default_limits(profile: &Profile) -> Limits {
     Limits {
         written: profile.writable(),

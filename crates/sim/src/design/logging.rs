@@ -12,7 +12,7 @@ use crate::{DesignError, document::Keys};
 /// The default block size of the map: the size that file systems write.
 const BLOCK: Bytes = Bytes::kib(4);
 
-/// A share as the design has it, in the engine's parts per million.
+/// Reads a share, and converts it to the engine's parts per million.
 fn ppm(keys: &mut Keys<'_>, key: &'static str) -> Result<Option<u32>, DesignError> {
     match keys.get::<f64>(key)? {
         Some(share) if *share > 1.0 => Err(share.wrong(format!("is {}: use a share from 0 to 1", *share))),
@@ -55,7 +55,7 @@ pub(super) fn tuning(keys: &mut Keys<'_>, tuning: &mut LoggingTuning) -> Result<
     set::<Bytes>(&mut tuning.migration_memory, keys, "migration_memory")
 }
 
-/// `[triggers]`: exactly those in the table; without the table, Griffin's own.
+/// `[triggers]`: exactly the triggers in the table; without the table, Griffin's own.
 pub(super) fn triggers(root: &mut Keys<'_>, logging: bool, tuning: &mut LoggingTuning) -> Result<(), DesignError> {
     let Some(mut keys) = root.table("triggers")? else { return Ok(()) };
     if !logging {

@@ -62,13 +62,13 @@ pub struct Design {
     pub file: String,
     /// The devices in the order of the file, which is the engine's order.
     pub devices: Vec<DeviceDesign>,
-    /// The size of the volume that the host sees; of each, where there are several.
+    /// The size of the volume that the host sees, or of each volume if there are several.
     pub volume: Bytes,
     /// Number of volumes; several share one log device, each with its own primary (logging).
     pub volumes: u32,
     /// Whether every volume gets every request of the trace; otherwise each gets the requests of its own volume.
     pub same_requests: bool,
-    /// The size of the host's own cache, where its hints are modelled (logging; Griffin, section 7).
+    /// The size of the host's own cache, if its hints are modelled (logging; Griffin, section 7).
     pub host_cache: Option<Bytes>,
     /// How data is placed on the devices.
     pub placement: Placement,
@@ -86,7 +86,8 @@ pub struct Design {
     pub ignored_overrides: Vec<usize>,
     /// The full design as TOML: every key of the file as it is written, and the overrides that apply.
     pub toml: String,
-    /// Flash as it begins, shared with other designs that have such devices; made for each run otherwise.
+    /// Images of preconditioned flash, shared with other designs that have equal devices; if absent, each run makes its
+    /// own.
     pub images: Option<Arc<Images>>,
 }
 
@@ -217,7 +218,7 @@ impl Design {
         })
     }
 
-    /// The unit that moves between the devices of a hybrid.
+    /// The extent size of a hybrid: the unit that moves between its devices.
     pub(crate) fn extent(&self) -> Option<Bytes> {
         match &self.placement {
             Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.extent),
@@ -225,7 +226,7 @@ impl Design {
         }
     }
 
-    /// The design as the engine sees it.
+    /// The configuration for the engine.
     pub fn config(&self) -> Config {
         let devices = self.devices.iter().map(|device| device.data).collect();
         Config { devices, placement: self.placement.clone(), tuning: self.tuning.clone() }

@@ -1,5 +1,5 @@
-//! `[partition]`: where a partitioned drive sends writes, and its background work when the host is idle (MixedStore,
-//! section 5).
+//! `[partition]`: the rules by which a partitioned drive directs writes, and its background work while the host is idle
+//! (MixedStore, section 5).
 
 use peryton_engine::{Partition, Predict, Regulation, WearBudget};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};

@@ -31,7 +31,7 @@ const MODES: &[(&str, Mode)] = &[
     ("logging", Mode::Logging),
 ];
 
-/// The placements that have each key.
+/// The modes that accept each key.
 const HYBRID: &[Mode] = &[Mode::Tiering, Mode::Caching, Mode::Partitioned];
 const PROMOTING: &[Mode] = &[Mode::Tiering, Mode::Caching];
 const KEYS: &[(&str, &[Mode])] = &[
@@ -59,7 +59,7 @@ const KEYS: &[(&str, &[Mode])] = &[
 ];
 const LOGGING: &[Mode] = &[Mode::Logging];
 
-/// Keys of placements that are still to come.
+/// Keys that are reserved for future placements.
 const LATER: &[&str] = &["spare"];
 
 /// Parses one of a few words; `later` are words of features that do not exist yet.
@@ -81,7 +81,7 @@ fn words<T>(known: &[(&str, T)]) -> String {
     known.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads the placement, and whether the design sets how much of the fast device is to be free.
+/// Reads the placement, and whether the design sets the number of free extents of the fast device.
 pub(super) fn read<'a>(
     root: &mut Keys<'a>,
     devices: &[Spec<'a>],
@@ -97,7 +97,7 @@ pub(super) fn read<'a>(
     for (key, modes) in KEYS {
         let Some(value) = keys.get::<toml::Value>(key)? else { continue };
         if !modes.contains(&mode) {
-            // An override is for those designs that have the key.
+            // An override applies only to designs that have the key.
             match value.override_index() {
                 Some(index) => ignored.push(index),
                 None => return Err(value.wrong(format!("does not apply to mode = \"{name}\": remove it"))),
@@ -204,7 +204,7 @@ fn usual(extent: Bytes, tuning: &mut Tuning) {
     let most = u64::from(peryton_engine::MOST_MOVES);
     let count = (USUAL_MOVES.0 / extent.0).min(most) as u32;
     tuning.max_moves = tuning.max_moves.max(count);
-    // As many extents are free as promotions in flight can ask for.
+    // As many extents are free as promotions in flight can need.
     tuning.demotion_low = tuning.demotion_low.max(count);
     tuning.demotion_high = tuning.demotion_high.max(2 * count);
 }
@@ -255,7 +255,7 @@ fn writes(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     Ok(())
 }
 
-/// A device that the placement does not use would only cost money and energy.
+/// A device that the placement does not use is an error, because it would only cost money and energy.
 fn unused(placement: &Placement, devices: &[Spec<'_>]) -> Result<(), DesignError> {
     let used = match placement {
         Placement::Single { device } => vec![*device],

@@ -18,19 +18,20 @@ pub(super) struct Sized {
     pub(super) used: Vec<Bytes>,
 }
 
-/// How many extents of the fast device are to be free.
+/// The origin of the number of free extents of the fast device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// As the design sets.
+    /// The design sets it.
     Given,
-    /// The default, but at most the same share of a small device.
+    /// It is the default, but at most the default's share of a small device.
     Fitting,
 }
 
-/// LT and HT are 64 and 128 extents; of a device with less than 1024 HT is an eighth, as many as are spare.
+/// LT and HT are 64 and 128 extents. On a device with fewer than 1024 extents, HT is an eighth, the share of the spare
+/// extents.
 const ROOM_SHARE: u64 = 8;
 
-/// Metadata and spare extents depend on the size that they are taken from; this many corrections are enough.
+/// Metadata and spare extents depend on the size that they are subtracted from; this many corrections are enough.
 const MOST_CORRECTIONS: usize = 8;
 
 pub(super) fn solve(
@@ -106,7 +107,7 @@ pub(super) fn solve(
     Err(devices[0].name.wrong("no sizes work with its metadata: give sizes that leave some room on each device"))
 }
 
-/// The size of the volume determines the size of one device that has none.
+/// Computes the size of the one device without a size from the size of the volume.
 fn from_volume(
     devices: &[Spec<'_>],
     volume: &At<'_, Bytes>,
@@ -118,7 +119,7 @@ fn from_volume(
         Placement::Single { device } => vec![device.index()],
         // The fast device of a cache adds nothing to the volume's size.
         Placement::Caching(pair) | Placement::Partitioned(pair) => vec![pair.slow.index()],
-        // A log does not either.
+        // The log does not add to the volume's size either.
         Placement::Logging(pair) => vec![pair.primary.index()],
         Placement::Tiering(pair) => vec![pair.fast.index(), pair.slow.index()],
         Placement::Linear { devices } => devices.iter().map(|device| device.index()).collect(),
@@ -146,7 +147,7 @@ fn from_volume(
     }
 }
 
-/// The sizes that the engine computes: the volume, and what it occupies on each device.
+/// Computes the size of the volume and the space that it occupies on each device, with the engine's own layout.
 fn measure(
     document: &Document,
     devices: &[Spec<'_>],
@@ -191,7 +192,7 @@ fn too_large(device: &Spec<'_>, data: Bytes, used: Bytes) -> DesignError {
     )
 }
 
-/// If the volume's size does not follow from the sizes of the devices, one of them is a mistake.
+/// Checks that the given volume size agrees with the sizes of the devices; otherwise one of them is a mistake.
 fn check_volume(volume: Option<&At<'_, Bytes>>, size: Bytes, extent: Bytes) -> Result<(), DesignError> {
     match volume {
         // Sizes are rounded up to whole extents, on each of at most two devices.

@@ -9,12 +9,12 @@ use crate::{
     document::{At, Keys},
 };
 
-/// Each volume has its own engine, and a number that marks its commands on the shared device.
+/// The most volumes. Each has its own engine, and a number that marks its commands on the shared device.
 const MOST_VOLUMES: u32 = 256;
-/// Regions of a shared device begin at multiples of this.
+/// Regions of a shared device begin at multiples of this many bytes.
 const REGION: u64 = 1 << 20;
 
-/// The number of volumes, and which requests they get.
+/// The number of volumes, and the assignment of requests to them.
 #[derive(Default)]
 pub(super) struct Several<'a> {
     given: Option<At<'a, u32>>,
@@ -41,7 +41,7 @@ impl Several<'_> {
         self.given.as_ref().map_or(1, |count| **count)
     }
 
-    /// Each volume has its part of the log device.
+    /// Checks that the placement has a log device that the volumes can share, with enough space for each volume's part.
     pub(super) fn check(&self, placement: &Placement, devices: &mut [Spec<'_>]) -> Result<(), DesignError> {
         let Some(given) = self.given.as_ref().filter(|count| ***count > 1) else { return Ok(()) };
         let Placement::Logging(pair) = placement else {
@@ -60,7 +60,7 @@ impl Several<'_> {
         }
     }
 
-    /// The device as the volumes have it.
+    /// The device as shared by the volumes.
     pub(super) fn shared(&self, placement: &Placement, index: usize, device: DeviceDesign) -> DeviceDesign {
         match placement {
             Placement::Logging(pair) if pair.log.index() == index && self.count() > 1 => {
@@ -72,7 +72,7 @@ impl Several<'_> {
     }
 }
 
-/// `[host]`: its cache, whose evictions are hints.
+/// `[host]`: the size of the host's cache, whose evictions are hints.
 pub(super) fn read_host(root: &mut Keys<'_>, logging: bool) -> Result<Option<Bytes>, DesignError> {
     let Some(mut keys) = root.table("host")? else { return Ok(None) };
     if !logging {

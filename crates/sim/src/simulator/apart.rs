@@ -1,5 +1,5 @@
-//! Calls of the loop for several volumes, kept out of line. The compiler inlines a function that is called from one
-//! place, so this way they are inlined into the loop for one volume.
+//! Calls of the loop for several volumes, kept out of line. The compiler inlines a function that has one caller, so
+//! with these calls here it inlines them into the loop for one volume.
 
 use peryton_device::{Accepted, Io, Tag};
 use peryton_engine::{Commands, Engine, IoId, Request, RequestId};

@@ -66,14 +66,15 @@ fn designs() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The engine's account of a device against the model's own, where one command of the engine is one of the model.
+/// Compares the engine's statistics of a device with the model's, for devices where one command of the engine is one of
+/// the model.
 fn agree(traffic: &DeviceTraffic, stats: &DeviceStats, zero_by_writing: bool) -> Result<(), TestCaseError> {
     let sum = |counts: &[u64; 5]| counts.iter().sum::<u64>();
     prop_assert_eq!(sum(&traffic.reads), stats.reads);
     prop_assert_eq!(sum(&traffic.bytes_read), stats.bytes_read.0);
     prop_assert_eq!(traffic.flushes, stats.flushes);
     if zero_by_writing {
-        // The engine counts a zeroing with the discards; a disk writes it.
+        // The engine counts zeroing as discards; a disk writes the zeros.
         prop_assert_eq!(sum(&traffic.writes) + traffic.discards, stats.writes + stats.discards);
     } else {
         prop_assert_eq!(sum(&traffic.writes), stats.writes);

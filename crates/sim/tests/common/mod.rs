@@ -31,7 +31,7 @@ pub fn request(at_us: u64, op: Op, offset: u64, len: u64) -> Request {
     Request { at: Nanos::from_us(at_us), offset: Bytes(offset), len: Bytes(len), volume: 0, op }
 }
 
-/// Reads, writes, and a few discards and flushes, anywhere within `volume`, of sizes that fit no grid.
+/// Reads, writes, and a few discards and flushes, anywhere within `volume`, with unaligned offsets and sizes.
 pub fn random_requests(count: usize, volume: u64, gap_us: u64, seed: u64) -> Vec<Request> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut now = 0;
