@@ -1,5 +1,5 @@
-//! Requests per second of reading and writing Parquet, drawing, and describing traces, on one core. The file is in the
-//! page cache, because it was just written.
+//! Requests per second of reading and writing Parquet, drawing, and describing traces, on one core. The file was just
+//! written, so it is in the page cache.
 
 use std::hint::black_box;
 
@@ -10,7 +10,8 @@ use peryton_trace::{
 
 const REQUESTS: u64 = 4_000_000;
 
-/// Close to a recorded trace: sizes and places of several kinds, sequential runs, flushes, times in nanoseconds.
+/// A trace similar to a recorded one: sizes and places of several kinds, sequential runs, flushes, times in
+/// nanoseconds.
 const MIXED: &str = r#"
     requests = 4_000_000
     footprint = "64GiB"
@@ -43,7 +44,7 @@ fn drain(source: &mut dyn Source) -> u64 {
         if batch.is_empty() {
             return count;
         }
-        // Every request is looked at, as a simulator would.
+        // Each request is read, as by a simulator.
         count += black_box(&batch).len() as u64;
     }
 }

@@ -1,5 +1,5 @@
-//! Requests per second of reading text and binary traces, on one core, from memory. The time is the thread's own where the
-//! system reports it (Linux), so that a busy machine does not count.
+//! Requests per second of reading text and binary traces, on one core, from memory. The time is the thread's own if the
+//! system reports it (Linux), so that other work on the machine does not count.
 
 use std::{
     fmt::Write,
@@ -76,7 +76,7 @@ fn drain(bytes: &'static [u8]) -> u64 {
     }
 }
 
-/// How long this thread has run, without the time that it waited for a core.
+/// The time that this thread has run, without the time that it waited for a core.
 fn on_cpu() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(stat.split(' ').next()?.parse().ok()?))
@@ -86,7 +86,7 @@ fn reading(c: &mut Criterion) {
     let mut group = c.benchmark_group("read");
     group.sample_size(10).throughput(Throughput::Elements(REQUESTS));
     for (format, bytes) in traces() {
-        // The reader owns what it reads, so a trace is lent for as long as the process runs.
+        // The reader owns its input, so the trace is leaked.
         let bytes: &'static [u8] = bytes.leak();
         group.bench_function(format.name(), |bencher| {
             bencher.iter_custom(|times| {

@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-/// The most memory that an xz stream may ask for, in bytes: four times what `xz -9` needs.
+/// The most memory of an xz stream, in bytes: four times the need of `xz -9`.
 #[cfg(feature = "compression")]
 const XZ_MEMORY: u64 = 256 << 20;
-/// The largest zstd window, as a power of two: what `zstd --long` asks for at the most by default.
+/// The largest zstd window, as a power of two: the default limit of `zstd --long`.
 #[cfg(feature = "compression")]
 const ZSTD_WINDOW_LOG: u32 = 27;
 /// The number of bytes read at a time from the compressed file.
@@ -13,7 +13,7 @@ const CHUNK: usize = 128 << 10;
 /// The longest magic number, in bytes.
 const MAGIC: usize = 6;
 
-/// A stream of bytes and the name of the compression that it came in.
+/// A stream of bytes and the name of its original compression.
 pub(crate) struct Plain {
     pub(crate) read: Box<dyn Read + Send>,
     pub(crate) codec: Option<&'static str>,

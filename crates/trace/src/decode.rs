@@ -1,4 +1,5 @@
-//! What all readers share: the loop over lines or records, the check of each request, and the count of bad lines.
+//! The common part of all readers: the loop over lines or records, the check of each request, and the count of bad
+//! lines.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -10,11 +11,12 @@ use crate::{
     input::Input,
 };
 
-/// The largest read or write, in bytes: no block layer carries more in one, and a larger one is a wrong column.
+/// The largest read or write, in bytes: no block layer transfers more in one request, so a larger size comes from a
+/// wrong column.
 pub const MAX_TRANSFER: Bytes = Bytes(4 << 30);
-/// Offsets end here, in bytes, as in every operating system.
+/// The end of offsets, in bytes, as in every operating system.
 const MAX_OFFSET: u64 = i64::MAX as u64;
-/// The most bad lines that are kept to be shown.
+/// The most bad lines whose messages are kept.
 pub(crate) const SHOWN_SKIPPED: usize = 5;
 
 /// The bad lines or records that were skipped.
@@ -26,7 +28,7 @@ pub struct Skipped {
     pub first: Vec<String>,
 }
 
-/// Why a line or record is not a request.
+/// The reason why a line or record is not a request.
 pub(crate) struct Problem(pub(crate) Cow<'static, str>);
 pub(crate) type Decoded = Result<(), Problem>;
 
@@ -51,7 +53,7 @@ impl<T> Or<T> for Option<T> {
     }
 }
 
-/// Receives the requests of a reader; requests that no volume could serve are refused.
+/// Receives the requests of a reader and refuses those that no volume could serve.
 pub(crate) struct Sink<'a> {
     out: &'a mut Vec<Request>,
 }
@@ -61,7 +63,7 @@ impl<'a> Sink<'a> {
         Sink { out }
     }
 
-    /// `at` on the trace's own clock, in nanoseconds.
+    /// Adds a request; `at` is a time on the trace's own clock, in nanoseconds.
     #[inline]
     pub(crate) fn push(&mut self, at: u64, volume: u32, op: Op, offset: u64, len: u64) -> Decoded {
         let (offset, len) = if op == Op::Flush { (0, 0) } else { (offset, len) };
@@ -75,7 +77,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// The same, in sectors of 512 bytes.
+    /// Adds a request whose offset and length are in sectors of 512 bytes.
     #[inline]
     pub(crate) fn push_sectors(&mut self, at: u64, volume: u32, op: Op, sector: u64, sectors: u64) -> Decoded {
         let bytes = |n: u64| n.checked_mul(512);
@@ -86,11 +88,11 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// A text format: one request, or none, in a line.
+/// A text format: at most one request in a line.
 pub(crate) trait LineFormat: Send {
     /// The shape of a line, for the message about a bad one.
     const EXPECTED: &'static str;
-    /// Reads one line, without its end. May have state; a bad line must leave it usable.
+    /// Reads one line, without its end. The format may keep state; a bad line must leave it usable.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Decoded;
 }
 
@@ -98,7 +100,7 @@ pub(crate) trait LineFormat: Send {
 pub(crate) trait RecordFormat: Send {
     /// The shape of a record, for the message about a bad one.
     const EXPECTED: &'static str;
-    /// In bytes.
+    /// The size in bytes.
     fn size(&self) -> usize;
     /// Reads one record of that size.
     fn record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Decoded;
@@ -109,11 +111,11 @@ pub(crate) trait Decode: Send {
     /// Appends about a [`BATCH`] of requests; none at the end. Before an error, the good requests before it are
     /// appended.
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError>;
-    /// Adds what was skipped to `into`.
+    /// Adds the skipped lines or records to `into`.
     fn skipped(&self, into: &mut Skipped);
 }
 
-/// Stops at the first bad line, or writes it down.
+/// Stops at the first bad line, or counts it.
 pub(crate) struct BadLines {
     skip: bool,
     skipped: Skipped,
@@ -173,7 +175,7 @@ impl<F: LineFormat> Decode for Lines<F> {
             };
             let before = sink.out.len();
             if let Err(problem) = self.format.line(line, &mut sink) {
-                // A line counts whole or not at all.
+                // A line counts as a whole or not at all.
                 sink.out.truncate(before);
                 let error = TraceError::Line {
                     path: self.name.to_string(),

@@ -1,6 +1,6 @@
 use std::io;
 
-/// What is wrong with a trace: where, what was found and what was expected. Every message is one line.
+/// An error in a trace: its place, the problem, and the accepted form. Every message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be read.
@@ -11,45 +11,45 @@ pub enum TraceError {
         /// The system's error.
         source: io::Error,
     },
-    /// A line of a text format that is not a request.
+    /// A line of a text format is not a request.
     #[error("{path}:{line}: {problem} in '{content}': expected {expected}")]
     Line {
         /// The trace.
         path: String,
-        /// Counted from 1.
+        /// The line number, counted from 1.
         line: u64,
         /// The line, shortened and escaped.
         content: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// The shape that a line of this format has.
+        /// The form of a line of this format.
         expected: &'static str,
     },
-    /// A line too long to be one of a trace.
+    /// A line is too long for a trace.
     #[error("{path}:{line}: the line is longer than {limit} bytes: expected a text trace with one request in a line")]
     LongLine {
         /// The trace.
         path: String,
-        /// Counted from 1.
+        /// The line number, counted from 1.
         line: u64,
         /// The limit, in bytes.
         limit: usize,
     },
-    /// A record of a binary format that is not a request.
+    /// A record of a binary format is not a request.
     #[error("{path}: byte {byte}: {problem} in '{content}': expected {expected}")]
     Record {
         /// The trace.
         path: String,
-        /// Place of the record's start, in bytes of the decompressed trace.
+        /// The start of the record, in bytes of the decompressed trace.
         byte: u64,
         /// The record in hexadecimal, shortened.
         content: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// The shape that a record of this format has.
+        /// The form of a record of this format.
         expected: &'static str,
     },
-    /// A compressed stream that cannot be decompressed to its end.
+    /// A compressed stream cannot be decompressed to its end.
     #[error(
         "{path}: broken or truncated {codec} stream after {read} decompressed bytes ({source}): fetch the file again"
     )]
@@ -75,7 +75,7 @@ pub enum TraceError {
         /// The remedy.
         remedy: String,
     },
-    /// The trace was read to its end and had no request.
+    /// The trace was read to its end and contains no request.
     #[error("{path}: no request in it: expected {expected}")]
     Empty {
         /// The trace.

@@ -24,8 +24,8 @@ pub(crate) fn leading(text: &[u8]) -> Option<(u64, &[u8])> {
     (rest.len() < text.len()).then_some((value, rest))
 }
 
-/// The value of eight ASCII digits, the first in the lowest byte: neighbours are joined to pairs, pairs to fours, fours
-/// to eight, all within one word.
+/// The value of eight ASCII digits, the first in the lowest byte: neighbouring digits are combined to pairs, pairs to
+/// fours, fours to eight, all within one word.
 #[inline]
 fn eight_digits(word: u64) -> Option<u64> {
     const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
@@ -38,7 +38,7 @@ fn eight_digits(word: u64) -> Option<u64> {
     Some(((fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 * 4_294_967_296 + 1)) >> 32)
 }
 
-/// A whole number without sign, to the end of `text`.
+/// Parses an unsigned whole number that takes all of `text`.
 #[inline]
 pub(crate) fn whole(text: &[u8]) -> Option<u64> {
     match leading(text)? {
@@ -55,13 +55,13 @@ pub(crate) fn take_whole(rest: &mut &[u8], separator: u8) -> Option<u64> {
     Some(value)
 }
 
-/// A whole number that fits 32 bits.
+/// Parses a whole number that fits 32 bits.
 #[inline]
 pub(crate) fn whole_u32(text: &[u8]) -> Option<u32> {
     u32::try_from(whole(text)?).ok()
 }
 
-/// A hexadecimal number without prefix.
+/// Parses a hexadecimal number without prefix.
 pub(crate) fn hex_u32(text: &[u8]) -> Option<u32> {
     if text.is_empty() || text.len() > 8 {
         return None;
@@ -94,7 +94,7 @@ pub(crate) fn nanos(text: &[u8], unit_ns: u64) -> Option<u64> {
     value.checked_mul(unit_ns)?.checked_add(below)
 }
 
-/// `1.5e-05`, as data frames print small numbers.
+/// Parses `1.5e-05`, as data frames print small numbers.
 #[cold]
 fn exponent(text: &[u8], unit_ns: u64) -> Option<u64> {
     if text.len() > 32 || !text.first()?.is_ascii_digit() || !text.iter().any(|byte| matches!(byte, b'e' | b'E')) {
@@ -106,7 +106,7 @@ fn exponent(text: &[u8], unit_ns: u64) -> Option<u64> {
     (0.0..9_223_372_036_854_775_808.0).contains(&scaled).then_some(scaled as u64)
 }
 
-/// An operation as letters or words of the usual traces, in any case.
+/// Parses an operation in the letters or words of the usual traces, in any case.
 pub(crate) fn op(text: &[u8]) -> Option<Op> {
     if let [letter] = text {
         return match letter {
@@ -149,7 +149,7 @@ impl<'a> Iterator for Fields<'a> {
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
-        // Fields are a few bytes long: a plain loop beats a vectorised search.
+        // Fields are a few bytes long, so a plain loop is faster than a vectorised search.
         match rest.iter().position(|&byte| byte == self.separator) {
             Some(end) => {
                 self.rest = Some(&rest[end + 1..]);
@@ -163,7 +163,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The words of a line, between blanks.
+/// The words of a line, separated by blanks.
 pub(crate) fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
     line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
 }
@@ -181,7 +181,7 @@ mod tests {
                 assert_eq!(leading(format!("{value},5").as_bytes()), Some((value, &b",5"[..])));
             }
         }
-        // Each byte beside the digits, at each place of a word.
+        // Each byte that is not a digit, at each place of a word.
         for (place, byte) in (0..16).flat_map(|place| (0..=255u8).map(move |byte| (place, byte))) {
             let mut text = *b"1234567890123456";
             text[place] = byte;

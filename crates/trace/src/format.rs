@@ -14,7 +14,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A format name that is not known; the message lists those that are.
+/// A name that is not a format; the message lists the known names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a trace format: use one of {known}", known = names(Format::ALL))]
 pub struct UnknownFormatName(pub String);
@@ -31,7 +31,8 @@ fn names(formats: &[Format]) -> String {
     formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// A format with a lower likeness is not chosen: more lines are bad than in a trace that was cut by hand.
+/// The least likeness of a format that is chosen. With a lower one, more lines are bad than in a trace that was cut by
+/// hand.
 const LIKELY: u32 = 50;
 
 /// The format with the highest likeness, if it is the only one.
@@ -87,7 +88,7 @@ mod tests {
     fn every_format_has_a_sample() {
         let sampled: Vec<Format> = samples::all().iter().map(|sample| sample.format).collect();
         for &format in Format::ALL {
-            // Parquet has tests of its own.
+            // Parquet has its own tests.
             assert!(
                 format == Format::Parquet || sampled.contains(&format),
                 "add a sample of {format} to tests/samples/mod.rs"

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{TraceError, compression};
 
-/// The number of bytes of a trace that are held at a time.
+/// The number of bytes of a trace that are in memory at a time.
 const BUFFER: usize = 256 << 10;
 /// The longest line, in bytes; a request takes about a hundred.
 pub(crate) const MAX_LINE: usize = 64 << 10;
@@ -23,11 +23,11 @@ pub(crate) struct Input {
     start: usize,
     end: usize,
     ended: bool,
-    /// The number of the last line handed out, counted from 1.
+    /// The number of the last returned line, counted from 1.
     line: u64,
-    /// The place of the buffer's start in the trace.
+    /// The position of the buffer's start in the trace.
     base: u64,
-    /// Inside a line that was too long: drop the rest of it.
+    /// Whether the rest of the line is to be dropped, because the line was too long.
     dropping: bool,
 }
 
@@ -56,12 +56,12 @@ impl Input {
         &self.name
     }
 
-    /// Whether the trace came compressed.
+    /// Whether the trace was compressed.
     pub(crate) fn is_compressed(&self) -> bool {
         self.codec.is_some()
     }
 
-    /// The first [`HEAD`] bytes, or all of a shorter trace. Must be called before anything is taken.
+    /// The first [`HEAD`] bytes, or all of a shorter trace. Must be called before anything else is read.
     pub(crate) fn head(&mut self) -> Result<&[u8], TraceError> {
         while !self.ended && self.end - self.start < HEAD {
             self.fill()?;
@@ -160,12 +160,12 @@ impl Input {
         Ok(&self.buffer[self.start..self.end.min(self.start + size)])
     }
 
-    /// The place of the next byte in the decompressed trace.
+    /// The position of the next byte in the decompressed trace.
     pub(crate) fn position(&self) -> u64 {
         self.base + self.start as u64
     }
 
-    /// Takes `size` bytes; returns whether there were as many.
+    /// Skips `size` bytes; returns whether there were as many.
     pub(crate) fn skip(&mut self, mut size: usize) -> Result<bool, TraceError> {
         loop {
             let here = size.min(self.end - self.start);
@@ -178,7 +178,7 @@ impl Input {
         }
     }
 
-    /// Takes bytes up to the next `pattern`, or to the end of the trace.
+    /// Skips bytes up to the next `pattern`, or to the end of the trace.
     pub(crate) fn skip_to(&mut self, pattern: &[u8]) -> Result<(), TraceError> {
         loop {
             if let Some(at) = memchr::memmem::find(&self.buffer[self.start..self.end], pattern) {
@@ -205,7 +205,7 @@ fn trim_return(line: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// Hands out `step` bytes at a time, so that every boundary falls inside a line.
+    /// Returns `step` bytes at a time, so that every boundary falls inside a line.
     struct Trickle(Vec<u8>, usize, usize);
     impl Read for Trickle {
         fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {

@@ -9,7 +9,7 @@ use crate::{
     decode::{Decode, Skipped},
 };
 
-/// How several files make up one trace.
+/// The way in which several files form one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Join {
     /// They were recorded at the same time, with the same clock: their requests are merged by arrival.
@@ -19,7 +19,7 @@ pub enum Join {
     InSequence,
 }
 
-/// A trace of a format that counts its own time from zero, such as Parquet.
+/// A trace in a format whose times start at zero, such as Parquet.
 pub(crate) struct FromSource<S> {
     source: S,
     batch: Vec<Request>,
@@ -49,7 +49,7 @@ struct Part {
 }
 
 impl Part {
-    /// The next request, without taking it.
+    /// The next request, which stays in the trace.
     fn peek(&mut self) -> Result<Option<Request>, TraceError> {
         if self.cursor == self.buffer.len() {
             self.buffer.clear();
@@ -60,7 +60,7 @@ impl Part {
     }
 }
 
-/// Traces of one clock, merged by arrival; at equal times in the order in which they were named.
+/// Traces with one clock, merged by arrival; at equal times in the order in which they were named.
 pub(crate) struct Merge {
     parts: Vec<Part>,
     next: BinaryHeap<Reverse<(Nanos, usize)>>,
@@ -105,7 +105,7 @@ impl Decode for Merge {
     }
 }
 
-/// Traces one after another; each begins when the one before ends.
+/// Traces one after another; each begins when the previous one ends.
 pub(crate) struct Sequence {
     traces: Vec<Box<dyn Decode>>,
     current: usize,
@@ -130,7 +130,7 @@ impl Decode for Sequence {
             if let Some(request) = out.get(before) {
                 let first = *self.first.get_or_insert(request.at.0);
                 for request in &mut out[before..] {
-                    // A small inversion at the very start of a trace is all that the subtraction can cut off.
+                    // The subtraction can only cut off a small inversion at the very start of a trace.
                     request.at = Nanos(self.start.saturating_add(request.at.0.saturating_sub(first)));
                     self.latest = self.latest.max(request.at.0);
                 }

@@ -1,8 +1,8 @@
-//! A workload: block requests, the readers and writers of the formats that they come in, their characteristics, and
-//! synthetic ones.
+//! Workloads: block requests, readers and writers of trace formats, the characteristics of traces, and synthetic
+//! traces.
 //!
-//! Everything streams: a [`Source`] yields batches of [`Request`]s in bounded memory whatever the length of the trace.
-//! [`open`] and [`open_all`] read files, [`read`] anything that yields bytes; all of them recognise the [`Format`].
+//! All readers stream: a [`Source`] yields batches of [`Request`]s in bounded memory, for traces of any length.
+//! [`open`] and [`open_all`] read files, [`read`] any stream of bytes; all of them recognise the [`Format`].
 //!
 //! ```
 //! use peryton_trace::{Characteristics, Format, OpenOptions, Source, read};
@@ -29,7 +29,7 @@
 
 #![warn(clippy::missing_errors_doc)]
 
-// The samples of the integration tests are those of the unit tests, and name this crate.
+// The samples of the integration tests are also those of the unit tests, and they use the name of this crate.
 #[cfg(test)]
 extern crate self as peryton_trace;
 

@@ -17,7 +17,7 @@ fn not_built(path: &Path) -> TraceError {
 pub struct ParquetSource(Infallible);
 
 impl ParquetSource {
-    /// Refuses.
+    /// Returns an error.
     ///
     /// # Errors
     /// Always: this build has no Parquet.
@@ -47,7 +47,7 @@ impl Source for ParquetSource {
 pub struct ParquetWriter(Infallible);
 
 impl ParquetWriter {
-    /// Refuses.
+    /// Returns an error.
     ///
     /// # Errors
     /// Always: this build has no Parquet.

@@ -1,4 +1,4 @@
-//! From a path to a stream of requests.
+//! Opens traces: from a path to a stream of requests.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,8 @@ use crate::{
 /// The most files that can be joined to one trace; each has its own buffers.
 pub const MAX_FILES: usize = 1024;
 
-/// How a trace is read. The default detects the format, takes all volumes, and stops at the first bad line.
+/// The options for reading a trace. By default the format is detected, all volumes are read, and reading stops at the
+/// first bad line.
 ///
 /// ```
 /// use peryton_trace::{Format, OpenOptions};
@@ -38,22 +39,22 @@ pub struct OpenOptions {
     pub format: Option<Format>,
     /// Skip and count bad lines and records instead of stopping at the first.
     pub skip_bad: bool,
-    /// Only these volumes; absent = all. Time then counts from the first request of a selected one.
+    /// Read only these volumes; absent = all. Time then starts at the first request of a selected volume.
     pub volumes: Option<Vec<u32>>,
     /// Lay the volumes one after another on one address space, in the order of their numbers, each aligned to
     /// [`VOLUME_ALIGNMENT`](crate::VOLUME_ALIGNMENT). The trace is read twice, so it must be a file.
     pub concatenate: bool,
-    /// Number the files of [`open_all`] as volumes from 0, in place of the numbers in them.
+    /// Number the files of [`open_all`] as volumes from 0, in place of the numbers in the files.
     pub files_as_volumes: bool,
     /// The event to take from traces of Linux's block layer; absent = the first of queue, issue, insert and complete
-    /// that the start of the trace has.
+    /// that occurs at the start of the trace.
     pub event: Option<BlockEvent>,
     /// The unit of arrivals in the `disksim` format; absent = milliseconds with decimals, nanoseconds without.
     pub time_unit: Option<TimeUnit>,
 }
 
 impl OpenOptions {
-    /// What the reader of a format needs of them.
+    /// The options that the reader of a format needs.
     fn for_the_format(&self) -> ReadOptions {
         ReadOptions { skip_bad: self.skip_bad, event: self.event, time_unit: self.time_unit }
     }
@@ -61,9 +62,9 @@ impl OpenOptions {
 
 /// An open trace of any format: a [`Source`] of its requests in the order of time.
 ///
-/// Memory is bounded whatever the length of the trace. Arrivals count from the first request and never go back (see
-/// [`REORDER_WINDOW`](crate::REORDER_WINDOW)). Reads and writes of zero length are kept, as the traced system had them;
-/// a flush has neither offset nor length. After an error, or at the end, batches are empty.
+/// Memory is bounded for traces of any length. Arrivals count from the first request and never go back (see
+/// [`REORDER_WINDOW`](crate::REORDER_WINDOW)). Reads and writes of zero length are kept, as in the traced system; a
+/// flush has neither offset nor length. After an error, or at the end, batches are empty.
 pub struct Reader {
     /// The name of the trace in messages.
     path: String,
@@ -81,7 +82,7 @@ enum Body {
         decode: Box<dyn Decode>,
         order: Order,
     },
-    /// In order of time already.
+    /// A trace whose requests are already in order of time.
     Parquet {
         source: Box<ParquetSource>,
         base: Option<Nanos>,
@@ -112,8 +113,8 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Reader, Tra
     open_all(&[path], Join::ByTime, options)
 }
 
-/// Reads a trace from any byte stream, such as a socket or memory. Messages call it `name`. As with a pipe, Parquet and
-/// concatenated volumes are not possible.
+/// Reads a trace from any byte stream, such as a socket or memory. `name` is its name in messages. As with a pipe,
+/// Parquet and concatenated volumes are not possible.
 ///
 /// # Errors
 /// The format is not recognised or is Parquet, or the options do not fit the trace.
@@ -132,7 +133,7 @@ pub fn read(name: &str, bytes: impl Read + Send + 'static, options: &OpenOptions
 /// Opens several files as one trace.
 ///
 /// # Errors
-/// As [`open`], and no file, or more than [`MAX_FILES`].
+/// Those of [`open`]; `paths` is empty, or has more than [`MAX_FILES`].
 pub fn open_all<P: AsRef<Path>>(paths: &[P], join: Join, options: &OpenOptions) -> Result<Reader, TraceError> {
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
     let layout = if options.concatenate { Some(lay_out(&paths, join, options)?) } else { None };
@@ -168,7 +169,7 @@ fn cannot_lay_out(path: String) -> TraceError {
     options_error(path, problem, "save it in a file first, or select one volume")
 }
 
-/// Reads the trace once to see how large each volume is.
+/// Reads the trace once to find the size of each volume.
 fn lay_out(paths: &[&Path], join: Join, options: &OpenOptions) -> Result<Layout, TraceError> {
     for path in paths {
         let is_file = !is_stdin(path) && (!path.exists() || path.is_file());
@@ -287,7 +288,7 @@ fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn D
         return Err(options_error(shown_path(&cpus[0]), "more than 1024 CPUs", "pipe the trace: blktrace -o -"));
     }
     let mut inputs = cpus.iter().map(|path| input(path)).collect::<Result<Vec<_>, _>>()?;
-    // The choice is one for all files, because a CPU may have only completions.
+    // All files use the same kind of event, because a CPU may have only completions.
     let mut kinds = Vec::new();
     for input in &mut inputs {
         kinds.extend(blktrace::kinds(Head::of(input)?));
@@ -298,7 +299,7 @@ fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn D
 }
 
 impl Reader {
-    /// The format of the trace; of the first file where there are several.
+    /// The format of the trace; that of the first file if there are several.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -318,7 +319,7 @@ impl Reader {
     }
 
     /// Number of requests so far that came so late in the file that their arrival was changed to that of the previous
-    /// one.
+    /// request.
     pub fn late(&self) -> u64 {
         match &self.body {
             Body::Decoded { order, .. } => order.late(),
@@ -358,7 +359,7 @@ impl Reader {
         }
     }
 
-    /// The reason why a trace ended without a request.
+    /// The error for a trace without requests.
     fn nothing(&self) -> TraceError {
         let path = self.path.clone();
         if let Some((wanted, present)) = self.selection.missed() {

@@ -9,8 +9,8 @@ use peryton_units::Nanos;
 
 use crate::{BATCH, Request, TraceError};
 
-/// How many requests are held back to be sorted: more than blktrace's default buffers of one CPU hold (512 KiB, about
-/// 11,000 events), in under 3 MB of memory.
+/// The number of requests that are held back for sorting: more than blktrace's default buffers of one CPU hold (512
+/// KiB, about 11,000 events), in under 3 MB of memory.
 pub const REORDER_WINDOW: usize = 32_768;
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Order {
     last: u64,
     late: u64,
     ended: bool,
-    /// Comes after the good requests before it.
+    /// An error, returned after the good requests before it.
     failed: Option<TraceError>,
 }
 
@@ -34,8 +34,8 @@ impl Order {
         self.late
     }
 
-    /// Clears `batch` and puts the next requests there, with arrivals counted from the first. `fill` appends requests
-    /// in the order of the file and says whether there may be more.
+    /// Clears `batch` and puts the next requests into it, with arrivals counted from the first. `fill` appends requests
+    /// in the order of the file and returns whether there may be more.
     pub(crate) fn next_batch(
         &mut self,
         batch: &mut Vec<Request>,
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn inversions_inside_the_window_are_sorted() {
-        // Displaced by up to half a window, with ties.
+        // Times displaced by up to half a window, with ties.
         let times: Vec<u64> = (0..200_000u64).map(|i| 500 + (i ^ 0x3fff) / 2).collect();
         let (requests, late) = ordered(&times);
         assert_eq!((requests.len(), late), (times.len(), 0));

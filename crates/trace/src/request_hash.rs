@@ -18,7 +18,7 @@ impl RequestHash {
     /// Adds the next request.
     #[inline]
     pub fn add(&mut self, request: &Request) {
-        // Odd multipliers keep fields apart; the chained mixing keeps the order.
+        // Odd multipliers distinguish the fields; the chained mixing distinguishes the order.
         let place = request.offset.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let time = request.at.0.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
         let rest = request.len.0.wrapping_mul(0x1656_67b1_9e37_79f9) ^ (request.op as u64) << 56;
@@ -44,19 +44,19 @@ impl Serialize for RequestHash {
     }
 }
 
-/// A source that hashes what passes through it.
+/// A source that hashes the requests read through it.
 pub struct Hashed<S> {
     source: S,
     hash: RequestHash,
 }
 
 impl<S: Source> Hashed<S> {
-    /// Hashes everything that is read through it from now on.
+    /// Wraps `source`; hashes all requests that are read from now on.
     pub fn new(source: S) -> Hashed<S> {
         Hashed { source, hash: RequestHash::default() }
     }
 
-    /// The hash of everything read so far.
+    /// The hash of all requests read so far.
     pub fn hash(&self) -> RequestHash {
         self.hash
     }
@@ -105,7 +105,7 @@ mod tests {
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen.len(), count);
-        // Reports keep it: it must not change from one version to the next.
+        // Reports contain the hash, so it must not change from one version to the next.
         assert_eq!(of(&[one]), "8385be21419c65e9");
     }
 }

@@ -6,9 +6,9 @@ use peryton_units::Bytes;
 
 use crate::Request;
 
-/// Concatenated volumes begin at multiples of this, so that none shares an extent of usual size with another.
+/// Concatenated volumes begin at multiples of this, so that no two of them share an extent of usual size.
 pub const VOLUME_ALIGNMENT: Bytes = Bytes::mib(1);
-/// The most volumes that are laid on one address space.
+/// The most volumes in one address space.
 pub(crate) const MAX_VOLUMES: usize = 65_536;
 /// The most volumes that a message names.
 const SHOWN: usize = 16;
@@ -18,7 +18,7 @@ const SHOWN: usize = 16;
 pub(crate) struct Selection {
     /// The selected volumes, sorted; `None` for all.
     wanted: Option<Vec<u32>>,
-    /// Others that the trace has, as many as a message names.
+    /// Other volumes of the trace, as many as a message names.
     others: BTreeSet<u32>,
     last_other: Option<u32>,
 }
@@ -33,7 +33,7 @@ impl Selection {
         Selection { wanted, ..Selection::default() }
     }
 
-    /// Drops the requests from `from` on that are not wanted.
+    /// Removes the requests from `from` on whose volumes are not selected.
     pub(crate) fn apply(&mut self, requests: &mut Vec<Request>, from: usize) {
         let Some(wanted) = &self.wanted else {
             return;
@@ -71,7 +71,7 @@ impl Selection {
 pub struct VolumeRange {
     /// The number of the volume in the trace.
     pub volume: u32,
-    /// Its start.
+    /// Its start in the address space.
     pub start: Bytes,
     /// Its length up to the last byte that a request touches, aligned up.
     pub len: Bytes,
@@ -104,7 +104,7 @@ impl Layout {
         &self.ranges
     }
 
-    /// Moves the requests to their places; returns false if the trace is not the one that was laid out.
+    /// Moves the requests to their places; returns false if the trace has changed since the layout was computed.
     pub(crate) fn apply(&self, requests: &mut [Request]) -> bool {
         for request in requests {
             let Some(start) = self.starts.get(&request.volume) else {

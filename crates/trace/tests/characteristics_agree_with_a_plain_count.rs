@@ -1,4 +1,4 @@
-//! `Characteristics` against the plainest possible computation of the same figures, on hostile traces.
+//! `Characteristics` compared with the simplest possible computation of the same figures, on hostile traces.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -25,7 +25,7 @@ fn of(requests: &[Request]) -> Characteristics {
     Characteristics::of(&mut Given(requests.to_vec(), 0)).unwrap()
 }
 
-/// Few places and times, so that everything that can coincide does.
+/// Requests with few different places and times, so that coincidences are frequent.
 fn trace() -> impl Strategy<Value = Vec<Request>> {
     let step = prop_oneof![Just(0u64), 0..2_000_000_000u64, 0..100_000_000_000u64];
     let request = (step, 0u64..300, 0u64..80, 0u32..3, 0u8..4);

@@ -1,5 +1,5 @@
-//! A drawn trace has the characteristics that its specification asked for, as measured by the same code that
-//! describes real traces; impossible specifications are refused with the key and the remedy.
+//! A drawn trace has the characteristics that its specification requires, as measured by the same code that describes
+//! real traces; impossible specifications are refused with the key and the remedy.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -178,7 +178,7 @@ fn gamma_popularity_widens_with_gamma() {
         for request in &requests {
             *counts.entry(request.offset.0).or_default() += 1;
         }
-        // How many files take half of the accesses.
+        // The number of files that get half of the accesses.
         let mut ranked: Vec<u64> = counts.into_values().collect();
         ranked.sort_unstable_by(|a, b| b.cmp(a));
         let mut sum = 0;
@@ -241,7 +241,7 @@ fn phases_follow_one_another() {
     assert!(requests.is_sorted_by_key(|r| r.at), "time goes on from phase to phase");
 }
 
-/// FNV-1a over every field: a change of any drawn request on any machine changes it.
+/// FNV-1a over every field, so that any change of a drawn request changes it.
 fn fingerprint(requests: &[Request]) -> u64 {
     let words = requests.iter().flat_map(|r| [r.at.0, r.offset.0, r.len.0, u64::from(r.volume), r.op as u64]);
     words
@@ -262,7 +262,7 @@ fn the_same_seed_draws_the_same_trace_on_every_machine() {
     assert_ne!(drawn, fingerprint(&draw(&text.replace("seed = 42", "seed = 43"))));
 }
 
-/// Of 200,000 requests. It may only change together with a note in the change log.
+/// The fingerprint of 200,000 requests. It may only change together with a note in the change log.
 const GOLDEN: u64 = 8_489_713_552_004_931_981;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Every format, golden; compressed, in pieces, and with bad lines.
+//! Every format against golden requests: compressed, in pieces, and with bad lines.
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a panic is the report")]
 
 mod samples;
@@ -148,7 +148,7 @@ fn a_bad_line_stops_with_its_place_or_is_skipped_and_counted() {
         let sample = samples::all().into_iter().find(|sample| sample.format == format).unwrap();
         let text = String::from_utf8(sample.bytes).unwrap();
         let mut lines: Vec<&str> = text.lines().collect();
-        // The place after the last event that matters, before the summary.
+        // The position after the last relevant event, before the summary.
         let at = lines.iter().position(|line| line.starts_with("CPU0")).unwrap_or(lines.len());
         lines.insert(at, bad);
         let text = lines.join("\n");
@@ -242,7 +242,7 @@ fn volumes_are_laid_one_after_another() {
     let read: Vec<_> = drain(reader).unwrap().iter().map(|r| (r.volume, r.offset.0, r.op)).collect();
     let data: Vec<_> = read.iter().filter(|r| r.2 != Op::Flush).copied().collect();
     assert_eq!(data, [(0, 3 << 20, Op::Write), (0, 0, Op::Read), (0, 1 << 20, Op::Read)]);
-    // From a pipe the remedy is named.
+    // For a pipe the message names a remedy.
     let pipe = io::Cursor::new(text.as_bytes().to_vec());
     let message = peryton_trace::read("t", pipe, &options).map(|_| ()).unwrap_err().to_string();
     assert!(message.contains("save it in a file"), "{message}");
@@ -282,7 +282,7 @@ fn a_bad_line_in_one_of_several_files_does_not_smuggle_other_volumes_in() {
 fn the_files_of_all_cpus_are_one_trace() {
     let directory = tempfile::tempdir().unwrap();
     let events = samples::blktrace(false);
-    // Record by record, to two CPUs in turn; a third was idle.
+    // Records go to two CPUs in turn; a third was idle.
     let (mut cpus, mut at, mut cpu) = ([Vec::new(), Vec::new()], 0, 0);
     while at < events.len() {
         let pdu = u16::from_le_bytes([events[at + 46], events[at + 47]]);
@@ -329,7 +329,8 @@ fn what_is_not_there_is_named() {
 
 #[test]
 fn a_long_trace_keeps_order_and_count() {
-    // Several buffers, batches and windows; the lines differ in length, so that every boundary is met.
+    // Enough lines for several buffers, batches and windows; they differ in length, so that boundaries fall anywhere in
+    // a line.
     let n = 300_000u64;
     let mut text = String::from("time_ns,op,offset,length\n");
     for i in 0..n {

@@ -39,7 +39,7 @@ fn small_trace() -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// Either the file still reads or the error is one line that names it.
+/// Checks that the file can still be read, or that the error is one line with the file's name.
 fn is_survived(bytes: &[u8]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("damaged.parquet");

@@ -1,4 +1,5 @@
-//! Random, damaged and cut traces: an error or requests that a volume could have, never a panic, never without end.
+//! Random, damaged and cut traces give an error or requests that a volume could have; they neither panic nor run
+//! forever.
 
 mod samples;
 
@@ -8,7 +9,7 @@ use peryton_trace::{BATCH, Format, MAX_TRANSFER, OpenOptions, Source, read};
 use peryton_units::{Nanos, Op};
 use proptest::prelude::*;
 
-/// Hands out pieces of changing size.
+/// A reader that returns pieces of changing size.
 struct Pieces {
     bytes: Vec<u8>,
     at: usize,
@@ -70,7 +71,7 @@ proptest! {
         let _ = exercise(bytes, format, skip, step);
     }
 
-    /// Bytes that traces are made of go deeper than random ones.
+    /// Bytes that are common in traces reach more of the code than random ones.
     #[test]
     fn random_text(text in "[0-9RWDFQ.,:;+\\-\\[\\] \"\t\n]{0,600}", format in any_format(), skip: bool, step in 1..97usize) {
         let _ = exercise(text.into_bytes(), format, skip, step);
@@ -104,7 +105,7 @@ proptest! {
         let _ = exercise(bytes, if right_format { Some(sample.format) } else { other }, skip, step);
     }
 
-    /// A damaged compressed stream must not take the process with it either.
+    /// A damaged compressed stream must not crash the process either.
     #[test]
     fn damaged_streams(
         which in any::<proptest::sample::Index>(),
@@ -158,7 +159,7 @@ fn every_cut_of_every_sample() {
     }
 }
 
-/// A gigabyte of a line without end, and of only bad lines: memory stays that of one buffer.
+/// A gigabyte of one endless line, and of only bad lines: memory stays that of one buffer.
 #[test]
 fn what_never_ends_is_not_stored() {
     struct Repeat(u64, &'static [u8]);
@@ -196,7 +197,7 @@ fn what_never_ends_is_not_stored() {
     }
 }
 
-/// The most memory that this process has had, in bytes.
+/// The most memory that this process has used, in bytes.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

@@ -41,7 +41,7 @@ fn every_stand_in_has_the_figures_of_table_2() {
         near("mean request in KiB", bytes / count / 1024.0, kib, 0.02 * kib);
         near("read share", read / count, reads, 0.005);
         near("sequential share", continued / count, sequential, 0.01);
-        // Sixty cycles of bursts and silences: their number is a matter of luck.
+        // There are only sixty cycles of bursts and silences, so their number varies.
         let luck = if name == "financial-bursty" { 0.4 } else { 0.02 };
         near("time between requests in ms", last_s * 1e3 / count, gap_ms, luck * gap_ms);
     }

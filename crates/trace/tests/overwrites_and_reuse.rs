@@ -1,4 +1,4 @@
-//! Overwrites and LRU curves against the plainest possible computation of the same figures.
+//! Overwrites and LRU curves compared with the simplest possible computation of the same figures.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -24,7 +24,7 @@ fn synth(text: &str) -> SynthSource {
     SynthSource::new(&SynthSpec::parse(text, "test").unwrap(), "test").unwrap()
 }
 
-/// A request a second, each of one block: `W3` writes block 3.
+/// One request a second, each of one block: `W3` writes block 3.
 fn trace(text: &str) -> Vec<Request> {
     let request = |(index, word): (usize, &str)| Request {
         at: Nanos::from_s(index as u64),

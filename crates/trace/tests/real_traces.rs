@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use peryton_trace::{Format, Join, OpenOptions, Request, Source, measurements, open, open_all};
 use peryton_units::{Bytes, Nanos, Op};
 
-/// A trace beside the repository, which a user does not have.
+/// A trace outside of the repository, which users do not have.
 fn shared(name: &str) -> Option<PathBuf> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces").join(name);
     if !path.exists() {

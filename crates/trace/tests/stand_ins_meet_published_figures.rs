@@ -1,6 +1,6 @@
-//! The stand-ins of `examples/workloads/msr` have the figures that are published of the volumes they are like: requests,
-//! share of writes and mean write (MSR Cambridge); where overwrites and reads fall (Griffin, section 4); how local reads
-//! are ("Mixed SSD arrays", section VI-D). Longer ones are drawn shortened, their footprint with them.
+//! The stand-ins of `examples/workloads/msr` have the published figures of the volumes that they represent: requests,
+//! share of writes and mean write (MSR Cambridge); the distribution of overwrites and reads (Griffin, section 4); the
+//! locality of reads ("Mixed SSD arrays", section VI-D). Longer ones are drawn shortened, with a smaller footprint.
 
 use std::{collections::HashSet, path::PathBuf};
 
@@ -32,7 +32,7 @@ const PUBLISHED: &[(&str, u64, f64, f64)] = &[
 ];
 const WEAK: &[&str] = &["mds_0", "stg_0", "web_0", "prn_0", "usr_0", "proj_0", "src1_2"];
 const STRONG: &[&str] = &["hm_0", "prxy_0", "rsrch_0", "wdev_0"];
-/// Enough for a per cent here or there.
+/// The number of requests drawn: enough for an accuracy of about a per cent.
 const DRAWN: u64 = 60_000;
 const WEEK_S: f64 = 604_800.0;
 
@@ -94,10 +94,10 @@ fn every_stand_in_is_as_published() {
         };
         near("share of writes", seen.writes as f64 / seen.requests as f64, writes_per_mille / 1000.0, 0.005);
         let mean_kib = seen.written as f64 / seen.writes as f64 / 1024.0;
-        // Of few writes the mean is a matter of luck.
+        // The mean of few writes varies.
         let luck = 4.0 * 1.5 * mean_write_kib / (seen.writes as f64).sqrt();
         near("mean write in KiB", mean_kib, *mean_write_kib, (0.02 * mean_write_kib).max(luck));
-        // Bursts and silences take 50 s together; of few the sum is a matter of luck.
+        // Bursts and silences take 50 s together; the sum of few of them varies.
         let span_s = WEEK_S / shorter as f64;
         near("weeks", seen.last_s / span_s, 1.0, 0.05 + 4.0 / (span_s / 50.0).sqrt());
         near("overwrites on the top 1 %", overwrites.overwrites_on_top_1pct.unwrap(), 0.34, 0.06);

@@ -1,8 +1,8 @@
-//! blkparse's default text: `8,0 3 11 0.009507758 697 Q W 223490 + 8 [kjournald]`, times in seconds, sectors of 512 bytes
-//! (blkparse(1), default format). Queue events (`Q`) are read, or issues (`D`), inserts (`I`) or completions (`C`) where the
-//! start of the trace has no queue events; [`OpenOptions::event`](crate::OpenOptions) overrides. Remaps (`A`), merges,
-//! plugs, messages and the summary at the end are left aside. The volume is the
-//! [device number](crate::device_number).
+//! blkparse's default text: `8,0 3 11 0.009507758 697 Q W 223490 + 8 [kjournald]`, times in seconds, sectors of 512
+//! bytes (blkparse(1), default format). Queue events (`Q`) are read. If the start of the trace has none, issues (`D`),
+//! inserts (`I`) or completions (`C`) are read; [`OpenOptions::event`](crate::OpenOptions) overrides this. Remaps
+//! (`A`), merges, plugs, messages and the summary at the end are ignored. The volume is the [device
+//! number](crate::device_number).
 
 use super::{
     Head, Input, Opened, ReadOptions,

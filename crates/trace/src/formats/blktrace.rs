@@ -1,7 +1,7 @@
-//! blktrace's binary: `struct blk_io_trace` (Linux, `include/uapi/linux/blktrace_api.h`), 48 bytes with a magic number, either
-//! byte order, and `pdu_len` bytes after each, from a file of one CPU or a pipe (`blktrace -o -`). Times in ns, sectors of
-//! 512 bytes. The choice of events is [blkparse's](super::blkparse); commands that programs send to a driver
-//! (`SG_IO`) are left aside. The volume is the device number.
+//! blktrace's binary: `struct blk_io_trace` (Linux, `include/uapi/linux/blktrace_api.h`), 48 bytes with a magic number,
+//! either byte order, and `pdu_len` bytes after each, from a file of one CPU or a pipe (`blktrace -o -`). Times in ns,
+//! sectors of 512 bytes. The choice of events is [blkparse's](super::blkparse); commands that programs send to a driver
+//! (`SG_IO`) are ignored. The volume is the device number.
 //!
 //! `NAME.blktrace.0`, `.1`, … are the CPUs of one trace: opening one of them, or `NAME`, merges all.
 
@@ -33,7 +33,7 @@ const TC_FLUSH: u32 = 1 << (16 + 2);
 const TC_PC: u32 = 1 << (16 + 9);
 const TC_NOTIFY: u32 = 1 << (16 + 10);
 const TC_DISCARD: u32 = 1 << (16 + 13);
-/// A control group's id comes with the record.
+/// The record is followed by a control group's id.
 const TA_CGROUP: u32 = 1 << 8;
 
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ impl Endian {
         }
     }
 
-    /// The version, known or not.
+    /// The version, whether known or not.
     fn version(bytes: &[u8]) -> Option<u32> {
         let word: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
         let words = [u32::from_le_bytes(word), u32::from_be_bytes(word)];
@@ -77,7 +77,7 @@ struct Event {
 }
 
 impl Event {
-    /// None without the magic number.
+    /// `None` without the magic number.
     fn parse(record: &[u8]) -> Option<Event> {
         let endian = Endian::of(record)?;
         let number = |at: usize, size: usize| {
@@ -208,8 +208,7 @@ impl Decode for Blktrace {
     }
 }
 
-/// The files of all CPUs where `path` is one of them, or their common name; none where it is neither. In the order of
-/// the CPUs.
+/// The files of all CPUs, in the order of the CPUs, if `path` is one of them or their common name; otherwise `None`.
 pub(crate) fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
     let file = path.file_name()?.to_str()?;
     let stem = match file.rsplit_once(".blktrace.") {

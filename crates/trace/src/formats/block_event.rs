@@ -1,4 +1,4 @@
-//! What blkparse, blktrace and ftrace have in common: the events of Linux's block layer.
+//! The common part of blkparse, blktrace and ftrace: the events of Linux's block layer.
 
 use std::{fmt, str::FromStr};
 
@@ -12,11 +12,11 @@ use crate::decode::{Decoded, Sink};
 pub enum BlockEvent {
     /// A file system or program hands a bio to the block layer: the workload itself, before merging (`Q`, `block_bio_queue`).
     Queue,
-    /// A request, merged and sorted, goes to the driver (`D`, `block_rq_issue`).
+    /// A merged and sorted request goes to the driver (`D`, `block_rq_issue`).
     Issue,
     /// A request goes to the I/O scheduler (`I`, `block_rq_insert`).
     Insert,
-    /// The device has done it (`C`, `block_rq_complete`).
+    /// The device has completed the request (`C`, `block_rq_complete`).
     Complete,
 }
 
@@ -24,7 +24,7 @@ impl BlockEvent {
     /// The events in the order of preference, if none is chosen.
     pub const ALL: [BlockEvent; 4] = [BlockEvent::Queue, BlockEvent::Issue, BlockEvent::Insert, BlockEvent::Complete];
 
-    /// `queue`, `issue`, `insert` or `complete`.
+    /// The name on the command line: `queue`, `issue`, `insert` or `complete`.
     pub const fn name(self) -> &'static str {
         match self {
             BlockEvent::Queue => "queue",
@@ -49,8 +49,8 @@ impl FromStr for BlockEvent {
     }
 }
 
-/// The kind of event that a reader keeps: the given one, else the most preferred of those in the head, else the first
-/// that comes.
+/// The kind of event that a reader keeps: the given one, otherwise the most preferred of those in the head, otherwise
+/// the first in the trace.
 #[derive(Clone, Copy)]
 pub(crate) struct Choice(Option<BlockEvent>);
 
@@ -66,27 +66,27 @@ impl Choice {
     }
 }
 
-/// The number that Linux gives the device `major`:`minor`, by which volumes of block-layer traces are known: the major
-/// number in the upper 12 bits, the minor in the lower 20, as blktrace has it. None where they do not fit.
+/// The number that Linux gives the device `major`:`minor`, which identifies volumes in block-layer traces: the major
+/// number in the upper 12 bits, the minor in the lower 20, as in blktrace. `None` if they do not fit.
 pub fn device_number(major: u32, minor: u32) -> Option<u32> {
     (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
 }
 
-/// `8,0` as a device number.
+/// Parses `8,0` as a device number.
 pub(crate) fn device(word: &[u8]) -> Option<u32> {
     let comma = word.iter().position(|&byte| byte == b',')?;
     device_number(crate::field::whole_u32(&word[..comma])?, crate::field::whole_u32(&word[comma + 1..])?)
 }
 
-/// What the letters of `blk_fill_rwbs` (Linux, `kernel/trace/blktrace.c`) ask for.
+/// The operation given by the letters of `blk_fill_rwbs` (Linux, `kernel/trace/blktrace.c`).
 pub(crate) struct Rwbs {
-    /// The cache is to be flushed first: the letter F before the operation.
+    /// Whether the cache is to be flushed first: the letter F before the operation.
     preflush: bool,
     op: Option<Op>,
 }
 
 impl Rwbs {
-    /// None for letters that the kernel does not write.
+    /// `None` for letters that the kernel does not write.
     pub(crate) fn parse(letters: &[u8]) -> Option<Rwbs> {
         if letters.len() > 8 || !letters.iter().all(u8::is_ascii_uppercase) {
             return None;
@@ -98,7 +98,7 @@ impl Rwbs {
         };
         let op = match rest {
             [b'R', ..] => Some(Op::Read),
-            // Zone append is a write, zone reset gives the zone up; opening and closing zones moves nothing.
+            // Zone append is a write, zone reset discards the zone; opening and closing zones transfers nothing.
             [b'W', ..] | [b'Z', b'A', ..] => Some(Op::Write),
             // N stands for operations without a letter; with sectors it is WRITE ZEROES.
             [b'D', ..] | [b'Z', b'R', ..] | [b'N', ..] => Some(Op::Discard),

@@ -8,7 +8,7 @@
 //! | `sector`, `sectors` | in 512 bytes |
 //! | `volume` | optional number |
 //!
-//! Other columns are left aside. The offset and length of a flush may be empty.
+//! Other columns are ignored. The offset and length of a flush may be empty.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ use crate::{
     field::{Fields, nanos, op, whole, whole_u32},
 };
 
-/// More columns than this are not a block trace.
+/// The most columns; a block trace does not have more.
 const MAX_COLUMNS: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
-    /// From the header; the problem where it lacks a column or has one twice.
+    /// Reads the header. The error is the problem if the header lacks a column or has one twice.
     pub(crate) fn new(head: Head<'_>) -> Result<Csv, Problem> {
         let header = head.first_line();
         let count = |separator: u8| header.iter().filter(|&&byte| byte == separator).count();
@@ -86,7 +86,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
         return 0;
     }
     match Csv::new(head) {
-        // The header alone is enough, but a file of another format may have one, too.
+        // The header alone is sufficient, but a file of another format may have a header too.
         Ok(csv) => likeness(head, csv).max(60),
         Err(_) => 0,
     }
@@ -99,7 +99,7 @@ pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
     lines(input, csv, options)
 }
 
-/// The fields of a line that may have quoted ones; separators inside quotes do not count.
+/// The fields of a line with quoted fields; separators inside quotes do not count.
 fn split(line: &[u8], separator: u8) -> Vec<Cow<'_, [u8]>> {
     let mut fields = vec![Vec::new()];
     let mut quoted = false;

@@ -1,8 +1,8 @@
-//! DiskSim's ASCII format, which MQSim has taken over: `arrival device sector sectors flags`, sectors of 512 bytes.
+//! DiskSim's ASCII format, also used by MQSim: `arrival device sector sectors flags`, sectors of 512 bytes.
 //!
-//! DiskSim gives arrivals in milliseconds with decimals, MQSim in nanoseconds without: a file with a decimal point in
-//! its first times is in milliseconds, another in nanoseconds, and [`OpenOptions::time_unit`](crate::OpenOptions)
-//! overrides. Flags are hexadecimal with bit 0 set for a read; both agree. The volume is the device.
+//! DiskSim gives arrivals in milliseconds with decimals, MQSim in nanoseconds without. A file with a decimal point in
+//! its first times is read as milliseconds, another as nanoseconds; [`OpenOptions::time_unit`](crate::OpenOptions)
+//! overrides this. Flags are hexadecimal with bit 0 set for a read in both. The volume is the device.
 
 use peryton_units::Op;
 

@@ -1,7 +1,7 @@
-//! DiskSim's validation format: `R|W Hit|Miss sector sectors service think`, one line for each request that was measured
-//! on a real disk, sectors of 512 bytes, service and think time in µs with decimals. One request was in flight at a
-//! time; the next came a think time after the last had completed. As a trace, requests arrive when they arrived on
-//! the real disk: at the sum of the service and think times before.
+//! DiskSim's validation format: `R|W Hit|Miss sector sectors service think`, one line for each request that was
+//! measured on a real disk, sectors of 512 bytes, service and think time in µs with decimals. One request was in flight
+//! at a time; the next one came after the think time that followed its completion. In the trace, requests arrive when
+//! they arrived on the real disk: at the sum of the service and think times before.
 
 use std::path::Path;
 
@@ -67,16 +67,16 @@ impl LineFormat for DisksimValidate {
     }
 }
 
-/// One request of a validation trace, as it was on the real disk.
+/// One request of a validation trace, as measured on the real disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredRequest {
     /// The request, with its arrival in the measurement.
     pub request: Request,
     /// The disk's service time.
     pub service: Nanos,
-    /// From this completion to the arrival of the next request.
+    /// The time from this completion to the arrival of the next request.
     pub think: Nanos,
-    /// Whether the measurement took it for a hit in the disk's buffer; informative only.
+    /// Whether the measurement classified it as a hit in the disk's buffer; informative only.
     pub buffer_hit: bool,
 }
 
@@ -86,8 +86,8 @@ pub struct Measurements {
     format: DisksimValidate,
 }
 
-/// Opens a trace of DiskSim's validation format (compressed or not; `-` is standard input) with the times that the
-/// real disk took, for the validation of a disk model.
+/// Opens a trace of DiskSim's validation format (compressed or not; `-` is standard input) with the times of the real
+/// disk, for the validation of a disk model.
 ///
 /// # Errors
 /// The file cannot be opened, or its compression is broken.

@@ -11,7 +11,7 @@ use crate::{
     field::{nanos, whole, words},
 };
 
-/// More files than this in one log are a wrong column.
+/// The most files in one log; more would come from a wrong column.
 const MAX_FILES: usize = 65_536;
 /// The longest name that fio allows, in bytes.
 const MAX_NAME: usize = 256;
@@ -23,7 +23,7 @@ pub(crate) struct Fio {
 }
 
 impl Fio {
-    /// None where the first line does not name a version that can be read.
+    /// `None` if the first line does not name a supported version.
     pub(crate) fn new(head: Head<'_>) -> Option<Fio> {
         let mut words = words(head.first_line());
         let version = match [words.next()?, words.next()?, words.next()?, words.next()?] {

@@ -34,7 +34,7 @@ impl LineFormat for Fiu {
         let unit = if time.contains(&b'.') { 1_000_000_000 } else { 1 };
         let at = nanos(time, unit).or_problem("the time is not a number of nanoseconds")?;
         front.next().and_then(whole).or_problem("the process id is not a whole number")?;
-        // From the end, because a process name may look like anything.
+        // Parsed from the end, because a process name may contain any text.
         let mut back = front.rev().skip_while(|word| is_digest(word));
         let minor = back.next().and_then(whole_u32).or_problem("the minor device number is not a whole number")?;
         let major = back.next().and_then(whole_u32).or_problem("the major device number is not a whole number")?;

@@ -1,10 +1,10 @@
-//! Block events as ftrace's `trace` and `trace_pipe`, `trace-cmd report` and `perf script` print them:
-//! `rm-15776 [001] ..... 7079.382691: block_bio_queue: 7,0 RM 20971776 + 8 [rm]`, times in seconds, sectors of 512 bytes.
+//! Block events as printed by ftrace's `trace` and `trace_pipe`, `trace-cmd report` and `perf script`: `rm-15776 [001]
+//! ..... 7079.382691: block_bio_queue: 7,0 RM 20971776 + 8 [rm]`, times in seconds, sectors of 512 bytes.
 //!
-//! `block_bio_queue` is read; where the start of the trace has none, `block_rq_issue`, `block_rq_insert` or
-//! `block_rq_complete`, in this order, so that nothing is counted twice; [`OpenOptions::event`](crate::OpenOptions)
-//! overrides. Events of other subsystems, headers and call stacks are left aside. The volume is the
-//! [device number](crate::device_number).
+//! `block_bio_queue` is read. If the start of the trace has none, `block_rq_issue`, `block_rq_insert` or
+//! `block_rq_complete` is read, in this order, so that no request is counted twice;
+//! [`OpenOptions::event`](crate::OpenOptions) overrides this. Events of other subsystems, headers and call stacks are
+//! ignored. The volume is the [device number](crate::device_number).
 
 use memchr::memmem;
 
@@ -52,7 +52,7 @@ pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
 /// The kind of a block event, its time and its arguments.
 #[inline]
 fn event<'a>(finder: &memmem::Finder<'_>, line: &'a [u8]) -> Option<(BlockEvent, &'a [u8], &'a [u8])> {
-    // A process may be named after an event, but its name is not followed by a time and a colon.
+    // A process may have the name of an event, but its name is not followed by a time and a colon.
     for at in finder.find_iter(line) {
         let rest = &line[at + b"block_".len()..];
         let Some(colon) = memchr::memchr(b':', rest) else { continue };
@@ -72,7 +72,7 @@ fn timestamp(before: &[u8]) -> Option<&[u8]> {
     word[start..].first().is_some_and(u8::is_ascii_digit).then_some(&word[start..])
 }
 
-/// Whether the line is one that tracers print beside block events.
+/// Whether tracers print such a line besides block events.
 fn is_other(line: &[u8]) -> bool {
     let is_time = |word: &[u8]| {
         word.strip_suffix(b":").is_some_and(|time| time.contains(&b'.') && nanos(time, 1_000_000_000).is_some())
@@ -108,7 +108,7 @@ impl LineFormat for Ftrace {
         let mut words = words(rest);
         let volume = words.next().and_then(device).or_problem("the device is not major,minor")?;
         let rwbs = words.next().and_then(Rwbs::parse).or_problem("the RWBS letters are not the kernel's")?;
-        // Requests have their bytes and command before the sector: "8,0 W 4096 () 1234 + 8 [fio]".
+        // Requests have their bytes and command before the sector, as in "8,0 W 4096 () 1234 + 8 [fio]".
         let mut sector: &[u8] = &[];
         for word in words.by_ref() {
             if word == b"+" {

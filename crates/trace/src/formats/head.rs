@@ -23,7 +23,7 @@ impl<'a> Head<'a> {
         Ok(Head { bytes: input.head()?, all })
     }
 
-    /// The error for a trace that cannot even begin to be read as the format given.
+    /// The error for a trace that cannot be read as the given format at all.
     pub(crate) fn unfit(self, trace: &str, found: &str, remedy: &str) -> TraceError {
         TraceError::UnknownFormat {
             path: trace.to_owned(),
@@ -48,7 +48,7 @@ impl<'a> Head<'a> {
         self.lines().find(|line| !line.trim_ascii().is_empty()).unwrap_or(&[])
     }
 
-    /// Whether this can be a text at all.
+    /// Whether this can be text.
     pub(crate) fn is_text(self) -> bool {
         !self.bytes.is_empty()
             && self.bytes.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\t' | b'\r' | b'\n' | 0x1b))

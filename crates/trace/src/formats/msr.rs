@@ -1,8 +1,8 @@
 //! MSR Cambridge: `FILETIME,host,disk,Read|Write,offset,size,response`, times in 100 ns since 1601, the rest in bytes
 //! (Narayanan et al., "Write Off-Loading", FAST 2008).
 //!
-//! A file usually has one host and one disk. Where hosts come together in one file, the first host's disks keep their
-//! numbers and disk n of the k-th further host is volume k × 1000 + n.
+//! A file usually has one host and one disk. If several hosts are in one file, the first host's disks keep their
+//! numbers, and disk n of the k-th further host is volume k × 1000 + n.
 
 use peryton_units::Op;
 
@@ -12,7 +12,7 @@ use crate::{
     field::{leading, take_whole},
 };
 
-/// More hosts than this in one file are a wrong column.
+/// The most hosts in one file; more would come from a wrong column.
 const MAX_HOSTS: usize = 1000;
 /// The longest host name, in bytes (RFC 1035).
 const MAX_HOST_NAME: usize = 255;

@@ -1,12 +1,12 @@
 //! libCacheSim's oracleGeneral: packed little-endian records of 24 bytes, `u32` time in seconds, `u64` object, `u32` size,
 //! `i64` index of the object's next request (unused here).
 //!
-//! A cache trace has objects, a drive has offsets. Each object gets a slot of [`OBJECT_UNIT`]: object i is read at
-//! i × 4 KiB, and no request is longer than its slot, so that requests for different objects never touch the same
-//! bytes. With extents of 4 KiB, an extent is an object, and the hit ratio of a cache of n extents is libCacheSim's
-//! for n objects of equal size (`--ignore-obj-size`, or a trace of 4 KiB objects). Sizes above a slot are lost.
-//! Objects from 2^50 on do not fit below 2^63 bytes and are hashed into the slots from 2^50 to 2^51: two of a million
-//! such objects share a slot with a probability below 1 in 2000. Every request is a read.
+//! A cache trace has objects, a drive has offsets. Each object gets a slot of [`OBJECT_UNIT`]: object i is read at i ×
+//! 4 KiB, and no request is longer than its slot, so that requests for different objects never access the same bytes.
+//! With extents of 4 KiB, an extent is an object, and the hit ratio of a cache of n extents is libCacheSim's for n
+//! objects of equal size (`--ignore-obj-size`, or a trace of 4 KiB objects). Sizes above a slot are lost. Objects from
+//! 2^50 on do not fit below 2^63 bytes and are hashed into the slots from 2^50 to 2^51: two of a million such objects
+//! share a slot with a probability below 1 in 2000. Every request is a read.
 
 use peryton_units::{Bytes, Op};
 
@@ -47,7 +47,7 @@ pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     let mut last = 0;
     for (index, record) in records.iter().enumerate() {
         let Fields { seconds, size, next, .. } = fields(record);
-        // Either the end of the trace, or a request of a trace of less than 2^40.
+        // Either the end of the trace, or the index of a request in a trace of less than 2^40.
         let ahead = next == -1 || next == i64::MAX || (next > index as i64 && next < 1 << 40);
         if seconds < last || size == 0 || !ahead {
             return 0;

@@ -40,7 +40,7 @@ pub(crate) struct ReadOptions {
     pub(crate) time_unit: Option<TimeUnit>,
 }
 
-/// A reader, or why the trace cannot be read as the format given.
+/// A reader, or the reason why the trace cannot be read in the given format.
 pub(crate) type Opened = Result<Box<dyn Decode>, TraceError>;
 
 /// The reader of a text format.

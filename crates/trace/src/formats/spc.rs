@@ -1,6 +1,6 @@
 //! SPC trace files, as UMass distributes Financial and WebSearch: `ASU,LBA,size,opcode,seconds[,…]`, the LBA in sectors
-//! of 512 bytes, the size in bytes (SPC Trace File Format Specification 1.0.1; further fields are the reader's own
-//! and are left aside). The volume is the application storage unit.
+//! of 512 bytes, the size in bytes (SPC Trace File Format Specification 1.0.1; its optional further fields are
+//! ignored). The volume is the application storage unit.
 
 use peryton_units::Op;
 

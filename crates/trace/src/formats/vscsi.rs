@@ -6,7 +6,7 @@
 //! | version 1, 32 bytes | number | | length | segments | command | version | block | time µs | |
 //! | version 2, 40 bytes | command | version | number | length | segments | | block | time µs | response |
 //!
-//! Lengths are in bytes, blocks of 512. Commands that move no data (inquiries, reservations) are left aside, and so is
+//! Lengths are in bytes, blocks of 512. Commands that transfer no data (inquiries, reservations) are ignored, and so is
 //! UNMAP, whose ranges are not in the record.
 
 use peryton_units::Op;
@@ -37,7 +37,7 @@ impl Version {
         command[1] == 0 && version == if self == Version::One { 1 } else { 2 }
     }
 
-    /// The version that every record of the head has. As in libCacheSim, version 2 is tried first.
+    /// The version of every record in the head. As in libCacheSim, version 2 is tried first.
     fn of(head: Head<'_>) -> Option<Version> {
         [Version::Two, Version::One].into_iter().find(|version| {
             let mut records = head.bytes.chunks_exact(version.size());
@@ -52,7 +52,7 @@ pub(crate) struct Vscsi {
 }
 
 impl Vscsi {
-    /// None where the first record has neither version.
+    /// `None` if the first record has neither version.
     pub(crate) fn new(head: Head<'_>) -> Option<Vscsi> {
         let by_first = || {
             [Version::Two, Version::One]
@@ -64,7 +64,7 @@ impl Vscsi {
 }
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
-    // A version in each record is nearly a magic number.
+    // A version in each record is almost as reliable as a magic number.
     if Version::of(head).is_some() { 95 } else { 0 }
 }
 

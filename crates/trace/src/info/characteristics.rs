@@ -13,28 +13,28 @@ use crate::{Request, Source, TraceError};
 /// The characteristics of a trace. A figure that does not apply is absent. A page has 4 KiB; MiB are 2²⁰ bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Characteristics {
-    /// All requests.
+    /// Number of all requests.
     pub requests: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
-    /// Discards (TRIM).
+    /// Number of discards (TRIM).
     pub discards: u64,
-    /// Flushes.
+    /// Number of flushes.
     pub flushes: u64,
-    /// Reads among reads and writes.
+    /// Share of reads among reads and writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_share: Option<f64>,
     /// Bytes of all reads.
     pub bytes_read: u64,
-    /// Bytes brought by writes.
+    /// Bytes of all writes.
     pub bytes_written: u64,
-    /// Bytes discarded.
+    /// Bytes of all discards.
     pub bytes_discarded: u64,
-    /// From the first arrival to the last, in seconds.
+    /// Time from the first arrival to the last, in seconds.
     pub span_s: f64,
-    /// Requests that arrive earlier than the one before them in the trace.
+    /// Number of requests that arrive earlier than the request before them in the trace.
     pub out_of_order: u64,
     /// Requests per second over the span.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct Characteristics {
     /// Data read and written per second over the span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_mib_per_s: Option<f64>,
-    /// Data read and written in the second with most of it.
+    /// Data read and written in the second with the most data.
     pub peak_mib_per_s: f64,
     /// Sizes of reads and writes, in bytes.
     pub request_bytes: Sizes,
@@ -53,22 +53,22 @@ pub struct Characteristics {
     pub inter_arrival_us: Option<Intervals>,
     /// Shares of sequential requests.
     pub sequential_share: Sequentiality,
-    /// Reads and writes whose offset and length are multiples of 4 KiB.
+    /// Share of reads and writes whose offset and length are multiples of 4 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aligned_4kib_share: Option<f64>,
-    /// Unique pages.
+    /// Distinct pages accessed.
     pub footprint: Footprint,
-    /// Page writes that are the first to their page: unique pages written over pages written.
+    /// Share of page writes that are the first to their page: distinct pages written over pages written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_write_share: Option<f64>,
-    /// Page writes to a page that the trace wrote before. With the share of first writes, one.
+    /// Share of page writes to a page that the trace wrote before. With the share of first writes, it adds up to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overwrite_share: Option<f64>,
-    /// Unique pages within windows of time.
+    /// Distinct pages within windows of time.
     pub working_set: Vec<WorkingSet>,
     /// Each volume, by number; at most 65,536 of them, the first to appear.
     pub volumes: Vec<VolumeRow>,
-    /// Volumes' requests that have no row of their own.
+    /// Number of requests of volumes that have no row of their own.
     #[serde(skip_serializing_if = "is_zero")]
     pub requests_of_other_volumes: u64,
 }
@@ -83,13 +83,13 @@ fn is_zero(count: &u64) -> bool {
 /// Sizes by operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizes {
-    /// Of reads and writes.
+    /// Sizes of reads and writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<SizeDistribution>,
-    /// Of reads.
+    /// Sizes of reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<SizeDistribution>,
-    /// Of writes.
+    /// Sizes of writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<SizeDistribution>,
 }
@@ -100,41 +100,42 @@ pub struct Intervals {
     /// Mean and percentiles, in microseconds.
     #[serde(flatten)]
     pub distribution: Distribution,
-    /// Requests that arrive together with the one before.
+    /// Share of requests that arrive at the same time as the previous one.
     pub zero_share: f64,
 }
 
-/// Unique pages of 4 KiB that were touched, on all volumes.
+/// Distinct pages of 4 KiB that were accessed, on all volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Footprint {
-    /// Read or written.
+    /// Pages read or written.
     pub pages: u64,
-    /// The same in bytes.
+    /// The size of these pages in bytes.
     pub bytes: u64,
-    /// Read.
+    /// Pages read.
     pub pages_read: u64,
-    /// Written.
+    /// Pages written.
     pub pages_written: u64,
-    /// Both.
+    /// Pages both read and written.
     pub pages_read_and_written: u64,
-    /// The share of pages that was followed. One: figures are exact. Below: this table and the working set are estimates.
+    /// The share of pages in the sample. At one, figures are exact; below one, this table and the working set are
+    /// estimates.
     pub sampled_share: f64,
 }
 
 /// A volume's share of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VolumeRow {
-    /// Its number in the trace.
+    /// The volume's number in the trace.
     pub volume: u32,
-    /// All requests.
+    /// Number of all requests.
     pub requests: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
     /// Bytes of all reads.
     pub bytes_read: u64,
-    /// Bytes brought by writes.
+    /// Bytes of all writes.
     pub bytes_written: u64,
     /// The highest end of a request: the least size of the volume.
     pub end_bytes: u64,
@@ -149,11 +150,11 @@ impl Characteristics {
         Characteristics::with_max_pages(source, DEFAULT_MAX_PAGES)
     }
 
-    /// As [`of`](Characteristics::of), with a bound on the number of pages that are followed. Above it, footprint,
-    /// overwrites and working set are estimated from a sample of at least half as many pages.
+    /// Does the same as [`of`](Characteristics::of), with a bound on the number of pages in memory. Above it,
+    /// footprint, overwrites and working set are estimated from a sample of at least half as many pages.
     ///
     /// # Errors
-    /// That of the source.
+    /// Those of the source.
     pub fn with_max_pages(source: &mut dyn Source, max_pages: u64) -> Result<Characteristics, TraceError> {
         let mut collect = Collect::new(max_pages);
         let mut batch = Vec::new();
@@ -174,7 +175,7 @@ struct Collect {
     counts: [u64; 4],
     bytes: [u64; 4],
     first: Option<Nanos>,
-    /// The latest arrival, and the last.
+    /// The latest arrival so far, and the arrival of the last request.
     latest: Nanos,
     last: Nanos,
     out_of_order: u64,

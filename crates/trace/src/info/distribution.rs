@@ -1,7 +1,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Mean and percentiles of a quantity. The mean and the extremes are exact, percentiles within 0.1 %.
+/// Mean and percentiles of a quantity. The mean and the extremes are exact, percentiles are accurate to 0.1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it, and the unit is in the name of what holds this")]
 pub struct Distribution {
@@ -22,16 +22,16 @@ pub struct SizeDistribution {
     /// Mean and percentiles, in bytes.
     #[serde(flatten)]
     pub distribution: Distribution,
-    /// Requests by size, in powers of two; empty classes between the smallest and the largest included.
+    /// Requests by size, in powers of two, including empty classes between the smallest and the largest.
     pub histogram: Vec<SizeBucket>,
 }
 
 /// Number of requests that are larger than half of `upto_bytes` and at most `upto_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SizeBucket {
-    /// A power of two; the last class also has everything above.
+    /// A power of two; the last class also includes all larger sizes.
     pub upto_bytes: u64,
-    /// Their number.
+    /// The number of such requests.
     pub requests: u64,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Collector {
     max: u64,
 }
 
-/// Larger values count as this large in percentiles: in nanoseconds, 146 years.
+/// The largest value in percentiles; larger ones count as this. In nanoseconds it is 146 years.
 const LARGEST: u64 = 1 << 62;
 
 impl Collector {
@@ -67,7 +67,7 @@ impl Collector {
         self.max = self.max.max(value);
     }
 
-    /// The share of values up to and including `value`, within 0.1 % of it.
+    /// The share of values up to and including `value`, accurate to 0.1 % of it.
     pub(crate) fn share_within(&self, value: u64) -> Option<f64> {
         let within = self.histogram.count_between(0, value);
         (self.count() > 0).then(|| within as f64 / self.count() as f64)
@@ -77,7 +77,7 @@ impl Collector {
         self.histogram.len()
     }
 
-    /// With every value divided by `unit`; `None` if there was none.
+    /// A summary with every value divided by `unit`; `None` if there were no values.
     pub(crate) fn summary(&self, unit: f64) -> Option<Distribution> {
         let count = self.count();
         if count == 0 {
@@ -85,7 +85,8 @@ impl Collector {
         }
         let mean = self.sum / count as f64;
         let variance = (self.sum_of_squares / count as f64 - mean * mean).max(0.0);
-        // A class of the histogram is reported by its lower end: sizes are mostly powers of two, which are lower ends.
+        // A class of the histogram is reported by its lower end, because most sizes are powers of two, which are lower
+        // ends.
         let quantile = |q| {
             let value = self.histogram.lowest_equivalent(self.histogram.value_at_quantile(q));
             value.clamp(self.min, self.max) as f64 / unit
@@ -110,7 +111,7 @@ pub(crate) struct SizeCollector {
     classes: [u64; CLASSES],
 }
 
-/// Up to 1 TiB.
+/// Number of classes: up to 1 TiB.
 const CLASSES: usize = 41;
 
 impl SizeCollector {

@@ -22,9 +22,10 @@ use crate::{Request, Source, TraceError};
 #[derive(Clone, Debug)]
 pub struct MissRatioCurve {
     block: Bytes,
-    /// Hits by stack distance: those that a cache of `index + 1` followed blocks serves and one of `index` does not.
+    /// Hits by stack distance: `index` has the hits in a cache of `index + 1` sampled blocks that a cache of `index`
+    /// misses.
     hits: Vec<Tally>,
-    /// All accesses of blocks, and the number that the followed blocks represent.
+    /// All accesses of blocks, and the number that the sampled blocks represent.
     all: Tally,
     followed: Tally,
     blocks: u64,
@@ -69,12 +70,12 @@ pub struct BlockAccess {
     pub bytes: u32,
 }
 
-/// The most blocks that can be followed: times are 32-bit numbers.
+/// The most blocks in the sample: times are 32-bit numbers.
 const MAX_BLOCKS: usize = 1 << 30;
-/// Of a longer request, only this many blocks are followed.
+/// The most blocks of one request that are counted.
 const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
 
-/// The accesses of blocks of this size that a request makes: none for an empty request, or one that is not a read or
+/// The accesses to blocks of this size by a request: none for an empty request, or one that is neither a read nor a
 /// write.
 pub fn block_accesses(request: &Request, block: Bytes) -> impl Iterator<Item = BlockAccess> {
     let Request { volume, op, .. } = *request;
@@ -105,18 +106,18 @@ pub struct MissRatios {
 /// Miss ratios by operation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratios {
-    /// Of reads and writes.
+    /// Miss ratio of reads and writes.
     pub all: f64,
-    /// Of reads; absent without any.
+    /// Miss ratio of reads; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<f64>,
-    /// Of writes; absent without any.
+    /// Miss ratio of writes; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<f64>,
 }
 
 impl MissRatios {
-    /// Computes the ratios from estimates of the misses and counts of everything.
+    /// Computes the ratios from estimates of the misses and counts of all accesses.
     pub fn new(cache: Bytes, missed_blocks: [f64; 2], missed_bytes: [f64; 2], all: &Tally) -> MissRatios {
         MissRatios {
             cache_bytes: cache.0,
@@ -135,12 +136,11 @@ impl Ratios {
 }
 
 impl MissRatioCurve {
-    /// Reads `source` to its end. A request counts once for every `block` that it touches. At most `max_blocks` are
-    /// followed: when there are more, half of them are dropped, by a hash of their address, and distances are scaled
-    /// up.
+    /// Reads `source` to its end. A request counts once for every `block` that it accesses. At most `max_blocks` are
+    /// sampled: if there are more, half of them are dropped, by a hash of their address, and distances are scaled up.
     ///
     /// # Errors
-    /// That of the source.
+    /// Those of the source.
     pub fn of(source: &mut dyn Source, block: Bytes, max_blocks: usize) -> Result<MissRatioCurve, TraceError> {
         assert!(block > Bytes::ZERO, "a cache of blocks of no size has none");
         let mut stack = Stack::new(max_blocks.clamp(1, MAX_BLOCKS));
@@ -190,7 +190,7 @@ impl MissRatioCurve {
         }
     }
 
-    /// Scales the histogram after the sample was halved: each distance then represents one twice as long.
+    /// Scales the histogram after the sample was halved: each distance then represents a distance twice as long.
     fn rescale(&mut self) {
         for index in 0..self.hits.len() {
             let hits = std::mem::take(&mut self.hits[index]);
@@ -199,7 +199,7 @@ impl MissRatioCurve {
         self.hits.truncate(self.hits.len().div_ceil(2));
     }
 
-    /// The share of blocks that was followed; below one, ratios are estimates.
+    /// The share of blocks in the sample; below one, ratios are estimates.
     pub fn sampled_share(&self) -> f64 {
         self.sample.share()
     }
@@ -209,12 +209,12 @@ impl MissRatioCurve {
         self.blocks
     }
 
-    /// The smallest cache that only misses the first access of each block.
+    /// The size of the smallest cache that only misses the first access of each block.
     pub fn largest(&self) -> Bytes {
         Bytes((self.hits.len() as u64).saturating_mul(self.sample.weight()).saturating_mul(self.block.0))
     }
 
-    /// Miss ratios of caches of these sizes, in rising order.
+    /// Miss ratios of caches of these sizes, in ascending order.
     ///
     /// If a sample has too few or too many accesses, most of the difference is due to the hottest blocks. It is counted
     /// as hits at the shortest distance (SHARDS-adj, Waldspurger et al. 2015, section 5).
@@ -239,17 +239,17 @@ impl MissRatioCurve {
     }
 }
 
-/// The LRU stack: when each block was accessed last, and a counting tree over these times.
+/// The LRU stack: the time of each block's last access, and a counting tree over these times.
 struct Stack {
     last: FxHashMap<(u32, u64), u32>,
-    /// Fenwick tree: one at every time that is the last of a block. Times begin at one.
+    /// Fenwick tree with a one at each time that is the last access of a block. Times begin at one.
     tree: Vec<u32>,
     now: usize,
     max_blocks: usize,
     sample: Sample,
 }
 
-/// The number of accesses that the tree has room for before times are renumbered from zero.
+/// The least number of accesses that the tree has space for before times are renumbered.
 const MIN_TREE: usize = 1 << 16;
 
 impl Stack {
@@ -299,7 +299,7 @@ impl Stack {
         }
     }
 
-    /// Numbers the last accesses from one, in their order, in a tree with as much room again as they take.
+    /// Renumbers the last accesses from one, in their order, in a tree with twice the space that they need.
     fn renumber(&mut self) {
         let mut order: Vec<(u32, (u32, u64))> = self.last.iter().map(|(&key, &time)| (time, key)).collect();
         order.sort_unstable();

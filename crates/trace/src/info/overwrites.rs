@@ -11,11 +11,12 @@ use super::{
 };
 use crate::{Request, Source, TraceError};
 
-/// Up to this many 4 KiB blocks the analysis is exact, in about 4 GiB of memory; above, it follows a sample of them.
+/// The number of 4 KiB blocks up to which the analysis is exact, in about 4 GiB of memory; for more blocks it uses a
+/// sample of them.
 pub const DEFAULT_MAX_BLOCKS: usize = 1 << 26;
 
-/// Griffin's questions about a trace (section 4): how much of its writes a log could keep from an SSD, and how long
-/// data must stay in it for that. Blocks have 4 KiB; a write of several counts once for each.
+/// The analysis of Griffin (section 4): how much of a trace's writes a log could keep from an SSD, and how long data
+/// must stay in the log for that. Blocks have 4 KiB; a write of several blocks counts once for each.
 ///
 /// ```
 /// use peryton_trace::{OpenOptions, Overwrites, read};
@@ -28,11 +29,11 @@ pub const DEFAULT_MAX_BLOCKS: usize = 1 << 26;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Overwrites {
-    /// Block writes.
+    /// Number of block writes.
     pub block_writes: u64,
-    /// Block reads.
+    /// Number of block reads.
     pub block_reads: u64,
-    /// Blocks written at least once.
+    /// Number of blocks written at least once.
     pub blocks_written: u64,
     /// Share of block writes that an ideal write cache saves: those that follow a write of the same block with no read
     /// of it in between (Griffin, 3.3; `W W W R W W` gives 3/5).
@@ -41,29 +42,29 @@ pub struct Overwrites {
     /// Share of the overwrites (writes of a block that was written before) that fall on the 1 % most written blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overwrites_on_top_1pct: Option<f64>,
-    /// Share of the block reads that fall on them.
+    /// Share of the block reads that fall on these blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_on_top_1pct: Option<f64>,
-    /// Spatial curve: shares on more and fewer of the most written blocks.
+    /// Spatial curve: the shares for other numbers of the most written blocks.
     pub spatial_curve: Vec<CurvePoint>,
-    /// From a write to the next of the same block, if that is not read in between.
+    /// Intervals from a write to the next write of the same block, if that is not read in between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_after_write_s: Option<RewriteIntervals>,
-    /// From a write to the first read of the same block after it, if that is not written in between.
+    /// Intervals from a write to the first read of the same block after it, if that is not written in between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_after_write_s: Option<RewriteIntervals>,
-    /// The share of blocks that was followed. One: all figures are exact. Below: all are estimates.
+    /// The share of blocks in the sample. At one, all figures are exact; below one, all are estimates.
     pub sampled_share: f64,
 }
 
-/// The share of the most written blocks.
+/// The accesses to a share of the most written blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurvePoint {
     /// Share of the blocks written, the most written first; at least one block.
     pub blocks_share: f64,
-    /// Share of the overwrites on them.
+    /// Share of the overwrites on these blocks.
     pub overwrites_share: f64,
-    /// Share of the reads on them.
+    /// Share of the reads on these blocks.
     pub reads_share: f64,
 }
 
@@ -73,13 +74,13 @@ pub struct RewriteIntervals {
     /// Mean and percentiles, in seconds.
     #[serde(flatten)]
     pub distribution: Distribution,
-    /// Share of block writes that are followed so.
+    /// Share of block writes with such an interval.
     pub share_of_writes: f64,
-    /// Share of block writes that are followed so within a time.
+    /// Share of block writes with such an interval up to a given time.
     pub within: Vec<IntervalShare>,
 }
 
-/// Number of writes that are followed within a time.
+/// The share of writes with an interval up to a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct IntervalShare {
     /// The time, in seconds.
@@ -92,23 +93,23 @@ pub struct IntervalShare {
 const CURVE: [f64; 8] = [0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 /// Times of the interval curve, in seconds; 900 is Griffin's migration timeout.
 const TIMES_S: [u64; 7] = [1, 10, 30, 60, 300, 900, 3_600];
-/// Of a longer request, only this many blocks are followed: 1 GiB, more than any real transfer.
+/// The most blocks of one request that are counted: 1 GiB, more than any real transfer.
 const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
 
 impl Overwrites {
     /// Reads `source` to its end.
     ///
     /// # Errors
-    /// That of the source.
+    /// Those of the source.
     pub fn of(source: &mut dyn Source) -> Result<Overwrites, TraceError> {
         Overwrites::with_max_blocks(source, DEFAULT_MAX_BLOCKS)
     }
 
-    /// As [`of`](Overwrites::of), with a bound on the number of blocks that are followed. Whenever it is reached, half
-    /// of them are dropped, by a hash of their address.
+    /// Does the same as [`of`](Overwrites::of), with a bound on the number of blocks in memory. Whenever it is reached,
+    /// half of them are dropped, by a hash of their address.
     ///
     /// # Errors
-    /// That of the source.
+    /// Those of the source.
     pub fn with_max_blocks(source: &mut dyn Source, max_blocks: usize) -> Result<Overwrites, TraceError> {
         let mut collect = Collect {
             blocks: FxHashMap::default(),
@@ -133,7 +134,7 @@ impl Overwrites {
 /// The state of a block. Counts saturate at four billion accesses of one block.
 #[derive(Clone, Copy, Default)]
 struct Block {
-    /// Time of the last write, if `last` says that it was the last access.
+    /// Time of the last write; valid if `last` is a write.
     written_at: Nanos,
     writes: u32,
     saved: u32,
@@ -196,7 +197,7 @@ impl Collect {
         let sum = |part: fn(&Block) -> u32| self.blocks.values().map(|block| u64::from(part(block))).sum::<u64>();
         let (writes, reads, saved) = (sum(|b| b.writes), sum(|b| b.reads), sum(|b| b.saved));
         let mut ranked: Vec<(&(u32, u64), &Block)> = self.blocks.iter().filter(|(_, block)| block.writes > 0).collect();
-        // Equally written blocks are ordered by address, so that the order of the table decides nothing.
+        // Equally written blocks are ordered by address, so that the order of the table does not affect the result.
         ranked.sort_unstable_by_key(|(key, block)| (std::cmp::Reverse(block.writes), **key));
         let written = ranked.len() as u64;
         let overwrites = writes - written;

@@ -7,33 +7,33 @@ use super::sample::Sample;
 /// The unit of footprints and working sets.
 pub const PAGE: Bytes = Bytes::kib(4);
 
-/// Up to this many pages (in chunks of 64) footprints are exact: 1 TiB of them, in 1.2 GiB of memory. Above, half of
-/// the chunks are dropped by a hash of their address, as often as necessary, and the rest is scaled up: an estimate
-/// from at least half as many pages.
+/// The number of pages (in chunks of 64) up to which footprints are exact: 1 TiB of them, in 1.2 GiB of memory. Above,
+/// half of the chunks are dropped by a hash of their address, as often as necessary, and the rest is scaled up: an
+/// estimate from at least half as many pages.
 pub const DEFAULT_MAX_PAGES: u64 = 1 << 28;
 
-/// Pages in a chunk. There are few, because a chunk takes the same memory if only one of its pages was touched.
+/// Pages in a chunk. There are few, because a chunk takes the same memory if only one of its pages was accessed.
 const CHUNK_PAGES: u64 = 64;
 
 /// Windows of the working-set curve, in seconds; each is a multiple of the one before.
 const WINDOWS: [u64; 6] = [1, 10, 60, 600, 3_600, 86_400];
 
-/// Of a longer request, only this many pages are followed: 1 GiB, more than any real transfer. It bounds the work for a
-/// hostile request.
+/// The most pages of one request that are counted: 1 GiB, more than any real transfer. It bounds the work for a hostile
+/// request.
 const MAX_REQUEST_PAGES: u64 = 1 << 18;
 
-/// Unique pages touched within windows of a given length, which follow one another from the start of the trace.
+/// Distinct pages accessed within consecutive windows of a given length, from the start of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WorkingSet {
     /// Length of the windows, in seconds.
     pub window_s: u64,
-    /// Unique pages in a window on average, windows without requests included.
+    /// Distinct pages in a window on average, including windows without requests.
     pub mean_pages: f64,
-    /// Unique pages in the fullest window.
+    /// Distinct pages in the window with the most of them.
     pub max_pages: u64,
 }
 
-/// The state of each page that was touched.
+/// The state of each accessed page.
 pub(crate) struct PageTable {
     chunks: FxHashMap<(u32, u64), u32>,
     states: Vec<[u32; CHUNK_PAGES as usize]>,
@@ -47,7 +47,8 @@ pub(crate) struct PageTable {
     last: ((u32, u64), Option<u32>),
 }
 
-/// Flags in the state of a page: read, written; the rest is the second of the last access plus one (34 years fit).
+/// Flags in the state of a page: read, written; the rest is the second of the last access plus one (enough for 34
+/// years).
 const READ: u32 = 1 << 31;
 const WRITTEN: u32 = 1 << 30;
 const SEEN: u32 = WRITTEN - 1;
@@ -61,7 +62,7 @@ struct Window {
     max: u64,
 }
 
-/// Numbers of unique pages, by operation.
+/// Numbers of distinct pages, by operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unique {
     pub(crate) read: u64,
@@ -84,7 +85,7 @@ impl PageTable {
         }
     }
 
-    /// Records a read or write. A time before the last counts as the last.
+    /// Records a read or write. A time before the last one counts as the last one.
     pub(crate) fn touch(&mut self, at: Nanos, volume: u32, offset: Bytes, len: Bytes, write: bool) {
         self.advance(at.0 / 1_000_000_000);
         if len.0 == 0 {
@@ -113,7 +114,8 @@ impl PageTable {
                 self.overwrites += weight;
             }
             let before = u64::from(*state & SEEN);
-            // A page is new in a window if it was last seen before that began, and then in all shorter ones, too.
+            // A page is new in a window if its last access was before the window's start; then it is new in all shorter
+            // ones, too.
             for window in &mut self.windows {
                 if before > window.start_s {
                     break;
@@ -166,7 +168,7 @@ impl PageTable {
         self.last = ((0, u64::MAX), None);
     }
 
-    /// Ends the windows that are over at `second`.
+    /// Ends the windows that are complete at `second`.
     fn advance(&mut self, second: u64) {
         if second <= self.now_s {
             return;
@@ -182,7 +184,7 @@ impl PageTable {
         }
     }
 
-    /// The share of pages that was followed; below one, figures are estimates.
+    /// The share of pages in the sample; below one, figures are estimates.
     pub(crate) fn sampled_share(&self) -> f64 {
         self.sample.share()
     }
@@ -199,12 +201,12 @@ impl PageTable {
         Unique { read: unique.read * weight, written: unique.written * weight, both: unique.both * weight }
     }
 
-    /// Writes of a page that was written before.
+    /// Number of writes to a page that was written before.
     pub(crate) fn overwrites(&self) -> u64 {
         self.overwrites
     }
 
-    /// The working-set curve: windows that the trace is as long as, and always the shortest.
+    /// The working-set curve: the windows that are no longer than the trace, and always the shortest.
     pub(crate) fn working_sets(&self) -> Vec<WorkingSet> {
         let rows = self.windows.iter().zip(WINDOWS);
         let rows = rows.filter(|(_, length)| *length == 1 || self.now_s >= *length);
@@ -217,7 +219,7 @@ impl PageTable {
     }
 }
 
-/// Number of pages that a read or write touches.
+/// Number of pages that a read or write accesses.
 pub(crate) fn pages_of(offset: Bytes, len: Bytes) -> u64 {
     if len.0 == 0 {
         return 0;

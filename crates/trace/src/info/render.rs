@@ -4,7 +4,7 @@ use peryton_units::{Bytes, Nanos};
 
 use super::{Characteristics, SizeDistribution, distribution::Distribution, pages::PAGE};
 
-/// The most volumes that the text lists; JSON has them all.
+/// The most volumes that the text lists; the JSON has all of them.
 const LISTED_VOLUMES: usize = 20;
 /// The longest bar of a histogram, in characters.
 const BAR: f64 = 40.0;

@@ -1,6 +1,5 @@
-/// The sample of a trace's blocks that is followed: all, or those whose hash begins with a number of zero bits. A
-/// sample by address has every access of its blocks, so intervals and overwrites in it are correct (SHARDS, Waldspurger
-/// et al. 2015).
+/// The sample of a trace's blocks: all, or those whose hash begins with a number of zero bits. A sample by address has
+/// every access of its blocks, so intervals and overwrites in it are correct (SHARDS, Waldspurger et al. 2015).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     bits: u32,
@@ -17,12 +16,12 @@ impl Sample {
         self.bits += 1;
     }
 
-    /// The share of blocks that is followed.
+    /// The share of blocks in the sample.
     pub(crate) fn share(self) -> f64 {
         1.0 / self.weight() as f64
     }
 
-    /// Number of blocks that each followed block represents.
+    /// Number of blocks that each sampled block represents.
     pub(crate) fn weight(self) -> u64 {
         1 << self.bits
     }
@@ -34,7 +33,7 @@ pub fn block_hash(volume: u32, block: u64) -> u64 {
     mixed(block ^ mixed(u64::from(volume)))
 }
 
-/// The finalizer of SplitMix64: a sample by address must not follow any pattern of addresses.
+/// The finalizer of SplitMix64, so that a sample by address does not depend on patterns of addresses.
 fn mixed(word: u64) -> u64 {
     let z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

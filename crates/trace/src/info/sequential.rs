@@ -11,13 +11,13 @@ pub const STREAMS: usize = 32;
 /// ended. The shares differ in *which* earlier request counts. A share is absent if there is no such request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sequentiality {
-    /// Of reads and writes: the read or write just before.
+    /// Of reads and writes: the previous read or write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<f64>,
-    /// Of reads: the read before, whatever was written in between.
+    /// Of reads: the previous read, regardless of writes in between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<f64>,
-    /// Of writes: the write before, whatever was read in between.
+    /// Of writes: the previous write, regardless of reads in between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<f64>,
     /// Of reads and writes: the end of any of the last [`STREAMS`] streams.
@@ -44,11 +44,11 @@ struct Ends {
 
 const NOWHERE: u64 = u64::MAX;
 
-/// The most volumes that are followed; requests of further ones count as not sequential.
+/// The most volumes with known ends; requests of further ones count as not sequential.
 const MAX_VOLUMES: usize = 1 << 16;
 
 impl Tracker {
-    /// Takes a read or a write.
+    /// Records a read or a write.
     pub(crate) fn record(&mut self, request: &Request) {
         let op = usize::from(request.op == Op::Write);
         if op == 0 {
@@ -69,7 +69,7 @@ impl Tracker {
         self.counts[1 + op] += u64::from(ends.by_op[op] == start);
         let stream = ends.streams.iter().position(|&end| end == start);
         self.counts[3] += u64::from(stream.is_some());
-        // The stream that goes on, or else the one longest silent, becomes the most recent.
+        // The stream that continues, or otherwise the one that has been idle longest, becomes the most recent.
         let stream = stream.unwrap_or(STREAMS - 1);
         ends.streams.copy_within(..stream, 1);
         ends.streams[0] = end;

@@ -12,8 +12,8 @@ pub(super) fn is_number(kind: &DataType) -> bool {
     matches!(kind, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 | Float64)
 }
 
-/// The values of a column as unsigned numbers, each multiplied by `scale`; borrowed where the file has just that.
-/// The error names the row within the array, and what is wrong with it.
+/// The values of a column as unsigned numbers, each multiplied by `scale`; borrowed if the file has exactly these. The
+/// error is the row within the array, and the problem.
 pub(super) fn numbers(array: &ArrayRef, scale: u64) -> Result<Cow<'_, [u64]>, (usize, String)> {
     no_nulls(array)?;
     match array.data_type() {
@@ -64,7 +64,7 @@ fn convert<T: ArrowPrimitiveType>(
     Ok(Cow::Owned(values))
 }
 
-/// Times in fractions of a second, as data frames keep them.
+/// Times in fractions of a second, as in data frames.
 fn fractions(values: &[f64], scale: u64) -> Result<Cow<'_, [u64]>, (usize, String)> {
     let mut scaled = Vec::with_capacity(values.len());
     for (row, value) in values.iter().enumerate() {

@@ -8,10 +8,10 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a decoder of another library, which may panic on hostile bytes, and turns a panic into an error: quietly, so
-/// that the user sees one line and not a backtrace.
+/// Runs a decoder of another library, which may panic on hostile bytes, and turns a panic into an error without
+/// printing a backtrace.
 ///
-/// After an error, values that `decode` borrowed must not be used again: they may be half changed.
+/// After an error, values that `decode` borrowed must not be used again, because they may be half changed.
 pub(super) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

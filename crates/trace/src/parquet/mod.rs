@@ -1,7 +1,8 @@
-//! Traces in Apache Parquet: the format that traces are kept in, because it is small, typed, and read by every data tool.
+//! Traces in Apache Parquet: the preferred format of stored traces, because it is small, typed, and read by every data
+//! tool.
 //!
 //! The schema is in `docs/parquet-trace.md`: columns `time_ns`, `op`, `volume`, `offset`, `length`, and two entries of
-//! key-value metadata. [`ParquetSource`] also takes files of other writers whose columns mean the same.
+//! key-value metadata. [`ParquetSource`] also reads files of other writers with equivalent columns.
 
 mod column;
 mod guard;
@@ -15,9 +16,9 @@ use crate::TraceError;
 pub use reader::ParquetSource;
 pub use writer::ParquetWriter;
 
-/// Key of the metadata entry that holds the version of the schema.
+/// Key of the metadata entry with the version of the schema.
 pub const VERSION_KEY: &str = "peryton.trace.version";
-/// Key of the metadata entry that holds where the requests came from, in words.
+/// Key of the metadata entry with a description of the requests' origin.
 pub const ORIGIN_KEY: &str = "peryton.trace.source";
 /// The version of the schema that this library writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
@@ -33,12 +34,12 @@ fn invalid(path: &Path, message: impl std::fmt::Display) -> TraceError {
     }
 }
 
-/// An error of the system about `path`.
+/// An error of the operating system about `path`.
 fn io_error(path: &Path, source: io::Error) -> TraceError {
     TraceError::Io { path: path.display().to_string(), source }
 }
 
-/// Messages of other libraries may carry line breaks and run long; an error is one line.
+/// Shortens a message of another library to one line of bounded length.
 fn one_line(text: &str) -> String {
     const LONGEST: usize = 300;
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -25,25 +25,25 @@ use crate::{BATCH, Request, Source, TraceError};
 
 /// Reads a trace from Parquet, in bounded memory: a page of each column.
 ///
-/// The columns are those of [`ParquetWriter`](super::ParquetWriter), or of another writer if they mean the same:
-/// `time_ns`, `time_us`, `time_ms` or `time_s`; `op` as code or word; `offset` in bytes or `sector`; `length` in bytes
-/// or `sectors` (of 512 bytes); `volume` if there is one. Numbers may have any width, and times may be floating point.
-/// Other columns are passed over. Times of other writers are counted from their first request, as everywhere.
+/// The columns are those of [`ParquetWriter`](super::ParquetWriter), or equivalent ones of another writer: `time_ns`,
+/// `time_us`, `time_ms` or `time_s`; `op` as code or word; `offset` in bytes or `sector`; `length` in bytes or
+/// `sectors` (of 512 bytes); `volume` if there is one. Numbers may have any width, and times may be floating point.
+/// Other columns are ignored. Times of other writers are counted from their first request.
 pub struct ParquetSource {
     path: PathBuf,
     reader: ParquetRecordBatchReader,
     columns: Columns,
     origin: Option<String>,
     requests: u64,
-    /// Rows handed out, for error messages.
+    /// Number of rows returned, for error messages.
     row: u64,
-    /// The time that is subtracted from times; for a file of another writer, unknown before the first row.
+    /// The time that is subtracted from times; unknown before the first row if another program wrote the file.
     start: Option<u64>,
-    /// Whether the end or an error was reached, after which nothing follows.
+    /// Whether the end or an error was reached; after it, batches are empty.
     done: bool,
 }
 
-/// Where the projected columns are, and the factor that brings each to bytes or nanoseconds.
+/// The indices of the projected columns, and the factor that converts each to bytes or nanoseconds.
 struct Columns {
     time: (usize, u64),
     op: usize,
@@ -60,7 +60,7 @@ impl ParquetSource {
     /// Opens the trace at `path` and checks its columns.
     ///
     /// # Errors
-    /// The file cannot be read, is no Parquet, or lacks a column that a trace has.
+    /// The file cannot be read, is not Parquet, or lacks a required column.
     pub fn open(path: impl AsRef<Path>) -> Result<ParquetSource, TraceError> {
         let path = path.as_ref().to_owned();
         let file = File::open(&path).map_err(|error| io_error(&path, error))?;
@@ -156,7 +156,7 @@ struct About {
 }
 
 fn open_file(file: File) -> Result<(ParquetRecordBatchReader, Columns, About), String> {
-    // Types come from the Parquet schema: an embedded Arrow schema could only disagree with it.
+    // Types come from the Parquet schema, because an embedded Arrow schema might contradict it.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
         .map_err(|error| format!("is not a readable Parquet file: {error}"))?;
@@ -203,7 +203,7 @@ fn about(metadata: &ParquetMetaData) -> Result<About, String> {
     Ok(About { ours: version.is_some(), origin: entry(ORIGIN_KEY), requests })
 }
 
-/// The first of the named columns that the file has, and its factor.
+/// The first of the named columns that exists in the file, and its factor.
 fn pick(schema: &SchemaRef, names: &[(&str, u64)]) -> Result<(usize, u64), String> {
     let found = names.iter().find_map(|(name, scale)| Some((schema.index_of(name).ok()?, *scale)));
     found.ok_or_else(|| missing(schema, &names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("' or '")))
@@ -220,7 +220,7 @@ fn missing(schema: &SchemaRef, names: &str) -> String {
     )
 }
 
-/// Codes of operations, each known to be one.
+/// Checked codes of operations.
 fn ops(array: &ArrayRef) -> Result<Cow<'_, [u8]>, (usize, String)> {
     if let Some(words) = words(array)? {
         let mut codes = Vec::with_capacity(words.len());

@@ -22,8 +22,8 @@ use crate::{Request, TraceError};
 
 /// Writes a trace as Parquet, in bounded memory: one row group, encoded.
 ///
-/// The file appears under its name when [`finish`](ParquetWriter::finish) has succeeded, and not before. A writer that
-/// is dropped leaves nothing, and an existing file of that name as it was.
+/// The file gets its name when [`finish`](ParquetWriter::finish) has succeeded. A writer that is dropped leaves no
+/// file, and does not change an existing file of that name.
 ///
 /// ```
 /// use peryton_trace::{ParquetSource, ParquetWriter, Request};
@@ -41,16 +41,16 @@ pub struct ParquetWriter {
     path: PathBuf,
     partial: PathBuf,
     schema: Arc<Schema>,
-    /// `None` once finished.
+    /// `None` after the writer has finished.
     writer: Option<ArrowWriter<BufWriter<File>>>,
     requests: u64,
 }
 
 impl ParquetWriter {
-    /// Starts a trace at `path`; `origin` says in words where the requests come from, and is kept in the file.
+    /// Starts a trace at `path`; `origin` is a description of the requests' origin, which is kept in the file.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn create(path: impl AsRef<Path>, origin: &str) -> Result<ParquetWriter, TraceError> {
         let path = path.as_ref().to_owned();
         let mut name = path.file_name().ok_or_else(|| invalid(&path, "is not the name of a file"))?.to_owned();
@@ -60,14 +60,14 @@ impl ParquetWriter {
         let schema = Arc::new(schema());
         let writer = ArrowWriter::try_new(BufWriter::new(file), schema.clone(), Some(properties(origin)));
         let writer = writer.map_err(|error| {
-            // Best effort: the first error is the one to report.
+            // Errors are ignored here, because the first error is the one to report.
             let _ = fs::remove_file(&partial);
             invalid(&path, error)
         })?;
         Ok(ParquetWriter { path, partial, schema, writer: Some(writer), requests: 0 })
     }
 
-    /// Appends requests, of which there may be any number.
+    /// Appends any number of requests.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -90,7 +90,7 @@ impl ParquetWriter {
     /// Completes the file, makes it durable and gives it its name. Returns the number of requests in it.
     ///
     /// # Errors
-    /// The file cannot be written, made durable or renamed; nothing is left under its name then.
+    /// The file cannot be written, made durable or renamed; there is no file under its name then.
     pub fn finish(mut self) -> Result<u64, TraceError> {
         let writer = self.writer.take().expect("finish takes the writer by value");
         let result = writer.into_inner().map_err(|error| invalid(&self.path, error)).and_then(|buffered| {
@@ -113,7 +113,7 @@ impl Drop for ParquetWriter {
     }
 }
 
-/// The columns. A length has 64 bits because a discard may span a device; dictionary-encoded, they cost nothing.
+/// The columns. A length has 64 bits because a discard may span a device; with dictionary encoding these take no space.
 fn schema() -> Schema {
     Schema::new(vec![
         Field::new("time_ns", DataType::UInt64, false),

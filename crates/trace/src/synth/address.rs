@@ -17,7 +17,7 @@ use super::{
 /// The addresses of requests that are not sequential. In a specification, plain `"uniform"` is the first kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Address {
-    /// Every aligned place as likely.
+    /// Every aligned place is equally likely.
     Uniform,
     /// Extents with popularity rank^−`exponent`, scattered over the footprint; uniform within an extent.
     Zipf {
@@ -26,8 +26,8 @@ pub enum Address {
         /// The unit of popularity; the alignment if absent.
         extent: Option<Bytes>,
     },
-    /// Regions with given shares of accesses and space, made of scattered extents; the rest of both belongs to the rest
-    /// of the volume.
+    /// Regions with given shares of accesses and space, made of scattered extents; the rest of both is for the rest of
+    /// the volume.
     HotCold {
         /// The regions.
         regions: Vec<Region>,
@@ -38,7 +38,7 @@ pub enum Address {
     Files(Files),
 }
 
-/// A share of accesses that goes to a share of the space.
+/// A share of the accesses for a share of the space.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Region {
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
-/// A place: the start and length of a request, and the end of its file (or its own end, if it has none).
+/// A place: the start and length of a request, and the end of its file (or of the request, if it has no file).
 pub(super) struct Place {
     pub(super) offset: u64,
     pub(super) len: u64,
@@ -107,7 +107,7 @@ enum Kind {
     Files(FilesSampler),
 }
 
-/// Ranks of extents that share accesses.
+/// A range of ranks of extents that share accesses evenly.
 #[derive(Clone, Debug)]
 struct Range {
     /// Share of accesses up to and including this range.
@@ -122,11 +122,11 @@ struct Extents {
     places: Permutation,
 }
 
-/// The most popular ranks of Zipf that the sampler's floating-point numbers can distinguish.
+/// The most extents: the most popular ranks of Zipf that the sampler's floating-point numbers can distinguish.
 const MAX_EXTENTS: u64 = 1 << 50;
 
 impl AddressSampler {
-    /// `seed` decides which extents or files are the popular ones.
+    /// `seed` determines which extents or files are the popular ones.
     pub(super) fn new(address: &Address, footprint: Bytes, unit: Bytes, seed: u64) -> Result<AddressSampler, Wrong> {
         let extents = |extent: &Option<Bytes>| {
             let bytes = extent.unwrap_or(unit);
@@ -194,7 +194,7 @@ impl AddressSampler {
         Place { offset, len, file_end: offset + len }
     }
 
-    /// An aligned place in the extent of that rank; at its begin, if the request is as long as the extent or longer.
+    /// An aligned place in the extent of that rank; at its start, if the request is as long as the extent or longer.
     fn within(&self, extents: &Extents, rank: u64, len: u64, random: &mut Random) -> u64 {
         let start = extents.places.at(rank) * extents.bytes;
         let free = extents.bytes.saturating_sub(len) / self.unit;
@@ -203,7 +203,7 @@ impl AddressSampler {
     }
 }
 
-/// Above this exponent the first extent takes practically everything.
+/// The largest exponent; above it the first extent gets practically all accesses.
 const MAX_EXPONENT: f64 = 10.0;
 
 fn ranges(regions: &[Region], extents: u64) -> Result<Vec<Range>, Wrong> {

@@ -8,10 +8,10 @@ use serde::{
 
 use super::{error::Wrong, random::Random};
 
-/// When requests arrive. In a specification a plain time (`"1ms"`) is a constant interval.
+/// The arrival times of requests. In a specification a plain time (`"1ms"`) is a constant interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrival {
-    /// One in every interval; all at the same time if it is zero.
+    /// One request in every interval; all requests at the same time if it is zero.
     Constant(Nanos),
     /// Exponential intervals.
     Poisson {
@@ -25,7 +25,7 @@ pub enum Arrival {
         /// The tail's exponent, above 1; at 2 and below the variance is infinite.
         shape: f64,
     },
-    /// Poisson arrivals while on, none while off; on and off times are exponential.
+    /// Poisson arrivals during bursts, none between them; the lengths of bursts and silences are exponential.
     Bursty {
         /// The mean interval within a burst.
         interval: Nanos,
@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for Arrival {
     }
 }
 
-/// The fewest arrivals that a burst may have on average. Fewer, and a gap would be made of many empty bursts.
+/// The fewest arrivals that a burst may have on average. With fewer, a gap would contain many empty bursts.
 const MIN_ARRIVALS_PER_BURST: f64 = 0.01;
 
 impl Arrival {

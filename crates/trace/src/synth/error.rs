@@ -1,6 +1,7 @@
 use std::{fmt::Display, path::Path};
 
-/// A specification that cannot be read or cannot be drawn from. One line, with the key and the remedy.
+/// A specification that cannot be read, or from which no trace can be drawn. The message is one line, with the key and
+/// the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SynthError {
     /// The file cannot be read.
@@ -8,7 +9,7 @@ pub enum SynthError {
     Io {
         /// The specification.
         path: String,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// The text is not a specification: a syntax error, an unknown key, a value of the wrong kind.
@@ -16,22 +17,22 @@ pub enum SynthError {
     Text {
         /// File and line.
         place: String,
-        /// What is wrong and what was expected.
+        /// The problem, and the accepted form.
         message: String,
     },
-    /// The values cannot be met.
+    /// The values cannot be met by any trace.
     #[error("{place}: {key}: {message}")]
     Value {
         /// The file.
         place: String,
         /// The key, with dots.
         key: String,
-        /// What is wrong and the remedy.
+        /// The problem, and the remedy.
         message: String,
     },
 }
 
-/// A value that cannot be met, before it is known in which file.
+/// A value that cannot be met, before the file's name is known.
 #[derive(Debug)]
 pub(super) struct Wrong {
     key: String,
@@ -47,7 +48,7 @@ impl Wrong {
         &self.key
     }
 
-    /// Below the table `table`.
+    /// The same error, for a key below the table `table`.
     pub(super) fn under(self, table: &str) -> Wrong {
         if table.is_empty() { self } else { Wrong { key: format!("{table}.{}", self.key), ..self } }
     }
@@ -57,7 +58,7 @@ impl Wrong {
     }
 }
 
-/// `Ok` if `value` is a share.
+/// Returns `value` if it is a share.
 pub(super) fn share(key: &str, value: f64) -> Result<f64, Wrong> {
     if (0.0..=1.0).contains(&value) {
         return Ok(value);
@@ -65,7 +66,7 @@ pub(super) fn share(key: &str, value: f64) -> Result<f64, Wrong> {
     Err(Wrong::new(key, format!("is {value}, expected a share from 0 to 1")))
 }
 
-/// Turns the error of the TOML reader into one line that suggests the nearest key.
+/// Turns an error of the TOML reader into one line that suggests the nearest key.
 pub(super) fn text_error(path: &Path, text: &str, error: &toml::de::Error) -> SynthError {
     let place = match error.span() {
         Some(span) => {

@@ -12,9 +12,10 @@ use super::{
 
 /// A file server's addresses: files laid one after the other over the footprint, some more popular than others.
 ///
-/// The file that a request goes to is drawn as Filebench draws an index: rank = ⌊Gamma(`gamma`, `scale`)⌋ (GreenDM,
-/// 3.5). With a given scale, a small `gamma` narrows the accesses to few files and a large one widens them, as the
-/// paper describes its figure. Ranks past the last file wrap around; ranks are scattered over the files by a seeded permutation.
+/// The file of a request is drawn as Filebench draws an index: rank = ⌊Gamma(`gamma`, `scale`)⌋ (GreenDM, 3.5). With a
+/// given scale, a small `gamma` concentrates the accesses on few files and a large one spreads them, as the paper
+/// describes its figure. Ranks past the last file wrap around; ranks are scattered over the files by a seeded
+/// permutation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
@@ -22,13 +23,14 @@ pub struct Files {
     pub file_size: Size,
     /// Shape of the popularity's gamma distribution.
     pub gamma: f64,
-    /// Scale of it, in files. Absent, the number of files / 28: three deviations above the mean of gamma 16 is then the
-    /// last file ((16 + 3 × √16) = 28 scales), so that gamma 16 reaches the whole set and gamma 1 a few hundredths of it.
+    /// Scale of the distribution, in files. Absent, it is the number of files / 28: three deviations above the mean of
+    /// gamma 16 is then the last file ((16 + 3 × √16) = 28 scales), so that gamma 16 reaches the whole set and gamma 1
+    /// a few hundredths of it.
     pub scale: Option<f64>,
-    /// Whole files, or parts of them.
+    /// Whether accesses take whole files, or parts of them.
     #[serde(default)]
     pub access: FileAccess,
-    /// A whole file is accessed in requests no larger than this.
+    /// The largest request in an access to a whole file.
     #[serde(default = "max_request")]
     pub max_request: Bytes,
 }
@@ -41,20 +43,20 @@ fn max_request() -> Bytes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileAccess {
-    /// All of it, from begin to end, one request after the other; the request size distribution has no say.
+    /// All of it, from start to end, one request after the other; the request size distribution is not used.
     #[default]
     Whole,
     /// One request of a drawn size, at a random aligned place in the file.
     Partial,
 }
 
-/// The most files of one specification: their places are kept, 8 bytes each.
+/// The most files of one specification; the start of each takes 8 bytes of memory.
 const MAX_FILES: usize = 1 << 24;
 
 /// Draws files.
 #[derive(Clone)]
 pub(super) struct FilesSampler {
-    /// The start of each file, and after the last one its end.
+    /// The start of each file, followed by the end of the last one.
     starts: Arc<[u64]>,
     popularity: Permutation,
     gamma: f64,
@@ -77,7 +79,7 @@ impl FilesSampler {
             let what = format!("{} is not a positive multiple of the alignment {unit}", files.max_request);
             return Err(Wrong::new("address.max_request", what));
         }
-        // The layout has its own stream, so that it does not depend on what is drawn on it.
+        // The layout has a random stream of its own, so that it does not depend on the requests.
         let mut random = Random::new(mix(&[seed, 0x66_69_6c_65]));
         let (mut starts, mut end) = (vec![0], 0u64);
         loop {
@@ -108,7 +110,7 @@ impl FilesSampler {
         })
     }
 
-    /// Begin and end of a file.
+    /// The start and the end of a file.
     fn file(&self, random: &mut Random) -> (u64, u64) {
         let count = self.starts.len() as u64 - 1;
         let rank = random.gamma(self.gamma, self.scale) as u64 % count;
@@ -116,7 +118,7 @@ impl FilesSampler {
         (self.starts[file], self.starts[file + 1])
     }
 
-    /// Offset and length of a request of at most `len` bytes, and where the rest of its file ends that must follow.
+    /// Offset and length of a request of at most `len` bytes, and the end of the rest of its file that must follow.
     pub(super) fn draw(&self, len: u64, unit: u64, random: &mut Random) -> (u64, u64, u64) {
         let (start, end) = self.file(random);
         match self.access {

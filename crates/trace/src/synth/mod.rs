@@ -1,4 +1,4 @@
-//! Traces drawn from a specification: a TOML file that says how often, how large, where and how sequential.
+//! Traces drawn from a specification: a TOML file that describes arrival, size, place and sequentiality of requests.
 //!
 //! [`SynthSpec`] is the file, [`SynthSource`] the stream of requests. The same specification gives the same requests on
 //! every machine. Memory does not grow with the number of requests.

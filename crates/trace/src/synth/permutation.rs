@@ -1,7 +1,7 @@
 use super::random::mix;
 
-/// A random-looking permutation of `0..len` that needs no table: a Feistel network over the next power of two, walked
-/// along its cycle until it lands inside (Black and Rogaway 2002). Popular ranks are scattered over a volume with it.
+/// A random-looking permutation of `0..len` without a table: a Feistel network over the next power of two, repeated
+/// until the value is in range (Black and Rogaway 2002). It scatters popular ranks over a volume.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     len: u64,
@@ -26,7 +26,7 @@ impl Permutation {
         let mut value = rank;
         loop {
             value = self.round_trip(value);
-            // The power of two is less than twice `len`, so that two steps are enough on average.
+            // The power of two is less than twice `len`, so two steps are enough on average.
             if value < self.len {
                 return value;
             }
@@ -36,7 +36,7 @@ impl Permutation {
     fn round_trip(&self, value: u64) -> u64 {
         let (left_mask, right_mask) = ((1u64 << self.left) - 1, (1u64 << self.right) - 1);
         let (mut a, mut b) = (value >> self.right, value & right_mask);
-        // Each half is changed by the other, in turn, so that unequal halves need no swap.
+        // Each half is changed by the other in turn, so that unequal halves need no swap.
         for pair in self.keys.chunks_exact(2) {
             a = (a ^ scramble(b, pair[0])) & left_mask;
             b = (b ^ scramble(a, pair[1])) & right_mask;

@@ -19,12 +19,12 @@ impl Random {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform over 0 < x ≤ 1: its logarithm is finite.
+    /// Uniform over 0 < x ≤ 1, so that its logarithm is finite.
     fn positive_unit(&mut self) -> f64 {
         1.0 - self.unit()
     }
 
-    /// Uniform over 0 ≤ x < `n`. The bias is below `n`/2⁶⁴, which no trace is long enough to show.
+    /// Uniform over 0 ≤ x < `n`. The bias is below `n`/2⁶⁴, too small to be visible in any trace.
     pub(super) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }
@@ -76,7 +76,7 @@ impl Random {
     }
 }
 
-/// Mixes words into one that looks random: the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+/// Mixes words into a pseudo-random one: the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
 pub(super) fn mix(words: &[u64]) -> u64 {
     words.iter().fold(0x9e37_79b9_7f4a_7c15, |state: u64, &word| {
         let mut z = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -12,13 +12,13 @@ use super::{error::Wrong, random::Random};
 /// specification a plain size (`"4KiB"`) is constant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Size {
-    /// Always the same.
+    /// A constant size.
     Constant(Bytes),
-    /// Any multiple of the alignment from `min` to `max`, each as likely.
+    /// Any multiple of the alignment from `min` to `max`, all equally likely.
     Uniform {
-        /// The smallest.
+        /// The smallest size.
         min: Bytes,
-        /// The largest.
+        /// The largest size.
         max: Bytes,
     },
     /// One of a list, by weight.
@@ -95,7 +95,7 @@ pub(super) struct SizeSampler {
 #[derive(Clone, Debug)]
 enum Shape {
     Constant(u64),
-    /// In units.
+    /// In units of the alignment.
     Uniform {
         min: u64,
         choices: u64,
@@ -173,7 +173,7 @@ impl SizeSampler {
         Ok(SizeSampler { unit: unit.0, largest, shape })
     }
 
-    /// No draw is larger.
+    /// The largest possible size.
     pub(super) fn largest(&self) -> u64 {
         self.largest
     }
@@ -185,7 +185,7 @@ impl SizeSampler {
             Shape::Weighted(cumulative) => {
                 let u = random.unit();
                 let index = cumulative.partition_point(|&(_, upto)| upto <= u);
-                // Rounding may leave the last sum a hair below one.
+                // Rounding may leave the last sum slightly below one.
                 cumulative[index.min(cumulative.len() - 1)].0
             }
             Shape::Lognormal { mean, sigma } => self.rounded(random.lognormal(*mean, *sigma)),

@@ -35,7 +35,7 @@ const MAX_RECENT: usize = 1 << 20;
 /// ```
 pub struct SynthSource {
     stretches: Vec<Stretch>,
-    /// The stretch that is being drawn, and how many of its requests are left.
+    /// The phase that is being drawn, and the number of its requests that are left.
     stretch: usize,
     left: u64,
     requests: u64,
@@ -44,7 +44,7 @@ pub struct SynthSource {
     volume: u32,
     random: Random,
     now: Nanos,
-    /// The end of the last request, and of the last one of either operation.
+    /// The end of the last request.
     end: Option<u64>,
     op_end: [Option<u64>; 2],
     rest: Option<Rest>,
@@ -59,20 +59,20 @@ struct Stretch {
     flush: Option<Flush>,
     rewrite: Option<Rewrite>,
     arrival: ArrivalSampler,
-    /// By code of the operation.
+    /// Samplers by code of the operation.
     ops: [OpSampler; 2],
 }
 
 struct OpSampler {
-    /// `None` where files are accessed whole.
+    /// `None` if files are accessed whole.
     size: Option<SizeSampler>,
     address: AddressSampler,
     sequential_share: f64,
-    /// Whether a sequential request follows the last of its own operation instead of the last of all.
+    /// Whether a sequential request follows the last one of its own operation instead of the last of all.
     after_own: bool,
 }
 
-/// The part of a file that is still to be accessed.
+/// The part of a file that remains to be accessed.
 struct Rest {
     op: Op,
     offset: u64,
@@ -80,7 +80,7 @@ struct Rest {
     max_request: u64,
 }
 
-/// The last writes, in a ring.
+/// The last writes, in a ring buffer.
 #[derive(Default)]
 struct Recent {
     writes: Vec<(u64, u64)>,
@@ -96,7 +96,7 @@ impl SynthSource {
         SynthSource::checked(spec).map_err(|wrong| wrong.in_file(place))
     }
 
-    /// How many requests will be drawn in all.
+    /// The total number of requests that will be drawn.
     pub fn requests(&self) -> u64 {
         self.requests
     }
@@ -180,7 +180,7 @@ impl SynthSource {
         (rest.op, offset, len)
     }
 
-    /// A request that is not the rest of a file.
+    /// A request that does not continue a file.
     fn access(&mut self) -> (Op, u64, u64) {
         let random = &mut self.random;
         let stretch = &self.stretches[self.stretch];
@@ -189,7 +189,7 @@ impl SynthSource {
         let len = sampler.size.as_ref().map_or(0, |size| size.draw(random));
         if random.chance(sampler.sequential_share) {
             let end = if sampler.after_own { self.op_end[op as usize] } else { self.end };
-            // At the end of the footprint nothing follows, so such a request goes anywhere.
+            // No request can follow the end of the footprint, so such a request goes to any place.
             if let Some(offset) = end.filter(|end| len <= self.footprint - end) {
                 return (op, offset, len);
             }
@@ -223,7 +223,7 @@ impl Source for SynthSource {
                 }
                 self.stretch += 1;
                 self.left = self.stretches[self.stretch].requests;
-                // An unfinished file of the old phase, and its writes, do not belong to the new one.
+                // An unfinished file of the old phase, and its writes, are not used in the new one.
                 self.rest = None;
                 self.recent = Recent::default();
                 continue;
@@ -252,7 +252,7 @@ impl Recent {
     }
 }
 
-/// A hundred years: far from where nanoseconds overflow.
+/// The longest trace, a hundred years: far from an overflow of nanoseconds.
 const MAX_SPAN_NS: f64 = 100.0 * 365.25 * 86_400.0 * 1e9;
 
 fn check_space(spec: &SynthSpec) -> Result<(), Wrong> {
@@ -274,7 +274,7 @@ fn check_space(spec: &SynthSpec) -> Result<(), Wrong> {
     }
 }
 
-/// Samplers that were made, so that phases share what they do not change.
+/// Finished samplers, which phases share if they do not change their settings.
 type Cache = Vec<(Address, u64, AddressSampler)>;
 
 impl Stretch {
@@ -297,7 +297,7 @@ impl Stretch {
             }
             _ => {}
         }
-        // An operation's own table has its own popular places.
+        // An operation with its own table has its own popular places.
         let own = spec.phases.get(index);
         let owner = |redefined: bool| if redefined { index as u64 + 1 } else { 0 };
         let shared = owner(own.is_some_and(|phase| phase.address.is_some()));
@@ -320,7 +320,7 @@ impl Stretch {
     }
 }
 
-/// Names the operation's own table if that is where the key was.
+/// Names the operation's own table in the error if the key is in that table.
 fn in_op(wrong: Wrong, own: Option<&OpSpec>, name: &str) -> Wrong {
     let key = wrong.key();
     let there = own.is_some_and(|own| match key.split('.').next() {

@@ -5,13 +5,14 @@ use serde::Deserialize;
 
 use super::{Address, Arrival, Size, SynthError, error::text_error};
 
-/// What to draw: keys of the whole trace, and of its workload. [`Phase`]s may change the latter over time.
+/// The specification of a trace: keys of the whole trace, and of its workload. [`Phase`]s may change the latter over
+/// time.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SynthSpec {
     /// A description of the trace, kept as its origin.
     pub name: Option<String>,
-    /// Number of requests, flushes included. Not with phases, which have their own.
+    /// Number of requests, including flushes. Not allowed with phases, which have their own.
     pub requests: Option<u64>,
     /// The size of the address range that requests may touch.
     pub footprint: Bytes,
@@ -24,14 +25,14 @@ pub struct SynthSpec {
     /// The volume's number.
     #[serde(default)]
     pub volume: u32,
-    /// The seed: another gives another trace with the same characteristics.
+    /// The seed: another seed gives another trace with the same characteristics.
     #[serde(default = "seed")]
     pub seed: u64,
     /// Share of reads among reads and writes.
     pub read_share: Option<f64>,
-    /// Share of requests that begin where the request before, whichever it was, ended.
+    /// Share of requests that begin where the previous request, of either operation, ended.
     pub sequential_share: Option<f64>,
-    /// When requests arrive.
+    /// Arrival times of the requests.
     pub arrival: Option<Arrival>,
     /// Size of the requests.
     pub size: Option<Size>,
@@ -45,7 +46,8 @@ pub struct SynthSpec {
     pub rewrite: Option<Rewrite>,
     /// Flushes among the writes.
     pub flush: Option<Flush>,
-    /// Phases, one after the other, each with its own number of requests; keys that a phase omits are as above.
+    /// Phases, one after the other, each with its own number of requests; for keys that a phase omits, the values above
+    /// apply.
     #[serde(default)]
     pub phases: Vec<Phase>,
 }
@@ -58,11 +60,11 @@ fn seed() -> u64 {
     1
 }
 
-/// A stretch of the trace with other characteristics.
+/// A part of the trace with different characteristics.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// Number of requests, flushes included.
+    /// Number of requests, including flushes.
     pub requests: u64,
     /// As in [`SynthSpec`].
     pub read_share: Option<f64>,
@@ -92,7 +94,7 @@ pub struct OpSpec {
     pub size: Option<Size>,
     /// Addresses of its requests; the popular places differ from those of the other operation.
     pub address: Option<Address>,
-    /// Share of its requests that begin where the one before *of the same operation* ended.
+    /// Share of its requests that begin where the previous request *of the same operation* ended.
     pub sequential_share: Option<f64>,
 }
 
@@ -100,27 +102,27 @@ pub struct OpSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rewrite {
-    /// Share of the writes, of those that are not sequential.
+    /// Share of rewrites among the writes that are not sequential.
     pub share: f64,
     /// Number of remembered writes; rewrites are not remembered.
     pub recent: usize,
 }
 
-/// Flushes. One of the two.
+/// Flushes, in one of two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flush {
     /// Share of flushes among all requests.
     Share(f64),
-    /// One after every so many writes.
+    /// One flush after every so many writes.
     EveryWrites(u64),
 }
 
 impl SynthSpec {
-    /// Reads a specification from TOML; `path` is for messages.
+    /// Reads a specification from TOML; `path` is its name in messages.
     ///
     /// # Errors
-    /// Text that is not TOML, or a key or value that a specification does not have.
+    /// The text is not TOML, or has a key or value that a specification does not have.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<SynthSpec, SynthError> {
         toml::from_str(text).map_err(|error| text_error(path.as_ref(), text, &error))
     }
@@ -128,7 +130,7 @@ impl SynthSpec {
     /// Reads a specification from a file.
     ///
     /// # Errors
-    /// The file cannot be read, or as [`SynthSpec::parse`].
+    /// The file cannot be read, or an error of [`SynthSpec::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<SynthSpec, SynthError> {
         let path = path.as_ref();
         let text =
@@ -136,7 +138,7 @@ impl SynthSpec {
         SynthSpec::parse(&text, path)
     }
 
-    /// The stretches, with everything that they leave out filled in from the whole.
+    /// The phases, with the values of the whole trace for omitted keys.
     pub(super) fn stretches(&self) -> Vec<Phase> {
         let whole = Phase {
             requests: self.requests.unwrap_or(0),

@@ -1,15 +1,16 @@
 use super::random::Random;
 
 /// Draws ranks `0..n` with probability proportional to (rank + 1)^−exponent, in constant time and memory, by
-/// rejection-inversion (Hörmann and Derflinger 1996). No table of a million entries is missed in the cache for it.
+/// rejection-inversion (Hörmann and Derflinger 1996). It needs no table, which for a million entries would not fit the
+/// processor's cache.
 #[derive(Clone, Debug)]
 pub(super) struct Zipf {
     n: f64,
     exponent: f64,
-    /// Integral of the hat up to the first rank's left end, and up to the last rank's right end.
+    /// Integral of the hat function up to the first rank's left end, and up to the last rank's right end.
     first: f64,
     last: f64,
-    /// Draws this close to a rank from above need no test.
+    /// Draws that are above a rank by at most this need no test.
     sure: f64,
 }
 
@@ -38,7 +39,7 @@ impl Zipf {
         if self.exponent == 1.0 { 1.0 / x } else { libm::exp(-self.exponent * libm::log(x)) }
     }
 
-    /// The integral of x^−exponent, but for a constant.
+    /// The integral of x^−exponent, up to a constant.
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         let p = 1.0 - self.exponent;
@@ -51,7 +52,7 @@ impl Zipf {
             return libm::exp(u);
         }
         let p = 1.0 - self.exponent;
-        // Rounding may carry the argument just past −1, where the value is infinite for exponents above 1.
+        // Rounding may move the argument just past −1, where the value is infinite for exponents above 1.
         libm::exp(libm::log1p((u * p).max(-1.0)) / p)
     }
 }

@@ -27,7 +27,7 @@ fn sample(name: &'static str, format: Format, bytes: impl Into<Vec<u8>>, rows: &
     Sample { name, format, bytes: bytes.into(), requests: requests.collect() }
 }
 
-/// 8,0 as Linux numbers it.
+/// The device number of 8,0 in Linux.
 const SDA: u32 = 8 << 20;
 
 pub fn all() -> Vec<Sample> {
@@ -285,7 +285,7 @@ pub fn blktrace(big_endian: bool) -> Vec<u8> {
         (1_001_829, 100, 4_096, 1 | queue | write | flush, b"12345678"),
         (1_001_830, 0, 36, 1 | queue | pc, b"\x12\0\0\0\x24\0"),
         (1_001_999, 223_490, 4_096, 8 | complete | write, b""),
-        // Bit 8: the id of a control group comes with it.
+        // Bit 8: a control group's id follows.
         (2_001_829, 2_048, 1 << 20, 1 | 1 << 8 | queue | write | discard, b""),
     ] {
         let mut put = |value: u64, size: usize| {
