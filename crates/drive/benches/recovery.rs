@@ -1,6 +1,5 @@
-//! Measures how long a large volume takes to recover after kill -9, and how much memory that takes: `cargo bench -p
-//! peryton-drive --bench recovery`. It uses sparse files in the temporary directory (TMPDIR); ext4 holds files of up to
-//! 16 TiB.
+//! Measures the time and memory that a large volume needs to recover after kill -9: `cargo bench -p peryton-drive
+//! --bench recovery`. It uses sparse files in the temporary directory (TMPDIR); ext4 supports files of up to 16 TiB.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../tests/large/mod.rs"]

@@ -1,4 +1,4 @@
-//! The fear: a device dies under a volume that is being served, and more is lost than it alone had.
+//! The fear: a device fails under a volume that is being served, and data is lost that other devices have too.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -24,7 +24,7 @@ fn kill(served: &Served, device: u8, effect: Effect) {
     served.handle.fault(fault).unwrap();
 }
 
-/// Writes whole and partial extents, some hot; returns what the volume holds.
+/// Writes whole and partial extents, some of them hot; returns the content of the volume.
 fn fill(client: &mut Client, seed: u64) -> Vec<u8> {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut model = vec![0; client.size as usize];
@@ -45,7 +45,7 @@ fn fill(client: &mut Client, seed: u64) -> Vec<u8> {
     model
 }
 
-/// Reads everything; returns what failed, in units. The rest must be right.
+/// Reads everything; returns the units whose reads fail. The others must have the correct data.
 fn failing(client: &mut Client, model: &[u8], unit: usize) -> Vec<u64> {
     let mut failed = Vec::new();
     for at in (0..model.len()).step_by(unit) {
@@ -60,7 +60,7 @@ fn failing(client: &mut Client, model: &[u8], unit: usize) -> Vec<u64> {
     failed
 }
 
-/// What the status says is lost, in units.
+/// The lost ranges in the status, in units.
 fn named(status: &Value, unit: u64) -> Vec<u64> {
     let lost = &status["lost"];
     assert_eq!(lost["more"], false, "{lost}");
@@ -69,7 +69,7 @@ fn named(status: &Value, unit: u64) -> Vec<u64> {
     ranges.flat_map(|(from, len)| (from / unit * unit..from + len).step_by(unit as usize)).collect()
 }
 
-/// Waits until the death is known and durable, with a little traffic so that it is noticed.
+/// Sends a little traffic until the server has noticed the failure and made it durable.
 fn degraded(served: &Served, client: &mut Client) -> Value {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(20) {
@@ -86,7 +86,7 @@ fn degraded(served: &Served, client: &mut Client) -> Value {
     panic!("nobody notices that a device is dead");
 }
 
-/// Nothing is written back while the test runs.
+/// Makes the write-back delay long, so that no data is written back while the test runs.
 fn lazy(mut config: Config) -> Config {
     config.tuning.writeback_delay = Nanos::from_s(3600);
     config.tuning.demotion_low = 0;
@@ -111,7 +111,7 @@ fn a_cache_that_writes_through_dies_and_nothing_fails() {
         let mut client = served.client();
         let mut model = fill(&mut client, 1);
         kill(&served, 0, effect);
-        // Not even a flush or a write fails, whatever has been noticed.
+        // No flush or write fails, before and after the failure is noticed.
         for round in 0..40_u8 {
             let at = usize::from(round) * UNIT;
             client.write(at as u64, &[round; 4096], false).unwrap();
@@ -126,7 +126,7 @@ fn a_cache_that_writes_through_dies_and_nothing_fails() {
         assert_eq!(failing(&mut client, &model, UNIT), NONE);
         drop(client);
         served.stop();
-        // What comes back has older data.
+        // The device that returns has older data.
         let error = refusal(directory.path(), config("through"));
         assert!(error.contains("was given up"), "{error}");
         let served = Served::start(directory.path(), config("through"), without(&["fast"]));
@@ -136,7 +136,7 @@ fn a_cache_that_writes_through_dies_and_nothing_fails() {
         model[..512].fill(9);
         drop(client);
         served.stop();
-        // An empty cache in its place, and on it goes.
+        // An empty cache replaces it, and the volume continues.
         let spec = spec(directory.path(), config("through"));
         let error = replace(&spec, "fast", false, false).unwrap_err().to_string();
         assert!(error.contains("holds a Peryton volume: give --force"), "{error}");
@@ -161,7 +161,7 @@ fn a_cache_that_writes_back_dies_and_what_was_dirty_is_named() {
     let dirty = served.handle.status().unwrap()["dirty_extents"].as_u64().unwrap();
     assert!(dirty > 10, "only {dirty} extents are dirty: the test tests nothing");
     kill(&served, 0, Effect::Gone);
-    // The first to be asked something.
+    // The first request that needs the failed device.
     let _ = client.read(0, 512);
     let status = degraded_quietly(&served);
     let lost = named(&status, UNIT as u64);
@@ -169,7 +169,7 @@ fn a_cache_that_writes_back_dies_and_what_was_dirty_is_named() {
     assert_eq!(client.flush(), Err(EIO), "a flush must say once that something was lost");
     client.flush().unwrap();
     assert_eq!(failing(&mut client, &model, UNIT), lost);
-    // Some are overwritten, some discarded, some stay lost over restarts.
+    // Some lost blocks are overwritten, some discarded, and some stay lost over restarts.
     for at in &lost[..lost.len() / 2] {
         client.write(*at, &[5; UNIT], false).unwrap();
         model[*at as usize..*at as usize + UNIT].fill(5);
@@ -204,7 +204,7 @@ fn a_cache_that_writes_back_dies_and_what_was_dirty_is_named() {
     served.stop();
 }
 
-/// The same without asking for anything.
+/// Waits for the degraded state without sending requests.
 fn degraded_quietly(served: &Served) -> Value {
     for _ in 0..500 {
         let status = served.handle.status().unwrap();
@@ -301,12 +301,12 @@ fn a_log_that_dies_leaves_the_older_image_and_says_how_old() {
     assert!((0.05..60.0).contains(&age), "{age}");
     let failed = failing(&mut client, &model, 512);
     assert!(failed.iter().all(|at| lost.contains(at)), "{} failed, {} are named", failed.len(), lost.len());
-    // A write brings a block back.
+    // A write makes a block readable again.
     client.write(lost[lost.len() / 2], &[3; 4096], true).unwrap();
     assert_eq!(client.read(lost[lost.len() / 2], 4096).unwrap(), [3; 4096]);
     drop(client);
     served.stop();
-    // On request the older image is served: nothing fails.
+    // With permission the older image is served, and no read fails.
     assert!(refusal(directory.path(), config.clone()).contains("was given up"));
     let served = Served::start(directory.path(), config.clone(), without(&["fast"]));
     let mut client = served.client();
@@ -314,7 +314,7 @@ fn a_log_that_dies_leaves_the_older_image_and_says_how_old() {
     let image = all(&mut client);
     drop(client);
     served.stop();
-    // And with an empty log, for those who accept that nobody knows where it is older.
+    // An empty log is accepted too, by a user who permits that older data is not marked.
     let error = replace(&spec(directory.path(), config.clone()), "fast", true, false).unwrap_err().to_string();
     assert!(error.contains("--accept-loss"), "{error}");
     replace(&spec(directory.path(), config.clone()), "fast", true, true).unwrap();
@@ -353,7 +353,7 @@ fn a_log_outlives_its_primary() {
     assert_eq!(failing(&mut client, &model, 512), failed);
     drop(client);
     served.stop();
-    // A primary takes its place: what is lost reads as zeros, whatever the new one held.
+    // A new primary replaces the old one: lost data reads as zeros, whatever the new one contained.
     let error = replace(&spec(directory.path(), config.clone()), "slow", true, false).unwrap_err().to_string();
     assert!(error.contains("zeros") && error.contains("--accept-loss"), "{error}");
     replace(&spec(directory.path(), config.clone()), "slow", true, true).unwrap();

@@ -1,4 +1,4 @@
-//! The fear: a flush that failed is taken for one that succeeded, and what it lost is not looked for.
+//! The fear: the server treats a failed flush as a successful one, and does not report the data that it lost.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -26,7 +26,7 @@ fn opens_clean(directory: &Path, placement: &str) -> bool {
 #[test]
 fn a_volume_whose_last_flush_failed_is_not_closed_clean() {
     for placement in PLACEMENTS {
-        // The device that every placement flushes in the end.
+        // Every placement flushes this device in the end.
         let device = if placement == "single" { 0 } else { 1 };
         let directory = tempfile::tempdir().unwrap();
         let served = Served::new(directory.path(), config(placement), Settings::default());
@@ -34,7 +34,7 @@ fn a_volume_whose_last_flush_failed_is_not_closed_clean() {
         client.write(client.size - 4096, &[7; 4096], false).unwrap();
         drop(client);
         served.handle.fault(flushes_fail(device)).unwrap();
-        // Those with a map give the device up instead, which is durable on the other one.
+        // Placements with a map stop using the device instead, which is durable on the other one.
         match served.end() {
             Err(ServeError::InDoubt { times, .. }) => assert!(times > 0),
             Err(error) => panic!("{placement}: {error}"),
@@ -45,7 +45,7 @@ fn a_volume_whose_last_flush_failed_is_not_closed_clean() {
     }
 }
 
-/// A loop device over a file in a tmpfs that is too small for it: writes go to the page cache, and their write-back fails.
+/// A loop device over a file in a tmpfs that is too small for it: writes go to the page cache, and write-back fails.
 struct Loop {
     device: PathBuf,
     tmpfs: PathBuf,
@@ -57,7 +57,7 @@ fn run(program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 impl Loop {
-    /// `None` where this user or this machine has no loop devices.
+    /// `None` if this user or this machine has no loop devices.
     fn new(directory: &Path, room: &str, size: u64) -> Option<Loop> {
         let tmpfs = directory.join("tmpfs");
         fs::create_dir(&tmpfs).ok()?;
@@ -87,7 +87,7 @@ impl Drop for Loop {
     }
 }
 
-/// What Linux does when it cannot write pages back: it says so once.
+/// If Linux cannot write pages back, it reports so only once.
 #[test]
 fn a_lost_write_back_reaches_the_client_and_is_not_closed_clean() {
     let directory = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ fn a_lost_write_back_reaches_the_client_and_is_not_closed_clean() {
     for at in (0..16 << 20).step_by(1 << 20) {
         client.write(at, &[9; 1 << 20], false).unwrap();
     }
-    // The one flush that says it. Asked again, the kernel says that all is well.
+    // Only this flush reports the error; the kernel answers the next one with success.
     assert_eq!(client.flush(), Err(EIO), "a flush acknowledged what is gone");
     let status = handle.status().unwrap();
     assert_eq!(status["devices"]["fast"]["failed_flushes"], 1, "{status}");

@@ -1,6 +1,6 @@
-//! The fear: one client takes everything, and the others wait for it, or are taken for idle while they wait.
+//! The fear: one client uses all resources, and the others wait for it, or are disconnected as idle while they wait.
 //!
-//! Bounds on time are wide: what they tell apart are answers in milliseconds and answers that wait for the attacker.
+//! Bounds on time are wide: they distinguish answers in milliseconds from answers that wait for the attacker.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -27,7 +27,7 @@ fn small_pool() -> Settings {
     Settings { pool: Bytes::mib(8), ..Settings::default() }
 }
 
-/// The longest that one of many small requests takes.
+/// The longest time of one of many small requests.
 fn slowest(client: &mut Client, count: u64) -> Duration {
     let mut slowest = Duration::ZERO;
     for n in 0..count {
@@ -42,7 +42,7 @@ fn slowest(client: &mut Client, count: u64) -> Duration {
     slowest
 }
 
-/// A request as bytes, without waiting for anything.
+/// The bytes of a request.
 fn request(command: u16, offset: u64, len: u32) -> Vec<u8> {
     let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
     bytes.extend_from_slice(&[0; 2]);
@@ -53,7 +53,7 @@ fn request(command: u16, offset: u64, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// A client that has agreed on structured replies and block status, as a bare stream.
+/// A client that has negotiated structured replies and block status, as a bare stream.
 fn with_block_status(path: &Path) -> UnixStream {
     let mut stream = UnixStream::connect(path).unwrap();
     let option = |kind: u32, data: &[u8]| {
@@ -83,7 +83,7 @@ fn writes_whose_payload_trickles_leave_room_for_others() {
     let directory = tempfile::tempdir().unwrap();
     let served = Served::new(directory.path(), config("back"), small_pool());
     let mut honest = served.client();
-    // Longer than a buffer by the block that they begin in; more of them than the pool has room for.
+    // Each request is longer than a buffer by its first block, and there are more of them than the pool has space for.
     let mut attackers: Vec<Client> = (0..8).map(|_| served.client()).collect();
     for attacker in &mut attackers {
         attacker.send(WRITE, 0, 1, 4 << 20, &[1; 1000]);
@@ -110,7 +110,7 @@ fn writes_whose_payload_trickles_leave_room_for_others() {
     served.stop();
 }
 
-/// Answers that nobody takes fill the sockets and then the pool.
+/// Answers that the client does not read fill the sockets and then the pool.
 #[test]
 fn readers_that_take_nothing_leave_room_for_small_requests() {
     let directory = tempfile::tempdir().unwrap();
@@ -128,7 +128,7 @@ fn readers_that_take_nothing_leave_room_for_small_requests() {
     served.stop();
 }
 
-/// A disk of 16 GiB in extents of 16 KiB: a million of them to be looked up for one answer.
+/// A disk of 16 GiB in extents of 16 KiB: a single answer requires a million look-ups.
 fn many_extents() -> Config {
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(16) };
     Config { devices: vec![Bytes::mib(64), Bytes::gib(16)], placement: Placement::Caching(pair), ..config("back") }
@@ -146,7 +146,7 @@ fn block_status_of_everything_again_and_again_takes_turns() {
     attacker.write_all(&flood).unwrap();
     let slowest = slowest(&mut honest, 300);
     assert!(slowest < Duration::from_secs(1).max(5 * usual), "{slowest:?}, usually {usual:?}");
-    // What is answered is right, if shorter than what was asked for.
+    // The answer is correct, though shorter than the request.
     attacker.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut first = [0; 20 + 4 + 8];
     attacker.read_exact(&mut first).unwrap();
@@ -238,7 +238,7 @@ fn long_zeroes_take_turns_and_end_when_the_server_stops() {
     let handle = service.handle();
     let server = thread::spawn(move || service.run());
     let mut honest = Client::connect(&nbd);
-    // Slow enough that none of them ends.
+    // Slow enough that none of the requests ends.
     let effect = Effect::Lag { lag_us: 5000 };
     let fault = Fault { device: 0, only: Some(Only::Writes), from: 1 << 30, to: u64::MAX, times: None, effect };
     handle.fault(fault).unwrap();
@@ -252,7 +252,7 @@ fn long_zeroes_take_turns_and_end_when_the_server_stops() {
     assert!(status["device_commands_in_flight"].as_u64().unwrap() < 16, "{}", status["device_commands_in_flight"]);
     let began = Instant::now();
     handle.stop();
-    // Requests that were taken in are answered; the rest never left the socket.
+    // Requests that the server accepted are answered; the others never left the socket.
     let refused = (0..120).map_while(|_| attacker.answer().ok()).filter(|(_, error)| *error == 108).count();
     assert!((30..=128).contains(&refused), "{refused} were refused");
     drop((attacker, honest));
@@ -260,7 +260,7 @@ fn long_zeroes_take_turns_and_end_when_the_server_stops() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
-/// A slow line: 128 KiB every fifth of a second of one long answer, for longer than one may stand still.
+/// A slow client reads 128 KiB of one long answer every fifth of a second, for longer than a client may be idle.
 #[test]
 fn a_slow_reader_that_goes_on_reading_is_not_cut() {
     let directory = tempfile::tempdir().unwrap();
@@ -300,7 +300,7 @@ fn followers_and_idlers_do_not_keep_status_out() {
     };
     let followers: Vec<UnixStream> = (0..100).map(|_| connect("{\"verb\":\"events\",\"follow\":true}\n")).collect();
     status().unwrap();
-    // Those that ask nothing, and those that never finish what they ask.
+    // Clients that send nothing, and clients that never finish their request.
     let idlers: Vec<UnixStream> = (0..100).map(|n| connect(if n % 2 == 0 { "" } else { "{\"verb\":" })).collect();
     status().unwrap();
     drop((followers, idlers));
@@ -356,7 +356,7 @@ fn settings_are_kept_without_stopping_the_volume() {
     served.stop();
     let served = Served::start(directory.path(), config("single"), Settings::default());
     assert_eq!(served.handle.status().unwrap()["settings"][0], "placement.max_moves=3");
-    // Many at once: each is in force in the end.
+    // Many changes at once: each is in force in the end.
     thread::scope(|scope| {
         for n in 1..9 {
             let served = &served;
@@ -372,7 +372,8 @@ fn settings_are_kept_without_stopping_the_volume() {
     served.stop();
 }
 
-/// A host that drops data from its cache says so with `CACHE`: it will read them here next time (Griffin, section 7).
+/// A host that drops data from its cache sends `CACHE`, because it will read the data here next time (Griffin, section
+/// 7).
 #[test]
 fn a_hint_takes_data_out_of_the_log() {
     let directory = tempfile::tempdir().unwrap();

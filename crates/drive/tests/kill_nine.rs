@@ -1,4 +1,4 @@
-//! The fear: a byte that was flushed, lost when the server was killed.
+//! The fear: flushed data is lost when the server is killed.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -21,7 +21,7 @@ const DIRECTORY: &str = "PERYTON_TEST_DIRECTORY";
 const PLACEMENT: &str = "PERYTON_TEST_PLACEMENT";
 const SECTOR: u64 = 512;
 
-/// Not a test: what the child process runs.
+/// Not a test: the code of the child process.
 #[test]
 fn child() {
     let (Ok(directory), Ok(placement)) = (env::var(DIRECTORY), env::var(PLACEMENT)) else { return };
@@ -32,7 +32,7 @@ fn child() {
 }
 
 fn start(directory: &Path, placement: &str) -> Child {
-    // What the last one left behind.
+    // Removes the previous server's socket.
     let _ = fs::remove_file(directory.join("nbd"));
     Command::new(env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])
@@ -43,7 +43,7 @@ fn start(directory: &Path, placement: &str) -> Child {
         .unwrap()
 }
 
-/// What each sector may hold: the stamps of writes since its last flushed one, that one included.
+/// The possible contents of each sector: the stamps since its last flushed write, and that write's.
 struct Model {
     may: HashMap<u64, Vec<u64>>,
     next: u64,
@@ -59,7 +59,7 @@ impl Model {
         assert!(found == Model::sector(stamp), "sector {sector} is torn");
         let may = self.may.get(&sector).map_or(&[0][..], Vec::as_slice);
         assert!(may.contains(&stamp), "sector {sector} holds {stamp}, and may hold {may:?}");
-        // Whatever it is, it is that from now on.
+        // A sector keeps the content that was read, whichever it is.
         self.may.insert(sector, vec![stamp]);
     }
 }
@@ -81,7 +81,7 @@ fn round(client: &mut Client, model: &mut Model, random: &mut Pcg64, child: &mut
             }
             continue;
         }
-        // Half of the writes go where others went.
+        // Half of the writes go to sectors that were written before.
         let most = if random.random_range(0..2) == 0 { sectors } else { 400 };
         let (first, count) = (random.random_range(0..most - 70), random.random_range(1..64));
         let mut data = Vec::new();

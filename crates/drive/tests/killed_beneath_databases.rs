@@ -1,4 +1,4 @@
-//! The fear: a transaction that was committed, or a database, lost when the drive beneath was killed.
+//! The fear: a committed transaction, or a whole database, is lost when the drive below it is killed.
 #![allow(clippy::unwrap_used)]
 
 mod mounted;
@@ -22,7 +22,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use tools::out_of;
 
-/// A program to which statements are written one at a time; after each it says a word.
+/// A program that reads statements one at a time and answers each with a word.
 struct Shell {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -36,7 +36,7 @@ impl Shell {
         Shell { child, out }
     }
 
-    /// Says it, and waits until it answers with a line; whether it did.
+    /// Sends a statement and waits for the answering line; returns whether it came.
     fn say(&mut self, statement: &str, answer: &str) -> bool {
         let stdin = self.child.stdin.as_mut().unwrap();
         if writeln!(stdin, "{statement}").and_then(|()| stdin.flush()).is_err() {
@@ -68,7 +68,7 @@ fn payload(row: u64) -> String {
     text
 }
 
-/// Inserts rows until the drive is gone. Each is counted once its transaction was committed.
+/// Inserts rows until the drive is gone. Each row is counted after its transaction was committed.
 fn insert_rows(mut shell: Shell, committed: &AtomicU64) {
     loop {
         let row = committed.load(Ordering::Relaxed) + 1;
@@ -83,7 +83,8 @@ fn insert_rows(mut shell: Shell, committed: &AtomicU64) {
     }
 }
 
-/// What was committed is there, whole transactions at a time. `rows`: number and payload, as a table's lines with `|`.
+/// Checks that all committed transactions are there, and each as a whole. `rows`: number and payload, as a table's
+/// lines with `|`.
 fn check_rows(rows: &str, counter: &str, committed: u64) -> u64 {
     let mut count = 0;
     for line in rows.lines() {
@@ -102,7 +103,8 @@ fn sqlite_is_whole_and_has_every_committed_row() {
         return;
     }
     let mut random = Pcg64::seed_from_u64(3);
-    // Not DELETE, where a commit is the removal of a file, which is durable with its directory only: see killed_beneath_ext4.
+    // DELETE is not tested, because its commit is the removal of a file, which is durable only with the directory: see
+    // killed_beneath_ext4.
     for (placement, journal) in [("back", "WAL"), ("logging", "TRUNCATE")] {
         let mut stack = Stack::new(placement, 48);
         stack.mount("defaults");
@@ -130,7 +132,7 @@ fn sqlite_is_whole_and_has_every_committed_row() {
             stack.take_down();
             stack.serve();
             stack.mount("defaults");
-            // Reading rolls back, or recovers, what was under way.
+            // Reading the file rolls back, or recovers, unfinished transactions.
             assert_eq!(done("sqlite3", &[&file, "PRAGMA integrity_check;"]).trim(), "ok");
             let found = done("sqlite3", &[&file, "SELECT number, text FROM ledger ORDER BY number;"]);
             let counter = done("sqlite3", &[&file, "SELECT rows FROM counter;"]);
@@ -144,7 +146,7 @@ fn sqlite_is_whole_and_has_every_committed_row() {
 /// PostgreSQL refuses to run as root.
 const NOBODY: u32 = 65534;
 
-/// A server, and where its programs are.
+/// A server, and the folder of its programs.
 struct Postgres {
     programs: PathBuf,
     sockets: PathBuf,
@@ -153,7 +155,7 @@ struct Postgres {
 }
 
 impl Postgres {
-    /// Debian's place for the newest version, or wherever else `postgres` is.
+    /// Debian's folder for the newest version, or the folder of `postgres` in the path.
     fn programs() -> Option<PathBuf> {
         let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let debian = versions.map(|version| version.path().join("bin"));
@@ -192,7 +194,7 @@ impl Postgres {
         let mut command = Command::new(self.programs.join("postgres"));
         command.uid(NOBODY).gid(NOBODY).current_dir("/").arg("-D").arg(&self.data).arg("-k").arg(&self.sockets);
         command.args(["-c", "listen_addresses=", "-c", "shared_buffers=8MB", "-c", "max_connections=20"]);
-        // Often, so that what is written between two kills is not only the log.
+        // Frequent checkpoints, so that not only the log is written between two kills.
         command.args(["-c", "checkpoint_timeout=30s", "-c", "max_wal_size=4MB", "-c", "min_wal_size=2MB"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.server = Some(command.spawn().unwrap());
@@ -207,7 +209,7 @@ impl Postgres {
         panic!("postgres does not start:\n{}", fs::read_to_string(log).unwrap());
     }
 
-    /// Kills the server, and the processes that it started.
+    /// Kills the server and its child processes.
     fn kill(&mut self) {
         let Some(server) = self.server.take() else { return };
         let children = children(server.id());
@@ -225,7 +227,7 @@ impl Drop for Postgres {
     }
 }
 
-/// The processes that a process has started and that still live.
+/// The running child processes of a process.
 fn children(parent: u32) -> Vec<u32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -254,7 +256,7 @@ fn postgresql_recovers_with_sound_indexes_and_every_committed_row() {
     let data = data.to_str().unwrap();
     postgres
         .done("initdb", &["-D", data, "-U", "postgres", "-A", "trust", "-N", "--wal-segsize=1", "--data-checksums"]);
-    // All of it at once is quicker than initdb's file by file.
+    // One sync of the file system is faster than initdb's sync of each file.
     done("sync", &["-f", data]);
     postgres.start();
     postgres.done("pgbench", &["-i", "-q"]);
@@ -284,14 +286,14 @@ fn postgresql_recovers_with_sound_indexes_and_every_committed_row() {
         postgres.start();
         let found = postgres.ask("SELECT number, text FROM ledger ORDER BY number");
         rows = check_rows(&found, &postgres.ask("SELECT rows FROM counter"), committed.into_inner());
-        // pgbench moves money about: none may be made or lost.
+        // pgbench transfers money between accounts: the sum must not change.
         let sums = postgres.ask(
             "SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers), \
              (SELECT sum(bbalance) FROM pgbench_branches), (SELECT sum(delta) FROM pgbench_history)",
         );
         let sums: Vec<&str> = sums.trim().split('|').collect();
         assert!(sums.len() == 4 && sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");
-        // Every row is in every index, in order, and every page is whole.
+        // Every row is in every index, in order, and every page is intact.
         postgres.done("pg_amcheck", &["--install-missing", "--heapallindexed", "--parent-check"]);
     }
     postgres.kill();

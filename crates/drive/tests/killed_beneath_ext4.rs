@@ -1,4 +1,4 @@
-//! The fear: a file that was fsynced, or the file system itself, lost when the drive beneath was killed.
+//! The fear: an fsynced file, or the file system itself, is lost when the drive below it is killed.
 #![allow(clippy::unwrap_used)]
 
 mod mounted;
@@ -20,7 +20,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 const WRITERS: u64 = 3;
-/// Of a file of which another version takes the place, again and again: its number is its content's seed.
+/// The name of a file that is replaced repeatedly; the number of its version is its content's seed.
 const REPLACED: &str = "replaced";
 
 fn content(seed: u64) -> Vec<u8> {
@@ -30,11 +30,11 @@ fn content(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// What has been fsynced.
+/// The files that were fsynced.
 #[derive(Default)]
 struct Kept {
     files: Vec<(PathBuf, u64)>,
-    /// The newest version of which this is known, and the one after it, which may be there as well.
+    /// The newest version known to be durable; the one after it may be there instead.
     replaced: HashMap<PathBuf, u64>,
 }
 
@@ -44,14 +44,14 @@ fn write(path: &Path, seed: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes what a directory says durable. Once a device beneath it has failed, ext4 lets the fsync of a directory succeed that
-/// did nothing (Linux 6.18), but not that of a file in it, which therefore has the last word.
+/// Makes the entries of a directory durable. After a device below it has failed, ext4 lets an fsync of a directory
+/// succeed without effect (Linux 6.18), but not an fsync of a file in it. So the file is fsynced last.
 fn sync(folder: &Path, file: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()?;
     File::open(file)?.sync_all()
 }
 
-/// Writes files until something fails, which is when the drive is gone.
+/// Writes files until an operation fails because the drive is gone.
 fn writer(folder: &Path, number: u64, kept: &Mutex<Kept>) -> io::Result<()> {
     for count in 0.. {
         let seed = count * WRITERS + number;
@@ -84,8 +84,8 @@ impl Kept {
     }
 }
 
-/// 20 kills. After each the file system is mounted, which replays its journal, every file that had been fsynced is compared,
-/// and e2fsck finds nothing to complain of.
+/// 20 kills. After each, the file system is mounted, which replays its journal, every file that had been fsynced is
+/// compared, and e2fsck must find no error.
 #[test]
 fn twenty_kills_and_no_fsynced_file_is_lost() {
     if !Stack::is_possible() {
@@ -122,7 +122,7 @@ fn twenty_kills_and_no_fsynced_file_is_lost() {
             kept.check();
             if let Some(before) = before.replace(kept) {
                 before.check();
-                // Room for the next, and something to discard.
+                // Makes space for the next round, and gives the file system something to discard.
                 fs::remove_dir_all(stack.root().join(format!("round-{}", round - 1))).unwrap();
             }
             assert!(stack.unmount());

@@ -1,5 +1,5 @@
-//! The fear: after a crash a large volume takes minutes to come back, or more memory than there is. `cargo bench -p
-//! peryton-drive --bench recovery` measures; here are bounds that hold on a loaded machine, without optimisation.
+//! The fear: after a crash a large volume needs minutes to recover, or more memory than there is. `cargo bench -p
+//! peryton-drive --bench recovery` measures this; the bounds here hold on a loaded machine, without optimisation.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod large;
@@ -11,11 +11,11 @@ use peryton_drive::format;
 use served::spec;
 
 const WRITES: u64 = 500;
-/// Of a processor: how long that takes on a loaded machine is not ours to say.
+/// A limit of processor time, because elapsed time depends on the load of the machine.
 const MOST_SECONDS: f64 = 30.0;
 const MOST_MEMORY_MIB: u64 = 1024;
 
-/// Not a test: what the child process runs.
+/// Not a test: the code of the child process.
 #[test]
 fn child() {
     large::serve();

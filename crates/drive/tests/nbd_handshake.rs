@@ -1,4 +1,4 @@
-//! Options, one by one: what the server answers, what it refuses, and that a refusal does not end the conversation.
+//! Options, one by one: the server's answers, its refusals, and that a refusal does not end the session.
 #![allow(clippy::unwrap_used)]
 
 mod nbd_client;

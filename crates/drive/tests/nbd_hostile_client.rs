@@ -1,4 +1,4 @@
-//! Clients that send rubbish, cut anywhere: no panic, no growth, and the same answer however the stream is cut.
+//! Clients that send invalid bytes, cut anywhere: no panic, no growth of memory, and the same answer for any cut.
 #![allow(clippy::unwrap_used)]
 
 mod nbd_client;
@@ -18,7 +18,7 @@ use peryton_units::Bytes;
 use proptest::prelude::*;
 use rand_pcg::Pcg64Mcg;
 
-/// Counts what a thread has allocated.
+/// Counts the memory that a thread has allocated.
 struct Counting;
 
 thread_local! {
@@ -33,16 +33,16 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: it hands everything to the system's allocator as it is.
+// SAFETY: all calls are passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are the callee's.
+        // SAFETY: the caller guarantees what the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller's promises are the callee's.
+        // SAFETY: the caller guarantees what the system's allocator requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most memory that is held at once while `work` is done, beyond what was held before.
+/// The most memory in use at once during `work`, beyond that in use before.
 fn most_memory(work: impl FnOnce()) -> usize {
     let before = HELD.get();
     MOST.set(before);
@@ -58,10 +58,10 @@ fn most_memory(work: impl FnOnce()) -> usize {
     (MOST.get() - before) as usize
 }
 
-/// What a connection may hold: an option and its copies, and twice the output that it makes by itself.
+/// The most memory of a connection: an option and its copies, and twice the output that it makes without the loop.
 const BOUND: usize = 4 * wire::MAX_OPTION as usize + 4 * wire::MAX_OWN_OUTPUT;
 
-/// Feeds bytes without end to a connection whose output is sent only when it insists.
+/// Sends bytes without end to a connection whose output is sent only when the connection requires it.
 fn flood(connection: &mut Connection<Vec<u8>>, bytes: &[u8], times: usize) -> usize {
     most_memory(|| {
         for _ in 0..times {
@@ -105,7 +105,7 @@ fn no_flood_of_options_or_refused_requests_takes_memory() {
     assert!(most < BOUND, "refused requests took {most} bytes");
 }
 
-/// The session fed whole and fed in pieces; they must not differ.
+/// Runs the session as a whole and in pieces; the results must be equal.
 fn whole_and_cut(export: &Export, security: Security, style: Style, bytes: &[u8], seed: u64) -> Outcome {
     let whole = hostile::run(export, security, style, bytes, || usize::MAX);
     let mut random = Pcg64Mcg::new(u128::from(seed) << 1 | 1);

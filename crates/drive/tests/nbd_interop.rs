@@ -1,5 +1,5 @@
-//! Other people's clients: libnbd, qemu and fio from Debian's packages (`make test` installs them, as root). A tool that
-//! is not there is named, and its test skipped.
+//! Clients of other projects: libnbd, qemu and fio from Debian's packages (`make test` installs them, as root). If a
+//! tool is missing, the test prints its name and is skipped.
 #![allow(clippy::unwrap_used)]
 
 mod nbd_client;
@@ -55,7 +55,7 @@ fn placements() -> Vec<(&'static str, Placement, WritePolicy)> {
     ]
 }
 
-/// `key=value` for the keys that the tests turn.
+/// Applies `key=value` settings for the keys that the tests use.
 fn tuned(base: &Tuning, settings: &[String]) -> Result<Tuning, String> {
     let mut tuning = base.clone();
     for setting in settings {
@@ -82,17 +82,17 @@ struct Drive {
 }
 
 impl Drive {
-    /// On a unix socket; the fast device has 8 MiB, the slow one is larger than the longest request.
+    /// Serves on a unix socket; the fast device has 8 MiB, the slow one is larger than the longest request.
     fn serve(placement: Placement, write: WritePolicy) -> Drive {
         Drive::serve_at(placement, write, Bytes::mib(40), None)
     }
 
-    /// With a slow device of 16 MiB.
+    /// Serves with a slow device of 16 MiB.
     fn serve_small(placement: Placement, write: WritePolicy) -> Drive {
         Drive::serve_at(placement, write, Bytes::mib(16), None)
     }
 
-    /// Over TCP with TLS where there are certificates, on a unix socket otherwise.
+    /// Serves over TCP with TLS if there are certificates, otherwise on a unix socket.
     fn serve_at(placement: Placement, write: WritePolicy, slow: Bytes, tls: Option<TlsFiles>) -> Drive {
         let directory = tempfile::tempdir().unwrap();
         let tuning = Tuning { promotion_threshold: 1, demotion_low: 8, demotion_high: 16, write, ..Tuning::default() };
@@ -139,7 +139,7 @@ impl Drive {
     }
 }
 
-/// Whether a tool is there and starts; says so if it does not.
+/// Whether a tool is installed and starts; prints a line if not.
 fn has(tool: &str, arguments: &[&str]) -> bool {
     let there = Command::new(tool).args(arguments).env("PATH", path()).output().is_ok_and(|out| out.status.success());
     if !there {
@@ -148,7 +148,7 @@ fn has(tool: &str, arguments: &[&str]) -> bool {
     there
 }
 
-/// Debian's Python, which has Debian's libnbd, before any other.
+/// A search path in which Debian's Python, which has Debian's libnbd, comes first.
 fn path() -> String {
     format!("/usr/bin:{}", env::var("PATH").unwrap_or_default())
 }
@@ -165,7 +165,7 @@ fn done(tool: &str, arguments: &[&str]) -> String {
     tools::out_of(tool, arguments, &run(tool, arguments))
 }
 
-/// A file of noise with holes.
+/// A file of random data with holes.
 fn image(path: &Path, size: u64) {
     let mut state = 1_u64;
     let mut noise = || {
@@ -335,7 +335,7 @@ fn fio_verifies_every_placement_while_it_is_tuned() {
     }
 }
 
-/// Certificates in the names that libnbd and qemu look for; the server's are with them.
+/// Certificates with the file names that libnbd and qemu expect, and the server's.
 fn certificates(directory: &Path) -> TlsFiles {
     let issuer = |name: &str| {
         let mut params = CertificateParams::new(vec![]).unwrap();
@@ -361,7 +361,7 @@ fn certificates(directory: &Path) -> TlsFiles {
     TlsFiles { certificate: file("server-cert.pem"), key: file("server-key.pem"), authority: file("ca-cert.pem") }
 }
 
-/// A client of our own, so that this is tested wherever there are no tools: a payload much longer than any buffer.
+/// Our own client, so that this is tested without tools too: a payload much longer than any buffer.
 #[test]
 fn a_long_payload_over_tls_arrives() {
     let directory = tempfile::tempdir().unwrap();
@@ -420,13 +420,13 @@ fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
     let told: serde_json::Value =
         serde_json::from_str(&done("nbdinfo", &["--json", &uri("nbds", directory.path())])).unwrap();
     assert_eq!((&told["TLS"], &told["exports"][0]["export-size"]), (&true.into(), &drive.size.into()));
-    // qemu looks for the same names.
+    // qemu expects the same names.
     let object = format!("tls-creds-x509,id=tls,endpoint=client,dir={}", directory.path().display());
     let image = format!("driver=nbd,host=localhost,port={port},export=volume,tls-creds=tls");
     let patterns = ["-c", "write -P 0x5a 1M 9M", "-c", "flush", "-c", "read -P 0x5a 1M 9M"];
     let told = done("qemu-io", &[&["--object", &object, "--image-opts", &image], &patterns[..]].concat());
     assert!(!told.contains("failed"), "{told}");
-    // Without TLS, without a certificate, with a stranger's.
+    // Without TLS, without a certificate, and with a certificate of another authority.
     let refused = |uri: &str| {
         let output = run("nbdinfo", &[uri]);
         assert!(!output.status.success(), "{uri} was let in: {}", String::from_utf8_lossy(&output.stdout));

@@ -1,4 +1,5 @@
-//! Commands, one by one: what reaches the loop, what is refused, and that the stream stays in step whatever is.
+//! Commands, one by one: which requests reach the loop, which are refused, and that the stream stays synchronised in
+//! any case.
 #![allow(clippy::unwrap_used)]
 
 mod nbd_client;
@@ -20,12 +21,12 @@ fn export() -> Export {
     Export::new("volume", Bytes(SIZE))
 }
 
-/// A client with simple replies and one with structured replies.
+/// One client with simple replies and one with structured replies.
 fn both(export: &Export) -> [Client; 2] {
     [Client::ready(export.clone(), false), Client::ready(export.clone(), true)]
 }
 
-/// The refusal of a request, after which the next one must be understood.
+/// Sends a request that must be refused, and another after it that must be understood.
 fn refused(client: &mut Client, flags: u16, command: u16, offset: u64, length: u32, payload: &[u8]) -> u32 {
     let reached = client.server.requests.len();
     let reply = client.request(flags, command, offset, length, payload);
@@ -135,7 +136,7 @@ fn requests_that_are_not_in_order_are_refused_and_the_next_one_is_understood() {
             assert_eq!(refused(&mut client, command_flag::DF, command::READ, 0, 4096, &[]), invalid);
             assert_eq!(refused(&mut client, 0, command::BLOCK_STATUS, 0, 4096, &[]), invalid);
         }
-        // Commands that there are not.
+        // Commands that do not exist.
         for kind in [8, 9, 255, u16::MAX] {
             assert_eq!(refused(&mut client, 0, kind, 0, 0, &[]), invalid);
         }

@@ -1,4 +1,4 @@
-//! `NBD_OPT_STARTTLS` from the first byte to the last, with certificates made here; the way a loop uses both layers.
+//! `NBD_OPT_STARTTLS` from the first byte to the last, with certificates made here, and both layers used as by a loop.
 #![allow(clippy::unwrap_used)]
 
 mod nbd_client;
@@ -45,7 +45,7 @@ fn signed(authority: &Authority, name: &str, serial: u64) -> (String, String) {
     (certificate.pem(), key.serialize_pem())
 }
 
-/// A directory with what a server needs, in the names of qemu and nbdkit.
+/// A directory with the server's files, with the names that qemu and nbdkit use.
 fn directory(authority: &Authority) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = signed(authority, "drive.example", 1);
@@ -55,7 +55,7 @@ fn directory(authority: &Authority) -> TempDir {
     directory
 }
 
-/// A client that trusts `authority` and shows `identity`.
+/// A client that trusts `authority` and presents `identity`.
 fn client(authority: &Authority, identity: Option<&(String, String)>, tls12: bool) -> ClientConnection {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
@@ -79,13 +79,13 @@ fn client(authority: &Authority, identity: Option<&(String, String)>, tls12: boo
 struct Loop {
     server: Server,
     tls: TlsSession,
-    /// How much of what the server said was encrypted.
+    /// Number of encrypted bytes from the server.
     encrypted: usize,
     started: bool,
 }
 
 impl Loop {
-    /// The client has asked for TLS and the server has agreed.
+    /// Starts after the client has requested TLS and the server has agreed.
     fn start(tls: &TlsServer) -> Loop {
         let mut server = Server::new(Export::new("volume", Bytes::mib(1)), Security::TlsRequired);
         let mut bytes = 3_u32.to_be_bytes().to_vec();
@@ -127,7 +127,7 @@ impl Loop {
     }
 }
 
-/// Lets client and server talk until nobody has anything to say, and returns the plain text that the client got.
+/// Runs client and server until neither has anything to send, and returns the plain text that the client got.
 fn talk(client: &mut ClientConnection, server: &mut Loop, cut: usize) -> Result<Vec<u8>, String> {
     let mut got = Vec::new();
     loop {
@@ -190,7 +190,7 @@ fn a_session_with_tls_1_2_in_small_pieces() {
     session(true, 100);
 }
 
-/// Connects with a certificate or none; whether that is allowed.
+/// Connects with or without a certificate; returns whether that is allowed.
 fn attempt(authority: &Authority, directory: &Path, identity: Option<&(String, String)>) -> Result<(), String> {
     let tls = TlsServer::from_directory(directory).unwrap();
     for tls12 in [true, false] {

@@ -1,4 +1,4 @@
-//! The fear: a client reads something that it did not write.
+//! The fear: a client reads data that it did not write.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -20,7 +20,7 @@ fn random_bytes(random: &mut Pcg64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A range of any alignment, often small, often where others were.
+/// A range of any alignment, often small, often at the place of an earlier one.
 fn range(random: &mut Pcg64, size: u64) -> (u64, usize) {
     let offset = match random.random_range(0..3) {
         0 => random.random_range(0..size),
@@ -36,7 +36,7 @@ fn range(random: &mut Pcg64, size: u64) -> (u64, usize) {
     (offset, random.random_range(1..=most).min((size - offset) as usize))
 }
 
-/// Random requests of several clients, one at a time, against a plain array.
+/// Random requests of several clients, one at a time, compared with a plain array.
 fn exercise(served: &Served, model: &mut Vec<u8>, random: &mut Pcg64, steps: usize) {
     let mut clients: Vec<Client> = (0..3).map(|_| served.client()).collect();
     let size = clients[0].size;
@@ -57,7 +57,7 @@ fn exercise(served: &Served, model: &mut Vec<u8>, random: &mut Pcg64, steps: usi
                 model[from..to].fill(0);
             }
             17 => {
-                // What a trim leaves is open until it is written.
+                // The content after a trim is undefined until it is written.
                 client.trim(offset, len as u32).unwrap();
                 client.zeroes(offset, len as u32).unwrap();
                 model[from..to].fill(0);
@@ -136,7 +136,7 @@ fn clients_do_not_get_each_others_data() {
     served.stop();
 }
 
-/// A client that sends and sends, and reads no answer until the end: the pool is bounded, and nobody is forgotten.
+/// A client that only sends, and reads no answer until the end: the pool is bounded, and no client is starved.
 #[test]
 fn a_flood_waits_and_is_answered() {
     let directory = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ fn a_flood_waits_and_is_answered() {
     let served = Served::new(directory.path(), config("back"), settings);
     let mut patient = served.client();
     let mut flood = served.client();
-    // No more than a socket keeps while nobody reads it: this client would wait for itself.
+    // No more answers than fit a socket, because this client would otherwise wait for itself.
     for _ in 0..150 {
         flood.send(READ, 0, 4096, 1 << 20, &[]);
     }
@@ -158,7 +158,7 @@ fn a_flood_waits_and_is_answered() {
         flood.data(1 << 20);
     }
     drop(flood);
-    // One that hangs up in the middle of a write, and one that hangs up with answers on their way.
+    // One client disconnects in the middle of a write, and one while answers are being sent.
     let mut rude = served.client();
     rude.send(WRITE, 0, 0, 1 << 20, &[1; 1000]);
     drop(rude);
@@ -186,7 +186,7 @@ fn a_device_that_fails_fails_its_own_ranges_only() {
     let directory = tempfile::tempdir().unwrap();
     let served = Served::new(directory.path(), config("linear"), Settings::default());
     let mut client = served.client();
-    // Data begins behind the metadata; the second device has the last 6 MiB of the volume.
+    // Data begins after the metadata; the second device has the last 6 MiB of the volume.
     served
         .handle
         .fault(Fault {
@@ -291,7 +291,7 @@ fn the_control_socket_answers_rubbish_and_goes_on() {
     assert_eq!(seen[0]["event"], "opened");
     handle.stop();
     thread.join().unwrap().unwrap();
-    // Gone before the devices were given up: the next server may want the path.
+    // The socket is gone before the devices are released, because the next server may need the path.
     let error = control::ask(&path, &control::Ask::Status, |_| true).unwrap_err().to_string();
     assert!(error.contains("give the control socket of a volume that is being served"), "{error}");
     assert!(!path.exists());

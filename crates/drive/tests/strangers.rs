@@ -1,4 +1,4 @@
-//! The fear: connections that have not authenticated themselves keep those out that can, or cost the server its time.
+//! The fear: unauthenticated connections keep authenticated ones out, or use up the server's time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -72,7 +72,7 @@ impl Tcp {
         Tcp { address: address.parse().unwrap(), authority, handle, server }
     }
 
-    /// A client with a good certificate, up to the first answer to a request.
+    /// A client with a valid certificate, up to the first answer to a request.
     fn client(&self) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -91,7 +91,7 @@ impl Tcp {
             .unwrap();
         let name = ServerName::try_from("drive.example").unwrap();
         let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream);
-        // The export by its old name, and a first read.
+        // The export with the old option, and a first read.
         stream.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0")?;
         stream.read_exact(&mut [0; 10])?;
         read(&mut stream)?;
@@ -121,8 +121,8 @@ fn read(stream: &mut impl ReadWrite) -> io::Result<()> {
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
-/// In the clear, and in the middle of a ClientHello: whatever an attacker sends, it has ten seconds, and places that it
-/// does not share with those who have come in.
+/// Attackers send plain text, and parts of a ClientHello: each has only ten seconds, and uses places that authenticated
+/// clients do not need.
 #[test]
 fn those_that_never_finish_their_handshake_keep_nobody_out() {
     let directory = tempfile::tempdir().unwrap();
@@ -132,7 +132,7 @@ fn those_that_never_finish_their_handshake_keep_nobody_out() {
     let attack = |n: usize| {
         let mut stream = TcpStream::connect(served.address).unwrap();
         if n.is_multiple_of(2) && served.ask_for_tls(&mut stream).is_ok() {
-            // The beginning of a record that promises a ClientHello.
+            // The beginning of a record that announces a ClientHello.
             let _ = stream.write_all(&[22, 3, 1, 2, 0, 1]);
         }
         stream
@@ -142,7 +142,7 @@ fn those_that_never_finish_their_handshake_keep_nobody_out() {
         served.client().expect("a client that can show who it is");
     }
     read(&mut early).unwrap();
-    // A byte now and then is no excuse.
+    // A byte from time to time does not extend the limit.
     while began.elapsed() < Duration::from_secs(13) {
         for attacker in &mut attackers {
             let _ = attacker.write_all(&[0]);
@@ -165,7 +165,7 @@ fn those_that_never_finish_their_handshake_keep_nobody_out() {
         .count();
     assert_eq!(alive, 0, "connections that are older than ten seconds");
     read(&mut early).unwrap();
-    // None of them left a trace where events are remembered.
+    // None of them appears in the list of events.
     let events = served.handle.events();
     let connected = events.iter().filter(|event| event["event"] == "connected").count();
     assert_eq!(connected, 4, "{events:?}");
@@ -174,7 +174,7 @@ fn those_that_never_finish_their_handshake_keep_nobody_out() {
     served.stop();
 }
 
-/// Each of them costs a signature.
+/// Each of these connections costs the server a signature.
 #[test]
 fn handshakes_without_end_do_not_slow_clients_down() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Volumes of 15 and 16 TiB on sparse files, served by a process of their own that can be killed.
+//! Volumes of 15 and 16 TiB on sparse files, served by a separate process that can be killed.
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // no user uses all of it
 
 use std::{
@@ -33,7 +33,7 @@ pub fn config(case: &str) -> Config {
     Config { devices, placement, tuning: Tuning { promotion_threshold: 0, ..Tuning::default() } }
 }
 
-/// Serves, if this process was started by [`start`]; says whether it was.
+/// Serves, if this process was started by [`start`]; returns whether it was.
 pub fn serve() -> bool {
     let (Ok(directory), Ok(case)) = (env::var(DIRECTORY), env::var(CASE)) else { return false };
     let directory = PathBuf::from(directory);
@@ -42,14 +42,14 @@ pub fn serve() -> bool {
     true
 }
 
-/// A process that serves.
+/// Starts a process that serves a volume.
 pub fn start(directory: &Path, case: &str, args: &[&str]) -> Child {
     let _ = fs::remove_file(directory.join("nbd"));
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(args).env(DIRECTORY, directory).env(CASE, case).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Waits until it listens.
+/// Waits until the server listens, and connects.
 pub fn connect(directory: &Path) -> Client {
     let began = Instant::now();
     while !directory.join("nbd").exists() {
@@ -59,7 +59,7 @@ pub fn connect(directory: &Path) -> Client {
     Client::connect(&directory.join("nbd"))
 }
 
-/// Offsets all over a volume: nearly every one is of another extent.
+/// Offsets all over a volume: nearly every one is in another extent.
 pub fn places(client: &Client, count: u64) -> Vec<u64> {
     (0..count).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (client.size / 4096)) * 4096).collect()
 }
@@ -72,14 +72,14 @@ pub fn fill(client: &mut Client, places: &[u64]) {
     client.flush().unwrap();
 }
 
-/// What is written to the place of this number.
+/// The content of the block with this number.
 pub fn block(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(512)
 }
 
-/// How long a process has had a processor, which does not depend on who else wants one.
+/// The processor time of a process, which does not depend on other processes.
 pub fn processor_s(child: &Child) -> f64 {
-    // Of all its threads; the name before may have spaces in it.
+    // The time of all its threads; the name before it may contain spaces.
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let (_, after) = stat.rsplit_once(')').unwrap();
     let ticks: f64 = after.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<f64>().unwrap()).sum();

@@ -1,5 +1,5 @@
-//! A volume that another process serves, with nbdfuse and a loop device on it, and ext4 on that: what a kernel without
-//! the `nbd` module can mount. Everything is taken down again, also when a test fails.
+//! A volume served by another process, with nbdfuse, a loop device and ext4 on top: a stack that a kernel without the
+//! `nbd` module can mount. It is removed after the test, even if the test fails.
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // no user uses all of it
 
 use std::{
@@ -24,10 +24,10 @@ use crate::{
 const DIRECTORY: &str = "PERYTON_TEST_DIRECTORY";
 const PLACEMENT: &str = "PERYTON_TEST_PLACEMENT";
 const MIB: &str = "PERYTON_TEST_MIB";
-/// What hangs is a failure.
+/// The longest wait; after it, the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// As `served::config`, with devices that a file system of so many MiB and a few files fit on.
+/// The configuration of `served::config`, with devices large enough for a file system of this many MiB and a few files.
 fn large(placement: &str, mib: u64) -> Config {
     let base = config(placement);
     let (fast, slow) = if placement == "logging" { (32, mib) } else { (mib / 8, mib) };
@@ -38,7 +38,7 @@ fn volume(directory: &Path, placement: &str, mib: u64) -> VolumeSpec {
     spec(directory, large(placement, mib))
 }
 
-/// Not a test: what the child process runs.
+/// Not a test: the code of the child process.
 #[test]
 fn child() {
     let (Ok(directory), Ok(placement), Ok(mib)) = (env::var(DIRECTORY), env::var(PLACEMENT), env::var(MIB)) else {
@@ -50,7 +50,7 @@ fn child() {
     service.run().unwrap();
 }
 
-/// Whether a tool is there; says so if it is not.
+/// Whether a tool is installed; prints a line if it is not.
 pub fn has(tool: &str) -> bool {
     let there = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().unwrap().status.success();
     if !there {
@@ -70,7 +70,7 @@ pub fn done(tool: &str, arguments: &[&str]) -> String {
     out_of(tool, arguments, &run(tool, arguments))
 }
 
-/// Waits until something is so.
+/// Waits until `is` returns a value.
 pub fn until<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -82,7 +82,7 @@ pub fn until<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Ends a process that we started.
+/// Ends a child process.
 pub fn end(child: Option<Child>) {
     if let Some(mut child) = child {
         let _ = child.kill();
@@ -90,26 +90,26 @@ pub fn end(child: Option<Child>) {
     }
 }
 
-/// The volume and what is on it.
+/// The volume and the layers above it.
 pub struct Stack {
     directory: TempDir,
     placement: &'static str,
     mib: u64,
     server: Option<Child>,
     fuse: Option<Child>,
-    /// nbdfuse has mounted its file system.
+    /// Whether nbdfuse has mounted its file system.
     shown: bool,
     block: Option<String>,
     mounted: bool,
 }
 
 impl Stack {
-    /// Whether this can be done here; says why if it cannot.
+    /// Whether such a stack works here; prints the reason if not.
     pub fn is_possible() -> bool {
         if !["nbdfuse", "losetup", "mkfs.ext4", "e2fsck", "timeout"].iter().all(|tool| has(tool)) {
             return false;
         }
-        // An image of an empty file system, mounted the same way, without anything of ours.
+        // Mounts an image of an empty file system in the same way, without any part of Peryton.
         let directory = tempfile::tempdir().unwrap();
         let (image, at) = (directory.path().join("image"), directory.path().join("at"));
         fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
@@ -128,7 +128,7 @@ impl Stack {
     /// A new volume with a new file system.
     pub fn new(placement: &'static str, mib: u64) -> Stack {
         let directory = tempfile::tempdir().unwrap();
-        // Databases do not run as root, and have to get here.
+        // Databases do not run as root and need access to this folder.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         for name in ["fuse", "at"] {
             fs::create_dir(directory.path().join(name)).unwrap();
@@ -146,7 +146,7 @@ impl Stack {
         self.directory.path().join(name)
     }
 
-    /// Where the file system is mounted.
+    /// The folder where the file system is mounted.
     pub fn root(&self) -> PathBuf {
         self.beside("at")
     }
@@ -155,10 +155,10 @@ impl Stack {
         self.block.as_deref().expect("a loop device")
     }
 
-    /// Serves the volume, and makes a block device of it.
+    /// Serves the volume, and makes a block device from it.
     pub fn serve(&mut self) {
         let socket = self.beside("nbd");
-        // What the last one left behind.
+        // Removes the previous server's socket.
         let _ = fs::remove_file(&socket);
         let server = Command::new(env::current_exe().unwrap())
             .args(["--exact", "mounted::child", "--nocapture"])
@@ -172,12 +172,12 @@ impl Stack {
         until("a server that listens", || UnixStream::connect(&socket).ok());
         let fuse = self.beside("fuse");
         let uri = format!("nbd+unix:///?socket={}", socket.display());
-        // It complains of each request that a server which was killed did not answer.
+        // nbdfuse prints a line for each request that a killed server did not answer.
         self.fuse = Some(Command::new("nbdfuse").arg(&fuse).arg(uri).stderr(Stdio::null()).spawn().unwrap());
         let file = fuse.join("nbd");
         self.shown = true;
         until("nbdfuse", || fs::metadata(&file).ok().filter(|about| about.len() > 0));
-        // Others look for a free one at the same time.
+        // Other tests search for a free loop device at the same time.
         self.block = Some(until("a free loop device", || {
             let output = run("losetup", &["--find", "--show", file.to_str().unwrap()]);
             output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
@@ -191,7 +191,7 @@ impl Stack {
         self.mounted = true;
     }
 
-    /// Unmounts it; whether that went well. Programs that die may need a moment.
+    /// Unmounts it; returns whether that worked. Programs that are ending may need a moment.
     pub fn unmount(&mut self) -> bool {
         let at = self.root();
         let began = Instant::now();
@@ -205,18 +205,18 @@ impl Stack {
         true
     }
 
-    /// The whole file system is sound, without anything left for fsck to do or to replay.
+    /// Checks that the whole file system is sound, with nothing for fsck to do or to replay.
     pub fn is_sound(&self) {
         assert!(!self.mounted);
         done("e2fsck", &["-f", "-n", self.block()]);
     }
 
-    /// Ends the server as SIGKILL does. What was mounted fails from now on.
+    /// Kills the server with SIGKILL. Accesses to the mounted file system fail from now on.
     pub fn kill(&mut self) {
         end(self.server.take());
     }
 
-    /// Takes everything down that stands on the server, and the server.
+    /// Removes all layers above the server, and stops the server.
     pub fn take_down(&mut self) {
         self.unmount();
         if let Some(block) = self.block.take() {

@@ -1,4 +1,4 @@
-//! A client by the book.
+//! A client that follows the protocol's document.
 
 use std::collections::BTreeMap;
 
@@ -55,16 +55,16 @@ pub struct OptionReply {
     pub data: Vec<u8>,
 }
 
-/// A whole reply to a request, put together from its chunks.
+/// A whole reply to a request, assembled from its chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     pub cookie: u64,
     pub error: u32,
     pub message: String,
-    /// Where, and what; holes as zeros.
+    /// The data by offset; holes are zeros.
     pub data: BTreeMap<u64, Vec<u8>>,
     pub holes: usize,
-    /// Length and flags of runs by context.
+    /// Length and flags of ranges by context.
     pub status: BTreeMap<u32, Vec<(u32, u32)>>,
     pub structured: bool,
 }
@@ -183,14 +183,14 @@ impl Reply {
 /// A client and its server.
 pub struct Client {
     pub server: Server,
-    /// How much of what the server sent was looked at.
+    /// The number of the server's bytes that have been read.
     pub seen: usize,
     pub reads: BTreeMap<u64, (u64, u32)>,
     next_cookie: u64,
 }
 
 impl Client {
-    /// Connects and looks at the greeting.
+    /// Connects and reads the greeting.
     pub fn connect(export: Export, security: Security) -> Client {
         let mut client =
             Client { server: Server::new(export, security), seen: 0, reads: BTreeMap::new(), next_cookie: 0xfeed_0000 };
@@ -199,7 +199,7 @@ impl Client {
         client
     }
 
-    /// A modern client: fixed newstyle, structured replies or not, every context, go.
+    /// A modern client: fixed newstyle, with or without structured replies, every context, go.
     pub fn ready(export: Export, structured: bool) -> Client {
         let mut client = Client::connect(export, Security::Plain);
         client.flags(3);
@@ -215,14 +215,14 @@ impl Client {
         client
     }
 
-    /// What the server sent since the last look.
+    /// The server's bytes since the last call.
     pub fn received(&mut self) -> Vec<u8> {
         let bytes = self.server.sent[self.seen..].to_vec();
         self.seen = self.server.sent.len();
         bytes
     }
 
-    /// Sends bytes, all of which the server has to take.
+    /// Sends bytes; the server must accept all of them.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let taken = self.server.feed(bytes)?;
         assert_eq!(taken, bytes.len(), "the server stopped reading");
@@ -261,7 +261,7 @@ impl Client {
         cookie
     }
 
-    /// The replies that have come.
+    /// The replies received so far.
     pub fn replies(&mut self) -> Vec<Reply> {
         let bytes = self.received();
         let mut stream = Stream(&bytes);

@@ -1,5 +1,5 @@
-//! What a hostile client sends, made from any bytes, and what must hold whatever it sends. Tests feed it random bytes,
-//! the fuzz targets a fuzzer's.
+//! The messages of a hostile client, made from any bytes, and the properties that must hold for all of them. Tests
+//! supply random bytes, the fuzz targets a fuzzer's.
 
 use peryton_drive::nbd::{BlockSizes, Event, Export, ProtocolError, Security, wire};
 use peryton_units::Bytes;
@@ -9,7 +9,7 @@ use super::{
     server::{Server, Style},
 };
 
-/// Small, so that a range has a good chance to fall inside.
+/// A small size, so that a range is often inside.
 const SIZE: Bytes = Bytes::kib(64);
 
 /// Choices drawn from bytes; zeros when they are used up.
@@ -35,7 +35,7 @@ pub fn export(choices: &mut Choices) -> Export {
     Export { read_only: choices.byte() % 8 == 7, block, ..Export::new("volume", SIZE) }
 }
 
-/// An option, mostly in order.
+/// An option, usually a valid one.
 fn an_option(choices: &mut Choices) -> Vec<u8> {
     let name = choices.of(&["", "volume", "other", "volume\0"]);
     let query = choices.of(&["base:allocation", "base:", "x-peryton:place", "x-peryton:", "qemu:x", "", ":"]);
@@ -55,7 +55,7 @@ fn an_option(choices: &mut Choices) -> Vec<u8> {
     damage(choices, option)
 }
 
-/// A request with its payload, mostly in order.
+/// A request with its payload, usually a valid one.
 fn a_request(choices: &mut Choices) -> Vec<u8> {
     let kind = match choices.byte() {
         0xff => 2,
@@ -86,7 +86,7 @@ fn a_request(choices: &mut Choices) -> Vec<u8> {
     damage(choices, request)
 }
 
-/// Now and then flips a bit, loses a byte or makes one up.
+/// Sometimes flips a bit, removes a byte or adds one.
 fn damage(choices: &mut Choices, mut bytes: Vec<u8>) -> Vec<u8> {
     let fate = choices.byte();
     let at = usize::from(choices.byte()) % bytes.len();
@@ -99,7 +99,7 @@ fn damage(choices: &mut Choices, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// How a handshake begins.
+/// The start of a handshake.
 pub fn greeting(choices: &mut Choices) -> Vec<u8> {
     u32::from(choices.of(&[3_u8, 3, 3, 3, 1, 2, 0, 4])).to_be_bytes().to_vec()
 }
@@ -113,7 +113,7 @@ pub fn options(choices: &mut Choices) -> Vec<u8> {
     bytes
 }
 
-/// A handshake by the book, then a session of requests.
+/// A valid handshake, then a session of requests.
 pub fn requests(choices: &mut Choices) -> Vec<u8> {
     let mut bytes = 3_u32.to_be_bytes().to_vec();
     if !choices.byte().is_multiple_of(4) {
@@ -127,19 +127,20 @@ pub fn requests(choices: &mut Choices) -> Vec<u8> {
     bytes
 }
 
-/// How a session ended, and everything that can be seen of it.
+/// The end of a session, and all of its visible results.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub error: Option<ProtocolError>,
     pub requests: usize,
     pub events: Vec<Event>,
-    /// How much was sent, and a digest of it.
+    /// Number of bytes sent, and a digest of them.
     pub sent: (usize, u64),
-    /// How many words of the disk are not zero, and a digest of it.
+    /// Number of words of the disk that are not zero, and a digest of the disk.
     pub disk: (usize, u64),
 }
 
-/// How many words are not zero, and a digest of all: by the word, for a fuzzer takes note of every comparison.
+/// Number of words that are not zero, and a digest of all. It works on words because a fuzzer observes every
+/// comparison.
 fn digest(bytes: &[u8]) -> (usize, u64) {
     let words = bytes.chunks_exact(8);
     let rest = words.remainder().iter().fold(0, |rest, byte| rest << 8 | u64::from(*byte));
@@ -149,8 +150,8 @@ fn digest(bytes: &[u8]) -> (usize, u64) {
     })
 }
 
-/// Feeds a session to a server, cut into pieces of the lengths that `cut` gives. The server and the connection check
-/// themselves on the way; here it is seen to that a session ends where it should.
+/// Sends a session to a server, cut into pieces of the lengths that `cut` gives. The server and the connection check
+/// themselves meanwhile; this function checks that a session ends where it should.
 pub fn run(export: &Export, security: Security, style: Style, bytes: &[u8], mut cut: impl FnMut() -> usize) -> Outcome {
     let mut server = Server::new(export.clone(), security);
     server.style = style;

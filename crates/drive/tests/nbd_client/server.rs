@@ -1,4 +1,4 @@
-//! The smallest loop that serves a connection: what it must do for its client, and what it may rely on.
+//! The smallest loop that serves a connection: its duties for the client, and the properties that it relies on.
 
 use std::{mem, sync::Arc};
 
@@ -7,17 +7,17 @@ use peryton_drive::nbd::{
 };
 use peryton_units::Bytes;
 
-/// Blocks of the disk that are allocated or not.
+/// The unit in which the disk is allocated.
 pub const BLOCK: usize = 4096;
 
-/// How reads are answered.
+/// The way in which reads are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     #[default]
     Whole,
-    /// Block by block, holes as holes, where the client knows that.
+    /// Block by block, with holes as holes if the client supports that.
     Chunks,
-    /// Two buffers a reply.
+    /// Two buffers for a reply.
     Halves,
 }
 
@@ -32,14 +32,14 @@ pub struct Server {
     pub requests: Vec<Request>,
     /// Every event that is not a request.
     pub events: Vec<Event>,
-    /// The error that the next request is answered with.
+    /// The error for the next request.
     pub fail: Option<(Errno, String)>,
-    /// Requests are kept, not answered.
+    /// Whether requests are kept without an answer.
     pub hold: bool,
     pub held: Vec<Request>,
-    /// The output is left where it is.
+    /// Whether the output is left unsent.
     pub deaf: bool,
-    /// A write whose payload is still coming.
+    /// A write whose payload is not complete yet.
     write: Option<(Request, Vec<u8>)>,
 }
 
@@ -62,7 +62,7 @@ impl Server {
         }
     }
 
-    /// Takes bytes from the client; returns how many, which is all of them unless there is reason to stop.
+    /// Accepts bytes from the client; returns their number, which is all of them unless the connection has to stop.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, ProtocolError> {
         let mut taken = 0;
         self.send();
@@ -116,12 +116,12 @@ impl Server {
         }
     }
 
-    /// Whether the client owes the rest of a write.
+    /// Whether the payload of a write is incomplete.
     pub fn waits_for_payload(&self) -> bool {
         self.write.is_some()
     }
 
-    /// What a loop relies on.
+    /// Checks the properties of a request that a loop relies on.
     fn check(&self, request: &Request) {
         let export = self.connection.export();
         assert!(request.offset.checked_add(request.length).unwrap() <= export.size, "beyond the end: {request:?}");
@@ -140,7 +140,7 @@ impl Server {
         }
     }
 
-    /// Moves the output to what was sent.
+    /// Moves the output to the sent bytes.
     pub fn send(&mut self) {
         if self.deaf {
             return;
@@ -160,7 +160,7 @@ impl Server {
         *self.connection.output() = batch;
     }
 
-    /// Answers what was held.
+    /// Answers the requests that were held.
     pub fn release(&mut self) {
         self.hold = false;
         for request in mem::take(&mut self.held) {

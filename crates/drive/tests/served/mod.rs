@@ -1,4 +1,4 @@
-//! Volumes in a directory of their own, served in this process, and a client that knows just enough of NBD.
+//! Volumes in a directory of their own, served in this process, and a client with the necessary part of NBD.
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // no user uses all of it
 
 use std::{
@@ -121,7 +121,7 @@ impl Client {
 pub const FAST: DeviceId = DeviceId(0);
 pub const SLOW: DeviceId = DeviceId(1);
 
-/// Small devices, small extents, and moves all the time.
+/// A configuration with small devices, small extents, and constant moves.
 pub fn config(placement: &str) -> Config {
     let pair = Hybrid { fast: FAST, slow: SLOW, extent: Bytes::kib(16) };
     let mut tuning = Tuning {
@@ -163,7 +163,7 @@ pub fn config(placement: &str) -> Config {
 
 pub const PLACEMENTS: [&str; 7] = ["single", "linear", "tiering", "back", "through", "around", "logging"];
 
-/// A volume in a directory, with a tuner that knows one key.
+/// A volume in a directory, with a tuner that accepts one key.
 pub fn spec(directory: &Path, config: Config) -> VolumeSpec {
     let tuning = config.tuning.clone();
     let tuner = Tuner::new(move |settings: &[String]| {
@@ -220,7 +220,7 @@ impl Served {
         Client::connect(&self.nbd)
     }
 
-    /// Stops, however that ends.
+    /// Stops the server; returns its result.
     pub fn end(self) -> Result<Summary, ServeError> {
         self.handle.stop();
         self.thread.join().unwrap()
@@ -232,7 +232,7 @@ impl Served {
     }
 }
 
-/// Kernels and caches: every way to reach a device.
+/// Every way to access a device: with and without io_uring and the page cache.
 pub fn ways() -> [Settings; 3] {
     let usual = Settings { pool: Bytes::mib(8), ..Settings::default() };
     [

@@ -1,8 +1,8 @@
-//! Programs of others that tests run.
+//! External programs that tests run.
 
 use std::process::Output;
 
-/// What a tool that must succeed has printed.
+/// The output of a tool that must succeed.
 pub fn out_of(tool: &str, arguments: &[&str], output: &Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{tool} {arguments:?}: {}\n{out}\n{err}", output.status);
