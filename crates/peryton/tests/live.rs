@@ -1,5 +1,5 @@
-//! `peryton format`, `check`, `dump`: whatever can be simulated can be made. `serve`, `detach`, `repair`: what was made is
-//! used, and taken apart.
+//! `peryton format`, `check`, `dump`: every design that can be simulated can be formatted. `serve`, `detach`, `repair`:
+//! a formatted volume can be used, and taken apart.
 
 mod common;
 #[path = "../../drive/tests/served/mod.rs"]
@@ -22,7 +22,7 @@ const LOGGING: &str = "mode = 'logging'\nlog = 'small'\nprimary = 'large'\n";
 const CACHING: &str = "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '64KiB'\npromotion = { threshold = 0 }\n\
                        demotion = { low = 4, high = 8 }\nwriteback = { delay = '1h' }\n";
 
-/// `peryton serve`, killed with the test.
+/// A running `peryton serve`, which is killed with the test.
 struct Serving(Child);
 
 impl Serving {
@@ -46,7 +46,7 @@ impl Drop for Serving {
     }
 }
 
-/// A volume that was formatted, written to and flushed, and whose server was killed; and what it holds.
+/// Formats a volume, writes to it, flushes it and kills its server; returns the content.
 fn killed(folder: &Path, placement: &str) -> Vec<u8> {
     fs::write(folder.join("v.toml"), format!("{DEVICES}{placement}")).expect("a design");
     peryton(folder, &["format", "v.toml"]).ok();

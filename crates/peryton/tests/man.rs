@@ -1,4 +1,4 @@
-//! Manual pages: one for each verb, and each says what the verb's options are.
+//! Manual pages: there is one for each verb, and it lists the verb's options.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -41,7 +41,7 @@ fn the_case_study_by_options_and_by_file_is_the_same() {
                 [storage]\nprofile = 'mixed-array-low-end-200gb'\ncount = 3\n";
     std::fs::write(folder.path().join("array.toml"), file).expect("the folder is ours");
     let options = json(&peryton(folder.path(), &[CASE_STUDY, &["--json"]].concat()).ok().out);
-    // What an option says replaces what the file does.
+    // An option replaces the file's value.
     let file = json(&peryton(folder.path(), &["lifetime", "array.toml", "--read-hit", "0.9", "--json"]).ok().out);
     assert_eq!(options, file);
     assert_eq!(format!("{:.3}", options["mean_latency_ms"].as_f64().unwrap_or_default()), "0.136");
@@ -116,7 +116,7 @@ fn the_request_size_is_not_assumed_in_silence() {
         assert!(text.contains(size), "{text}");
     }
     assert!(count("64KiB").as_u64() > count("1MiB").as_u64());
-    // In sequence there are no others beside it, but what is assumed is said all the same.
+    // A sequential pattern has no other sizes, but the assumption is printed all the same.
     let text = peryton(folder.path(), &args).ok().out;
     assert!(text.contains("Assumed: requests of 1MiB") && !text.contains("N at"), "{text}");
 }
@@ -151,7 +151,7 @@ fn every_policy_has_its_curve() {
     let at = |policy: &str, size: u64| {
         rows.iter().find(|row| row["replacement"] == policy && row["cache_bytes"] == size).expect("it was asked for")
     };
-    // All of the trace fits in 16 MiB: only first accesses miss, whatever the policy.
+    // The whole trace fits in 16 MiB, so only first accesses miss, with any policy.
     for policy in all.split(',') {
         assert_eq!(at(policy, 16 << 20)["all"], at("lru", 16 << 20)["all"], "{policy}");
         assert_eq!(at(policy, 16 << 20)["bytes"], at("lru", 16 << 20)["bytes"], "{policy}");

@@ -51,7 +51,7 @@ fn a_report_has_what_it_promises_and_nothing_that_does_not_apply() {
     assert!(disk.is_some_and(|disk| disk.get("lifetime_years").is_none() && disk["mode"] == "single"), "{found}");
 }
 
-/// Plans into a folder, runs the commands that stand in it, and compares every figure that both have.
+/// Plans into a folder, runs the commands in it, and compares every figure that both results have.
 fn repeated(folder: &std::path::Path, more: &[&str]) -> Value {
     let _ = std::fs::remove_dir_all(folder.join("out"));
     let found = plan(folder, &[more, &["--latency", "1s", "--out", "out"]].concat());
@@ -64,7 +64,7 @@ fn repeated(folder: &std::path::Path, more: &[&str]) -> Value {
         .expect("it is JSON");
     assert_eq!(kept["best"], found["best"]);
     for (one, command) in planned.into_iter().zip(commands) {
-        // The folder of the test has no character that a shell would quote.
+        // The path of the test's folder contains no character that a shell would quote.
         let words: Vec<&str> = command.split(' ').skip(1).collect();
         let run = peryton(&folder.join("out"), &words).ok();
         let report: Value = serde_json::from_str(&run.out).expect("a report");
@@ -91,7 +91,7 @@ fn repeated(folder: &std::path::Path, more: &[&str]) -> Value {
             };
             assert!(same, "{command}: {key} is {simulated}, planned {}", one[key]);
         }
-        // The file itself names the command and what made it.
+        // The file contains the command, and the version that made it.
         let file = std::fs::read_to_string(folder.join("out").join(words[1])).expect("it was written");
         let command = command.trim_end_matches(" --json -");
         for part in
@@ -109,7 +109,7 @@ fn the_commands_in_the_folder_give_the_figures_of_the_plan() {
     let found = repeated(folder.path(), &["--price", "super-talent-32gb=50"]);
     assert_eq!(found["best"]["dollars"], 50.0);
     assert_eq!(found["simulated_share"], 1.0);
-    // Other replays, and devices with all figures.
+    // Other replay options, and devices with all figures.
     repeated(folder.path(), &["--speed", "3", "--warm-up-requests", "200"]);
     repeated(folder.path(), &["--replay", "qd=4", "--lifetime", "1d", "--runners-up", "1"]);
 }
@@ -125,7 +125,7 @@ fn what_is_owned_costs_nothing_to_buy() {
         let all = plan["simulated"].as_array().into_iter().flatten();
         all.into_iter().find(|one| one["design"] == design).cloned()
     };
-    // All three were tried together, though three is no power of two.
+    // Three devices were tried, though three is no power of two.
     let three = of(&owned, &format!("single_{disk}x3")).unwrap_or_else(|| panic!("{owned}"));
     assert_eq!((&three["dollars"], &three["devices"][0]["owned"]), (&0.0.into(), &3.into()));
     let one = |plan: &Value| of(plan, &format!("single_{disk}")).expect("it was simulated");
@@ -133,7 +133,7 @@ fn what_is_owned_costs_nothing_to_buy() {
     assert!(bought["devices"][0].get("owned").is_none());
     let number = |value: &Value| value.as_f64().expect("a number");
     assert_eq!(number(&had["dollars"]), 0.0);
-    // Energy is paid for all the same.
+    // The electricity of owned devices still costs money.
     let spared = number(&bought["ownership_usd"]) - number(&had["ownership_usd"]);
     assert!((spared - number(&bought["dollars"])).abs() < 1e-9, "{spared}");
     assert_eq!(had["power_w"], bought["power_w"]);
@@ -149,7 +149,7 @@ fn data_that_the_trace_does_not_touch_is_not_taken_for_a_cache_that_holds_everyt
     let folder = folder();
     let devices = "samsung-870-evo-1tb,seagate-st4000dm000";
     let found = repeated(folder.path(), &["--capacity", "3TB", "--devices", devices]);
-    // As much of the 3 TB as of what the trace reaches over.
+    // The share of the 3 TB that is in use equals the share of the trace's address span.
     let like = &found["workload"];
     let number = |value: &Value| value.as_f64().expect("a number");
     let share = number(&like["footprint_bytes"]) / number(&like["reach_bytes"]);
@@ -164,13 +164,13 @@ fn data_that_the_trace_does_not_touch_is_not_taken_for_a_cache_that_holds_everyt
         "{}",
         found["assumptions"]
     );
-    // What is bought is written as well, in people's sizes.
+    // The full-size design is also written, with readable sizes.
     let bought = std::fs::read_to_string(
         folder.path().join(format!("out/{}.toml", found["best"]["design"].as_str().unwrap_or("?"))),
     );
     let bought = bought.expect("it was written");
     assert!(bought.contains("\"3TB\"") || bought.contains("TiB\"") || bought.contains("GiB\""), "{bought}");
-    // A smaller share in use makes a smaller cache hold it.
+    // With a smaller share in use, a smaller cache is enough.
     let less = repeated(folder.path(), &["--capacity", "3TB", "--active", "2%", "--devices", devices]);
     assert!(number(&less["simulated_share"]) > number(&found["simulated_share"]));
     let given = |active: &str| {

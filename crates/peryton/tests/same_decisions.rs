@@ -1,5 +1,5 @@
-//! The fear: what was simulated is not what runs. Given the same requests and completions at the same times, the drive's
-//! engine gives the same commands as the simulator's, in the same order.
+//! The fear: the drive that runs differs from the one that was simulated. Given the same requests and completions at
+//! the same times, the drive's engine gives the same commands as the simulator's, in the same order.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ impl Source for Listed {
     }
 }
 
-/// Numbers that look random, the same each time (xorshift64*).
+/// Pseudo-random numbers from a fixed seed (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -128,7 +128,7 @@ fn a_simulated_run_is_repeated_command_by_command() {
     }
 }
 
-/// Gives the drive's volume what the simulator's engine was given; returns all that happened.
+/// Gives the drive's volume the inputs of the simulator's engine; returns all events.
 fn repeat(design: &Design, simulated: &[(Nanos, Moment)]) -> Vec<(Nanos, Moment)> {
     let happened = Moments::default();
     let engine = Engine::new(design.config()).unwrap();
@@ -137,11 +137,11 @@ fn repeat(design: &Design, simulated: &[(Nanos, Moment)]) -> Vec<(Nanos, Moment)
     let sink = Arc::clone(&happened);
     volume.observe(move |now, command| sink.lock().unwrap().push((now, Moment::Commanded(*command))));
     let mut data = vec![0; 256 << 10];
-    // SAFETY: the data outlives the volume, whose back end never looks at it.
+    // SAFETY: the data outlives the volume, whose back end never accesses it.
     let memory = unsafe { Memory::of(&mut data) };
     for (now, moment) in simulated.iter().copied() {
         match moment {
-            // The volume gives it by itself, or does not.
+            // The volume must give the command without an input; the comparison shows whether it does.
             Moment::Commanded(_) => continue,
             _ => happened.lock().unwrap().push((now, moment)),
         }

@@ -1,5 +1,5 @@
-//! The fear: what surrounds a server ends it, stops it, or is taken for its clients' fault: a log that cannot be written, a
-//! lack of file descriptors, a pause.
+//! The fear: faults around a server end it, stop it, or are blamed on its clients: a log that cannot be written, a lack
+//! of file descriptors, a pause.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../drive/tests/served/mod.rs"]
@@ -27,7 +27,7 @@ fn volume(folder: &Path) {
     assert!(made.unwrap().status.success());
 }
 
-/// `peryton serve` by way of a shell, whose standard error goes where the test says.
+/// `peryton serve`, started by a shell, whose standard error goes to a place that the test chooses.
 struct Serving(Child);
 
 impl Serving {
@@ -49,7 +49,7 @@ impl Serving {
         assert!(sent.success());
     }
 
-    /// SIGTERM; how it ended, and how long that took.
+    /// Sends SIGTERM; returns the exit status, and the time until the end.
     fn end(mut self) -> (ExitStatus, Duration) {
         self.signal("-TERM");
         let began = Instant::now();
@@ -65,7 +65,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The server may have ended already.
         let _ = self.0.kill().and_then(|()| self.0.wait());
     }
 }
@@ -79,7 +79,7 @@ fn status(folder: &Path) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Clients that come and go, each of which is a line of the log or more.
+/// Clients that connect and disconnect, each of which causes at least a line in the log.
 fn chatter(folder: &Path, count: usize) {
     for _ in 0..count {
         let mut client = Client::connect(&folder.join("v.nbd"));
@@ -97,7 +97,7 @@ fn a_log_that_cannot_be_written_costs_lines_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     volume(folder);
-    // A full file system; a pipe whose reader is gone; a pipe that nobody reads.
+    // A full file system, a pipe whose reader is gone, and a pipe that is not read.
     let full = Stdio::from(File::options().write(true).open("/dev/full").unwrap());
     let closed = unread_pipe().1;
     let (unread, pipe) = unread_pipe();
@@ -148,7 +148,7 @@ fn a_lack_of_descriptors_neither_spins_nor_floods_and_passes() {
     assert!(serving.end().0.success());
 }
 
-/// While a server was stopped, nobody was late.
+/// Clients are not late for the time in which the server itself was stopped.
 #[test]
 fn what_came_while_the_server_stood_still_counts() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ fn a_comparison_is_a_table_and_a_file() {
     }
     assert!(reports[0].get("moves").is_none() && reports[1]["moves"]["promotions"].is_u64());
     assert!(reports[2]["devices"]["hdd"]["standby_s"].is_f64());
-    // Nothing else was left behind.
+    // No other files are left.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 5);
 }
 
@@ -216,7 +216,7 @@ fn rubbish_gets_one_line() {
     for (args, parts) in table {
         peryton(folder.path(), &[&["sim"], *args].concat()).fails(2, parts);
     }
-    // Not the user's input but the machine.
+    // The cause is the machine, not the user's input.
     let nowhere = ["sim", "single.toml", "--trace", "trace.csv", "--json", "no/such/folder/x.json"];
     peryton(folder.path(), &nowhere).fails(1, &["no/such/folder/x.json"]);
 }

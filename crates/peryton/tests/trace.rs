@@ -1,4 +1,4 @@
-//! `peryton trace`: what is in a trace, and from one format to another.
+//! `peryton trace`: descriptions of traces, and conversions between formats.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn a_specification_is_drawn_and_can_be_replayed_at_once() {
     let sim = |trace: &str| {
         let args = ["sim", "single.toml", "--fit", "wrap", "--trace", trace, "--json", "-"];
         let mut json: Value = serde_json::from_str(&peryton(folder.path(), &args).ok().out).unwrap();
-        // How it was asked for differs; what comes of it must not.
+        // The paths of the trace differ, but the results must be equal.
         (json[0]["trace"], json[0]["command"]) = (Value::Null, Value::Null);
         json
     };

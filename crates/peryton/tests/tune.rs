@@ -1,4 +1,4 @@
-//! `peryton tune` and `peryton lifetime`: what they print and write says what it rests on.
+//! `peryton tune` and `peryton lifetime`: their output names the inputs that it was computed from.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The planner on a small made-up catalogue, where every design can be tried.
+//! The planner with a small catalogue of made-up devices, where every design can be tried.
 #![allow(clippy::unwrap_used)]
 
 use std::{fs, path::Path};
@@ -13,7 +13,7 @@ use peryton_sim::{Design, Options};
 use peryton_trace::{Source, SynthSource, SynthSpec};
 use peryton_units::Bytes;
 
-/// A slow device, a fast one that wears, and one in between.
+/// A slow device, a fast one that wears, and a medium one.
 const DEVICES: &[(&str, f64, &str)] = &[
     ("rust", 20.0, "read = '4ms'\nwrite = '4ms'\ncapacity = '400MiB'\nactive_w = 6\nidle_w = 4"),
     ("glass", 90.0, "read = '100us'\nwrite = '200us'\ncapacity = '200MiB'\ncycles = 3000\nactive_w = 2\nidle_w = 0.5"),
@@ -62,7 +62,7 @@ fn planned(ask: &Ask, catalogue: &Catalogue, spec: &SynthSpec) -> Result<Plan, P
     plan(ask, catalogue, &workload, None, &|_, _, _| {})
 }
 
-/// Every candidate with the whole trace.
+/// Evaluates every candidate with the whole trace.
 fn brute_force(catalogue: &Catalogue, spec: &SynthSpec) -> Vec<(Candidate, Metrics)> {
     let trace = || Ok(source(spec));
     let workload = Workload::measure("made up", &trace).unwrap();
@@ -124,7 +124,7 @@ fn other_objectives_are_found_too() {
         let best = meets.map(|(_, metrics)| objective.cost(metrics)).min_by(f64::total_cmp).unwrap();
         let plan = planned(&ask, &catalogue, &spec).unwrap();
         let found = objective.cost(&plan.best.unwrap().metrics);
-        // A sample errs: what is hardly worse may be found in place of the best.
+        // Samples have errors, so a slightly worse design may be found in place of the best.
         assert!(found <= best + 0.05 * best.abs() || found == best, "{objective}: {found} against {best}");
     }
 }
@@ -133,7 +133,7 @@ fn other_objectives_are_found_too() {
 fn a_sample_keeps_the_order_of_designs() {
     let folder = tempfile::tempdir().unwrap();
     let catalogue = catalogue(folder.path());
-    // Budgets that many meet, so that many see the whole trace.
+    // Budgets that many candidates meet, so that many are simulated with the whole trace.
     let ask = Ask { runners_up: 7, ..ask("latency<=5ms") };
     let plan = planned(&ask, &catalogue, &spec(40_000, "3ms")).unwrap();
     let pairs: Vec<(f64, f64)> =
@@ -142,7 +142,7 @@ fn a_sample_keeps_the_order_of_designs() {
     let (mut same, mut other) = (0, 0);
     for (index, a) in pairs.iter().enumerate() {
         for b in &pairs[..index] {
-            // Designs within a tenth of each other may change places.
+            // Designs within a tenth of each other may have another order.
             if (a.1 / b.1).ln().abs() > 0.1 {
                 *(if (a.0 - b.0) * (a.1 - b.1) > 0.0 { &mut same } else { &mut other }) += 1;
             }
@@ -165,7 +165,7 @@ fn what_no_design_meets_is_explained() {
     let constraints = Constraint::list("latency<=1us,lifetime>=1y").unwrap();
     let least = all.iter().map(|(_, metrics)| strain(&constraints, metrics)).min_by(f64::total_cmp).unwrap();
     assert_eq!(why.nearest.strain, least);
-    // Without the impossible budget there is an answer, and the page of budgets says so.
+    // Without the impossible budget there is a design, and the table of budgets shows it.
     let latency = plan.budgets.iter().find(|budget| budget.constraint.metric == Metric::Latency).unwrap();
     assert!(latency.without.objective.is_some() && latency.tightened.objective.is_none());
 }
@@ -210,7 +210,7 @@ fn kept_models_are_used_again() {
         Models::load(&path).unwrap().train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
     assert!(changed && !changed_again);
     assert_eq!(trained, again);
-    // Another seed is another training.
+    // With another seed the models are trained again.
     let other = Training { seed: 3, ..training };
     assert!(Models::load(&path).unwrap().train(&catalogue.kinds[..1], &other, &|_, _, _| {}).unwrap().1);
     let constant_latency = &trained.devices["rust"];

@@ -1,4 +1,4 @@
-//! Mixed fleets against every fleet there is.
+//! Mixed fleets compared with all possible fleets.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -28,8 +28,8 @@ fn device(random: &mut StdRng, name: usize) -> Figures {
     }
 }
 
-/// The least that a fleet of these devices, of which so many are awake, can need, if it can do the work: with one
-/// segment the load goes to where it costs least, as far as that has room.
+/// The least power of a fleet of these devices, with the given numbers awake, if it can do the work. With one segment,
+/// the load goes to the devices that serve it at the least cost, as far as their speed allows.
 fn inner(figures: &[Figures], demand: &Demand, devices: &[u64], awake: &[u64], policy: Policy) -> Option<f64> {
     let mut rest_w = 0.0;
     let mut room: Vec<(f64, f64)> = Vec::new();
@@ -117,7 +117,7 @@ fn no_fleet_is_better_than_the_one_found() {
                     "case {case} {policy:?} {objective:?}: {} and {best}: {found:?}",
                     value_of(&found)
                 );
-                // What was found is a fleet that can do the work.
+                // The result is a fleet that can do the work.
                 let total =
                     |of: fn(&peryton_plan::energy::FleetMember) -> f64| found.members.iter().map(of).sum::<f64>();
                 assert!((total(|m| m.data_share) - 1.0).abs() < 1e-6 && (total(|m| m.access_share) - 1.0).abs() < 1e-6);
@@ -144,7 +144,7 @@ fn a_fleet_of_one_kind_is_what_the_equations_say() {
     }
 }
 
-/// Two kinds and two segments: shares by a fine grid.
+/// Two kinds and two segments, with shares on a fine grid.
 #[test]
 fn hot_data_goes_where_it_is_served_and_cold_data_where_it_rests() {
     let mut random = StdRng::seed_from_u64(3);
@@ -182,7 +182,7 @@ fn hot_data_goes_where_it_is_served_and_cold_data_where_it_rests() {
     let total = found.total_usd.unwrap();
     assert!(total <= best * (1.0 + 1e-9) && total > best * 0.995, "{total} and {best}: {found:?}");
     assert_eq!(found.members.len(), 2, "one of each kind is best: {found:?}");
-    // Alike, the data needs disks for its room and all of them for its speed: dearer.
+    // If all data is alike, it needs disks for its capacity and all of them for its speed, which costs more.
     let alike =
         fleet(&figures, &demand, &[Segment::WHOLE], 1.0, Policy::Idle, YEAR_S, PRICES, Objective::Cost).unwrap();
     assert!(alike.total_usd.unwrap() > total * 1.1);
@@ -216,7 +216,7 @@ fn devices_that_lack_what_is_asked_take_no_part() {
     let ask =
         |policy, objective| fleet(&[one.clone()], &demand, &[Segment::WHOLE], 1.0, policy, YEAR_S, PRICES, objective);
     assert!(ask(Policy::Idle, Objective::Cost).is_err());
-    // Without a standby it idles.
+    // A device without a standby state idles.
     let (idle, standby) =
         (ask(Policy::Idle, Objective::Energy).unwrap(), ask(Policy::Standby, Objective::Energy).unwrap());
     assert!((idle.mean_power_w - standby.mean_power_w).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! The figures that "Which Storage Device is the Greenest?" prints, from the coefficients that it prints, and from the
+//! The figures in "Which Storage Device is the Greenest?", computed from the paper's coefficients and from the
 //! profiles.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -33,7 +33,7 @@ fn shorter_than(break_even: BreakEven) -> f64 {
     }
 }
 
-/// As many digits as the paper prints.
+/// Compares to as many digits as the paper prints.
 fn prints(found: f64, printed: f64, half_of_last_digit: f64) {
     assert!((found - printed).abs() <= half_of_last_digit, "{found}, the paper prints {printed}");
 }
@@ -41,7 +41,7 @@ fn prints(found: f64, printed: f64, half_of_last_digit: f64) {
 #[test]
 fn break_even_times_of_the_sequential_write() {
     prints(longer_than(SSD1.below(&HD1)), 8727.27, 0.005);
-    // Unneeded disks in standby: the SSD is greener for shorter times only.
+    // If unneeded disks are in standby, the SSD is greener for shorter times only.
     prints(shorter_than(SSD1.below(&HD1_STANDBY)), 414_000.0, 0.5);
     prints(longer_than(HD1_STANDBY.below(&SSD1)), 414_000.0, 0.5);
     prints(longer_than(HD2.below(&HD1)), 33_571.4, 0.05);
@@ -77,7 +77,7 @@ fn properties_of_the_profiles_are_those_of_the_tables() {
     let (hd1, hd2, ssd1) = ("seagate-st4000dm000", "samsung-m9t-2tb", "greenest-ssd1");
     let rows = [
         (hd1, write, [(33.1, 0.2), (1.29, 0.01), (35.0, 1.0), (1.9, 0.1)]),
-        // The table has 0.87 W/TB, as if the drive had 1 TB: it has 0.87 W and 2 TB.
+        // The table has 0.87 W/TB, as for 1 TB, but the drive has 0.87 W and 2 TB.
         (hd2, write, [(7.0, 0.1), (0.435, 0.001), (23.0, 1.0), (16.0, 1.0)]),
         (ssd1, write, [(0.8, 0.1), (0.19, 0.01), (12.0, 1.0), (11.5, 0.1)]),
         (hd1, read, [(33.8, 0.2), (1.29, 0.01), (38.0, 1.0), (4.1, 0.1)]),
@@ -106,7 +106,7 @@ fn properties_of_the_profiles_are_those_of_the_tables() {
 #[test]
 fn four_terabytes_read_at_random_need_less_with_one_disk_than_with_four_ssds() {
     let random = Pattern::large(true, 1.0);
-    // 4 TB as the disks' makers count: one HD1.
+    // 4 TB in the disk manufacturers' units: one HD1.
     let demand = Demand::new(1.0, 1.0, 4e6).unwrap();
     let figures = [of("seagate-st4000dm000", random), of("greenest-ssd1", random)];
     let prices = Prices { usd_per_kwh: USD_PER_KWH };
@@ -182,7 +182,7 @@ fn a_pattern_that_nobody_measured_is_measured_on_the_model() {
     assert!(disk.idle_w == 5.16 && (disk.standby_w.unwrap() - 0.55).abs() < 0.05, "{disk:?}");
 }
 
-/// What the models are calibrated to: HD1 to 5 %, SSD1, whose model knows no loss from mixing, to 12 %.
+/// The accuracy of the models' calibration: HD1 to 5 %; SSD1, whose model has no loss from mixing, to 12 %.
 #[test]
 fn the_models_do_what_was_measured() {
     for (name, tolerance) in [("seagate-st4000dm000", 0.05), ("greenest-ssd1", 0.12)] {

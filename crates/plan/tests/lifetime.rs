@@ -1,4 +1,4 @@
-//! The analytic model of "Mixed SSD arrays" against the paper's case study, and against the simulator.
+//! The analytic model of "Mixed SSD arrays", compared with the paper's case study and with the simulator.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -98,7 +98,7 @@ proptest! {
         array.workload.admit = p;
         let some = array.lifetime().unwrap();
         prop_assert!(some.cache.wear_per_s <= all.cache.wear_per_s);
-        // What the host writes reaches one of the two at least.
+        // The host's writes reach at least one of the two tiers.
         let written = |life: &Lifetime| life.cache.bytes_written_per_s + life.storage.bytes_written_per_s;
         prop_assert!(written(&some) >= w as f64 * 1e6 * (1.0 - 1e-12));
         prop_assert!(some.mean_latency_ms >= all.mean_latency_ms * (1.0 - 1e-12));
@@ -130,14 +130,14 @@ const CACHE: u64 = 2_048 * EXTENT;
 const STORAGE: u64 = 40_000 * EXTENT;
 const WARM_UP: u64 = 12_000;
 const REQUESTS: u64 = 60_000;
-/// Long enough for what one request begins to have ended when the next comes.
+/// The time between requests: long enough that all effects of one request have ended when the next comes.
 const GAP_US: u64 = 5_000;
 
-/// A workload whose hit ratios are known, because they are made: hits go to a few hot extents that never leave an LRU
-/// cache of this size, or to one that came in just before; misses to extents that left it long ago.
+/// A workload with known hit ratios: hits go to a few hot extents that never leave an LRU cache of this size, or to an
+/// extent that entered just before; misses go to extents that left it long ago.
 struct Made {
     requests: std::vec::IntoIter<Request>,
-    /// Reads, writes, read misses, write misses, and how many of those that came in were dirty when they left.
+    /// Numbers of reads, writes, read misses, write misses, and admitted extents that were dirty when they left.
     counts: [f64; 5],
 }
 
@@ -156,7 +156,7 @@ fn made(read_share: f64, read_hit: f64, write_hit: f64, dirtied: f64, seed: u64)
                 } else {
                     cold = if cold + 1 < STORAGE / EXTENT { cold + 1 } else { 64 };
                     counts[2 + op as usize] += measured;
-                    // Some that were read are written soon after, and so are dirty when they leave.
+                    // Some extents are written soon after they were read, so they are dirty when they leave.
                     if op == Op::Read && random.random_bool(dirtied) {
                         again = Some(cold);
                         counts[4] += measured;
@@ -199,7 +199,7 @@ fn the_simulator_agrees_within_two_percent() {
     let mut random = StdRng::seed_from_u64(7);
     for case in 0..8 {
         let mut share = |least: f64, most: f64| random.random_range(least..most);
-        // With fewer hits than 0.2 the hot extents would not be hot enough to stay.
+        // With fewer than 0.2 hits, the hot extents would not be accessed often enough to stay.
         let (reads, read_hit, write_hit, dirtied) =
             (share(0.1, 0.9), share(0.2, 0.95), share(0.2, 0.95), share(0.0, 1.0));
         let made = made(reads, read_hit, write_hit, dirtied, 100 + case);

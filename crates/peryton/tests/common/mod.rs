@@ -1,4 +1,4 @@
-//! Runs the program.
+//! Runs the program and checks its results.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-/// What a run left behind.
+/// The result of a run.
 pub struct Run {
     pub code: i32,
     pub out: String,
@@ -24,13 +24,13 @@ pub fn peryton(folder: &Path, args: &[&str]) -> Run {
 }
 
 impl Run {
-    /// It went well.
+    /// Checks that the run succeeded.
     pub fn ok(self) -> Run {
         assert_eq!(self.code, 0, "{}", self.err);
         self
     }
 
-    /// It failed with one line that has these parts.
+    /// Checks that it failed with one line that contains these parts.
     pub fn fails(self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         assert_eq!(self.err.lines().count(), 1, "not one line: {}", self.err);
