@@ -1,4 +1,4 @@
-//! Checkpoints of maps that say what nobody but a forger writes.
+//! Checkpoints of maps with forged content.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::sync::LazyLock;

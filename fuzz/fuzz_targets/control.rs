@@ -1,4 +1,4 @@
-//! What a client writes to the control socket: bytes, and lines that are nearly right.
+//! Input from a client on the control socket: raw bytes, and lines that are almost valid.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::io::BufReader;
@@ -49,7 +49,7 @@ fn check(bytes: &[u8]) {
     } else {
         while let Some(byte) = left.next() {
             match byte {
-                // Now and then more than anybody may send.
+                // Sometimes a line is longer than the limit.
                 255 => stream.extend(std::iter::repeat_n(b'x', 20_000)),
                 250.. => stream.extend(left.next()),
                 byte => stream.extend(PIECES[usize::from(byte) % PIECES.len()].as_bytes()),

@@ -1,4 +1,4 @@
-//! Design files and overrides: bytes, and designs with words of others in them.
+//! Design files and overrides: raw bytes, and designs with words from other designs.
 #![cfg_attr(fuzzing, no_main)]
 
 use peryton_sim::Design;
@@ -94,7 +94,7 @@ fn check(bytes: &[u8]) {
             0 => text[at] = byte(),
             1 => drop(text.splice(at..at, word.iter().copied())),
             2 => drop(text.drain(at..(at + usize::from(byte() % 40)).min(text.len()))),
-            // In place of a value.
+            // Replaces a value.
             _ => {
                 let from = text[at..].iter().position(|b| *b == b'=').map_or(at, |more| at + more + 1);
                 let to = text[from..].iter().position(|b| *b == b'\n').map_or(text.len(), |more| from + more);

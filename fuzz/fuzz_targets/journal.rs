@@ -1,4 +1,4 @@
-//! Journals of maps that say what nobody but a forger writes.
+//! Journals of maps with forged content.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! A log's appends, indexes and commits that say what nobody but a forger writes.
+//! A log's appends, indexes and commits with forged content.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::sync::LazyLock;

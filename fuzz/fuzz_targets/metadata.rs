@@ -1,4 +1,4 @@
-//! All that a device may hold when a volume is opened, changed anywhere.
+//! All metadata of a device when a volume is opened, changed anywhere.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::sync::LazyLock;

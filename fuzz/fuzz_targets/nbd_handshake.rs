@@ -1,4 +1,4 @@
-//! What a client sends before it may ask for anything: raw bytes, or options that are nearly right.
+//! Input from a client during the handshake: raw bytes, or options that are almost valid.
 #![cfg_attr(fuzzing, no_main)]
 
 #[path = "../../crates/drive/tests/nbd_client/mod.rs"]

@@ -1,4 +1,4 @@
-//! What a client sends once it may: raw bytes behind a handshake, or requests that are nearly right.
+//! Input from a client after the handshake: raw bytes, or requests that are almost valid.
 #![cfg_attr(fuzzing, no_main)]
 
 #[path = "../../crates/drive/tests/nbd_client/mod.rs"]

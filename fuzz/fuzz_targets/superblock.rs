@@ -1,4 +1,4 @@
-//! Superblocks of every placement that say what nobody but a forger writes.
+//! Superblocks of every placement with forged content.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! Volumes whose metadata a forger has changed, with checksums made right again or not: whatever it says, opening,
-//! checking, repairing and taking apart may refuse, but not panic, and what is opened holds together.
+//! Volumes with forged metadata, with correct checksums or without. Opening, checking, repairing and detaching may
+//! refuse any such volume, but must not panic, and an opened volume must be consistent.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use peryton_units::{Bytes, Op};
 
 use crate::volumes::{BLOCK, Left, Memory, Used, configs, reseal, used};
 
-/// A volume, and where its blocks of metadata are: device and block, by kind.
+/// A volume, and the places of its metadata blocks: device and block, by kind.
 struct Base {
     config: Config,
     memory: Memory,
@@ -37,14 +37,14 @@ fn bases() -> &'static [Base] {
     })
 }
 
-/// The volumes that have metadata of some kinds, and where.
+/// The volumes with metadata of the given kinds, and its places.
 pub struct Damaged {
     bases: Vec<(&'static Base, Vec<(usize, usize)>)>,
     anywhere: bool,
 }
 
 impl Damaged {
-    /// Of these kinds; of any kind and whatever else is there if none is named.
+    /// Volumes with these kinds of metadata; if none is named, any block may be damaged.
     pub fn new(kinds: &[&[u8; 4]]) -> Damaged {
         let wanted = |base: &'static Base| {
             let wanted = base.sealed.iter().filter(|(kind, _, _)| kinds.is_empty() || kinds.contains(&kind));
@@ -54,7 +54,7 @@ impl Damaged {
         Damaged { bases: bases().iter().filter_map(wanted).collect(), anywhere: kinds.is_empty() }
     }
 
-    /// Damages a volume as the bytes say, and uses it as far as that goes.
+    /// Damages a volume as given by the bytes, and then uses it as far as possible.
     pub fn check(&self, bytes: &[u8]) {
         let mut choices = Choices(bytes);
         let (base, places) = &self.bases[usize::from(choices.byte()) % self.bases.len()];
@@ -67,7 +67,7 @@ impl Damaged {
                 index = choices.index(memory.blocks(device));
             }
             if fate / 8 % 16 == 0 {
-                // A block from elsewhere, or from the other device.
+                // A block from another place, or from the other device.
                 let (_, from, other) = base.sealed[choices.index(base.sealed.len())];
                 let copied = memory.block(from, other).to_vec();
                 memory.block_mut(device, index).copy_from_slice(&copied);
@@ -131,7 +131,7 @@ impl<'a> Choices<'a> {
 /// Changes a byte or a number.
 fn edit(choices: &mut Choices, block: &mut [u8]) {
     let width = [1, 4, 4, 8][usize::from(choices.byte()) % 4];
-    // Fields are at the start, entries behind them.
+    // Fields are at the start, entries after them.
     let place = if choices.byte() % 2 == 0 { usize::from(choices.byte()) % 128 } else { choices.index(BLOCK) };
     let place = place / width * width;
     let field = &mut block[place..place + width];

@@ -1,6 +1,6 @@
-//! A fuzz target is a function of bytes that panics when something is wrong. `cargo +nightly fuzz run NAME` lets a
-//! fuzzer choose the bytes; `cargo run --release --bin NAME -- [CASES [FIRST]]` needs no nightly compiler and takes
-//! them from a seed, a case after the other.
+//! A fuzz target is a function of bytes that panics when it finds an error. `cargo +nightly fuzz run NAME` lets a
+//! fuzzer choose the bytes; `cargo run --release --bin NAME -- [CASES [FIRST]]` needs no nightly compiler and draws
+//! them from a seed, one case after the other.
 
 pub mod damage;
 pub mod volumes;
@@ -20,7 +20,7 @@ use rand_pcg::Pcg64Mcg;
 /// The longest input of a case.
 const MAX_BYTES: u64 = 400;
 
-/// Makes a binary of a target: a fuzzer's under cargo-fuzz, a plain program otherwise.
+/// Makes a binary of a target: for a fuzzer under cargo-fuzz, otherwise a plain program.
 #[macro_export]
 macro_rules! target {
     ($check:path) => {
@@ -42,8 +42,8 @@ fn input(case: u64) -> Vec<u8> {
     bytes
 }
 
-/// Runs a million cases, or as many as the command line says, on all processors. A case that fails is named, and the
-/// exit status is 1. With a folder the cases are not run, but written there, for a fuzzer to begin with.
+/// Runs a million cases, or as many as the command line says, on all processors. If a case fails, its number is printed
+/// and the exit status is 1. With a folder, the cases are not run but written there, as a fuzzer's first inputs.
 pub fn run(check: fn(&[u8])) {
     let mut arguments = env::args().skip(1);
     let mut number = |usual: u64| {

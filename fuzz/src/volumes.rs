@@ -11,10 +11,10 @@ use peryton_units::{Bytes, Nanos, Op};
 
 /// The name of every volume here, which goes into its checksums.
 pub const VOLUME: VolumeId = VolumeId(0xabc);
-/// What metadata is sealed in.
+/// The size of a metadata block.
 pub const BLOCK: usize = BLOCK_LEN;
 
-/// Devices in memory. A copy costs what was written since [`Memory::settle`].
+/// Devices in memory. Copying them takes time for the blocks written since [`Memory::settle`].
 #[derive(Clone)]
 pub struct Memory {
     settled: Arc<Vec<Vec<u8>>>,
@@ -29,12 +29,12 @@ impl Memory {
         Memory { settled: Arc::new(devices), written: HashMap::new(), left: None }
     }
 
-    /// How many devices there are.
+    /// Number of devices.
     pub fn devices(&self) -> usize {
         self.settled.len()
     }
 
-    /// How many blocks a device has.
+    /// Number of blocks of a device.
     pub fn blocks(&self, device: usize) -> usize {
         self.settled[device].len() / BLOCK
     }
@@ -45,14 +45,14 @@ impl Memory {
         written.unwrap_or_else(|| &self.settled[device][index * BLOCK..(index + 1) * BLOCK])
     }
 
-    /// The same to write to.
+    /// A block of a device, for writing.
     pub fn block_mut(&mut self, device: usize, index: usize) -> &mut [u8] {
         let settled = &self.settled[device][index * BLOCK..(index + 1) * BLOCK];
         let copy = || Box::new(settled.try_into().expect("a block is as long as a block"));
         &mut self.written.entry((device, index)).or_insert_with(copy)[..]
     }
 
-    /// Makes what was written part of what every copy shares.
+    /// Adds the written blocks to the content that all copies share.
     fn settle(self) -> Memory {
         let mut devices = (*self.settled).clone();
         for ((device, index), block) in self.written {
@@ -61,7 +61,7 @@ impl Memory {
         Memory { settled: Arc::new(devices), written: HashMap::new(), left: None }
     }
 
-    /// The blocks that a range of a device touches: the block, where in it, and how much.
+    /// The blocks that a range of a device covers: block, range within it, and range of the data.
     fn pieces(&self, device: DeviceId, at: Bytes, len: usize) -> Result<Vec<(usize, Range<usize>)>, DeviceError> {
         let end = usize::try_from(at.0).ok().and_then(|at| at.checked_add(len)).ok_or(DeviceError)?;
         let size = self.settled.get(device.index()).ok_or(DeviceError)?.len();
@@ -171,14 +171,14 @@ pub struct Used {
 }
 
 impl Used {
-    /// Opens what is there.
+    /// Opens the volume.
     pub fn open(config: &Config, mut storage: Memory) -> Option<Used> {
         let (engine, _) = Engine::open(config.clone(), &mut storage).ok()?;
         let buffers = Buffered { whole: engine.move_buffer_bytes().0 as usize, ..Buffered::default() };
         Some(Used { engine, storage, now: Nanos::ZERO, buffers })
     }
 
-    /// One request and all that comes of it. Errors of the devices are the volume's to bear.
+    /// Sends one request and carries out all commands that follow. Errors of the devices are passed to the volume.
     pub fn request(&mut self, op: Op, offset: Bytes, len: Bytes) {
         self.now += Nanos::from_ms(100);
         self.buffers.host = vec![7; len.0 as usize];
@@ -239,18 +239,18 @@ impl Used {
     }
 }
 
-/// How a volume was left.
+/// The state in which a volume is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// In good order.
+    /// Closed cleanly.
     Closed,
-    /// By a crash.
+    /// Crashed.
     Open,
-    /// In good order, after it had gone on without its last device.
+    /// Closed cleanly, after a time without its last device.
     Without,
 }
 
-/// A volume of this configuration after some use; `None` if it cannot be left so.
+/// A volume of this configuration after some use; `None` if it cannot be left in that state.
 pub fn used(config: &Config, left: Left) -> Option<Memory> {
     let sizes = Engine::new(config.clone()).expect("the configuration works");
     let mut storage = Memory::blank(sizes.device_bytes());
@@ -279,7 +279,7 @@ pub fn used(config: &Config, left: Left) -> Option<Memory> {
     Some(storage.settle())
 }
 
-/// Makes a block's checksum right again, so that what it says is looked at and not only that it is damaged.
+/// Corrects a block's checksum, so that its content is checked and not only its damage.
 pub fn reseal(block: &mut [u8]) {
     seal_as_it_is(block, VOLUME);
 }
