@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders that hold nothing of the project.
+/// Folders without files of the project.
 const SKIPPED: &[&str] = &["target", "corpus", "report", "node_modules"];
 
-/// All files beneath a folder, but for hidden ones and folders that hold nothing of the project, in order.
+/// All files below a folder in order, without hidden ones and folders without files of the project.
 ///
 /// # Errors
 /// If a folder cannot be read.

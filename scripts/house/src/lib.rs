@@ -1,13 +1,13 @@
-//! Reads the imports of a workspace (`use`, `pub use`, `super::`, qualified paths, also inside macros) and holds them against
-//! the tables in ARCHITECTURE.md: which crate may use which, which folder of `engine` may import from which, and how many
-//! files may import each other in a circle.
+//! Reads the imports of a workspace (`use`, `pub use`, `super::`, qualified paths, also inside macros) and compares
+//! them with the tables in ARCHITECTURE.md: which crate may use which, which folder of `engine` may import from which,
+//! and how many files may import each other in a circle.
 //!
-//! Files are parsed with `syn`. What is compiled for tests only (`#[cfg(test)]`) does not count. A name that a module
-//! re-exports counts as an import of the file that defines it, so that a `mod.rs` that gathers names ties nothing together.
-//! Calls of methods are not imports: an `impl` block may stand in another file than its type.
+//! Files are parsed with `syn`. Code that is compiled for tests only (`#[cfg(test)]`) does not count. A name that a
+//! module re-exports counts as an import of the file that defines it, so a `mod.rs` that only collects names does not
+//! connect files. Calls of methods are not imports, because an `impl` block may be in another file than its type.
 //!
-//! Two more checks read the documents: `words.rs` looks for private words in prose, `references.rs` for files and names that do
-//! not exist.
+//! Two more checks read the documents: `words.rs` finds private words in prose, `references.rs` finds references to
+//! files and names that do not exist.
 
 mod files;
 mod references;

@@ -1,5 +1,5 @@
-//! What documents refer to: links to files, paths, and names of tests and keys in inline code. A reference that leads nowhere is a
-//! claim that is no longer true.
+//! References in documents: links to files, paths, and names of tests and keys in inline code. A reference to something
+//! that does not exist is a false statement.
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
@@ -9,9 +9,9 @@ use crate::files::files;
 const FOLDERS: &[&str] = &["crates/", "docs/", "examples/", "scripts/", "fuzz/"];
 /// Paths that exist only after a command has run.
 const MADE: &[&str] = &["fuzz/corpus"];
-/// A document that names what is gone.
+/// The document that may name things that no longer exist.
 const HISTORY: &str = "CHANGELOG.md";
-/// A name with so many words is taken for one of the source code.
+/// Inline code with at least this many words joined by underscores is taken for a name in the source code.
 const LEAST_WORDS: usize = 4;
 
 /// Reads all Markdown beneath `root` and returns a line for each reference to a file or a name that does not exist.

@@ -1,4 +1,4 @@
-//! The tables of ARCHITECTURE.md, and what breaks them.
+//! The tables of ARCHITECTURE.md, and the imports that violate them.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -6,16 +6,17 @@ use petgraph::{algo::tarjan_scc, graphmap::DiGraphMap};
 
 use crate::source::{Crate, Workspace};
 
-/// What may import what.
+/// The allowed imports.
 #[derive(Debug, Default)]
 pub struct Rules {
-    /// For each crate those that it may use; `engine/api` means only what is defined in that folder of `engine`.
+    /// For each crate, the crates that it may use; `engine/api` means only names that are defined in that folder of
+    /// `engine`.
     pub crates: BTreeMap<String, Vec<String>>,
-    /// For each crate with a table of its own, for each of its folders and files below `src` those that it may import from.
+    /// For each crate with a table of its own: the allowed imports of each of its folders and files below `src`.
     pub folders: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
-/// No more files than so many import each other in a circle.
+/// The most files that may import each other in a circle.
 pub const LARGEST_CIRCLE: usize = 6;
 
 impl Rules {
@@ -23,7 +24,7 @@ impl Rules {
     /// crate: rows of a name in back-quotes, and the names that it may import from.
     ///
     /// # Errors
-    /// In words: the file cannot be read, or has no such table.
+    /// A message: the file cannot be read, or has no such table.
     pub fn read(path: &Path) -> Result<Rules, String> {
         let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut rules = Rules::default();
@@ -51,7 +52,7 @@ impl Rules {
     }
 }
 
-/// A row whose first cell is a name in back-quotes; a dash stands for nothing.
+/// A row whose first cell is a name in back-quotes; a dash means an empty list.
 fn row(line: &str) -> Option<(String, Vec<String>)> {
     let mut cells = line.trim_matches('|').split('|').map(str::trim);
     let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
@@ -65,7 +66,7 @@ fn room(read: &Crate, file: usize) -> String {
     first.map(|part| part.as_os_str().to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// What breaks the rules, a line each.
+/// The violations of the rules, a line each.
 pub fn violations(workspace: &Workspace, rules: &Rules) -> Vec<String> {
     let mut found = Vec::new();
     for (name, read) in &workspace.crates {

@@ -1,4 +1,4 @@
-//! The modules of a crate, the names in them, and which file takes names from which.
+//! The modules of a crate, the names in them, and the imports between files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,14 +9,14 @@ use std::{
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{Attribute, Item, UseTree, visit::Visit};
 
-/// What a name in a module stands for.
+/// The meaning of a name in a module.
 #[derive(Clone, Debug)]
 enum Name {
     /// Defined here.
     Defined,
-    /// A module of its own.
+    /// A submodule.
     Module(usize),
-    /// Imported, perhaps re-exported, by this path.
+    /// Imported, and possibly re-exported, by this path.
     Imported(Vec<String>),
 }
 
@@ -26,40 +26,40 @@ struct Module {
     parent: Option<usize>,
     names: BTreeMap<String, Name>,
     globs: Vec<Vec<String>>,
-    /// Every path in this module that names something: imports and qualified paths.
+    /// All paths of several segments in this module: imports and qualified paths.
     paths: Vec<Vec<String>>,
 }
 
-/// A crate as its files tell it.
+/// A crate, as read from its files.
 #[derive(Debug)]
 pub struct Crate {
-    /// Without the prefix of the project: `engine`.
+    /// The name without the project's prefix, such as `engine`.
     pub name: String,
-    /// Relative to `src`.
+    /// Paths relative to `src`.
     pub files: Vec<PathBuf>,
     /// The crates of the project that it depends on.
     pub depends: BTreeSet<String>,
     modules: Vec<Module>,
 }
 
-/// Every crate of the project.
+/// All crates of the project.
 #[derive(Debug)]
 pub struct Workspace {
-    /// By name.
+    /// The crates by name.
     pub crates: BTreeMap<String, Crate>,
 }
 
 /// A file: the name of its crate, and its index in [`Crate::files`].
 pub type FileOf<'a> = (&'a str, usize);
 
-/// A re-export that leads to itself, or a chain of more than so many, is given up.
+/// The longest chain of re-exports that is followed; a longer one may be a cycle.
 const LONGEST_CHAIN: usize = 16;
 
 impl Workspace {
     /// Reads the crates in the folder `crates` of a checkout.
     ///
     /// # Errors
-    /// A file that cannot be read or parsed, in words.
+    /// A message: a file cannot be read or parsed.
     pub fn read(root: &Path) -> Result<Workspace, String> {
         let mut crates = BTreeMap::new();
         let folder = root.join("crates");
@@ -73,7 +73,7 @@ impl Workspace {
         Ok(Workspace { crates })
     }
 
-    /// Which file takes names from which: crate and file to crate and file.
+    /// The imports between files, each from crate and file to crate and file.
     pub fn imports(&self) -> BTreeSet<(FileOf<'_>, FileOf<'_>)> {
         let mut found = BTreeSet::new();
         for (name, read) in &self.crates {
@@ -90,7 +90,8 @@ impl Workspace {
         found
     }
 
-    /// The file that defines what a path in a module names; `None` for a module as such, and outside the project.
+    /// The file that defines the name of a path in a module; `None` for modules themselves, and for names outside the
+    /// project.
     fn file_of(&self, of: &str, module: usize, path: &[String], left: usize) -> Option<FileOf<'_>> {
         let (name, read) = self.crates.get_key_value(of)?;
         let left = left.checked_sub(1)?;
@@ -118,7 +119,7 @@ impl Workspace {
         None
     }
 
-    /// A name that the module does not list: from a glob, or of another crate.
+    /// Finds a name that the module does not list: from a glob, or from another crate.
     fn elsewhere(
         &self,
         (of, at): (&str, usize),
@@ -140,7 +141,7 @@ impl Workspace {
             let (other, _) = self.crates.get_key_value(other)?;
             return self.file_of(other, 0, &rest[1..], left);
         }
-        // Made by a macro, say: the module's own.
+        // The name may be made by a macro of the module itself.
         Some((name, read.modules[at].file))
     }
 }
@@ -222,7 +223,7 @@ impl Crate {
         Ok(index)
     }
 
-    /// Files beside those that `mod` names are modules that a macro declares.
+    /// Files that no `mod` item names are modules that a macro declares.
     fn modules_of_macros(&mut self, src: &Path, index: usize, inside: &Path, items: &[Item]) -> Result<(), String> {
         let named = |name: &str| items.iter().any(|item| matches!(item, Item::Mod(module) if module.ident == name));
         let Ok(folder) = fs::read_dir(inside) else { return Ok(()) };
@@ -307,7 +308,7 @@ fn add(before: &[String], name: &str, alias: &str, module: &mut Module) {
         alias = before.last().map_or("self", String::as_str);
     }
     module.paths.push(path.clone());
-    // A module that is declared here stays one.
+    // A module that is declared here is not replaced by an import.
     if !matches!(module.names.get(alias), Some(Name::Module(_))) {
         module.names.insert(alias.to_owned(), Name::Imported(path));
     }
@@ -330,7 +331,7 @@ impl<'ast> Visit<'ast> for Paths<'_> {
     }
 
     fn visit_item_use(&mut self, import: &'ast syn::ItemUse) {
-        // One inside a function: its names are not the module's, but it is an import.
+        // A `use` inside a function: its names do not belong to the module, but it is an import.
         let mut inner = Module::default();
         imports(&import.tree, &mut Vec::new(), &mut inner);
         self.0.append(&mut inner.paths);

@@ -32,19 +32,19 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("whomever", "the name of the person or program"),
 ];
 
-/// Where a word may stand all the same: the end of a path, the word, and in the comment the reason.
+/// Exceptions: the end of a path and the word, with the reason as a comment.
 const ALLOWED: &[(&str, &str)] = &[
     // The list itself, and its tests.
     ("scripts/house/src/words.rs", "*"),
     ("scripts/house/tests/words.rs", "*"),
-    // They read a key of `peryton status --json`.
+    // They read a JSON key of `peryton status --json`.
     ("scripts/demo.py", "ledger"),
     ("scripts/bench/moves.py", "ledger"),
     // The name of a table in a database that the tests fill.
     ("crates/drive/tests/killed_beneath_databases.rs", "ledger"),
 ];
 
-/// Words before a forbidden one that make it right: the name that MixedStore gives to its mechanism.
+/// Preceding words that make a forbidden one acceptable: MixedStore's name for its mechanism.
 const QUALIFIED: &[(&str, &str)] = &[("fragmentation", "busting")];
 
 /// Reads all prose beneath `root` and returns a line for each forbidden word: where it is, and what to write instead.
@@ -67,7 +67,7 @@ pub fn forbidden_words(root: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// How prose stands in a file.
+/// The form of prose in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Comments, and string literals of several words.
@@ -114,8 +114,8 @@ pub fn in_text(kind: Kind, text: &str) -> Vec<(usize, &'static str, &'static str
     found
 }
 
-/// The text with everything blanked that is code or a quotation, so that line numbers stay. Inline code and quotations may go
-/// over the end of a line, but not over the end of a paragraph.
+/// The text with code and quotations replaced by blanks, so that line numbers do not change. Inline code and quotations
+/// may continue on the next line, but not in the next paragraph.
 fn markdown_prose(text: &str) -> String {
     let mut prose = String::with_capacity(text.len());
     let mut fenced = false;
@@ -135,8 +135,8 @@ fn markdown_prose(text: &str) -> String {
     prose
 }
 
-/// Adds a line with blanks for what stands between two marks of a kind. `until` is the mark that ends a quotation which an earlier
-/// line began.
+/// Adds a line with blanks in place of text between two marks of the same kind. `until` is the mark that ends a
+/// quotation from an earlier line.
 fn blank_quoted(line: &str, marks: &[char], until: &mut Option<char>, prose: &mut String) {
     for c in line.chars() {
         match *until {
@@ -152,8 +152,8 @@ fn blank_quoted(line: &str, marks: &[char], until: &mut Option<char>, prose: &mu
     }
 }
 
-/// Comments of a Rust file without inline code and quotations, and its string literals of several words. Everything else is
-/// blanked.
+/// Comments of a Rust file without inline code and quotations, and its string literals of several words. The rest is
+/// blank.
 fn rust_prose(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut prose = String::with_capacity(text.len());
@@ -212,7 +212,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The first place from `at` on for which `ends` holds of the character and the next one, or the end.
+/// The first position from `at` on where `ends` is true of the character and the next one, or the end.
 fn position(chars: &[char], at: usize, ends: impl Fn(char, Option<char>) -> bool) -> usize {
     (at..chars.len()).find(|&i| ends(chars[i], chars.get(i + 1).copied())).unwrap_or(chars.len())
 }

@@ -1,4 +1,4 @@
-//! The fear: the layers that ARCHITECTURE.md draws are not those of the code.
+//! The fear: the layers in ARCHITECTURE.md differ from those of the code.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::{fs, path::Path};
@@ -77,7 +77,7 @@ fn an_import_that_points_up_is_found_however_it_is_written() {
         "pub(crate) struct Base;\nfn f(_: crate::high::High) {}\n",
         "pub(crate) struct Base;\nfn f() { use crate::high::High; }\n",
         "pub(crate) struct Base;\nfn f() { println!(\"{:?}\", [crate::high::High::new()]); }\n",
-        // By the door of the crate: what counts is the file that defines it.
+        // Imported through the crate's `lib.rs`: the file that defines the name counts.
         "pub(crate) struct Base;\nfn f(_: crate::High) {}\n",
         "use crate::*;\npub(crate) struct Base;\nfn f(_: crate::high::High) {}\n",
     ] {

@@ -1,4 +1,4 @@
-//! The fear: documents name files and tests that are gone.
+//! The fear: documents name files and tests that no longer exist.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::{fs, path::Path};

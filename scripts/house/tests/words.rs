@@ -1,4 +1,4 @@
-//! The fear: private words come back into documents, comments and messages.
+//! The fear: private words return to documents, comments and messages.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::{fs, path::Path};
