@@ -1,4 +1,4 @@
-//! Devices of which years a plan is made of.
+//! The years of the devices that a plan may use.
 
 use std::{fmt, ops::RangeInclusive, str::FromStr};
 
@@ -17,7 +17,7 @@ use crate::Profile;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Era(Option<RangeInclusive<u32>>);
 
-/// The years of the newest devices that are shipped.
+/// The years of the newest shipped devices.
 const NEWEST: RangeInclusive<u32> = 2022..=2026;
 
 impl Default for Era {
@@ -27,7 +27,7 @@ impl Default for Era {
 }
 
 impl Era {
-    /// Whether a device was on sale in one of these years. One that does not say when is of no era but `all`.
+    /// Whether a device was on sale in one of these years. A device without years is only in the era `all`.
     pub fn has(&self, profile: &Profile) -> bool {
         let Some(years) = &self.0 else { return true };
         let Some(from) = profile.year else { return false };

@@ -1,17 +1,18 @@
-//! What a profile's model rests on that nobody states, and the same model with such a value off by a share.
+//! The values of a profile's model that are estimates without a source, and variants of the model with such a value
+//! changed.
 
 use peryton_units::{Bytes, Nanos};
 
 use crate::{Model, Origin, Profile};
 
-/// By so much an estimate is taken to be off where it is asked what that would change.
+/// The share by which estimates are varied to find their effect.
 pub const OFF_BY: f64 = 0.3;
 
-/// Values that say what a device is, not how well it does: another one is another device.
+/// Values that define the device, so that another value would be another device.
 const NOT_VARIED: [&str; 6] = ["capacity", "precondition", "ftl", "sector", "planes", "page"];
 
 impl Profile {
-    /// The table of its model.
+    /// The name of its model's table.
     pub fn model_name(&self) -> &'static str {
         match self.model {
             Model::Disk(_) => "disk",
@@ -20,7 +21,7 @@ impl Profile {
         }
     }
 
-    /// Whether a value is an estimate, or was fitted to nothing but estimates.
+    /// Whether a value is an estimate, or was fitted only to estimates.
     pub fn is_estimate(&self, path: &str) -> bool {
         let estimated = |path: &str| self.provenance.of(path).is_some_and(|said| said.origin == Origin::Estimated);
         let target = |key: &String| estimated(&format!("data_sheet.{key}")) || estimated(&format!("measured.{key}"));
@@ -30,7 +31,7 @@ impl Profile {
             })
     }
 
-    /// The values of its model that are estimates, and how many values it has.
+    /// The model's values that are estimates, and the number of all its values.
     pub fn estimated(&self) -> (Vec<&str>, usize) {
         let name = self.model_name();
         let of_model = |path: &str| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
@@ -38,8 +39,8 @@ impl Profile {
         (all.iter().copied().filter(|path| self.is_estimate(path)).collect(), all.len())
     }
 
-    /// A value of the model (such as `flash.read`) times `factor`, as a design would give it. None for what is no quantity,
-    /// or would be another device.
+    /// A value of the model (such as `flash.read`) times `factor`, in the form of a design file. `None` for values that
+    /// are no quantities, or would make another device.
     pub fn varied(&self, path: &str, factor: f64) -> Option<toml::Value> {
         let name = path.rsplit('.').next().unwrap_or(path);
         if NOT_VARIED.contains(&name) {
@@ -82,7 +83,7 @@ fn scaled(value: &toml::Value, factor: f64) -> Option<toml::Value> {
                 toml::Value::String(format!("{}ns", (time.0 as f64 * factor).round() as u64))
             } else {
                 let size = text.parse::<Bytes>().ok()?;
-                // Sizes of memory are whole pages.
+                // The size of memory is rounded to whole pages.
                 let pages = (size.0 as f64 * factor / 4096.0).round().max(1.0) as u64;
                 toml::Value::String(format!("{}B", pages * 4096))
             }

@@ -143,9 +143,9 @@ pub struct Provenance {
     values: BTreeMap<String, Sourced>,
 }
 
-/// What a file says for people and for the reader of this table, which is no value of the device.
+/// Keys of a file that are no values of the device: descriptions, and the provenance itself.
 const NO_VALUES: [&str; 5] = ["name", "description", "class", "sources", "provenance"];
-/// Tables whose values must be told of one by one, or by their inner tables.
+/// Tables whose values need statements of their own, or for their inner tables.
 const MODELS: [&str; 2] = ["disk", "flash"];
 
 impl Provenance {

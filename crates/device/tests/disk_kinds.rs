@@ -44,10 +44,11 @@ fn two_actuators_do_twice_the_work_where_both_have_some() {
     assert!(one().capacity().0.abs_diff(two().capacity().0) <= 8192);
     let (a, b) = (work(one(), 1.0, false, 1024, 8, 1000), work(two(), 1.0, false, 1024, 8, 1000));
     assert!((1.9..2.05).contains(&(b.mb_per_s / a.mb_per_s)), "{} against {} MB/s", b.mb_per_s, a.mb_per_s);
-    // At random each arm has half of the queue to choose from, and half as far to go.
+    // In random order, each arm has half of the queue to choose from, and half the distance to seek.
     let (a, b) = (work(one(), 1.0, true, 4, 16, 4000), work(two(), 1.0, true, 4, 16, 4000));
     assert!((1.5..2.4).contains(&(b.iops / a.iops)), "{} against {} reads a second", b.iops, a.iops);
-    // One at a time there is nothing to share; the other arm's seek is shorter, for half of the addresses are its own.
+    // One command at a time cannot use both arms, but each arm's seeks are shorter, because it has half of the
+    // addresses.
     let (a, b) = (work(one(), 1.0, true, 4, 1, 2000), work(two(), 1.0, true, 4, 1, 2000));
     assert!((0.95..1.1).contains(&(b.iops / a.iops)), "{} against {} reads a second", b.iops, a.iops);
 }
@@ -95,7 +96,7 @@ fn cache(device: &mut Device, now: Nanos) -> (Bytes, Bytes) {
     disk.cache(now)
 }
 
-/// Random writes of 4 KiB one after the other, from `now` on.
+/// Random writes of 4 KiB one after the other, starting at `now`.
 fn scatter(device: &mut Device, now: Nanos, writes: u64, span: Bytes, seed: u64) -> (Throughput, Nanos) {
     let workload = ClosedLoop {
         read_share: 0.0,
@@ -134,11 +135,11 @@ fn scattered_writes_are_appended_to_the_cache_until_it_is_full_and_then_pay_for_
     assert!(fresh.iops > conventional.iops, "{} against {}: it need not seek", fresh.iops, conventional.iops);
     let (used, rewritten) = cache(&mut shingled, now);
     assert!(used > Bytes::kib(4 * 1400) && rewritten == Bytes::ZERO, "{used} {rewritten}");
-    // The map is full after 2,000: from then on a zone is written anew for every few writes.
+    // The map is full after 2,000 writes: from then on a zone is rewritten for every few writes.
     let (full, now) = scatter(&mut shingled, now, 1500, Bytes::mib(4096), 6);
     assert!(full.iops < conventional.iops / 3.0, "{} against {}", full.iops, conventional.iops);
     let (_, rewritten) = cache(&mut shingled, now);
-    assert!(rewritten >= Bytes::mib(16 * 80), "{rewritten} were written anew");
+    assert!(rewritten >= Bytes::mib(16 * 80), "{rewritten} were rewritten");
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn an_idle_disk_cleans_its_zones_unless_it_sleeps_and_reads_find_what_was_writte
     let (_, now) = scatter(&mut shingled, Nanos::from_s(1), 300, Bytes::mib(64), 5);
     assert!(cache(&mut shingled, now).0 > Bytes::kib(1000));
     let mut asleep = shingled.clone();
-    // Sixty-four MiB are four zones: read and written in a second and a half or so.
+    // Sixty-four MiB are four zones, which are read and written in about a second and a half.
     let later = now + Nanos::from_s(20);
     let (left, rewritten) = cache(&mut shingled, later);
     assert_eq!((left, rewritten), (Bytes::ZERO, Bytes::mib(64)));
@@ -155,7 +156,7 @@ fn an_idle_disk_cleans_its_zones_unless_it_sleeps_and_reads_find_what_was_writte
     assert!(cache(&mut asleep, later).0 > Bytes::kib(1000), "what is in the cache is safe there");
     assert!(asleep.stats(later).standby > Nanos::from_s(15));
 
-    // A read of a range with holes in the cache is one answer of all its bytes.
+    // A read of a range with holes in the cache is completed as one command with all its bytes.
     let (_, now) = scatter(&mut shingled, later, 300, Bytes::mib(64), 5);
     let mut ended = Vec::new();
     shingled.submit(now, Tag(9), Io { op: Op::Read, at: Bytes::ZERO, len: Bytes::mib(64) });
@@ -164,7 +165,7 @@ fn an_idle_disk_cleans_its_zones_unless_it_sleeps_and_reads_find_what_was_writte
         shingled.advance(event, &mut ended);
     }
     assert_eq!(ended[0].0, Tag(9));
-    // Three hundred pieces elsewhere cost more than the 0.67 s of the surface alone.
+    // Three hundred pieces in the cache take longer than the 0.67 s of the surface alone.
     let took = ended[0].1.saturating_sub(now).as_s_f64();
     assert!((0.75..8.0).contains(&took), "{took} s");
     let stats = shingled.stats(ended[0].1);
@@ -195,7 +196,7 @@ fn shingled_time_adds_up_and_bad_parameters_are_refused() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// The fear: a command that is split, or waits for a cache that is being emptied, never ends, or ends twice.
+    /// The fear: a command that is split, or waits for a cache that is being cleaned, never ends, or ends twice.
     #[test]
     fn every_command_ends_once_whatever_is_done(
         shingled in any::<bool>(),

@@ -83,7 +83,7 @@ fn shipped_profiles_are_sorted_named_as_their_files_and_sourced() {
     }
 }
 
-/// The fear: a figure that somebody remembered is taken for one that a maker states.
+/// The fear: a figure from memory is taken for one that a manufacturer states.
 #[test]
 fn every_value_of_a_shipped_profile_says_where_it_comes_from() {
     for name in Profile::shipped() {
@@ -105,8 +105,9 @@ fn every_value_of_a_shipped_profile_says_where_it_comes_from() {
     }
 }
 
-/// A whole fill of the SN850X as a reviewer measured it: 5.3 GB/s over 30 % of the capacity, to and fro for good from 40 % on, 3.4 GB/s in
-/// the median. The cells' time to program was fitted to the median; where the phases begin was not fitted to anything.
+/// A whole fill of the SN850X as measured by a reviewer: 5.3 GB/s over 30 % of the capacity, a lasting alternation from
+/// 40 % on, 3.4 GB/s in the median. The cells' time to program was fitted to the median; the start of the phases was
+/// not fitted.
 #[test]
 fn a_clients_drive_slows_down_where_it_was_seen_to() {
     let profile = Profile::named("wd-black-sn850x-2tb").unwrap();
@@ -142,7 +143,7 @@ fn a_clients_drive_slows_down_where_it_was_seen_to() {
 
 #[test]
 fn what_was_fitted_to_a_guess_is_a_guess() {
-    // Its watts under load are remembered; its rates are a reviewer's.
+    // Its power under load is an estimate from memory; its rates are a reviewer's.
     let evo = Profile::named("samsung-870-evo-1tb").unwrap();
     assert!(
         evo.is_estimate("flash.busy_w")
@@ -167,7 +168,7 @@ fn what_is_said_of_a_value_is_read_and_nonsense_is_refused() {
                     [fixed]\nread = '1ms'\nwrite = '1ms'\ncapacity = '1GB'\nidle_w = 1.0\n";
         Profile::parse(&format!("{head}{provenance}"), "x.toml")
     };
-    // A file of a user who says nothing loads as ever.
+    // A user's file without statements loads as before.
     let silent = file("").unwrap();
     assert_eq!(silent.provenance.unsaid().count(), 6);
     let said = "[provenance]\n'data_sheet.*' = 'published [1]: page 3'\n'data_sheet.active_w' = 'measured [1]'\n\
@@ -179,7 +180,7 @@ fn what_is_said_of_a_value_is_read_and_nonsense_is_refused() {
     assert_eq!((origin("fixed.write"), origin("fixed.idle_w")), (Some(Origin::Fitted), None));
     assert_eq!(profile.provenance.of("data_sheet.idle_w").unwrap().to_string(), "published [1]: page 3");
     assert_eq!(profile.provenance.with(Origin::Estimated).collect::<Vec<_>>(), ["fixed.capacity"]);
-    // What a design replaces is the design's.
+    // A value that a design replaces has the design as its origin.
     let replaced = profile.with_model(&toml::from_str("read = '2ms'").unwrap()).unwrap();
     assert_eq!(replaced.provenance.of("fixed.read").unwrap().origin, Origin::Given);
 

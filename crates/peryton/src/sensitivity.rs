@@ -1,4 +1,4 @@
-//! What answers rest on, for people: estimates, and those that matter.
+//! Text about the estimates in a result, and about those that affect it.
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
@@ -7,7 +7,7 @@ use peryton_sim::{Design, Options, Report, Sensitivity, SimError, Subject, Swing
 
 use crate::table;
 
-/// One line that names the estimates; empty where there are none.
+/// One line that names the estimates; empty if there are none.
 pub fn estimates(by_profile: &BTreeMap<String, Vec<String>>, asked: bool) -> String {
     if by_profile.is_empty() {
         return String::new();
@@ -20,7 +20,7 @@ pub fn estimates(by_profile: &BTreeMap<String, Vec<String>>, asked: bool) -> Str
     )
 }
 
-/// Runs it with a bar.
+/// Runs the simulations with a progress bar.
 pub fn run<T: Send>(
     subjects: &[Subject],
     trace: &TraceFactory<'_>,
@@ -43,16 +43,16 @@ pub fn run<T: Send>(
     result
 }
 
-/// A change of this share is told.
-const TOLD: f64 = 0.01;
+/// The least change that is printed.
+const LEAST_CHANGE: f64 = 0.01;
 /// The most rows.
 const MOST_ROWS: usize = 20;
 
-/// What is told of: mean and p99 in ms, lifetime in years, power in watts.
-pub type Told = [Option<f64>; 4];
+/// The compared figures: mean and p99 in ms, lifetime in years, power in watts.
+pub type Compared = [Option<f64>; 4];
 
-/// The estimates that change a figure, the most telling first. `now` are the figures as they are.
-pub fn shown<T>(found: &Sensitivity<T>, now: &BTreeMap<String, T>, of: fn(&T) -> Told) -> String {
+/// The estimates that change a figure, the largest effect first. `now` are the figures without a change.
+pub fn shown<T>(found: &Sensitivity<T>, now: &BTreeMap<String, T>, of: fn(&T) -> Compared) -> String {
     let mut rows: Vec<(f64, [String; 7])> = Vec::new();
     for swing in &found.swings {
         for (design, then) in &swing.designs {
@@ -64,7 +64,7 @@ pub fn shown<T>(found: &Sensitivity<T>, now: &BTreeMap<String, T>, of: fn(&T) ->
             };
             let changes = [change(0), change(1), change(2), change(3)];
             let most = changes.iter().flatten().fold(0.0, |most: f64, change| most.max(change.abs()));
-            if most >= TOLD {
+            if most >= LEAST_CHANGE {
                 let percent = |change: Option<f64>| {
                     change.map_or_else(|| table::NONE.to_owned(), |change| format!("{:+.1}", change * 100.0))
                 };
@@ -102,12 +102,12 @@ fn left<T>(found: &Sensitivity<T>) -> String {
     text
 }
 
-/// Whose value.
+/// The profile and the path of the value.
 pub fn value<T>(swing: &Swing<T>) -> String {
     format!("{} {}", swing.profile, swing.value)
 }
 
-/// By how many percent it is off.
+/// The change of the value in percent.
 pub fn off_by<T>(swing: &Swing<T>) -> String {
     format!("{:+.0}", swing.off_by * 100.0)
 }

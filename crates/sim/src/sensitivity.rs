@@ -1,7 +1,7 @@
-//! What simulated figures would be if a value that was estimated were off.
+//! The effect on simulated figures of an error in an estimated value.
 //!
-//! Every estimated value of the profiles that designs use is taken less and more by a share, one at a time, in all of
-//! the designs that use it, and these are simulated again.
+//! Every estimated value of the designs' profiles is lowered and raised by a share, one at a time, in all of the
+//! designs that use it, and these designs are simulated again.
 
 use std::{
     collections::BTreeMap,
@@ -17,40 +17,40 @@ use crate::{Design, Options, Report, SimError, TraceFactory, run_one};
 /// A design that was simulated.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Its name.
+    /// The design's name.
     pub name: String,
-    /// The design in full, as TOML.
+    /// The full design as TOML.
     pub toml: String,
 }
 
-/// One value off, and what comes of it.
+/// A change of one value, and its effects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Swing<T> {
-    /// Whose value.
+    /// The profile of the value.
     pub profile: String,
-    /// Its path, such as `flash.read`.
+    /// The path of the value, such as `flash.read`.
     pub value: String,
-    /// 0.3 is 30 % more.
+    /// The change, as a share: 0.3 is 30 % more.
     pub off_by: f64,
     /// The figures of each design that uses the profile.
     pub designs: BTreeMap<String, T>,
 }
 
-/// All of them.
+/// The changes that were simulated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sensitivity<T> {
-    /// In the order of profiles and values.
+    /// The changes, in the order of profiles and values.
     pub swings: Vec<Swing<T>>,
-    /// Estimates that are no quantities, or of which the model refuses what is 30 % off.
+    /// Estimates that are no quantities, or whose model refuses a change of 30 %.
     pub not_varied: Vec<String>,
-    /// Estimates beyond the most that are tried.
+    /// Number of estimates beyond the most that are tried.
     pub left_out: usize,
 }
 
-/// The most values that are varied; each is two simulations of every design that uses it.
+/// The most values that are varied; each takes two simulations of every design that uses it.
 const MOST_VALUES: usize = 64;
 
-/// A value off: of which profile, and the overrides that make it so, by design.
+/// A change of a value: its profile, and the overrides that make the change, by design.
 struct Variation {
     profile: String,
     value: String,
@@ -58,12 +58,12 @@ struct Variation {
     designs: Vec<(usize, Vec<String>)>,
 }
 
-/// Called with the number of simulations done, and of all of them.
+/// Called with the number of simulations done, and the number of all.
 pub type SimulationsDone<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
-/// Simulates designs again with each estimate off by 30 %, less and more; `figures` says what of a report is wanted.
+/// Simulates designs again with each estimate 30 % lower and 30 % higher; `figures` selects figures from a report.
 ///
-/// # Errors
+/// Those of [`run_one`].
 /// As [`run_one`].
 pub fn sensitivity<T: Send>(
     subjects: &[Subject],
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// The read time of its flash is an estimate; that of the other is the paper's.
+    /// The read time of this flash is an estimate; that of the other is the paper's.
     const DESIGN: &str = "[volume]\nsize = '64MiB'\n[devices.ssd]\nprofile = 'PROFILE'\n[placement]\nmode = 'single'\n";
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             let one = found.swings.iter().find(|swing| swing.value == value && swing.off_by == off_by);
             one.unwrap_or_else(|| panic!("{value} was tried")).designs["samsung-870-evo-1tb"]
         };
-        // 45 µs of each read, 30 % off.
+        // A change of 30 % of 45 µs for each read.
         let swing = mean("flash.read", 0.3) - mean("flash.read", -0.3);
         assert!((swing - 0.027).abs() < 0.001, "{swing} ms");
         assert_eq!(mean("flash.erase", 0.3), mean("flash.erase", -0.3), "nothing is erased");

@@ -1,5 +1,5 @@
-//! A disk with two actuators: two sets of arms on one spindle, each with half of the surfaces and of the addresses, which seek
-//! and transfer at the same time.
+//! A disk with two actuators: two sets of arms on one spindle, each with half of the surfaces and of the addresses.
+//! They seek and transfer at the same time.
 
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -13,19 +13,19 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct TwoActuators {
     arms: [Disk; 2],
-    /// The first address of the second.
+    /// The first address of the second actuator.
     split: u64,
     joins: Joins,
     /// Counts the host's commands and the time in which there are any.
     meter: Meter,
-    /// When the first of the commands in service began; those are without a gap.
+    /// The start of the present period without a gap between commands.
     busy_from: Option<u64>,
     reports: Vec<(Tag, Nanos)>,
 }
 
 impl TwoActuators {
     /// # Errors
-    /// Parameters that make no disk, or cannot be halved.
+    /// The parameters do not make a disk, or cannot be halved.
     pub fn new(parameters: &DiskParameters) -> Result<TwoActuators, BuildError> {
         let range = |key, found: String, expected| Err(BuildError::Range { key, found, expected });
         parameters.check()?;
@@ -38,7 +38,7 @@ impl TwoActuators {
         let sector = parameters.sector.0.max(1);
         let half = tracks.capacity.0 / sector / 2 * sector;
         let power = &parameters.power;
-        // What a moving arm or a busy channel adds is of each; what turns is of both.
+        // Each arm has the additional power of seeks and transfers; both share the power of the spindle.
         let over = |watts: f64| (watts - power.idle_w).max(-power.idle_w / 2.0) + power.idle_w / 2.0;
         let arm = |capacity: u64| {
             let buffer = &parameters.buffer;
@@ -77,12 +77,12 @@ impl TwoActuators {
         })
     }
 
-    /// As [`Disk::submit`].
+    /// Does the same as [`Disk::submit`].
     pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         self.collect(now.0);
         self.meter.command(io);
         let io = if io.op == Op::Flush { Io { at: Bytes::ZERO, len: Bytes::ZERO, ..io } } else { io };
-        // The spindle is one: what wakes an arm wakes both.
+        // There is one spindle, so a command for one arm wakes both.
         self.arms.iter_mut().for_each(|arm| arm.set_power(now, PowerState::Active));
         let end = io.at.0 + io.len.0;
         let parts = [
@@ -112,19 +112,19 @@ impl TwoActuators {
         Accepted::Queued
     }
 
-    /// As [`Disk::next_event`].
+    /// Does the same as [`Disk::next_event`].
     pub fn next_event(&self) -> Option<Nanos> {
         let arms = self.arms.iter().filter_map(|arm| arm.next_event().map(|at| at.0));
         arms.chain(self.joins.next_report()).min().map(Nanos)
     }
 
-    /// As [`Disk::advance`].
+    /// Does the same as [`Disk::advance`].
     pub fn advance(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
         self.collect(now.0);
         self.joins.report(now.0, completed);
     }
 
-    /// What the arms have done by `now`.
+    /// Collects the parts that the arms have completed by `now`.
     fn collect(&mut self, now: u64) {
         for arm in &mut self.arms {
             arm.advance(Nanos(now), &mut self.reports);
@@ -146,13 +146,13 @@ impl TwoActuators {
         }
     }
 
-    /// As [`Disk::set_power`].
+    /// Does the same as [`Disk::set_power`].
     pub fn set_power(&mut self, now: Nanos, state: PowerState) {
         self.collect(now.0);
         self.arms.iter_mut().for_each(|arm| arm.set_power(now, state));
     }
 
-    /// As [`Disk::stats`].
+    /// Does the same as [`Disk::stats`].
     pub fn stats(&mut self, now: Nanos) -> DeviceStats {
         self.collect(now.0);
         if let Some(from) = self.busy_from {
@@ -171,20 +171,20 @@ impl TwoActuators {
         }
     }
 
-    /// As [`Disk::reset_stats`].
+    /// Does the same as [`Disk::reset_stats`].
     pub fn reset_stats(&mut self, now: Nanos) {
         self.stats(now);
         self.arms.iter_mut().for_each(|arm| arm.reset_stats(now));
         self.meter.reset(now.0);
     }
 
-    /// As [`Disk::unwritten`].
+    /// Does the same as [`Disk::unwritten`].
     pub fn unwritten(&mut self, now: Nanos) -> Bytes {
         let [a, b] = &mut self.arms;
         a.unwritten(now) + b.unwritten(now)
     }
 
-    /// As [`Disk::capacity`].
+    /// Does the same as [`Disk::capacity`].
     pub fn capacity(&self) -> Bytes {
         self.arms[0].capacity() + self.arms[1].capacity()
     }

@@ -15,7 +15,7 @@ struct Join {
     end: u64,
 }
 
-/// Commands in service, and those that are done and not reported. There are as many as the host has in flight.
+/// Commands in service, and those that have ended and are not reported. There are as many as the host has in flight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Joins {
     slots: Vec<Join>,
@@ -25,7 +25,7 @@ pub(super) struct Joins {
 }
 
 impl Joins {
-    /// A command of so many parts; returns its number, which the parts go by.
+    /// Adds a command of this many parts; returns its number, which identifies it for its parts.
     pub fn open(&mut self, tag: Tag, arrived: u64, parts: u32) -> u32 {
         let join = Join { tag, arrived, left: parts, end: arrived };
         self.in_service += 1;
@@ -41,12 +41,12 @@ impl Joins {
         }
     }
 
-    /// So many parts more.
+    /// Adds parts to a command.
     pub fn more(&mut self, slot: u32, parts: u32) {
         self.slots[slot as usize].left += parts;
     }
 
-    /// What a disk says of a part.
+    /// Records a disk's answer to a part.
     pub fn accepted(&mut self, slot: u32, accepted: Accepted) -> Option<(u64, u64)> {
         match accepted {
             Accepted::At(end) => self.part_done(slot, end.0),
@@ -54,7 +54,7 @@ impl Joins {
         }
     }
 
-    /// A part ends; where it was the last, when the command arrived and ends.
+    /// Records the end of a part; if it was the last, returns the arrival and the end of the command.
     pub fn part_done(&mut self, slot: u32, end: u64) -> Option<(u64, u64)> {
         let join = &mut self.slots[slot as usize];
         join.left -= 1;
@@ -69,17 +69,17 @@ impl Joins {
         Some((join.arrived, join.end))
     }
 
-    /// Commands that have not ended.
+    /// Number of commands that have not ended.
     pub fn in_service(&self) -> u32 {
         self.in_service
     }
 
-    /// When the next command that is done is to be reported.
+    /// The time of the next report of a command.
     pub fn next_report(&self) -> Option<u64> {
         self.done.peek().map(|Reverse((end, _))| *end)
     }
 
-    /// Reports what is done by `now`, in the order of the times.
+    /// Reports the commands that ended by `now`, in order of time.
     pub fn report(&mut self, now: u64, completed: &mut Vec<(Tag, Nanos)>) {
         while let Some(&Reverse((end, tag))) = self.done.peek()
             && end <= now

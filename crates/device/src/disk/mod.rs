@@ -13,6 +13,7 @@ mod queue;
 mod segments;
 mod service;
 mod shingled;
+mod shingled_parameters;
 mod write_cache;
 
 use peryton_units::{Bytes, Nanos};
@@ -30,8 +31,8 @@ pub use parameters::{
     BufferParameters, Controller, DiskParameters, Overhead, Power, Queue, ReadAhead, Scheduler, Seek, Tracks,
     ZoneParameters,
 };
-
-pub use shingled::{Shingled, ShingledParameters};
+pub use shingled::Shingled;
+pub use shingled_parameters::ShingledParameters;
 
 /// A model of one disk; see [`DiskParameters`].
 #[derive(Clone, Debug)]

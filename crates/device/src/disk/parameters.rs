@@ -1,7 +1,7 @@
 use peryton_units::{Bytes, Nanos};
 use serde::Deserialize;
 
-use super::shingled::ShingledParameters;
+use super::shingled_parameters::ShingledParameters;
 use crate::BuildError;
 
 /// The parameters of a disk: the `[disk]` table of a profile.

@@ -1,49 +1,22 @@
-//! A disk with shingled tracks behind whatever makes it writable anywhere: the firmware of a drive-managed disk, or the host's
-//! translation (such as dm-zoned) in front of a host-managed one.
+//! A disk with shingled tracks and the layer that makes it writable anywhere: the firmware of a drive-managed disk, or
+//! the host's translation (such as dm-zoned) in front of a host-managed one.
 //!
-//! A zone can only be written front to back. What continues a zone goes there; all else is appended to a cache in
-//! conventional tracks at the start of the disk. A zone with data in the cache is cleaned by reading it and them, and writing it
-//! anew: when the disk has been idle, or when the cache is full, and then the host's writes wait.
+//! A zone can only be written front to back. A write that continues a zone goes there; all others are appended to a
+//! cache in conventional tracks at the start of the disk. A zone with data in the cache is cleaned: both are read, and
+//! the zone is written again. This happens when the disk has been idle, or when the cache is full; in the latter case
+//! the host's writes wait.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use peryton_units::{Bytes, Nanos, Op};
-use serde::Deserialize;
 
-use super::{Disk, DiskParameters, joins::Joins};
+use super::{Disk, DiskParameters, joins::Joins, shingled_parameters::ShingledParameters};
 use crate::{
     BuildError, DeviceStats, Io, PowerState, Tag,
     meter::{Draw, Meter},
 };
 
-/// The `[disk.shingled]` table of a profile.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ShingledParameters {
-    /// Bytes that are written front to back.
-    #[serde(default = "zone")]
-    pub zone: Bytes,
-    /// Bytes of conventional tracks that take all other writes; they come before the addressable ones.
-    pub cache: Bytes,
-    /// The most separate ranges that they hold: what the map has room for.
-    #[serde(default = "extents")]
-    pub extents: u32,
-    /// Idle time after which zones are cleaned.
-    #[serde(default = "clean_after")]
-    pub clean_after: Nanos,
-}
-
-fn zone() -> Bytes {
-    Bytes::mib(256)
-}
-fn extents() -> u32 {
-    1 << 18
-}
-fn clean_after() -> Nanos {
-    Nanos::from_s(1)
-}
-
-/// Zones that are being written front to back at the same time: what host-managed drives allow to be open.
+/// The most zones that are written front to back at the same time, as many as host-managed drives allow to be open.
 const MOST_OPEN: usize = 128;
 /// The tag of the disk's own reads and writes.
 const CLEANING: u32 = u32::MAX;
@@ -52,23 +25,23 @@ const CLEANING: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     end: u64,
-    /// Where in the cache.
+    /// The place in the cache.
     at: u64,
-    /// Order of writing.
+    /// The order of writing.
     serial: u64,
 }
 
-/// A zone that is being written anew.
+/// A zone that is being rewritten.
 #[derive(Clone, Debug)]
 struct Cleaning {
     zone: u64,
-    /// What was written later stays in the cache.
+    /// Data that was written later than this stays in the cache.
     serial: u64,
-    /// What is still to be done, last first.
+    /// The remaining steps, the next one last.
     steps: Vec<Io>,
 }
 
-/// A write or flush that waits for room in the cache.
+/// A write or flush that waits for space in the cache.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     slot: u32,
@@ -84,23 +57,23 @@ pub struct Shingled {
     most_extents: usize,
     clean_after: u64,
     cached: BTreeMap<u64, Extent>,
-    /// Bytes of each zone that are in the cache, and the zones in the order in which they came there.
+    /// Bytes of each zone that are in the cache, and the zones in the order in which their first data came there.
     in_zone: BTreeMap<u64, u64>,
     order: VecDeque<u64>,
     used: u64,
-    /// Where the cache is written next.
+    /// The place of the next write to the cache.
     head: u64,
     serials: u64,
-    /// Where zones that are being written front to back go on, the last used last.
+    /// The next place in each zone that is being written front to back; the most recently used zone last.
     open: VecDeque<(u64, u64)>,
     cleaning: Option<Cleaning>,
     rewritten: u64,
     waiting: VecDeque<Waiting>,
     joins: Joins,
     meter: Meter,
-    /// When the first of the commands in service began; those are without a gap.
+    /// The start of the present period without a gap between commands.
     busy_from: Option<u64>,
-    /// When the host's last command ended.
+    /// The end of the host's last command.
     ended: u64,
     asleep: bool,
     reports: Vec<(Tag, Nanos)>,
@@ -108,7 +81,7 @@ pub struct Shingled {
 
 impl Shingled {
     /// # Errors
-    /// Parameters that make no disk, or a cache that does not fit it.
+    /// The parameters do not make a disk, or the cache does not fit it.
     pub fn new(parameters: &DiskParameters, shingled: &ShingledParameters) -> Result<Shingled, BuildError> {
         let range = |key, found: String, expected| Err(BuildError::Range { key, found, expected });
         parameters.check()?;
@@ -155,7 +128,7 @@ impl Shingled {
         self.meter.command(io);
         self.asleep = false;
         self.busy_from.get_or_insert(now.0);
-        // One part more than there will be, so that it does not end before all of them are known.
+        // One part more than there will be, so that the command does not end before all parts are known.
         let slot = self.joins.open(tag, now.0, 1);
         let waits = !self.waiting.is_empty() && matches!(io.op, Op::Write | Op::Flush);
         if waits || (io.op == Op::Write && !self.has_room(io)) {
@@ -167,7 +140,7 @@ impl Shingled {
         crate::Accepted::Queued
     }
 
-    /// Gives the disk what a command comes to.
+    /// Gives the disk the parts of a command.
     fn serve(&mut self, now: u64, slot: u32, io: Io) {
         let parts = match io.op {
             Op::Read => self.places(io.at.0, io.at.0 + io.len.0),
@@ -195,7 +168,7 @@ impl Shingled {
         }
     }
 
-    /// Where the newest data of these addresses is, piece by piece.
+    /// The places of the newest data of these addresses, piece by piece.
     fn places(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mut parts = Vec::new();
         let mut at = from;
@@ -217,7 +190,7 @@ impl Shingled {
         parts
     }
 
-    /// Whether a write goes on where its zone was written last, or begins one.
+    /// Whether a write continues at the end of its zone's last write, or begins a zone.
     fn continues(&self, at: u64) -> bool {
         let (zone, offset) = (at / self.zone, at % self.zone);
         offset == 0 || self.open.iter().any(|&(open, next)| open == zone && next == offset)
@@ -226,11 +199,11 @@ impl Shingled {
     fn has_room(&self, io: Io) -> bool {
         let (from, to) = (io.at.0, io.at.0 + io.len.0);
         let needed: u64 = pieces(from, to, self.zone).filter(|&(at, _)| !self.continues(at)).map(|(_, len)| len).sum();
-        // More than the cache would never fit: it finds it empty.
+        // A write larger than the cache never fits, so it is accepted when the cache is empty.
         needed == 0 || self.used == 0 || (self.used + needed <= self.cache && self.cached.len() + 2 < self.most_extents)
     }
 
-    /// Notes a write and says where its parts go.
+    /// Records a write and returns the places of its parts.
     fn write(&mut self, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mut parts = Vec::new();
         for (at, len) in pieces(from, to, self.zone) {
@@ -266,7 +239,7 @@ impl Shingled {
         parts
     }
 
-    /// These addresses, as far as they were written by then, are not in the cache any more.
+    /// Removes these addresses from the cache, as far as they were written by then.
     fn forget(&mut self, from: u64, to: u64, until: u64) {
         let first = self.cached.range(..=from).next_back().map_or(from, |(start, _)| *start);
         let hit: Vec<(u64, Extent)> = self.cached.range(first..to).map(|(start, extent)| (*start, *extent)).collect();
@@ -294,7 +267,7 @@ impl Shingled {
         }
     }
 
-    /// Takes up the zone that has been waiting longest, if none is being cleaned.
+    /// Starts cleaning the zone that has waited longest, if none is being cleaned.
     fn begin_cleaning(&mut self, now: u64) {
         if self.cleaning.is_some() {
             return;
@@ -311,7 +284,7 @@ impl Shingled {
         self.clean(now);
     }
 
-    /// Does the next step, or what follows the last.
+    /// Does the next step of cleaning, or ends the cleaning after the last.
     fn clean(&mut self, now: u64) {
         loop {
             let Some(cleaning) = &mut self.cleaning else { return };
@@ -324,7 +297,7 @@ impl Shingled {
                 self.rewritten += if step.op == Op::Write { step.len.0 } else { 0 };
                 match self.disk.submit(Nanos(now), Tag(CLEANING), step) {
                     crate::Accepted::Queued => return,
-                    // A first-come disk knows the end at once; what follows is in order all the same.
+                    // A first-come disk knows the end at once; the steps that follow are in order all the same.
                     crate::Accepted::At(_) => continue,
                 }
             }
@@ -348,7 +321,7 @@ impl Shingled {
         }
     }
 
-    /// Does what the disk has had the time to do by `now`, event by event.
+    /// Does the work that the disk had time for by `now`, event by event.
     fn progress(&mut self, now: u64) {
         loop {
             let event = self.disk.next_event().map(|at| at.0);
@@ -374,19 +347,19 @@ impl Shingled {
         }
     }
 
-    /// As [`Disk::next_event`].
+    /// Does the same as [`Disk::next_event`].
     pub fn next_event(&self) -> Option<Nanos> {
         let disk = self.disk.next_event().map(|at| at.0);
         disk.into_iter().chain(self.joins.next_report()).min().map(Nanos)
     }
 
-    /// As [`Disk::advance`].
+    /// Does the same as [`Disk::advance`].
     pub fn advance(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
         self.progress(now.0);
         self.joins.report(now.0, completed);
     }
 
-    /// As [`Disk::set_power`]. Zones are not cleaned in standby: what is in the cache is safe.
+    /// Does the same as [`Disk::set_power`]. Zones are not cleaned in standby, because data in the cache is safe.
     pub fn set_power(&mut self, now: Nanos, state: PowerState) {
         self.progress(now.0);
         self.asleep = state == PowerState::Standby && self.waiting.is_empty();
@@ -396,7 +369,7 @@ impl Shingled {
         self.disk.set_power(now, state);
     }
 
-    /// As [`Disk::stats`].
+    /// Does the same as [`Disk::stats`].
     pub fn stats(&mut self, now: Nanos) -> DeviceStats {
         self.progress(now.0);
         if self.joins.in_service() > 0
@@ -415,14 +388,14 @@ impl Shingled {
         }
     }
 
-    /// As [`Disk::reset_stats`].
+    /// Does the same as [`Disk::reset_stats`].
     pub fn reset_stats(&mut self, now: Nanos) {
         self.stats(now);
         self.disk.reset_stats(now);
         self.meter.reset(now.0);
     }
 
-    /// As [`Disk::unwritten`].
+    /// Does the same as [`Disk::unwritten`].
     pub fn unwritten(&mut self, now: Nanos) -> Bytes {
         self.progress(now.0);
         self.disk.unwritten(now)
@@ -433,7 +406,7 @@ impl Shingled {
         Bytes(self.disk.capacity().0 - self.cache)
     }
 
-    /// Lets the disk rest from `now` on until no zone is to be cleaned; returns when that is.
+    /// Leaves the disk idle from `now` on until no zone is to be cleaned; returns the time of that.
     pub fn clean_all(&mut self, now: Nanos) -> Nanos {
         self.progress(now.0);
         let mut now = now.0;
@@ -446,14 +419,14 @@ impl Shingled {
         Nanos(now)
     }
 
-    /// Bytes in the cache at `now`, and bytes of zones written anew so far.
+    /// Bytes in the cache at `now`, and bytes of zones rewritten so far.
     pub fn cache(&mut self, now: Nanos) -> (Bytes, Bytes) {
         self.progress(now.0);
         (Bytes(self.used), Bytes(self.rewritten))
     }
 }
 
-/// A range in pieces that each lie in one zone: where, and how long.
+/// The pieces of a range that each are in one zone: address and length.
 fn pieces(from: u64, to: u64, zone: u64) -> impl Iterator<Item = (u64, u64)> {
     let mut at = from;
     std::iter::from_fn(move || {

@@ -1,9 +1,9 @@
-//! The part of a clients' drive that is written in single-level mode: fast until it is full, and folded into the others' mode
-//! when there is time.
+//! The part of a client drive's flash that is written in single-level mode: fast until it is full, and folded into the
+//! usual mode when there is time.
 //!
-//! It is an account beside the map, which knows nothing of modes: it says which programs are fast, how much must be folded, and
-//! what that costs. Cells in single-level mode hold `bits` times less, so the cache gives way as the drive fills, down to what
-//! it has of its own.
+//! It is separate from the map, which has no modes: it determines which programs are fast, how much must be folded, and
+//! the cost of that. A cell in single-level mode stores only one of its `bits`, so the cache shrinks as the drive
+//! fills, down to its own cells.
 
 use peryton_units::{Bytes, Nanos};
 use serde::Deserialize;
@@ -15,15 +15,15 @@ use crate::BuildError;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlcParameters {
-    /// Bytes that it takes on an empty drive.
+    /// Size of the cache on an empty drive.
     pub size: Bytes,
-    /// Of these, what is there however full the drive is.
+    /// The part of it that remains even if the drive is full.
     #[serde(default)]
     pub fixed: Bytes,
-    /// Bits that a cell of the cache holds otherwise.
+    /// Bits that a cell of the cache stores in its usual mode.
     #[serde(default = "three")]
     pub bits: u32,
-    /// To program one page of every plane of a die in single-level mode.
+    /// Time to program one page of every plane of a die in single-level mode.
     pub program: Nanos,
 }
 
@@ -50,54 +50,54 @@ impl SlcParameters {
     }
 }
 
-/// How a stripe of the host is programmed.
+/// The mode in which a stripe of the host is programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     /// In single-level mode.
     Cache,
-    /// As the other cells are.
+    /// In the usual mode of the other cells.
     Direct,
-    /// Nowhere, until some of the cache has been folded.
+    /// Not before a part of the cache has been folded.
     None,
 }
 
-/// What one step of folding takes.
+/// The work of one step of folding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fold {
     /// Live units that are read and programmed.
     pub live: u32,
-    /// Blocks that are empty after it and are erased.
+    /// Blocks that are empty afterwards and are erased.
     pub erases: u32,
 }
 
-/// Counts are of mapping units.
+/// The state of the cache; counts are in mapping units.
 #[derive(Clone, Debug)]
 pub(super) struct SlcCache {
     pub program: u64,
     bits: u64,
     size: u64,
     fixed: u64,
-    /// What all cells but the spare hold in their usual mode.
+    /// Capacity of all cells except the spare in their usual mode.
     cells: u64,
     block_units: u64,
-    /// Live units on the drive, in whatever mode.
+    /// Live units on the drive, in either mode.
     held: u64,
-    /// Written in single-level mode and not folded, overwritten ones included.
+    /// Units written in single-level mode and not folded, including overwritten ones.
     used: u64,
-    /// Of these, those that were not overwritten or discarded.
+    /// The part of `used` that was not overwritten or discarded.
     live: u64,
-    /// Which units these are.
+    /// The set of these units.
     cached: Vec<u64>,
     /// Units of the stripe that is being filled.
     open: Vec<u32>,
-    /// Folding goes through the units in turn.
+    /// The next unit to fold; folding goes through the units in turn.
     hand: usize,
     /// Cells folded since the last erase, as units in their usual mode.
     freed: u64,
 }
 
 impl SlcCache {
-    /// Of a part of a drive: it has its share. `held` units are there already.
+    /// Makes the cache of a part of a drive, which has its share. `held` units are there already.
     pub fn new(p: &SlcParameters, g: &Geometry, share: f64, held: u64) -> SlcCache {
         let units = |bytes: Bytes| (bytes.0 as f64 * share / g.unit as f64) as u64;
         SlcCache {
@@ -117,18 +117,18 @@ impl SlcCache {
         }
     }
 
-    /// Cells that hold data in their usual mode.
+    /// Number of units in cells of the usual mode.
     fn usual(&self) -> u64 {
         self.held - self.live
     }
 
-    /// What the cache may hold now.
+    /// The present capacity of the cache.
     fn limit(&self) -> u64 {
         let left = self.cells.saturating_sub(self.usual()) / self.bits;
         self.fixed + left.min(self.size - self.fixed)
     }
 
-    /// Where the next `units` of the host go.
+    /// The mode for the next `units` of the host.
     pub fn room(&self, units: u32) -> Room {
         let units = u64::from(units);
         if self.used + units <= self.limit() {
@@ -142,14 +142,15 @@ impl SlcCache {
         }
     }
 
-    /// The host writes a unit, which `was` there before or not; its stripe is told of by [`SlcCache::programmed`].
+    /// Records that the host writes a unit, which existed before if `was`; [`SlcCache::programmed`] is called for its
+    /// stripe.
     pub fn written(&mut self, unit: u32, was: bool) {
         self.forget(unit);
         self.held += u64::from(!was);
         self.open.push(unit);
     }
 
-    /// The open stripe was programmed in the cache, or not.
+    /// Records that the open stripe was programmed, in the cache or not.
     pub fn programmed(&mut self, units: u32, in_cache: bool) {
         let open = std::mem::take(&mut self.open);
         if in_cache {
@@ -164,14 +165,14 @@ impl SlcCache {
         self.open.clear();
     }
 
-    /// A unit is overwritten, or cleaning has moved it to cells of the usual mode.
+    /// Removes a unit that is overwritten, or that cleaning has moved to cells of the usual mode.
     pub fn forget(&mut self, unit: u32) {
         let (word, bit) = (unit as usize / 64, 1 << (unit % 64));
         self.live -= u64::from(self.cached[word] & bit != 0);
         self.cached[word] &= !bit;
     }
 
-    /// A unit that the drive held is discarded.
+    /// Records that a unit of the drive is discarded.
     pub fn discarded(&mut self, unit: u32) {
         if self.cached[unit as usize / 64] >> (unit % 64) & 1 == 1 {
             self.forget(unit);
@@ -181,15 +182,15 @@ impl SlcCache {
         self.held -= 1;
     }
 
-    /// Whether there is something to fold.
+    /// Whether there are units to fold.
     pub fn wants_folding(&self) -> bool {
         self.used > 0
     }
 
-    /// Takes so much out of the cache as makes one stripe, or all of it.
+    /// Removes one stripe of units from the cache, or all if there are fewer.
     pub fn fold(&mut self, stripe_units: u32) -> Fold {
         let live = self.live.min(u64::from(stripe_units));
-        // What is dead goes along, spread evenly over what is live.
+        // Dead units leave with the live ones, distributed evenly over them.
         let gone = if self.live == 0 { self.used } else { (self.used * live).div_ceil(self.live).min(self.used) };
         let mut left = live;
         while left > 0 {
@@ -210,7 +211,7 @@ impl SlcCache {
         Fold { live: live as u32, erases: erases as u32 }
     }
 
-    /// Bytes' worth of units that wait to be folded.
+    /// The size of the units that are not folded yet, in bytes.
     pub fn used(&self) -> u64 {
         self.used
     }
