@@ -13,7 +13,7 @@
 //! let mut now = Nanos::ZERO;
 //! for block in 0..100 {
 //!     let write = Io { op: Op::Write, at: Bytes::kib(4 * block), len: Bytes::kib(4) };
-//! This model serves commands in order of arrival, so it knows each end at once.
+//!     // This model serves commands in order of arrival, so it knows each end at once.
 //!     if let Accepted::At(end) = ssd.submit(now, Tag(0), write) {
 //!         now = end;
 //!     }

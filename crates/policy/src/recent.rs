@@ -5,6 +5,16 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 /// Extents with a value each, in the order in which they were last added.
+///
+/// ```
+/// use peryton_policy::Recent;
+///
+/// let mut ghosts = Recent::default();
+/// for (extent, hits) in [(7, 1), (8, 2), (9, 3)] {
+///     ghosts.put(extent, hits, 2, |hits| assert_eq!(hits, 1)); // At most two stay, so 7 leaves.
+/// }
+/// assert_eq!((ghosts.take(7), ghosts.take(8), ghosts.len()), (None, Some(2), 1));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Recent<V> {
     /// The value, and when it was added, so that superseded entries of `order` are recognised.

@@ -5,6 +5,15 @@ const PARTS: u32 = 4;
 const BUCKETS: usize = 64 * PARTS as usize;
 
 /// Response times since the latest [`ResponseTimes::clear`]: their number, mean, spread and 99th percentile, in a kilobyte.
+///
+/// ```
+/// use peryton_policy::ResponseTimes;
+///
+/// let mut responses = ResponseTimes::new();
+/// (0..100).for_each(|n| responses.record(if n < 98 { 100_000 } else { 10_000_000 }));
+/// assert_eq!((responses.count(), responses.mean_ns()), (100, 298_000.0));
+/// assert!(responses.p99_ns() > 5e6);
+/// ```
 #[derive(Debug)]
 pub struct ResponseTimes {
     count: u64,

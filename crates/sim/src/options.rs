@@ -5,6 +5,15 @@ use std::{fmt, str::FromStr};
 use thiserror::Error;
 
 /// The rule by which requests arrive.
+///
+/// ```
+/// use peryton_sim::Replay;
+///
+/// assert_eq!("qd=32".parse(), Ok(Replay::Depth(32)));
+/// assert_eq!(Replay::Timed { speed: 2.0 }.to_string(), "timed, speed 2");
+/// let error = "qd=0".parse::<Replay>().unwrap_err();
+/// assert!(error.to_string().contains("use timed, sync, or qd=N"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Replay {
     /// At the times of the trace (an open loop), compressed by a factor: at speed 2 in half the time.

@@ -62,6 +62,20 @@ pub fn run(
 
 /// Replays the trace on one design, on this thread.
 ///
+/// ```
+/// use peryton_sim::{Design, Options, run_one};
+/// use peryton_trace::{OpenOptions, open};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let design = "[devices.only]\nprofile = 'fixed'\nsize = '8GiB'\n[placement]\nmode = 'single'\n";
+/// let design = Design::parse(design, "my design", &[])?;
+/// let trace = open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?;
+/// let report = run_one(&design, "sqlite", Box::new(trace), &Options::default(), &|_requests| {})?;
+/// println!("{} requests in {} s", report.requests, report.simulated_s);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// The design cannot be built, the trace cannot be read, or it does not fit the volume.
 pub fn run_one(
@@ -90,6 +104,30 @@ pub(crate) fn replay(
 }
 
 /// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each event.
+///
+/// ```
+/// use std::{cell::Cell, rc::Rc};
+///
+/// use peryton_sim::{Design, Moment, Options, run_observed};
+/// use peryton_trace::{OpenOptions, open};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let design = "[devices.only]\nprofile = 'fixed'\nsize = '8GiB'\n[placement]\nmode = 'single'\n";
+/// let design = Design::parse(design, "my design", &[])?;
+/// let trace = open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?;
+/// let commands = Rc::new(Cell::new(0));
+/// let counter = commands.clone();
+/// let observer = move |_now, _volume, moment| {
+///     if let Moment::Commanded(_) = moment {
+///         counter.set(counter.get() + 1);
+///     }
+/// };
+/// run_observed(&design, Box::new(trace), &Options { limit: Some(100), ..Options::default() }, Box::new(observer))?;
+/// println!("the engine gave {} commands for 100 requests", commands.get());
+/// # assert!(commands.get() >= 100);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// Those of [`run_one`](crate::run_one).

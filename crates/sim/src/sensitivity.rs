@@ -62,9 +62,27 @@ struct Variation {
 pub type SimulationsDone<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
 /// Simulates designs again with each estimate 30 % lower and 30 % higher; `figures` selects figures from a report.
+/// ```
+/// use peryton_sim::{Design, Options, Subject, sensitivity};
+/// use peryton_trace::{Source, TraceError, open};
 ///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = "[volume]\nsize = '64MiB'\n[devices.ssd]\nprofile = 'intel-320-300gb'\n[placement]\nmode = 'single'\n";
+/// let subjects = [Subject { name: "ssd".to_owned(), toml: text.to_owned() }];
+/// let trace = || -> Result<Box<dyn Source>, TraceError> {
+///     Ok(Box::new(open("../../examples/traces/sqlite-ext4.parquet", &Default::default())?))
+/// };
+/// let options = Options { fit: peryton_sim::Fit::Wrap, limit: Some(200), ..Options::default() };
+/// let mean = |_: &Design, report: &peryton_sim::Report| report.latency_us.all.as_ref().map(|all| all.mean);
+/// for swing in sensitivity(&subjects, &trace, &options, &mean, &|_done, _all| {})?.swings {
+///     println!("{} {} off by {:+}: mean {:?} µs", swing.profile, swing.value, swing.off_by, swing.designs["ssd"]);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
 /// Those of [`run_one`].
-/// As [`run_one`].
 pub fn sensitivity<T: Send>(
     subjects: &[Subject],
     trace: &TraceFactory<'_>,

@@ -413,6 +413,22 @@ pub struct Warned<'a> {
 }
 
 /// The warnings of reports that are shown together, each kind once.
+///
+/// ```
+/// use peryton_sim::{Design, Options, run_one, warned};
+/// use peryton_trace::{OpenOptions, open};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let design = "[devices.only]\nprofile = 'fixed'\nsize = '8GiB'\n[placement]\nmode = 'single'\n";
+/// let design = Design::parse(design, "my design", &[])?;
+/// let trace = open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?;
+/// let report = run_one(&design, "sqlite", Box::new(trace), &Options::default(), &|_requests| {})?;
+/// for warned in warned(&[report]) {
+///     println!("{} {warned}", warned.warning.code);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub fn warned(reports: &[Report]) -> Vec<Warned<'_>> {
     let mut all: Vec<Warned<'_>> = Vec::new();
     for report in reports {

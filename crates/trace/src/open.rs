@@ -65,6 +65,18 @@ impl OpenOptions {
 /// Memory is bounded for traces of any length. Arrivals count from the first request and never go back (see
 /// [`REORDER_WINDOW`](crate::REORDER_WINDOW)). Reads and writes of zero length are kept, as in the traced system; a
 /// flush has neither offset nor length. After an error, or at the end, batches are empty.
+///
+/// ```
+/// use peryton_trace::{OpenOptions, Source, read};
+///
+/// let text = "time_us,op,offset,length\n0,W,0,4096\nnonsense\n9,R,0,4096\n";
+/// let options = OpenOptions { skip_bad: true, ..OpenOptions::default() };
+/// let mut reader = read("example", text.as_bytes(), &options)?;
+/// let mut batch = Vec::new();
+/// reader.next_batch(&mut batch)?;
+/// assert_eq!((batch.len(), reader.skipped().count), (2, 1));
+/// # Ok::<(), peryton_trace::TraceError>(())
+/// ```
 pub struct Reader {
     /// The name of the trace in messages.
     path: String,
@@ -116,6 +128,15 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Reader, Tra
 /// Reads a trace from any byte stream, such as a socket or memory. `name` is its name in messages. As with a pipe,
 /// Parquet and concatenated volumes are not possible.
 ///
+/// ```
+/// use peryton_trace::{Format, OpenOptions, read};
+///
+/// let text = "time_us,op,offset,length\n0,W,0,4096\n9,R,0,4096\n";
+/// let trace = read("memory", text.as_bytes(), &OpenOptions::default())?;
+/// assert_eq!((trace.format(), trace.name()), (Format::Csv, "memory"));
+/// # Ok::<(), peryton_trace::TraceError>(())
+/// ```
+///
 /// # Errors
 /// The format is not recognised or is Parquet, or the options do not fit the trace.
 pub fn read(name: &str, bytes: impl Read + Send + 'static, options: &OpenOptions) -> Result<Reader, TraceError> {
@@ -131,6 +152,20 @@ pub fn read(name: &str, bytes: impl Read + Send + 'static, options: &OpenOptions
 }
 
 /// Opens several files as one trace.
+///
+/// ```
+/// use peryton_trace::{Join, OpenOptions, Source, open_all};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let [monday, tuesday] = ["monday.csv", "tuesday.csv"].map(|name| folder.path().join(name));
+/// # std::fs::write(&monday, "time_us,op,offset,length\n0,W,0,4096\n")?;
+/// # std::fs::write(&tuesday, "time_us,op,offset,length\n0,R,0,4096\n")?;
+/// let mut trace = open_all(&[monday, tuesday], Join::InSequence, &OpenOptions::default())?;
+/// let mut batch = Vec::new();
+/// trace.next_batch(&mut batch)?;
+/// assert_eq!(batch.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Those of [`open`]; `paths` is empty, or has more than [`MAX_FILES`].

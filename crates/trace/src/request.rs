@@ -3,6 +3,15 @@ use peryton_units::{Bytes, Nanos, Op};
 use crate::TraceError;
 
 /// One block request of a trace.
+///
+/// ```
+/// use peryton_trace::Request;
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// // A read of 4 KiB at 1 MiB, 250 µs after the first request of the trace.
+/// let request = Request { at: Nanos::from_us(250), offset: Bytes::mib(1), len: Bytes::kib(4), volume: 0, op: Op::Read };
+/// assert_eq!(request.offset.0 + request.len.0, 1_052_672);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Arrival, counted from the first request of the trace.
@@ -22,6 +31,29 @@ pub struct Request {
 pub const BATCH: usize = 4096;
 
 /// A stream of requests.
+///
+/// ```
+/// use peryton_trace::{BATCH, Characteristics, Request, Source, TraceError};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// /// A program's own trace: reads of one block after the other, a millisecond apart.
+/// struct Scan(std::ops::Range<u64>);
+///
+/// impl Source for Scan {
+///     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+///         batch.clear();
+///         batch.extend(self.0.by_ref().take(BATCH).map(|n| {
+///             let (at, offset) = (Nanos::from_ms(n), Bytes::kib(4 * n));
+///             Request { at, offset, len: Bytes::kib(4), volume: 0, op: Op::Read }
+///         }));
+///         Ok(())
+///     }
+/// }
+///
+/// let about = Characteristics::of(&mut Scan(0..10_000))?;
+/// assert_eq!((about.requests, about.footprint.pages), (10_000, 10_000));
+/// # Ok::<(), TraceError>(())
+/// ```
 pub trait Source: Send {
     /// Clears `batch` and fills it with the next requests in order. An empty batch is the end. A batch has at most
     /// [`BATCH`](crate::BATCH) requests, so that memory does not grow with the trace.

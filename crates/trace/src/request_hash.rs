@@ -8,6 +8,20 @@ use crate::{Request, Source, TraceError, block_hash};
 
 /// A hash of requests in their order: time, operation, volume, offset and length of each. Equal requests give an equal
 /// hash from any format and compression. It distinguishes traces; it does not protect against forgery.
+///
+/// ```
+/// use peryton_trace::{Request, RequestHash};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let first = Request { at: Nanos::ZERO, offset: Bytes::ZERO, len: Bytes::kib(4), volume: 0, op: Op::Read };
+/// let second = Request { at: Nanos::from_ms(1), ..first };
+/// let hash = |requests: &[Request]| {
+///     let mut hash = RequestHash::default();
+///     requests.iter().for_each(|request| hash.add(request));
+///     hash.to_string()
+/// };
+/// assert_ne!(hash(&[first, second]), hash(&[second, first]));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestHash {
     state: u64,
@@ -45,6 +59,17 @@ impl Serialize for RequestHash {
 }
 
 /// A source that hashes the requests read through it.
+///
+/// ```
+/// use peryton_trace::{Hashed, OpenOptions, Source, read};
+///
+/// let text = "time_us,op,offset,length\n0,W,0,4096\n9,R,0,4096\n";
+/// let mut trace = Hashed::new(read("example", text.as_bytes(), &OpenOptions::default())?);
+/// let mut batch = Vec::new();
+/// trace.next_batch(&mut batch)?;
+/// assert_eq!(trace.hash().requests(), 2);
+/// # Ok::<(), peryton_trace::TraceError>(())
+/// ```
 pub struct Hashed<S> {
     source: S,
     hash: RequestHash,

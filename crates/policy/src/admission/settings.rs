@@ -34,6 +34,14 @@ pub struct Adaptive {
 
 /// The objective: the product of mean latency, reciprocal lifetime and energy of an access, each to the power of its
 /// weight. By default it is latency over lifetime, the paper's metric. Because weights are powers, units do not matter.
+///
+/// ```
+/// use peryton_policy::Objective;
+///
+/// // A cache that is twice as slow is as good if it lasts twice as long.
+/// let objective = Objective::default();
+/// assert_eq!(objective.score(0.001, 1e8, 0.0), objective.score(0.002, 2e8, 0.0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Objective {
     /// Weight of the mean latency.
@@ -70,6 +78,17 @@ pub struct AccessEnergy {
 }
 
 /// Which misses may bring their extents into the cache (caching).
+///
+/// ```
+/// use peryton_policy::{Admission, AdmitBy, Threshold};
+///
+/// // Only extents with more than two references enter the cache.
+/// let fixed = Admission { by: AdmitBy::Hotness, threshold: Threshold::Fixed(2.0), ..Admission::default() };
+/// assert!(fixed.check().is_ok());
+/// // A probability is at most 1.
+/// let wrong = Admission { by: AdmitBy::Probability, threshold: Threshold::Fixed(2.0), ..Admission::default() };
+/// assert!(wrong.check().unwrap_err().to_string().contains("admission.threshold"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
     /// The property by which it decides.

@@ -5,6 +5,18 @@ use peryton_units::{Bytes, Nanos};
 use crate::SettingError;
 
 /// Hill climbing while the drive runs: how steps are tried, what counts as better, and which caps must hold.
+///
+/// ```
+/// use peryton_policy::Climb;
+/// use peryton_units::{Bytes, Nanos};
+///
+/// // Latency counts; at most 20 GB a day may be written to the fast device.
+/// let climb = Climb { fast_bytes_per_day: Some(Bytes(20_000_000_000)), ..Climb::default() };
+/// assert!(climb.check().is_ok());
+/// // An error names the design key and the remedy.
+/// let error = Climb { every: Nanos::ZERO, ..climb }.check().unwrap_err();
+/// assert!(error.to_string().contains("climb.every"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Climb {
     /// How long a step is tried, and how long the drive is observed before and after without it.

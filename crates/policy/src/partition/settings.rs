@@ -5,6 +5,22 @@ use peryton_units::{Bytes, Nanos};
 use crate::SettingError;
 
 /// The features of a partitioned drive (MixedStore, section 5); each can be switched off.
+///
+/// ```
+/// use peryton_policy::{Partition, Regulation, WearBudget};
+/// use peryton_units::{Bytes, Nanos};
+///
+/// // The fast device may be written 100 TB in its life and must last five years.
+/// let budget = WearBudget {
+///     endurance: Bytes(100_000_000_000_000),
+///     programmable: None,
+///     lifetime: "5y".parse()?,
+///     amplification: 1_500,
+/// };
+/// let settings = Partition { regulation: Regulation::Lifetime(budget), bust_after: None, ..Partition::default() };
+/// settings.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
     /// How the fast device's response time is predicted.

@@ -7,6 +7,14 @@ macro_rules! replacement_policies {
         $(pub mod $module;)*
 
         /// The replacement policies: which extent leaves the fast device.
+        ///
+        /// ```
+        /// use peryton_policy::Replacement;
+        ///
+        /// for (name, policy) in Replacement::ALL {
+        ///     assert_eq!(policy.name(), name);
+        /// }
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Replacement {
             $(#[doc = $doc] $Policy,)*

@@ -8,6 +8,15 @@ use crate::decode::{Decoded, Sink};
 
 /// The point in the life of a Linux block request at which a trace recorded it. One kind is read and the others are
 /// ignored, so that no request is counted twice.
+///
+/// ```
+/// use peryton_trace::{BlockEvent, OpenOptions};
+///
+/// // Read the requests as they went to the driver, in place of those of the file system.
+/// let options = OpenOptions { event: Some("issue".parse()?), ..OpenOptions::default() };
+/// assert_eq!(options.event, Some(BlockEvent::Issue));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockEvent {
     /// A file system or program hands a bio to the block layer: the workload itself, before merging (`Q`, `block_bio_queue`).
@@ -68,6 +77,11 @@ impl Choice {
 
 /// The number that Linux gives the device `major`:`minor`, which identifies volumes in block-layer traces: the major
 /// number in the upper 12 bits, the minor in the lower 20, as in blktrace. `None` if they do not fit.
+///
+/// ```
+/// // /dev/sda is 8:0.
+/// assert_eq!(peryton_trace::device_number(8, 0), Some(8_388_608));
+/// ```
 pub fn device_number(major: u32, minor: u32) -> Option<u32> {
     (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
 }

@@ -89,6 +89,18 @@ pub struct Measurements {
 /// Opens a trace of DiskSim's validation format (compressed or not; `-` is standard input) with the times of the real
 /// disk, for the validation of a disk model.
 ///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("measured");
+/// # std::fs::write(&path, "R Miss 2048 16 9500.0 100.0\nR Hit 2064 16 400.0 100.0\n")?;
+/// for measured in peryton_trace::measurements(&path)? {
+///     let measured = measured?;
+///     println!("{:?} took {} on the disk", measured.request, measured.service);
+///     # assert_eq!(measured.request.len.0, 8192);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// The file cannot be opened, or its compression is broken.
 pub fn measurements(path: impl AsRef<Path>) -> Result<Measurements, TraceError> {

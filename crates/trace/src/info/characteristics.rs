@@ -11,6 +11,16 @@ use super::{
 use crate::{Request, Source, TraceError};
 
 /// The characteristics of a trace. A figure that does not apply is absent. A page has 4 KiB; MiB are 2²⁰ bytes.
+///
+/// ```
+/// use peryton_trace::{Characteristics, OpenOptions, read};
+///
+/// let text = "time_us,op,offset,length\n0,W,0,8192\n250,R,8192,4096\n900,F,,\n";
+/// let about = Characteristics::of(&mut read("example", text.as_bytes(), &OpenOptions::default())?)?;
+/// assert_eq!((about.reads, about.writes, about.flushes), (1, 1, 1));
+/// println!("{about}"); // The text of `peryton trace info`.
+/// # Ok::<(), peryton_trace::TraceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Characteristics {
     /// Number of all requests.

@@ -77,6 +77,15 @@ const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
 
 /// The accesses to blocks of this size by a request: none for an empty request, or one that is neither a read nor a
 /// write.
+///
+/// ```
+/// use peryton_trace::{Request, block_accesses};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let request = Request { at: Nanos::ZERO, offset: Bytes(2048), len: Bytes::kib(4), volume: 0, op: Op::Read };
+/// let accesses: Vec<_> = block_accesses(&request, Bytes::kib(4)).map(|access| (access.block, access.bytes)).collect();
+/// assert_eq!(accesses, [(0, 2048), (1, 2048)]);
+/// ```
 pub fn block_accesses(request: &Request, block: Bytes) -> impl Iterator<Item = BlockAccess> {
     let Request { volume, op, .. } = *request;
     let counts = matches!(op, Op::Read | Op::Write) && request.len > Bytes::ZERO;

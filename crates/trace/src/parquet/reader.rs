@@ -29,6 +29,15 @@ use crate::{BATCH, Request, Source, TraceError};
 /// `time_us`, `time_ms` or `time_s`; `op` as code or word; `offset` in bytes or `sector`; `length` in bytes or
 /// `sectors` (of 512 bytes); `volume` if there is one. Numbers may have any width, and times may be floating point.
 /// Other columns are ignored. Times of other writers are counted from their first request.
+///
+/// ```
+/// use peryton_trace::{Characteristics, ParquetSource};
+///
+/// let mut trace = ParquetSource::open("../../examples/traces/sqlite-ext4.parquet")?;
+/// let requests = trace.requests();
+/// assert_eq!(Characteristics::of(&mut trace)?.requests, requests);
+/// # Ok::<(), peryton_trace::TraceError>(())
+/// ```
 pub struct ParquetSource {
     path: PathBuf,
     reader: ParquetRecordBatchReader,

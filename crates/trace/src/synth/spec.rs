@@ -7,6 +7,25 @@ use super::{Address, Arrival, Size, SynthError, error::text_error};
 
 /// The specification of a trace: keys of the whole trace, and of its workload. [`Phase`]s may change the latter over
 /// time.
+///
+/// ```
+/// use peryton_trace::{Address, Size, SynthSpec};
+/// use peryton_units::Bytes;
+///
+/// let text = "
+///     requests = 1000
+///     footprint = '1GiB'
+///     read_share = 0.7
+///     arrival = { kind = 'poisson', mean = '1ms' }
+///     size = '4KiB'
+///     address = { kind = 'zipf', exponent = 0.9, extent = '64KiB' }";
+/// let spec = SynthSpec::parse(text, "example")?;
+/// assert_eq!(spec.size, Some(Size::Constant(Bytes::kib(4))));
+/// assert_eq!(spec.address, Some(Address::Zipf { exponent: 0.9, extent: Some(Bytes::kib(64)) }));
+/// // An error names the key and the remedy.
+/// assert!(SynthSpec::parse("request = 1000", "example").is_err());
+/// # Ok::<(), peryton_trace::SynthError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SynthSpec {
