@@ -1,6 +1,5 @@
-//! What a server that was killed has left in memory, as nobody but a forger leaves it: records that name any extent, place and
-//! sequence, with checksums that are right, or words that are not what was stored. It may be refused, but nothing panics,
-//! and what is opened holds together.
+//! Forged data of a killed server in memory: records with any extent, place and sequence, with correct checksums, or
+//! words that differ from the stored ones. It may be refused, but nothing panics, and an opened volume is consistent.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::sync::LazyLock;
@@ -25,7 +24,7 @@ struct Base {
     label: Label,
 }
 
-/// Volumes that a crash left, and what their servers would have called their records.
+/// Volumes after a crash, and the identity in their servers' records.
 static BASES: LazyLock<Vec<Base>> = LazyLock::new(|| {
     let base = |config: Config| {
         let memory = used(&config, Left::Open)?;
@@ -44,7 +43,7 @@ fn words(label: &Label) -> Vec<u64> {
     words
 }
 
-/// A number that may be anything, and is mostly small.
+/// Any number, usually a small one.
 fn number(choices: &mut Choices<'_>) -> u64 {
     let low = u64::from(choices.byte());
     match choices.byte() % 6 {

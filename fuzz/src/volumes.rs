@@ -19,7 +19,7 @@ pub const BLOCK: usize = BLOCK_LEN;
 pub struct Memory {
     settled: Arc<Vec<Vec<u8>>>,
     written: HashMap<(usize, usize), Box<[u8; BLOCK]>>,
-    /// What a server that was killed has left.
+    /// The data that a killed server has left.
     pub left: Option<Found>,
 }
 

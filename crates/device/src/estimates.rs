@@ -48,13 +48,13 @@ impl Profile {
         }
         let (_, sourced) = self.provenance.values().find(|(known, _)| *known == path)?;
         let value = &sourced.value;
-        // A number without a point may stand for one that could have it: 30 % of 5 W are 1.5 W.
+        // An integer may stand for a value with decimals: 30 % of 5 W are 1.5 W.
         let exact = value.as_integer().map(|number| toml::Value::Float(number as f64 * factor));
         let exact = exact.filter(|exact| path == "price_usd" || self.with_value(path, exact.clone()).is_some());
         exact.or_else(|| scaled(value, factor)).filter(|varied| varied != value)
     }
 
-    /// The profile with another value in its model; none where the model refuses it.
+    /// The profile with another value in its model; `None` if the model refuses it.
     fn with_value(&self, path: &str, mut value: toml::Value) -> Option<Profile> {
         let keys = path.strip_prefix(self.model_name())?.strip_prefix('.')?;
         for key in keys.rsplit('.') {
@@ -63,7 +63,7 @@ impl Profile {
         self.clone().with_model(value.as_table()?).ok()
     }
 
-    /// The profile with that value; none where the model refuses it.
+    /// The profile with that value varied; `None` if the model refuses it.
     pub fn with_varied(&self, path: &str, factor: f64) -> Option<Profile> {
         let profile = self.with_value(path, self.varied(path, factor)?)?;
         profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1).ok()?;

@@ -1,4 +1,4 @@
-//! The fear: a write that was answered, and not flushed, lost when the server was killed while the machine ran on.
+//! The fear: an answered but unflushed write is lost when the server is killed while the machine keeps running.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -22,11 +22,11 @@ const DIRECTORY: &str = "PERYTON_TEST_DIRECTORY";
 const PLACEMENT: &str = "PERYTON_TEST_PLACEMENT";
 const MEMORY: &str = "PERYTON_TEST_MEMORY";
 const BLOCK: u64 = 4096;
-/// Writes in flight.
+/// The number of writes in flight.
 const DEPTH: usize = 24;
 const ROUNDS: usize = 5;
 
-/// Nothing becomes durable by itself, and moves go on all the time.
+/// A volume without flushes of its own and with constant moves.
 fn volume(directory: &Path, placement: &str) -> VolumeSpec {
     let (name, selective) = match placement {
         "selective" => ("logging", true),
@@ -37,7 +37,7 @@ fn volume(directory: &Path, placement: &str) -> VolumeSpec {
     config.tuning.writeback_delay = Nanos::from_ms(5);
     config.tuning.logging.gather_delay = Nanos::from_ms(1);
     if selective {
-        // Half of the writes pass the log.
+        // Half of the writes bypass the log.
         config.tuning.logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 500_000 };
         config.tuning.logging.triggers.size = Some(Bytes::mib(2));
     }
@@ -48,7 +48,7 @@ fn volume(directory: &Path, placement: &str) -> VolumeSpec {
     }
 }
 
-/// Not a test: what the child process runs.
+/// Not a test: the code of the child process.
 #[test]
 fn child() {
     let (Ok(directory), Ok(placement)) = (env::var(DIRECTORY), env::var(PLACEMENT)) else { return };
@@ -59,7 +59,7 @@ fn child() {
 }
 
 fn start(directory: &Path, placement: &str, memory: bool) -> Child {
-    // What the last one left behind.
+    // Removes the previous server's socket.
     let _ = fs::remove_file(directory.join("nbd"));
     Command::new(env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])
@@ -71,7 +71,7 @@ fn start(directory: &Path, placement: &str, memory: bool) -> Child {
         .unwrap()
 }
 
-/// What each block may hold: the last stamp that was answered, and those that were not.
+/// The possible contents of each block: the last answered stamp, and later unanswered ones.
 #[derive(Default)]
 struct Model {
     answered: HashMap<u64, u64>,
@@ -84,8 +84,8 @@ fn block(stamp: u64) -> Vec<u8> {
 }
 
 impl Model {
-    /// How many blocks do not hold what was answered; of those that were written and not answered, each sector may be old or
-    /// new.
+    /// The number of blocks without their answered content; in blocks with an unanswered write, each sector may be old
+    /// or new.
     fn lost(&mut self, client: &mut Client) -> usize {
         let mut lost = 0;
         let blocks = client.size / BLOCK;
@@ -101,7 +101,7 @@ impl Model {
             };
             lost += usize::from(!found.chunks(512).all(allowed));
             if !maybe.is_empty() {
-                // It may be torn: from now on it is whole again.
+                // The block may be torn, so it is written again.
                 self.next += 1;
                 client.write(at * BLOCK, &block(self.next), false).unwrap();
                 self.answered.insert(at, self.next);
@@ -110,7 +110,7 @@ impl Model {
         lost
     }
 
-    /// Writes until the server is killed amid that; no flush. Says how many writes were answered.
+    /// Writes without flushes until the server is killed meanwhile. Returns the number of answered writes.
     fn write(&mut self, client: &mut Client, random: &mut Pcg64, child: &mut Child) -> usize {
         let blocks = client.size / BLOCK;
         let mut in_flight: HashMap<u64, (u64, Vec<u64>)> = HashMap::new();
@@ -118,7 +118,7 @@ impl Model {
         let mut count = 0;
         loop {
             while in_flight.len() < DEPTH {
-                // Most writes go where others went, and some cover an extent.
+                // Most writes go to places that were written before, and some cover an extent.
                 let near = if random.random_range(0..3) == 0 { blocks } else { 160 };
                 let len = [1, 1, 1, 2, 4, 8][random.random_range(0..6)];
                 let first = random.random_range(0..near - len);
@@ -147,7 +147,7 @@ impl Model {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // Answers that were on their way are answers.
+        // Answers that were sent before the kill count.
         while let Ok((cookie, error)) = client.answer() {
             assert_eq!(error, 0);
             self.is_answered(in_flight.remove(&cookie).unwrap());
@@ -163,7 +163,7 @@ impl Model {
     }
 }
 
-/// How many blocks that were answered are lost in a few rounds.
+/// The number of answered blocks that are lost in a few rounds.
 fn killed(placement: &str, memory: bool, repairs: bool) -> usize {
     let directory = tempfile::tempdir().unwrap();
     format(&volume(directory.path(), placement), false).unwrap();

@@ -1,5 +1,5 @@
-//! The fear: one device of a volume is older than it says, or damaged where the other is whole, and either nobody notices or
-//! nobody may go on.
+//! The fear: one device of a volume is older than the volume's state, or damaged while the other is intact, and this is
+//! not noticed, or the volume cannot be used any more.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -22,7 +22,7 @@ fn content(at: u64, round: u8) -> Vec<u8> {
     (at + u64::from(round) * 0x0101_0000_0001 + 1).to_le_bytes().repeat(UNIT / 8)
 }
 
-/// Writes some units of every eight, with a flush behind each of them, so that there are many commits.
+/// Writes some units of every eight, each followed by a flush, so that there are many commits.
 fn write_some(client: &mut Client, round: u8) {
     for at in (0..client.size / 2).step_by(UNIT * 8) {
         client.write(at, &content(at, round), true).unwrap();
@@ -39,12 +39,12 @@ fn refusal(directory: &Path, config: Config) -> String {
     Service::open(&spec(directory, config), &endpoint, Settings::default()).unwrap_err().to_string()
 }
 
-/// What a killed server leaves: its devices as they are while nothing is in flight.
+/// The devices of a killed server, copied while nothing was in flight.
 fn killed(from: &Path, config: &Config, round: u8) -> tempfile::TempDir {
     let served = Served::start(from, config.clone(), Settings::default());
     write_some(&mut served.client(), round);
     let left = tempfile::tempdir().unwrap();
-    // Both as they were at one moment: nothing changed while they were copied.
+    // Both devices are copied at one moment: nothing changed meanwhile.
     let names = ["fast", "slow"];
     let same = |name: &&str| fs::read(from.join(name)).unwrap() == fs::read(left.path().join(name)).unwrap();
     let still = (0..100).any(|_| {
@@ -93,7 +93,7 @@ fn a_mirror_whose_newest_journal_blocks_are_gone_is_made_good_from_the_other() {
                 assert!(blocks > 6, "{placement}: only {blocks} blocks of journal: the test tests nothing");
                 let case = format!("{placement}, {name}, {with}");
                 let spec = spec(left.path(), config.clone());
-                // A copy from earlier would look the same.
+                // An older copy would look the same.
                 let error = refusal(left.path(), config.clone());
                 assert!(error.contains("repair --trust as-it-is") && error.contains(name), "{case}: {error}");
                 assert!(!error.contains("format") && !error.contains("--without"), "{case}: {error}");
@@ -132,7 +132,7 @@ fn superblocks_that_are_gone_are_written_again() {
                 let served = Served::start(at, config.clone(), Settings::default());
                 assert!(is_right(&mut served.client(), 1), "{case}");
                 served.stop();
-                // An older copy without superblocks is not taken for the present one.
+                // An older copy without superblocks is not accepted as the present one.
                 fs::write(at.join(name), before).unwrap();
                 destroy_superblocks(&at.join(name));
                 assert!(repair(&spec, Trust::AsItIs, &[]).is_err(), "{case}: an older copy");
@@ -161,7 +161,7 @@ fn an_older_copy_of_the_same_generation_is_noticed_after_a_clean_close() {
             assert!(error.contains("copy from earlier") && error.contains(name), "{placement}, {name}: {error}");
             let spec = spec(at, config.clone());
             assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Damaged);
-            // The present one still goes.
+            // The present one is still accepted.
             fs::rename(at.join("present"), at.join(name)).unwrap();
             let served = Served::start(at, config, Settings::default());
             assert!(is_right(&mut served.client(), 2), "{placement}, {name}");
@@ -180,7 +180,7 @@ fn after_a_kill_it_is_said_what_cannot_be_excluded() {
     assert!(found.findings.iter().any(|finding| finding.contains("copy from earlier")), "{:?}", found.findings);
 }
 
-/// As version 1 wrote it.
+/// Changes the device to the format of version 1.
 fn put_back(path: &Path) {
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
     let end = file.metadata().unwrap().len();

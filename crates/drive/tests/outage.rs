@@ -1,4 +1,4 @@
-//! The fear: a device that fails for a moment is given up for good, with everything that only it has.
+//! The fear: a device that fails for a moment is given up permanently, with all data that only it has.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -15,7 +15,7 @@ use served::{Client, EIO, PLACEMENTS, Served, spec};
 
 const BLOCK: usize = 4096;
 
-/// With patience for what comes back.
+/// A configuration with patience for devices that return.
 fn config(placement: &str) -> Config {
     let mut config = served::config(placement);
     config.tuning.patience = Nanos::from_s(60);
@@ -26,7 +26,7 @@ fn all_of(device: u8, effect: Effect) -> Fault {
     Fault { device, only: None, from: 0, to: u64::MAX, times: None, effect }
 }
 
-/// Fills the volume and makes it durable; each block says where it is.
+/// Fills the volume and makes it durable; each block contains its offset.
 fn fill(client: &mut Client) {
     for at in (0..client.size).step_by(BLOCK) {
         client.write(at, &block(at), false).unwrap();
@@ -38,7 +38,7 @@ fn block(at: u64) -> Vec<u8> {
     (at / BLOCK as u64 + 1).to_le_bytes().repeat(BLOCK / 8)
 }
 
-/// How many blocks cannot be read; those that can must be right.
+/// The number of blocks that cannot be read; the others must have the correct data.
 fn unreadable(client: &mut Client) -> u64 {
     let size = client.size;
     let fails = |at: &u64| match client.read(*at, BLOCK) {
@@ -51,7 +51,7 @@ fn unreadable(client: &mut Client) -> u64 {
     (0..size).step_by(BLOCK).filter(fails).count() as u64
 }
 
-/// Asks for everything that makes a device be looked at, for so long.
+/// Sends requests of every kind that accesses a device, for this long.
 fn keep_busy(served: &Served, time: Duration) -> thread::JoinHandle<()> {
     let mut client = served.client();
     thread::spawn(move || {
@@ -66,7 +66,8 @@ fn keep_busy(served: &Served, time: Duration) -> thread::JoinHandle<()> {
     })
 }
 
-/// A device fails everything for 1.5 s while it is in use; what that costs: blocks that cannot be read afterwards.
+/// A device fails all commands for 1.5 s while it is in use; returns the number of blocks that cannot be read
+/// afterwards.
 fn outage(placement: &str, device: u8, effect: Effect, config: &Config) -> (u64, String) {
     let directory = tempfile::tempdir().unwrap();
     let served = Served::new(directory.path(), config.clone(), Settings::default());
@@ -79,7 +80,7 @@ fn outage(placement: &str, device: u8, effect: Effect, config: &Config) -> (u64,
     busy.join().unwrap();
     let lost = unreadable(&mut client);
     if lost == 0 {
-        // Whatever writes shows that it is well again.
+        // Writes show that the device works again.
         for at in (0..client.size).step_by(BLOCK) {
             client.write(at, &block(at), false).unwrap();
         }
@@ -112,13 +113,13 @@ fn a_short_outage_costs_no_device_and_no_data() {
             }
         }
     };
-    // They mostly wait.
+    // These requests mostly wait.
     thread::scope(|scope| {
         PLACEMENTS.iter().for_each(|placement| drop(scope.spawn(move || all_effects(placement))));
     });
 }
 
-/// What it is for: without patience the device is gone, and its data with it.
+/// The reason for patience: without it, the device is given up, and its data with it.
 #[test]
 fn without_patience_a_longer_outage_costs_the_device() {
     let mut config = config("tiering");
@@ -156,7 +157,7 @@ fn an_outage_is_told_and_patience_runs_out() {
     assert!((3500.0..3600.0).contains(&outage["patience_left_s"].as_f64().unwrap()), "{outage}");
     assert!(outage["commands_waiting"].as_u64().unwrap() > 0 && outage["full"] == false, "{outage}");
     assert!(outage["error"].as_str().unwrap().contains("Input/output error"), "{outage}");
-    // Less patience, while it lasts: then the device is given up.
+    // A shorter patience during the outage: then the device is given up.
     served.handle.set(vec!["failure.patience=1s".to_owned()], vec![]).unwrap_err();
     wait_for(&served, |status| status["state"] == "degraded");
     let events = served.handle.events();
@@ -186,7 +187,7 @@ fn a_volume_in_an_outage_ends_when_it_is_told_to() {
         let mut client = served.client();
         fill(&mut client);
         served.handle.fault(all_of(0, Effect::Outage)).unwrap();
-        // One that waits, and one that came to stay.
+        // One request that waits, and one client that stays.
         for at in 0..64 {
             client.send(served::WRITE, 0, at * 16384, 512, &[1; 512]);
         }
@@ -195,7 +196,7 @@ fn a_volume_in_an_outage_ends_when_it_is_told_to() {
         let began = Instant::now();
         let ended = served.end();
         assert!(began.elapsed() < Duration::from_secs(10), "{placement}: {:?}", began.elapsed());
-        // Those that wrote nothing to the device can be closed.
+        // Volumes that did not write to the device can be closed.
         let untouched = matches!(placement, "around") && ended.is_ok();
         let left_open = matches!(ended, Err(ServeError::Outage { .. } | ServeError::InDoubt { .. }));
         assert!(left_open || untouched, "{placement}: {ended:?}");
@@ -276,7 +277,7 @@ fn a_full_file_system_makes_clients_wait_and_costs_no_device() {
     }
     let _tmpfs = Tmpfs(at.clone());
     for placement in PLACEMENTS {
-        // Time enough, and so little that it runs out: then clients are told, and the device stays.
+        // Enough patience, and so little that it ends: then clients get errors, and the device stays.
         for patience in [Nanos::from_s(60), Nanos::from_ms(300)] {
             let mut config = config(placement);
             config.tuning.patience = patience;
@@ -292,7 +293,7 @@ fn a_full_file_system_makes_clients_wait_and_costs_no_device() {
                 client.write(offset, &block(offset), false).unwrap();
             }
             client.flush().unwrap();
-            // All the rest of the file system.
+            // The rest of the space of the file system.
             let ballast = at.join("ballast");
             assert!(fill_up(&ballast) > 0);
             let mut other = Client::connect(&nbd);

@@ -1,4 +1,4 @@
-//! The fear: a device that was given up, and is as good as ever, cannot come back; or comes back with what is older.
+//! The fear: a device that was given up and works again cannot return, or returns with older data.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
@@ -42,7 +42,7 @@ fn without(name: &str) -> Settings {
     Settings { without: vec![name.to_owned()], ..Settings::default() }
 }
 
-/// Reads everything: what differs from the model.
+/// Reads everything; returns the places that differ from the model.
 fn differing(client: &mut Client, model: &[u8]) -> Vec<usize> {
     let wrong = |unit: &usize| {
         let at = (*unit * UNIT) as u64;
@@ -63,14 +63,14 @@ fn is_degraded(served: &Served, client: &mut Client) -> bool {
     })
 }
 
-/// A volume of which one device vanished, and which was written to since. Returns the model.
+/// A volume one of whose devices vanished, and which was written to afterwards. Returns the model.
 fn degraded_volume(directory: &Path, config: &Config, device: u8, again: bool) -> Vec<u8> {
     let served = Served::new(directory, config.clone(), Settings::default());
     let mut client = served.client();
     let units = client.size as usize / UNIT;
     let mut model = vec![0; units];
     write_units(&mut client, 0..units as u64, 1, &mut model);
-    // Some that are hot, so that they lie on the fast device.
+    // Some extents are hot, so that they are on the fast device.
     for _ in 0..3 {
         write_units(&mut client, 0..60, 2, &mut model);
         for unit in 0..60 {
@@ -111,8 +111,8 @@ fn what_was_given_up_comes_back_with_all_that_it_has() {
                 let back = readmit(&spec, name).unwrap_or_else(|error| panic!("{case}: {error}"));
                 assert_eq!(back.opened.gone, 0);
                 assert!(back.restored > 0 || matches!(placement, "through" | "linear"), "{case}: nothing came back");
-                // What was on its way from one device to the other: the one has let go of it, and the other never said that
-                // it has it for good.
+                // Extents that were being moved: the source had released them, and the target had not made them
+                // durable.
                 let on_its_way = back.opened.lost;
                 let moves = matches!(placement, "back" | "tiering");
                 assert!(on_its_way == 0 || moves && on_its_way < 16, "{case}: {on_its_way} stay lost");
@@ -127,7 +127,7 @@ fn what_was_given_up_comes_back_with_all_that_it_has() {
                 assert_eq!(differing_now.len() as u64, on_its_way, "{case}");
                 assert!(differing_now.iter().all(lost), "{case}: wrong data");
                 assert!(differing_now.iter().all(|unit| named(unit) || found.lost.ranges.len() < on_its_way as usize));
-                // And it is used again, and survives what follows.
+                // The device is used again, and its data survives the following operations.
                 let mut model = model;
                 let units = model.len() as u64;
                 write_units(&mut client, differing_now.iter().map(|unit| *unit as u64), 5, &mut model);
@@ -137,7 +137,7 @@ fn what_was_given_up_comes_back_with_all_that_it_has() {
                 let served = Served::start(at, config, Settings::default());
                 assert_eq!(differing(&mut served.client(), &model), Vec::<usize>::new(), "{case}, afterwards");
                 served.stop();
-                // There is nothing to take back now.
+                // There is no device to readmit now.
                 let error = readmit(&spec, name).unwrap_err().to_string();
                 assert!(error.contains("was not given up"), "{error}");
             }
@@ -172,7 +172,7 @@ fn an_older_copy_is_not_taken_back_and_nothing_changes() {
         let error = readmit(&spec, "fast").unwrap_err().to_string();
         assert!(error.contains("was given up in generation") && error.contains("'fast'"), "{placement}: {error}");
         assert!(fs::read(at.join("slow")).unwrap() == before, "{placement}: a refusal has written something");
-        // The present one is.
+        // The present device is readmitted.
         fs::rename(at.join("present"), at.join("fast")).unwrap();
         readmit(&spec, "fast").unwrap();
         Served::start(at, config, Settings::default()).stop();
@@ -187,7 +187,7 @@ fn a_log_says_why_it_takes_nothing_back() {
     Served::start(directory.path(), config("logging"), without("fast")).stop();
     let error = readmit(&spec, "fast").unwrap_err().to_string();
     assert!(error.contains("cannot take device 'fast'"), "{error}");
-    // Nor is it served with it.
+    // The volume is not served with it either.
     let endpoint = Endpoint::Unix(directory.path().join("nbd"));
     assert!(Service::open(&spec, &endpoint, Settings::default()).is_err());
 }

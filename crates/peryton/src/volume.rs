@@ -72,8 +72,8 @@ fn can_be_done(tuning: &Tuning, names: &[&str]) -> Result<(), String> {
     }
 }
 
-/// The tables of a design that the engine reads again when a volume is tuned. What stands elsewhere describes devices, prices
-/// and simulations, or was fixed when the volume was opened.
+/// The tables of a design that the engine reads again when a volume is tuned. The other tables describe devices,
+/// prices and simulations, or are fixed when the volume is opened.
 const LIVE: [&str; 7] = ["placement", "triggers", "partition", "climb", "admission", "endurance", "failure"];
 
 fn is_live(setting: &str) -> bool {

@@ -131,7 +131,7 @@ pub fn config(placement: &str) -> Config {
         max_moves: 4,
         writeback_delay: Nanos::from_ms(20),
         commit_interval: Nanos::from_ms(50),
-        // Those that fear for devices that come back have more.
+        // Tests of devices that return set more.
         patience: Nanos::from_ms(500),
         ..Tuning::default()
     };

@@ -1,4 +1,4 @@
-//! `peryton readmit`: a device that was given up comes back.
+//! `peryton readmit`: returns a device that was given up to its volume.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Takes it back.
+/// Readmits the device and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = volume::spec(&args.design, &args.set)?;
     let done = peryton_drive::readmit(&spec, &args.name).map_err(Failure::failed)?;

@@ -56,7 +56,7 @@ fn degraded(status: &Value, lost: &Value) -> String {
     }
 }
 
-/// A device that fails and may come back.
+/// A line about a device that fails and may return.
 fn outage(name: &str, outage: &Value) -> String {
     let seconds = |key: &str| Nanos((outage[key].as_f64().unwrap_or(0.0) as u64) * 1_000_000_000);
     let error = outage["error"].as_str().unwrap_or("?");

@@ -1,14 +1,15 @@
-//! What a drive in service keeps in memory in case its process dies. It changes nothing of a simulation.
+//! `[durability]`: the data that a drive in service keeps in memory in case its process dies. It does not affect
+//! simulations.
 
 use std::path::PathBuf;
 
 use super::placement::word;
 use crate::{DesignError, document::Keys};
 
-/// Where a drive in service keeps it, where the design does not say: a directory that is in memory.
+/// The default directory for it, which is in memory.
 const DIRECTORY: &str = "/dev/shm";
 
-/// Reads the table `durability`. `None`: nothing is kept.
+/// Reads the table `durability`. `None` if the drive keeps nothing.
 pub(super) fn read(root: &mut Keys<'_>) -> Result<Option<PathBuf>, DesignError> {
     let Some(mut keys) = root.table("durability")? else { return Ok(Some(DIRECTORY.into())) };
     let kept = match keys.get::<String>("process_death")? {

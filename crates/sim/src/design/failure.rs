@@ -1,11 +1,11 @@
-//! `[failure]`: what becomes of devices that fail. For a drive in service; the devices of a simulation do not.
+//! `[failure]`: the treatment of failing devices by a drive in service; simulated devices do not fail.
 
 use peryton_engine::Tuning;
 use peryton_units::Nanos;
 
 use crate::{DesignError, document::Keys};
 
-/// The longest patience: clients wait as long.
+/// The longest patience, during which clients wait.
 const LONGEST: Nanos = Nanos::from_s(24 * 60 * 60);
 
 pub(super) fn read(root: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {

@@ -74,9 +74,9 @@ pub struct Design {
     pub placement: Placement,
     /// The settings of the placement.
     pub tuning: Tuning,
-    /// The directory in memory in which a drive in service keeps what its process would take with it; `None`: nowhere.
+    /// The directory in memory where a drive in service keeps data that must survive its process; `None`: it keeps none.
     pub shared_memory: Option<PathBuf>,
-    /// Seeds everything random.
+    /// The seed of everything random.
     pub seed: u64,
     /// Price of electricity.
     pub electricity_usd_per_kwh: f64,
