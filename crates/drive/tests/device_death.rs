@@ -83,7 +83,7 @@ fn degraded(served: &Served, client: &mut Client) -> Value {
         let _ = client.read(0, 512);
         thread::sleep(Duration::from_millis(30));
     }
-    panic!("nobody notices that a device is dead");
+    panic!("the server does not notice that a device is dead");
 }
 
 /// Makes the write-back delay long, so that no data is written back while the test runs.
@@ -213,7 +213,7 @@ fn degraded_quietly(served: &Served) -> Value {
         }
         thread::sleep(Duration::from_millis(10));
     }
-    panic!("nobody notices that a device is gone");
+    panic!("the server does not notice that a device is gone");
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn a_short_outage_costs_no_device_and_no_data() {
             }
         }
     };
-    // These requests mostly wait.
+    // Each run mostly waits, so all placements run at once.
     thread::scope(|scope| {
         PLACEMENTS.iter().for_each(|placement| drop(scope.spawn(move || all_effects(placement))));
     });

@@ -308,7 +308,7 @@ fn processors_are_kept_awake_while_a_client_gets_fast_answers() {
         println!("skipped: /dev/cpu_dma_latency may not be written");
         return drop(served.stop());
     };
-    assert!(!at_first, "nobody has asked for anything");
+    assert!(!at_first, "no request was sent");
     let patience = Instant::now() + Duration::from_secs(20);
     let mut client = served.client();
     while held() == Some(false) {

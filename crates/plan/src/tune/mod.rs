@@ -63,7 +63,7 @@ pub struct Changed {
 pub struct Tuned {
     /// The version of Peryton that searched.
     pub peryton_version: String,
-    /// A hash of the requests of the whole trace, whatever its format.
+    /// A hash of the requests of the whole trace; it does not depend on the format.
     pub trace_hash: RequestHash,
     /// Number of requests of the whole trace.
     pub trace_requests: u64,
