@@ -61,7 +61,7 @@ fn outage(name: &str, outage: &Value) -> String {
     let seconds = |key: &str| Nanos((outage[key].as_f64().unwrap_or(0.0) as u64) * 1_000_000_000);
     let error = outage["error"].as_str().unwrap_or("?");
     let then =
-        if outage["full"] == true { "which is then told to clients" } else { "then it is given up if it goes on" };
+        if outage["full"] == true { "which is then reported to clients" } else { "then it is given up if it goes on" };
     format!(
         "OUTAGE: {name} fails since {} ({error}); {} commands wait for it, for {} more (failure.patience), {then}",
         seconds("since_s"),
