@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// A flush has failed, and lost something: as long as the engine says that the host is still to be told, and as long as
+    /// A flush has failed, and lost something: as long as the engine reports that the host is still to be notified, and as long as
     /// a flush is not answered that was asked for before, what is not durable is in doubt.
     fn doubt(&mut self) {
         if self.lost_at.is_none() {

@@ -7,7 +7,7 @@
 //!
 //! A flush that failed puts everything in doubt that is not durable: a version in doubt supersedes nothing. The next flush of
 //! the host settles that. If it succeeds, what was written before it is durable after all; if it fails, the host has been
-//! told, and may find what was there before.
+//! notified, and may find what was there before.
 
 use std::ops::Range;
 

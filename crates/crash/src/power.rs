@@ -254,7 +254,7 @@ impl World {
         let result = self.drive.engine.close(&mut storage);
         let (blown, in_flight) = (storage.blown, storage.in_flight.take());
         if in_doubt && !blown {
-            // The host was not told of what a flush that failed has lost.
+            // The host was not notified of the data that a failed flush lost.
             return match result {
                 Ok(()) => Err("a volume is closed though a flush has failed".to_string()),
                 Err(_) => self.crash(),

@@ -45,7 +45,7 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) deaths: Deaths,
     pub(crate) fates: Fates,
-    /// When a failed flush lost something of which the host has not been told.
+    /// The time of a failed flush that lost data of which the host has not been notified.
     pub(crate) lost_at: Option<u32>,
     /// When the last flush was submitted that may tell the host.
     pub(crate) told_from: u32,

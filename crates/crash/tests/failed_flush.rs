@@ -1,5 +1,5 @@
 //! The fear: a flush of a device fails, has lost what it should have covered, and says so once. Later flushes succeed, and
-//! something that was durable is given up for what is not there, or the host is never told.
+//! something that was durable is given up for what is not there, or the host is never notified.
 
 #![allow(clippy::unwrap_used)]
 
@@ -71,7 +71,7 @@ fn flush(machine: &mut Machine) -> Result<(), RequestError> {
     result_of(machine, id)
 }
 
-/// Writes, flushes, writes again; the second flush fails and loses what was written second. The host is told, once.
+/// Writes, flushes, writes again; the second flush fails and loses what was written second. The host is notified once.
 fn is_told_once(config: &Config, device: DeviceId) {
     let mut machine = open(config, formatted(config)).unwrap();
     machine.request(Op::Write, 0, vec![1; 4096]);
@@ -153,7 +153,7 @@ fn a_volume_of_which_the_host_was_not_told_is_not_closed() {
     assert!(driver.engine.close(&mut driver.disks).is_err());
     let (_, opened) = Engine::open(config.clone(), &mut machine.driver.disks.clone()).unwrap();
     assert!(!opened.clean);
-    // The next flush tells it, and then it can be closed.
+    // The next flush reports it, and then the volume can be closed.
     assert_eq!(flush(&mut machine), Err(RequestError::Device));
     assert!(!machine.engine.is_in_doubt());
     machine.settle();

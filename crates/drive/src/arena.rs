@@ -56,10 +56,10 @@ impl Drop for Arena {
 /// use peryton_drive::Memory;
 ///
 /// let mut block = vec![7_u8; 4096];
-/// SAFETY: the block outlives its only use, the next line.
+/// // SAFETY: the block outlives its only use, the next line.
 /// let memory = unsafe { Memory::of(&mut block) };
 /// assert_eq!(memory.len(), 4096);
-/// SAFETY: nothing writes the block meanwhile.
+/// // SAFETY: nothing writes the block meanwhile.
 /// assert_eq!(unsafe { memory.slice(2) }, [7, 7]);
 /// ```
 ///

@@ -97,7 +97,7 @@ pub enum Mutation {
     ForgetWritesInFlight,
     /// A new copy on the fast device stays after that has failed a flush.
     RevertNewCopies,
-    /// A volume is closed though a flush has failed and the host was not told.
+    /// A volume is closed though a flush has failed and the host was not notified.
     CloseInDoubt,
     /// A log goes on after a failed flush.
     LogGoesOn,

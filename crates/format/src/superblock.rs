@@ -41,7 +41,7 @@ pub enum VolumeState {
     Clean = 3,
     /// The slow device has all data, and the fast one no valid data.
     Detached = 4,
-    /// Everything is written, and every device is about to be told so. No device is clean before all say this.
+    /// Everything is written, and this is about to be recorded on every device. No device is clean before all say this.
     Closing = 5,
 }
 
@@ -89,7 +89,7 @@ pub struct Superblock {
     /// A digest of samples of the data that this device held when it was closed.
     pub fingerprint: u64,
     /// What is known of each device. Of one that is gone: the generation in which it was given up. Of another, when clean: what
-    /// it says of itself, so that an older state of it is told apart ([`Superblock::seal`]). Zero: nothing.
+    /// it says of itself, so that an older state of it is distinguished ([`Superblock::seal`]). Zero: nothing.
     pub seals: [u64; MOST_DEVICES],
     /// Where a device of a map is gone: the last commit that was durable when it was given up. It has that one.
     pub given_up_commit: u64,
@@ -162,14 +162,14 @@ impl Superblock {
 
     /// A digest of what the superblock says, but for its seals: the other devices keep it when the volume is closed.
     pub fn seal(&self) -> u64 {
-        // FNV-1a: nothing that is meant to mislead has to be told apart.
+        // FNV-1a: no intended forgery has to be recognised.
         let digest = |digest: u64, byte: &u8| (digest ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         let bytes = self.encode();
         let said = bytes[STATE_AT..SEALS_AT].iter().chain(&bytes[SEALS_AT + 8 * MOST_DEVICES..]);
         said.fold(0xcbf2_9ce4_8422_2325, digest).max(1)
     }
 
-    /// Whether the volume was closed by a program that tells every device before any of them is clean.
+    /// Whether the volume was closed by a program that notifies every device before any of them is clean.
     pub fn is_sealed(&self) -> bool {
         let kept = (0..).zip(&self.seals).filter(|(device, _)| self.gone >> device & 1 == 0);
         kept.into_iter().any(|(_, seal): (u32, _)| *seal != 0)

@@ -3,7 +3,7 @@
 //! What fails is counted by kind (reads, writes, flushes), because a device may be able to do one and not the other. While
 //! a kind fails, commands of that kind wait here: one of them, or a read of the first block, is tried now and then, and
 //! when one succeeds all go on. How long they wait at most is a setting, the patience; after that they fail, and the engine
-//! decides what that means. Until then it is told that the device is excused: nothing counts against it. A lack of space
+//! decides what that means. Until then it is notified that the device is excused: nothing counts against it. A lack of space
 //! never does.
 //!
 //! A flush that failed does not wait: its failure is an answer. One that comes while writes wait is not begun before they
@@ -98,7 +98,7 @@ struct Row {
     probed: bool,
 }
 
-/// An outage, to be told.
+/// An outage, for reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outage {
     pub(crate) since: Nanos,
@@ -454,7 +454,7 @@ impl Disks {
             if row.holds {
                 return [Some(end), next].into_iter().flatten().min();
             }
-            // It will have lasted long enough to be told; and then its time is over.
+            // It will have lasted long enough to be reported; then its patience ends.
             [since.saturating_add(BRIEF), row.last.saturating_add(QUIET), end]
                 .into_iter()
                 .filter(|time| *time > self.now && *time < Nanos::MAX)

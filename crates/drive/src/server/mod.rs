@@ -11,6 +11,7 @@ mod handle;
 mod handshakes;
 mod host;
 mod notes;
+mod outage_state;
 mod outages;
 mod requests;
 mod say;
@@ -104,7 +105,7 @@ pub(crate) struct Server {
     notes: notes::Notes,
     /// Devices whose fencing has been reported as an event, one bit each.
     told_gone: u32,
-    outages: outages::Outages,
+    outages: outage_state::Outages,
     log: Option<LineLog>,
 }
 
@@ -161,7 +162,7 @@ impl Server {
             limits: Limits::default(),
             notes: notes::Notes::default(),
             told_gone: 0,
-            outages: outages::Outages::default(),
+            outages: outage_state::Outages::default(),
             log: parts.log,
         })
     }

@@ -1,20 +1,9 @@
 //! Devices that fail and may come back: what the engine, people and the end of the server have to know of them.
 
 use peryton_engine::DeviceId;
-use peryton_units::Nanos;
 
 use super::Server;
 use crate::{events::What, serve_error::ServeError};
-
-/// What is known of outages, a bit each device.
-#[derive(Debug, Default)]
-pub(super) struct Outages {
-    excused: u32,
-    told: u32,
-    /// Devices that were given up, so that nothing waits for them any more.
-    ended: u32,
-    since: [Nanos; 32],
-}
 
 impl Server {
     /// The volume has so much patience with devices that fail.
@@ -23,7 +12,7 @@ impl Server {
         self.volume.backend.set_patience(patience);
     }
 
-    /// Tells the engine which devices may come back.
+    /// Notifies the engine which devices may come back.
     #[inline]
     pub(super) fn excuse(&mut self) {
         let excused = self.volume.backend.excused();

@@ -59,7 +59,7 @@ struct WrittenThrough {
 pub(in crate::cache) struct Doubts {
     /// Extents that are looked at once nothing is under way for them.
     extents: FxHashMap<u32, Doubt>,
-    /// The host has to be told.
+    /// The host has to be notified.
     tells: bool,
     /// Clean copies that were written and may not be durable.
     written: Vec<WrittenThrough>,
@@ -266,7 +266,7 @@ impl CacheDrive {
         }
     }
 
-    /// When all is settled, the host is told if it has to be, and commits go on.
+    /// When all is settled, the host is notified if it has to be, and commits go on.
     #[cold]
     pub(in crate::cache) fn go_on_after_doubts(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         if !self.journal.in_doubt || !self.doubts.is_empty() {

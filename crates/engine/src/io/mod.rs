@@ -38,7 +38,7 @@ pub(crate) struct Io<S> {
     pub(crate) fencing: bool,
     /// Whether answered data may be lost with a fenced device. The host's next flush then fails.
     pub(crate) owes_error: bool,
-    /// A flush of a device failed, and what it should have covered is not yet made good, nor has the host been told.
+    /// A flush of a device failed, and what it should have covered is not yet made good, nor has the host been notified.
     pub(crate) in_doubt: bool,
     /// The same, and it is not made good before the volume is opened again.
     pub(crate) stopped: bool,
@@ -334,7 +334,7 @@ impl<S: Step> Io<S> {
 
     // Flushes that fail.
 
-    /// A number that tells later whether what has completed on the device by now is durable.
+    /// A number that shows later whether what has completed on the device by now is durable.
     pub(crate) fn stamp(&self, device: DeviceId) -> u64 {
         self.devices[device.index()].flushes
     }
@@ -350,7 +350,7 @@ impl<S: Step> Io<S> {
         std::mem::take(&mut self.devices[device.index()].host_doubt)
     }
 
-    /// Whether a flush has failed and the host has not been told of what is lost with it.
+    /// Whether a flush has failed and the host has not been notified of the data lost with it.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt || self.stopped || self.requests.is_in_doubt()
     }
@@ -370,7 +370,7 @@ impl<S: Step> Io<S> {
         fails
     }
 
-    /// The host has to be told by a flush of its that fails: the next one.
+    /// The host has to be notified by the failure of its next flush.
     #[cold]
     pub(crate) fn owe_error(&mut self) {
         (self.owes_error, self.in_doubt) = (true, true);

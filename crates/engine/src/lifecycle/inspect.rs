@@ -380,7 +380,7 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
             if devices.len() > 1 {
                 find(
                     "that a device is a copy from earlier in this generation can be excluded only as far as its journal \
-                     tells; closing the volume in good order seals what each device holds"
+                     shows; closing the volume in good order seals what each device holds"
                         .to_owned(),
                     Verdict::Repairable,
                 );

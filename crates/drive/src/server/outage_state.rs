@@ -1,0 +1,17 @@
+//! The outages that the server has reported, apart from the methods of [`Server`](super::Server) that use them, which keeps
+//! the circle of imports small.
+
+use peryton_units::Nanos;
+
+/// The known outages, with a bit for each device.
+#[derive(Debug, Default)]
+pub(super) struct Outages {
+    /// Devices that the engine knows to be excused.
+    pub(super) excused: u32,
+    /// Devices whose outage was reported.
+    pub(super) told: u32,
+    /// Devices that were given up, so that nothing waits for them any more.
+    pub(super) ended: u32,
+    /// The start of each device's latest outage.
+    pub(super) since: [Nanos; 32],
+}
