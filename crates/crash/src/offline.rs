@@ -166,6 +166,7 @@ impl World {
         disks: &mut Vec<Disk>,
         without: &mut Vec<DeviceId>,
         left: &mut Left,
+        closed: bool,
     ) -> Result<bool, String> {
         let has_map = matches!(self.deaths.kind, Kind::Tiering | Kind::Caching | Kind::Partitioned);
         let [device] = without[..] else { return Ok(false) };
@@ -174,7 +175,9 @@ impl World {
         }
         let index = device.index();
         disks[index].dead = false;
-        let returns = self.chance(2) && !self.deaths.flushed_since;
+        // What it had not flushed when it was given up may be older than what was answered: the model knows that of a
+        // power loss alone.
+        let returns = self.chance(2) && !self.deaths.flushed_since && !left.answered && !closed;
         if !returns {
             disks[index].bad.clear();
         }
