@@ -147,7 +147,8 @@ impl World {
             self.deaths.over = true;
             return Ok(());
         };
-        let closed = if self.maybe_replace(&mut disks, &mut without, &mut left, closed == Some(true))? { None } else { closed };
+        let closed =
+            if self.maybe_replace(&mut disks, &mut without, &mut left, closed == Some(true))? { None } else { closed };
         self.impostors(&disks, closed == Some(true))?;
         self.damage_metadata(&mut disks);
         self.count_drive();
