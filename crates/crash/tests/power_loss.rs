@@ -53,7 +53,7 @@ fn the_same_seed_is_the_same_run() {
 #[test]
 fn runs_are_not_idle() {
     for kind in [Kind::Tiering, Kind::Caching, Kind::Partitioned] {
-        let result = torture(1000..1020, &Options { kind: Some(kind), ..POWER }, None, 1, |_| {});
+        let result = torture(1000..1040, &Options { kind: Some(kind), ..POWER }, None, 1, |_| {});
         let done = result.outcome;
         assert_eq!(result.failures, Vec::new());
         assert!(done.moves > 50 && done.commits > 50 && done.checkpoints > 5, "{kind:?}: {done:?}");

@@ -11,7 +11,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
-    api::config::Tuning,
+    api::config::{Tuning, WritePolicy},
     api::error::{DeviceError, OpenError, ReadmitError, RequestError, TuningError},
     api::location::{Location, Losses},
     api::opened::{Opened, Trust},
@@ -33,6 +33,13 @@ impl PlacementOps for CacheDrive {
             io.report_answers();
         }
         self.begin_notices(&io.tuning);
+        if self.mode == Mode::Caching
+            && self.controller.is_none()
+            && io.tuning.write != WritePolicy::Back
+            && self.map.dirty() == 0
+        {
+            io.copies |= 1 << self.layout.fast.index();
+        }
     }
 
     #[inline]
@@ -131,6 +138,9 @@ impl PlacementOps for CacheDrive {
         let earlier = std::mem::replace(&mut self.tuner, tuner);
         if let (Some(tuner), Some(earlier)) = (&mut self.tuner, earlier) {
             tuner.resume(&earlier);
+        }
+        if io.tuning.write == WritePolicy::Back {
+            io.copies = 0;
         }
         self.settings_changed(io, before, now, out);
     }

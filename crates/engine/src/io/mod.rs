@@ -40,6 +40,9 @@ pub(crate) struct Io<S> {
     pub(crate) owes_error: bool,
     /// A flush of a device failed, and what it should have covered is not yet made good, nor has the host been notified.
     pub(crate) in_doubt: bool,
+    /// Devices that hold only copies of what is also elsewhere, a bit each: a flush that they fail loses nothing of the
+    /// host's.
+    pub(crate) copies: u32,
     /// The same, and it is not made good before the volume is opened again.
     pub(crate) stopped: bool,
     /// The time of the call that is being served: the latest that any call has named.
@@ -61,6 +64,7 @@ impl<S: Step> Io<S> {
             fencing: false,
             owes_error: false,
             in_doubt: false,
+            copies: 0,
             stopped: false,
             now: Nanos::ZERO,
             deadline: Nanos::ZERO,
@@ -307,11 +311,13 @@ impl<S: Step> Io<S> {
             Op::Flush if !failed => state.flushed = state.flushed.max(command.at.0),
             // A failed flush covers nothing.
             Op::Flush => {
-                if self.fenced >> command.device.index() & 1 == 0 && !mutation::is(Mutation::ForgetWritesInFlight) {
+                let copies = self.copies >> command.device.index() & 1 == 1;
+                let fenced = self.fenced >> command.device.index() & 1 == 1;
+                if !fenced && !copies && !mutation::is(Mutation::ForgetWritesInFlight) {
                     self.requests.flush_failed();
                 }
                 state.unflushed |= state.host_flush > state.flushed;
-                state.host_doubt |= state.unflushed;
+                state.host_doubt |= state.unflushed && !copies;
                 state.unflushed_moves = true;
             }
         }
