@@ -285,9 +285,9 @@ impl Commit {
         obsolete.saturating_sub(self.forgotten).min(self.needed.len() as u64) as usize
     }
 
-    /// Requests a commit if it would make records obsolete.
-    pub(in crate::log) fn make_room(&mut self) {
-        self.group.wanted |= self.group.gathering.obsolete > 0 || self.is_memory_crowded(0);
+    /// Requests a commit if it would make records obsolete, or room in memory for as many more.
+    pub(in crate::log) fn make_room(&mut self, more: usize) {
+        self.group.wanted |= self.group.gathering.obsolete > 0 || self.is_memory_crowded(more as u64);
     }
 
     /// Updates the ring and the needed records after the commit under way has become durable.

@@ -57,7 +57,7 @@ impl LogDrive {
             return Placed::Waits;
         }
         if actual != Way::Log && self.is_crowded(io, now, out) {
-            if self.migration.is_idle() && self.commit.is_idle() {
+            if self.migration.is_idle() && self.commit.is_idle() && self.directs.in_flight.is_empty() {
                 // Nothing will make room before a failed device is back.
                 io.part_done(piece.request, Err(RequestError::Device), out);
                 return Placed::OnItsWay;
@@ -104,7 +104,7 @@ impl LogDrive {
         if self.log.is_empty() || !self.commit.is_crowded(self.directs.in_flight.len()) {
             return false;
         }
-        self.commit.make_room();
+        self.commit.make_room(self.directs.in_flight.len());
         self.pump_commit(io, now, out);
         self.migrate_if_due(io, now, out);
         true
