@@ -139,6 +139,12 @@ impl LogDrive {
             if migration.whole && !migration.stuck {
                 self.commit.migration_ended();
             }
+            if self.commit.ring_fills() {
+                // A commit makes room, and pieces of requests may wait for it, or for the answer that nothing will.
+                self.commit.make_room(0);
+                self.pump_commit(io, now, out);
+                self.retry_deferred(io, now, out);
+            }
             self.migrate_if_due(io, now, out);
             return !self.migration.is_idle();
         }
@@ -189,11 +195,10 @@ impl LogDrive {
         {
             self.write_run(io, run, out);
         }
-        if !self.migration.writing.is_empty() {
+        if !self.migration.writing.is_empty() || self.migration.next_part < self.migration.parts.len() {
             return false;
         }
         let migration = &mut self.migration;
-        debug_assert_eq!(migration.next_part, migration.parts.len());
         migration.chunks.clear();
         migration.parts.clear();
         migration.next_chunk = 0;
@@ -203,7 +208,8 @@ impl LogDrive {
         true
     }
 
-    /// Returns the next run of neighbouring parts that are still the newest copies.
+    /// Returns the next run of neighbouring parts that are still the newest copies; `None` if there is none, or if a write to
+    /// the primary has to end first.
     fn next_run(&mut self, io: &mut LogIo) -> Option<Run> {
         let LogDrive { migration, map, directs, .. } = self;
         let mut run = Run { offset: 0, len: 0, parts: Vec::new(), assembly: None };
@@ -226,20 +232,20 @@ impl LogDrive {
                 continue;
             };
             let end = found.offset + found.len;
-            // A write to the primary is under way for this range and makes the copy in the log obsolete.
-            let taken = directs.overlaps(found.offset, end);
-            if !taken {
-                let follows = run.len == 0 || run.offset + run.len == found.offset;
-                if !follows || run.len + found.len > BUFFER {
-                    return Some(run);
-                }
-                if run.len == 0 {
-                    run.offset = found.offset;
-                }
-                run.len += found.len;
-                run.parts.push(found);
+            if directs.overlaps(found.offset, end) {
+                // A write to the primary makes the copy in the log obsolete, unless it fails. It goes on from here when
+                // that is known.
+                break;
             }
-            migration.left_over |= taken;
+            let follows = run.len == 0 || run.offset + run.len == found.offset;
+            if !follows || run.len + found.len > BUFFER {
+                return Some(run);
+            }
+            if run.len == 0 {
+                run.offset = found.offset;
+            }
+            run.len += found.len;
+            run.parts.push(found);
             (rest.offset, rest.at) = (end, found.at + found.len);
             rest.len -= found.len;
             if rest.len == 0 {

@@ -118,6 +118,11 @@ impl Migration {
         self.phase == Phase::Idle && self.hints.is_empty()
     }
 
+    /// Whether the last migration was kept from emptying the log by a failed device, and the next one will be, too.
+    pub(in crate::log) fn is_stuck(&self) -> bool {
+        self.is_idle() && self.stuck
+    }
+
     pub(in crate::log) fn hint(&mut self, from: u64, to: u64) {
         if from < to && self.hints.len() < MOST_HINTS {
             self.hints.push_back((from, to));

@@ -57,8 +57,8 @@ impl LogDrive {
             return Placed::Waits;
         }
         if actual != Way::Log && self.is_crowded(io, now, out) {
-            if self.migration.is_idle() && self.commit.is_idle() && self.directs.in_flight.is_empty() {
-                // Nothing will make room before a failed device is back.
+            if self.gone.any() || self.migration.is_stuck() {
+                // Nothing makes room before a failed device is back.
                 io.part_done(piece.request, Err(RequestError::Device), out);
                 return Placed::OnItsWay;
             }
@@ -107,6 +107,11 @@ impl LogDrive {
         self.commit.make_room(self.directs.in_flight.len());
         self.pump_commit(io, now, out);
         self.migrate_if_due(io, now, out);
+        if self.migration.is_idle() {
+            // There was nothing to migrate: the records are obsolete, which a commit says.
+            self.commit.make_room(self.directs.in_flight.len());
+            self.pump_commit(io, now, out);
+        }
         true
     }
 
@@ -157,6 +162,7 @@ impl LogDrive {
         }
         io.part_done(piece.request, result, out);
         self.retry_deferred(io, now, out);
+        self.pump_migration(io, now, out);
     }
 
     /// Even where the map knows of no copy in the log, the log may hold old ones that a replay would find.
