@@ -10,6 +10,7 @@
 //!           the slow device, not dirty        stays, as newer than its home; where nothing is written back, the copy goes
 //!           the fast device, a new copy       the copy goes: the home has what is durable
 //!           the fast device, written home     the copy goes: the home has all of it
+//!           both, not dirty durably           the copy goes: it may differ from its home
 //! ```
 //! What the host wrote in place since its last flush lies nowhere else. A flush of the host that fails names it: one that
 //! waits, or the next.
@@ -204,7 +205,9 @@ impl CacheDrive {
         let home = |lost| self.without_gone(MapEntry::new(None, false, lost));
         let writes_back = io.tuning.write == WritePolicy::Back || self.controller.is_some();
         match (doubt.fast, now.place()) {
-            (true, _) if doubt.slow => durable,
+            (true, _) if doubt.slow && durable.is_dirty() => durable,
+            // The copy may have lost what the home has: only one of them may be read from now on.
+            (true, _) if doubt.slow => home(durable.is_lost()),
             (false, _) if durable.is_dirty() || durable.is_lost() => durable,
             (_, None) => now,
             // The copy is whole, and goes home again.
