@@ -296,6 +296,38 @@ fn host_requests_continue_during_a_migration_which_skips_what_they_overwrite() {
 }
 
 #[test]
+fn a_write_past_the_log_delays_a_migration_of_its_block_and_no_later_one() {
+    let mut world = roomy(quiet());
+    for block in 0..16 {
+        ask(&mut world, Op::Write, block * BLOCK, BLOCK);
+    }
+    world.complete_all();
+    retune(&mut world, |logging| {
+        logging.triggers.size = Some(Bytes(1));
+        logging.caching = LogCaching::Selective { overwrite_ratio_ppm: 999_999 };
+    });
+    world.tick(Nanos::from_s(1));
+    assert_eq!(log_stats(&world).migrations.size, 1);
+    // While the migration is reading, a block is overwritten past the log. Everything else is done first.
+    ask(&mut world, Op::Write, 5 * BLOCK, BLOCK);
+    let is_write_of_host = |command: &Command| matches!(command, Command::Write { cause: Cause::Host, .. });
+    while let Some(index) = world.commands().iter().position(|command| !is_write_of_host(command)) {
+        world.complete_at(index);
+    }
+    assert_eq!((world.replies, world.commands().len()), (16, 1));
+    world.settle();
+    assert_eq!((world.replies, primary_writes(&world)), (17, (3, 16 * BLOCK)));
+    // Nothing has failed, so the next migration needs no pause.
+    retune(&mut world, |logging| logging.caching = LogCaching::Full);
+    let now = world.now;
+    ask(&mut world, Op::Write, 7 * BLOCK, BLOCK);
+    world.complete_all();
+    assert_eq!(log_stats(&world).migrations.size, 2);
+    assert!(world.now < now.saturating_add(Nanos::from_ms(500)));
+    world.read_all();
+}
+
+#[test]
 fn a_segment_is_used_again_only_after_a_durable_commit() {
     // The log has two segments of 1 MiB.
     let mut world = drive(quiet(), Bytes::mib(4), Bytes::mib(2));
