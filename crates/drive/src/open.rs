@@ -243,6 +243,15 @@ impl Device {
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 
+    /// Drops what the page cache has of the device and need not write. After a write-back that failed it keeps what it could
+    /// not write, calls it clean, and would show it to a recovery until it needs the memory.
+    pub(crate) fn drop_cached(&self) {
+        if !self.is_direct {
+            // This is a hint; a file system in memory ignores it.
+            let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+    }
+
     /// Opens all devices of a volume except those that are left out; devices that do not exist are `None`.
     ///
     /// # Errors

@@ -21,8 +21,8 @@ use crate::{
     open::{Device, DevicePath, Opening, named},
     pool::Pool,
     serve_error::{SMALLEST_POOL, ServeError},
-    server::{About, Call, Handle, Parts, Server},
-    shared_memory::{NoMemory, SharedMemory},
+    server::{About, Call, Handle, Parts, Reopening, Server},
+    shared_memory::{NoMemory, ProcessDeath, SharedMemory},
     spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::Files,
@@ -95,6 +95,7 @@ pub struct Service {
     controls: Vec<Listening>,
     log: Option<LineLog>,
     memory: Result<SharedMemory, NoMemory>,
+    process_death: ProcessDeath,
 }
 
 /// What a server did while it served.
@@ -166,6 +167,7 @@ impl Service {
             controls: Vec::new(),
             log: None,
             memory,
+            process_death: spec.process_death.clone(),
         })
     }
 
@@ -254,6 +256,7 @@ impl Service {
             about,
             log: self.log,
             handle: self.handle,
+            reopening: Reopening::new(self.process_death),
         })
         .map_err(system("a thread for TLS handshakes"))?;
         server.register();
@@ -310,6 +313,7 @@ fn open_engine(
             Some(_) => {}
         }
     }
+    devices.iter().flatten().for_each(Device::drop_cached);
     let mut files = Files::with_memory(devices, &spec.process_death)
         .map_err(|source| ServeError::System { what: "memory", source })?;
     Engine::open_without(spec.config.clone(), &mut files, without)

@@ -78,6 +78,13 @@ fn outage(placement: &str, device: u8, effect: Effect, config: &Config) -> (u64,
     thread::sleep(Duration::from_millis(1500));
     served.handle.heal().unwrap();
     busy.join().unwrap();
+    let mut status = served.handle.status().unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    // A log that failed a flush is opened again when its devices work.
+    while (status["state"] != "healthy" || client.read(0, BLOCK).is_err()) && Instant::now() < until {
+        thread::sleep(Duration::from_millis(20));
+        status = served.handle.status().unwrap();
+    }
     let lost = unreadable(&mut client);
     if lost == 0 {
         // Writes show that the device works again.
@@ -160,6 +167,8 @@ fn an_outage_is_told_and_patience_runs_out() {
     // A shorter patience during the outage: then the device is given up.
     served.handle.set(vec!["failure.patience=1s".to_owned()], vec![]).unwrap_err();
     wait_for(&served, |status| status["state"] == "degraded");
+    // The event comes when it is durable that the device is gone.
+    wait_for(&served, |_| served.handle.events().iter().any(|event| event["event"] == "device_gone"));
     let events = served.handle.events();
     let position = |name: &str| events.iter().position(|event| event["event"] == name).unwrap();
     assert!(position("outage") < position("device_gone"));

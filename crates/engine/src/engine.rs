@@ -273,6 +273,24 @@ impl Engine {
         drive!(self, drive => drive.io.is_in_doubt())
     }
 
+    /// Whether nothing goes on before [`Engine::reopen`]: a flush of a log has failed, every request fails since, nothing is in
+    /// flight any more, and the device that failed can be flushed again.
+    pub fn waits_to_be_reopened(&self) -> bool {
+        drive!(self, drive => drive.placed.waits_to_be_reopened() && drive.is_idle())
+    }
+
+    /// Opens a volume that has stopped ([`Engine::waits_to_be_reopened`]) again, as after a power loss: what a flush of the
+    /// host had made durable is there. If no flush of the host has failed meanwhile, the next one does. Tuning and
+    /// statistics stay; [`Engine::keep_records`] is to be called again.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open`]. The engine is unchanged, and this can be tried again.
+    pub fn reopen(&mut self, storage: &mut dyn Storage) -> Result<Opened, OpenError> {
+        let (drive, opened) = drive!(self, drive => lifecycle::reopen(drive, storage))?;
+        self.drive = drive;
+        Ok(opened)
+    }
+
     /// Whether the device is dead, or the volume was opened without it.
     pub fn is_gone(&self, device: DeviceId) -> bool {
         drive!(self, drive => drive.io.is_fenced(device))

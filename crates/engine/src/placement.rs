@@ -55,6 +55,11 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         out: &mut Commands,
     );
 
+    /// Whether the placement has stopped after a failed flush and waits until the volume is opened again.
+    fn waits_to_be_reopened(&self) -> bool {
+        false
+    }
+
     /// Carries out a flush.
     fn flush(&mut self, io: &mut Io<Self::Step>, now: Nanos, request: RequestIndex, out: &mut Commands);
 

@@ -59,6 +59,8 @@ fn run(
 ) -> Vec<Command> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let (mut flying, mut done, mut all) = (Vec::new(), None, Vec::new());
+    // They succeed: a log stops when one fails, and issues nothing more.
+    let mut flushes = HashSet::new();
     let mut now = Nanos::from_s(1);
     for number in 0..2_000 {
         let mut out = Commands::new();
@@ -72,11 +74,13 @@ fn run(
             engine.tick(now, &mut out);
         } else {
             let io = flying.swap_remove(rng.random_range(0..flying.len()));
-            let result = if rng.random_bool(0.02) { Err(DeviceError) } else { Ok(()) };
+            let fails = rng.random_bool(0.02) && !flushes.contains(&io);
+            let result = if fails { Err(DeviceError) } else { Ok(()) };
             engine.complete(now, io, result, &mut out).expect("it is in flight");
             done = Some(io);
         }
         flying.extend(out.iter().filter_map(id_of));
+        flushes.extend(out.iter().filter(|command| matches!(command, Command::Flush { .. })).filter_map(id_of));
         all.append(&mut out);
         between(engine, now, done, &flying);
     }

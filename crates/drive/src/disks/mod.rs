@@ -183,6 +183,11 @@ impl Disks {
         &self.health
     }
 
+    /// The volume was opened again, and relies on nothing that was in doubt.
+    pub(crate) fn trust(&mut self) {
+        self.doubts.fill(Doubt::None);
+    }
+
     /// For each device, whether acknowledged data may be lost.
     pub(crate) fn doubts(&self) -> &[Doubt] {
         &self.doubts

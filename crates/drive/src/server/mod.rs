@@ -13,6 +13,7 @@ mod host;
 mod notes;
 mod outage_state;
 mod outages;
+mod reopening;
 mod requests;
 mod say;
 mod share;
@@ -33,6 +34,7 @@ use peryton_units::Nanos;
 
 pub(crate) use self::about::About;
 pub use self::handle::Handle;
+pub(crate) use self::reopening::Reopening;
 use self::{
     accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
     share::Shares, spin::Spin,
@@ -106,6 +108,7 @@ pub(crate) struct Server {
     /// Devices whose fencing has been reported as an event, one bit each.
     told_gone: u32,
     outages: outage_state::Outages,
+    reopening: Reopening,
     log: Option<LineLog>,
 }
 
@@ -124,6 +127,7 @@ pub(crate) struct Parts {
     pub(crate) about: About,
     pub(crate) log: Option<LineLog>,
     pub(crate) handle: Handle,
+    pub(crate) reopening: Reopening,
 }
 
 impl Server {
@@ -163,6 +167,7 @@ impl Server {
             notes: notes::Notes::default(),
             told_gone: 0,
             outages: outage_state::Outages::default(),
+            reopening: parts.reopening,
             log: parts.log,
         })
     }
@@ -217,7 +222,8 @@ impl Server {
             return Wait::No;
         }
         let (engine, devices) = (self.volume.engine().deadline(), self.volume.backend.next_due());
-        let deadlines = [engine, devices, self.next_look(), self.awake.deadline(), self.next_accept()];
+        let reopening = self.reopening.deadline();
+        let deadlines = [engine, devices, self.next_look(), self.awake.deadline(), self.next_accept(), reopening];
         match deadlines.into_iter().flatten().min() {
             None => Wait::Forever,
             Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
@@ -310,6 +316,7 @@ impl Server {
             self.tell_of_death();
         }
         self.tell_of_outages();
+        self.reopen_if_stopped();
         self.send();
     }
 

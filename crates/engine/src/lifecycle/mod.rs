@@ -18,7 +18,7 @@ pub(crate) use inspect::inspect;
 pub(crate) use offline::{detach, repair};
 pub(crate) use readmit::readmit;
 pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
-pub(crate) use volume::{format, open};
+pub(crate) use volume::{format, open, reopen};
 
 pub use inspect::{CheckpointReport, CommitReport, DeviceReport, Inspection, Lost, Overlay, SuperblockReport, Verdict};
 pub use offline::Detached;

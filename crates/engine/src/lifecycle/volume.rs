@@ -100,6 +100,30 @@ pub(crate) fn open(
     Ok((drive, opened))
 }
 
+/// Opens the volume of a drive again, as after a power loss: the drive has stopped because a flush failed. The statistics
+/// go on, and so does what the host has not been notified of.
+pub(crate) fn reopen<P: PlacementOps>(
+    stopped: &Drive<P>,
+    storage: &mut dyn Storage,
+) -> Result<(AnyDrive, Opened), OpenError> {
+    let config = Config {
+        devices: stopped.data_bytes.clone(),
+        placement: stopped.placement.clone(),
+        tuning: stopped.io.tuning.clone(),
+    };
+    let without: Vec<DeviceId> = devices(config.devices.len()).filter(|device| stopped.io.is_fenced(*device)).collect();
+    let (mut drive, opened) = open(config, storage, Trust::Nobody, &without)?;
+    with_drive!(&mut drive, drive => {
+        drive.io.stats = stopped.io.stats.clone();
+        drive.io.excused = stopped.io.excused;
+        drive.io.advance(stopped.io.now);
+        if stopped.io.owes_error {
+            drive.io.owe_error();
+        }
+    });
+    Ok((drive, opened))
+}
+
 /// Checks that the devices are all the devices of one volume, and of the same generation. Returns the newest
 /// superblock.
 fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result<Superblock, OpenError> {

@@ -40,6 +40,11 @@ impl Stopped {
         self.primary || self.log
     }
 
+    /// Whether the device that failed a flush has been flushed again.
+    pub(in crate::log) fn is_settled(self) -> bool {
+        self.any() && !self.checking && self.check.is_none()
+    }
+
     /// The device has been flushed again.
     #[cold]
     pub(in crate::log) fn checked(&mut self, failed: bool, io: &mut LogIo) {
@@ -68,6 +73,8 @@ impl LogDrive {
             io.due(now.saturating_add(CHECK));
         }
         io.stopped = true;
+        // The host's next flush fails, even if the volume is opened again before that.
+        io.owe_error();
         self.commit.group.flush_failed();
         self.fail_flushes(io, out);
         self.retry_deferred(io, now, out);
@@ -105,6 +112,7 @@ impl LogDrive {
             batch.index = false;
         }
         for flush in flushes {
+            io.told();
             io.part_done(flush, Err(RequestError::Device), out);
         }
     }

@@ -35,6 +35,7 @@ impl PlacementOps for LogDrive {
     fn flush(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, out: &mut Commands) {
         io.add_part(request);
         if self.stopped.any() {
+            io.told();
             return io.part_done(request, self.answer(), out);
         }
         self.commit.wait(request);
@@ -113,6 +114,10 @@ impl PlacementOps for LogDrive {
 
     fn log_age(&self, now: Nanos) -> Option<Nanos> {
         self.age(now)
+    }
+
+    fn waits_to_be_reopened(&self) -> bool {
+        self.stopped.is_settled()
     }
 
     fn is_idle(&self) -> bool {

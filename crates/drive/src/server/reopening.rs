@@ -1,0 +1,81 @@
+//! Opens a volume again that has stopped because a flush failed, so that nobody has to start the server again.
+
+use peryton_engine::Opened;
+use peryton_units::Nanos;
+
+use super::Server;
+use crate::{
+    events::What,
+    open::Device,
+    shared_memory::{ProcessDeath, SharedMemory},
+    storage::Files,
+};
+
+/// The pause after an attempt that failed; it doubles up to the longest.
+const FIRST_PAUSE: Nanos = Nanos::from_s(1);
+const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
+
+/// What opening a volume again needs, and when it is tried.
+#[derive(Debug)]
+pub(crate) struct Reopening {
+    process_death: ProcessDeath,
+    due: Nanos,
+    pause: Nanos,
+    /// The volume waits for it.
+    wanted: bool,
+}
+
+impl Reopening {
+    pub(crate) fn new(process_death: ProcessDeath) -> Reopening {
+        Reopening { process_death, due: Nanos::ZERO, pause: FIRST_PAUSE, wanted: false }
+    }
+
+    /// When it is tried next.
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        self.wanted.then_some(self.due)
+    }
+}
+
+impl Server {
+    /// Opens the volume again if it has stopped and nothing is in flight. This thread does nothing else meanwhile: the
+    /// time depends on the size of the log, as when a server starts.
+    #[inline]
+    pub(super) fn reopen_if_stopped(&mut self) {
+        self.reopening.wanted = self.volume.engine().waits_to_be_reopened();
+        let rests = self.volume.backend.in_flight() == 0 && self.notes.is_idle() && !self.stop.is_asked();
+        if self.reopening.wanted && rests && self.now >= self.reopening.due {
+            self.reopen();
+        }
+    }
+
+    #[cold]
+    fn reopen(&mut self) {
+        self.about.devices.iter().flatten().for_each(Device::drop_cached);
+        let opened = match Files::new(&self.about.devices) {
+            Ok(mut files) => self.volume.engine_mut().reopen(&mut files).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                let pause_s = self.reopening.pause.as_s_f64();
+                tracing::error!(error, pause_s, "the volume has stopped and cannot be opened again yet");
+                self.reopening.due = self.now.saturating_add(self.reopening.pause);
+                self.reopening.pause = Nanos((self.reopening.pause.0 * 2).min(LONGEST_PAUSE.0));
+                return;
+            }
+        };
+        (self.reopening.due, self.reopening.pause, self.reopening.wanted) = (Nanos::ZERO, FIRST_PAUSE, false);
+        self.volume.backend.trust();
+        let memory = SharedMemory::begin(&self.reopening.process_death, self.volume.engine_mut(), &self.about.devices);
+        self.volume.keep_in(memory);
+        let Opened { clean, generation, commits, .. } = opened;
+        tracing::warn!(
+            generation,
+            commits,
+            "the volume had stopped after a failed flush; it was recovered and goes on"
+        );
+        self.about.events.tell(What::Opened { clean, generation });
+        self.about.opened = opened;
+    }
+}
