@@ -176,7 +176,9 @@ impl CacheDrive {
     }
 
     pub(in crate::cache) fn timers(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        if self.journal.block_is_full() || self.journal.commit_is_due(io) {
+        // Asked in any case: during the pause after a failure this says when the pause ends.
+        let is_due = self.journal.commit_is_due(io);
+        if is_due || self.journal.block_is_full() {
             self.commit(io, now, true, out);
         }
         if self.making_room {
