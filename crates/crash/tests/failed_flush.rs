@@ -217,6 +217,49 @@ fn a_log_stops_and_is_recovered_when_it_is_opened_again() {
 }
 
 #[test]
+fn a_log_is_opened_again_in_place_and_the_host_is_told_once() {
+    for (device, asks_meanwhile) in [(LOG, false), (LOG, true), (PRIMARY, false), (PRIMARY, true)] {
+        let config = crashing::config(1 << 20, 4 << 20, 4096);
+        let mut machine = open(&config, formatted(&config)).unwrap();
+        let mut model = crashing::use_it(&mut machine, 200, 1);
+        machine.request(Op::Flush, 0, Vec::new());
+        machine.driver.tick(Nanos::from_ms(300));
+        machine.carry_out_all();
+        let range = 8192..12288;
+        machine.request(Op::Write, range.start as u64, vec![200; 4096]);
+        // A migration flushes both devices although the host asks for no flush.
+        machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+        assert!(fail_flush(&mut machine, device), "{device:?} was not flushed");
+        machine.carry_out_all();
+        assert!(!machine.engine.waits_to_be_reopened(), "the device was not flushed again yet");
+        if asks_meanwhile {
+            assert_eq!(flush(&mut machine), Err(RequestError::Device));
+        }
+        for _ in 0..4 {
+            machine.driver.tick(Nanos::from_ms(300));
+            machine.carry_out_all();
+        }
+        assert!(machine.engine.waits_to_be_reopened());
+        let Machine { driver, .. } = &mut machine;
+        let stats = driver.engine.stats().clone();
+        let opened = driver.engine.reopen(&mut driver.disks).unwrap();
+        assert!(!opened.clean && !driver.engine.waits_to_be_reopened());
+        assert_eq!(driver.engine.stats(), &stats, "statistics go on");
+        let told = flush(&mut machine);
+        assert_eq!(told, if asks_meanwhile { Ok(()) } else { Err(RequestError::Device) }, "{device:?}");
+        assert_eq!(flush(&mut machine), Ok(()));
+        let found = machine.request(Op::Read, range.start as u64, vec![0; 4096]);
+        // It was not flushed, so each sector is old or new.
+        let mut sectors = found.chunks(512).zip(model[range.clone()].chunks(512));
+        assert!(sectors.all(|(found, old)| found == [200; 512] || found == old));
+        model[range].copy_from_slice(&found);
+        check_all(&mut machine, &model);
+        let Machine { driver, .. } = &mut machine;
+        driver.engine.close(&mut driver.disks).unwrap();
+    }
+}
+
+#[test]
 fn flushes_that_fail_under_load_lose_nothing_that_was_flushed() {
     for kind in Kind::ALL {
         let options = Options { kind: Some(kind), faults: Some(true), ..Options::default() };

@@ -1,13 +1,14 @@
 //! A flush has failed: everything that was written to the device since its last good flush may be lost, and no later flush says
 //! so again.
 //!
-//! A log cannot go on from there. What was appended lies nowhere else, and where it is lost the log holds what the segment held
-//! before, which reads would return and a migration would write over the primary; appends behind it would be flushed, and
-//! a recovery would stop before them. What had migrated may be on the primary no more, and the map has forgotten where the
-//! log has it. All of this is on the devices, though, in the order that a recovery expects: so the log stops, unless the device turns out to
-//! be dead. Every request
-//! fails, nothing is committed, migrated or given up, and the volume cannot be closed. When it is opened again, it is recovered
-//! as after a power loss, with everything that a flush of the host had made durable.
+//! A log cannot continue after that. An append that is lost lies nowhere else: reads would return what its segment held
+//! before, a migration would write that over the primary, and a recovery would stop before it and miss later appends that
+//! were flushed. A migrated copy that the primary has lost cannot be found either, because the map has forgotten where the
+//! log has it. But all that was flushed before is on the devices, in the order that a recovery expects.
+//!
+//! So the log stops: every request fails, nothing is committed, migrated or given up, and the volume cannot be closed. The
+//! device is flushed again until that succeeds; then the driver opens the volume again, which recovers it as after a power
+//! loss. A device that is fenced meanwhile ends the stop: the log continues without it.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::Nanos;
