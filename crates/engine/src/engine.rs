@@ -273,6 +273,11 @@ impl Engine {
         drive!(self, drive => drive.io.is_in_doubt())
     }
 
+    /// Whether every request fails until the volume is opened again: a log cannot go on after a flush that failed.
+    pub fn has_stopped(&self) -> bool {
+        drive!(self, drive => drive.io.stopped)
+    }
+
     /// Whether the device is dead, or the volume was opened without it.
     pub fn is_gone(&self, device: DeviceId) -> bool {
         drive!(self, drive => drive.io.is_fenced(device))
