@@ -310,6 +310,7 @@ impl Server {
             self.tell_of_death();
         }
         self.tell_of_outages();
+        self.tell_of_doubt();
         self.send();
     }
 
