@@ -177,7 +177,7 @@ pub struct Driver<D: Disks> {
     next_id: u64,
     out: Commands,
     /// What outlives the process.
-    pub(crate) memory: Option<Memory>,
+    pub memory: Option<Memory>,
 }
 
 impl<D: Disks> Driver<D> {
@@ -202,7 +202,7 @@ impl<D: Disks> Driver<D> {
     }
 
     /// From now on keeps in memory what the next process has to know.
-    pub(crate) fn keep_in_memory(&mut self) {
+    pub fn keep_in_memory(&mut self) {
         self.memory = Memory::of(&mut self.engine);
     }
 

@@ -42,6 +42,7 @@ mod world;
 pub use design::{Kind, random_tuning};
 pub use driver::{Answer, Asked, Disks, Driver, Effect, Pending};
 pub use ends::Ends;
+pub use memory::Memory;
 pub use options::{Options, Outcome};
 pub use run::run;
 pub use torture::{Torture, torture};

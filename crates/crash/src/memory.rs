@@ -7,14 +7,14 @@ use peryton_engine::{
 
 /// Records of a drive, as they lie in shared memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     words: Vec<u64>,
     writer: Writer,
 }
 
 impl Memory {
     /// For a drive that was just opened; `None` if its placement has nothing to keep.
-    pub(crate) fn of(engine: &mut Engine) -> Option<Memory> {
+    pub fn of(engine: &mut Engine) -> Option<Memory> {
         let label = engine.label_of_records()?;
         engine.keep_records();
         let mut block = [0; 4096];
@@ -24,12 +24,16 @@ impl Memory {
         Some(Memory { words, writer: Writer::new(&label) })
     }
 
-    pub(crate) fn store(&mut self, record: Record) {
+    /// Stores a record.
+    pub fn store(&mut self, record: Record) {
         self.writer.store(record, &mut self.words);
     }
 
     /// What the next process finds there.
-    pub(crate) fn found(&self, volume: VolumeId) -> Option<Found> {
+    ///
+    /// # Panics
+    /// If that is not what this engine wrote.
+    pub fn found(&self, volume: VolumeId) -> Option<Found> {
         Some(Found::decode(&self.words, volume).expect("the records are those of this volume, and whole"))
     }
 }

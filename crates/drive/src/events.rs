@@ -81,6 +81,15 @@ pub enum What {
         /// How long it failed.
         lasted_s: f64,
     },
+    /// A flush has failed: what was written since the last one may be lost, and the host has not been notified yet.
+    InDoubt {
+        /// The devices that have failed flushes since the volume was opened.
+        devices: Vec<String>,
+        /// Every request fails until the device can be flushed and the volume is opened again: it is a log.
+        stopped: bool,
+    },
+    /// What was in doubt was made good, or the host was notified by a flush that failed, or the device was given up.
+    DoubtOver,
     /// The fencing of a device, or its absence, is durable: the volume continues without it.
     DeviceGone {
         /// The device.
@@ -112,7 +121,7 @@ impl What {
             }
             What::DeviceError { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
-            What::Outage { .. } | What::OutageOver { .. } => 3,
+            What::Outage { .. } | What::OutageOver { .. } | What::InDoubt { .. } | What::DoubtOver => 3,
         }
     }
 }

@@ -265,7 +265,7 @@ impl Service {
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
-        let (mut engine, about, memory) = server.into_parts();
+        let (mut engine, about, mut memory) = server.into_parts();
         if let Some(error) = in_doubt {
             // The volume stays marked as open on its devices, so it is recovered when it is opened next.
             about.events.end();
@@ -279,6 +279,10 @@ impl Service {
         // The next server of the volume may need the same path.
         controls.iter().for_each(Listening::end);
         about.devices.iter().flatten().for_each(Device::unlock);
+        if let (Err(_), Ok(memory)) = (&closed, &mut memory) {
+            // What it leads to may be lost. The last flush covers all that was answered.
+            memory.doubt(true);
+        }
         closed?;
         if let Ok(memory) = memory {
             memory.remove();

@@ -142,4 +142,11 @@ impl Storage for Files<'_> {
         self.asked = Some(volume);
         shared_memory::left(&self.process_death, volume, self.devices)
     }
+
+    fn forget_memory(&mut self, volume: VolumeId) {
+        tracing::warn!(
+            "what a server that was killed has left in memory is not taken over: a device has failed a flush"
+        );
+        self.process_death.forget(volume);
+    }
 }

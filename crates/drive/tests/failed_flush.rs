@@ -45,6 +45,76 @@ fn a_volume_whose_last_flush_failed_is_not_closed_clean() {
     }
 }
 
+fn events_named(served: &Served, name: &str) -> Vec<serde_json::Value> {
+    served.handle.events().into_iter().filter(|event| event["event"] == name).collect()
+}
+
+/// Asks for the status until it says so.
+fn until(served: &Served, key: &str, is: bool) -> serde_json::Value {
+    for _ in 0..500 {
+        let status = served.handle.status().unwrap();
+        if status[key] == is {
+            return status;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("the status never says that {key} is {is}: {}", served.handle.status().unwrap());
+}
+
+#[test]
+fn a_log_that_has_stopped_says_so_and_goes_on_when_its_device_works() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = config("logging");
+    config.tuning.patience = peryton_units::Nanos::from_s(60);
+    let served = Served::new(directory.path(), config, Settings::default());
+    let before = served.handle.status().unwrap();
+    assert_eq!(
+        (&before["state"], &before["stopped"], &before["in_doubt"]),
+        (&"healthy".into(), &false.into(), &false.into())
+    );
+    let mut client = served.client();
+    client.write(0, &[7; 4096], false).unwrap();
+    client.flush().unwrap();
+    served.handle.fault(flushes_fail(0)).unwrap();
+    client.write(8192, &[8; 4096], false).unwrap();
+    assert_eq!(client.flush(), Err(EIO));
+    let status = until(&served, "stopped", true);
+    assert_eq!((&status["state"], &status["in_doubt"]), (&"stopped".into(), &true.into()));
+    assert_eq!(client.write(0, &[7; 4096], false), Err(EIO));
+    let told = events_named(&served, "in_doubt");
+    assert_eq!(
+        (told.len(), &told[0]["stopped"], &told[0]["devices"][0]),
+        (1, &true.into(), &"fast".into()),
+        "{told:?}"
+    );
+    served.handle.heal().unwrap();
+    until(&served, "stopped", false);
+    assert_eq!(client.read(0, 4096), Ok(vec![7; 4096]), "this was flushed");
+    client.write(8192, &[9; 4096], false).unwrap();
+    client.flush().unwrap();
+    drop(client);
+    served.end().unwrap();
+    assert!(opens_clean(directory.path(), "logging"));
+}
+
+#[test]
+fn a_doubt_is_shown_until_a_client_was_notified() {
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::new(directory.path(), config("back"), Settings::default());
+    let mut client = served.client();
+    // No client waits for the flush of a commit.
+    served.handle.fault(Fault { times: Some(1), ..flushes_fail(0) }).unwrap();
+    client.write(0, &[7; 4096], false).unwrap();
+    let status = until(&served, "in_doubt", true);
+    assert_eq!((&status["state"], &status["stopped"]), (&"healthy".into(), &false.into()));
+    assert_eq!(client.flush(), Err(EIO));
+    until(&served, "in_doubt", false);
+    assert_eq!(client.flush(), Ok(()));
+    assert_eq!((events_named(&served, "in_doubt").len(), events_named(&served, "doubt_over").len()), (1, 1));
+    drop(client);
+    served.end().unwrap();
+}
+
 /// A loop device over a file in a tmpfs that is too small for it: writes go to the page cache, and write-back fails.
 struct Loop {
     device: PathBuf,

@@ -273,6 +273,11 @@ impl Engine {
         drive!(self, drive => drive.io.is_in_doubt())
     }
 
+    /// Whether every request fails until the volume is opened again ([`Engine::reopen`]): a flush of a log has failed.
+    pub fn has_stopped(&self) -> bool {
+        drive!(self, drive => drive.io.stopped)
+    }
+
     /// Whether nothing goes on before [`Engine::reopen`]: a flush of a log has failed, every request fails since, nothing is in
     /// flight any more, and the device that failed can be flushed again.
     pub fn waits_to_be_reopened(&self) -> bool {

@@ -54,4 +54,8 @@ pub trait Storage {
     fn left_in_memory(&mut self, _volume: VolumeId) -> Option<Found> {
         None
     }
+
+    /// A flush has failed: what a server of this volume has left in memory may lead to what is not there any more, so it counts
+    /// no longer.
+    fn forget_memory(&mut self, _volume: VolumeId) {}
 }

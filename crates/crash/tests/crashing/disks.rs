@@ -124,12 +124,36 @@ impl peryton_crash::Disks for Disks {
 }
 
 impl Disks {
+    /// An empty device is in the place of another.
+    pub fn empty(&mut self, device: DeviceId) {
+        let len = self.0[device.index()].as_ref().map_or(0, |disk| disk.bytes.len());
+        self.0[device.index()] = Some(Disk::new(len));
+    }
+
     /// A crash that loses everything that no flush covers.
     pub fn lose_everything(&mut self) {
         for disk in self.0.iter_mut().flatten() {
             for (sector, versions) in std::mem::take(&mut disk.volatile) {
                 disk.bytes[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(&versions[0]);
             }
+        }
+    }
+
+    /// A write that fails: some of its sectors may be there.
+    pub fn write_in_part(&mut self, device: DeviceId, at: Bytes, from: &[u8], rng: &mut Pcg64Mcg) {
+        let keeps = [0.0, 0.5, 1.0][rng.random_range(0..3)];
+        let Some(disk) = &mut self.0[device.index()] else { return };
+        for (sector, at) in from.chunks_exact(SECTOR).zip((at.0 as usize..).step_by(SECTOR)) {
+            if rng.random_bool(keeps) {
+                disk.put(at, sector);
+            }
+        }
+    }
+
+    /// A flush that fails: of what it should have covered anything may be lost, and later flushes know nothing of it.
+    pub fn flush_loses(&mut self, device: DeviceId, rng: &mut Pcg64Mcg) {
+        if let Some(disk) = &mut self.0[device.index()] {
+            disk.crash(rng);
         }
     }
 

@@ -73,7 +73,7 @@ impl Machine {
         Ok(Machine::with(engine, disks, seed))
     }
 
-    fn with(engine: Engine, disks: Disks, seed: u64) -> Machine {
+    pub fn with(engine: Engine, disks: Disks, seed: u64) -> Machine {
         let mut driver = Driver::new(engine, disks);
         driver.most_latency = Nanos::ZERO;
         Machine { driver, rng: Pcg64Mcg::seed_from_u64(seed), fail_one_in: 0 }

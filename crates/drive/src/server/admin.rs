@@ -132,10 +132,13 @@ impl Server {
         json!({
             "name": self.about.name,
             "state": match () {
+                () if engine.has_stopped() => "stopped",
                 () if engine.gone() != 0 => "degraded",
                 () if self.volume.backend.in_outage() != 0 => "outage",
                 () => "healthy",
             },
+            "in_doubt": engine.is_in_doubt(),
+            "stopped": engine.has_stopped(),
             "lost": ranges(&losses),
             "log_age_s": engine.log_age(self.now).map(|age| age.0 as f64 / 1e9),
             "size": engine.volume_size(),

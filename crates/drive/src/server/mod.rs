@@ -316,6 +316,7 @@ impl Server {
             self.tell_of_death();
         }
         self.tell_of_outages();
+        self.tell_of_doubt();
         self.reopen_if_stopped();
         self.send();
     }

@@ -14,4 +14,6 @@ pub(super) struct Outages {
     pub(super) ended: u32,
     /// The start of each device's latest outage.
     pub(super) since: [Nanos; 32],
+    /// Whether it was reported that the engine is in doubt, and that it has stopped.
+    pub(super) told_doubt: (bool, bool),
 }

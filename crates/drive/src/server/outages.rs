@@ -61,6 +61,36 @@ impl Server {
         (self.outages.told, self.outages.ended) = (now, gone);
     }
 
+    /// Reports that a flush has failed and what it should have covered is in doubt, and the end of that.
+    #[inline]
+    pub(super) fn tell_of_doubt(&mut self) {
+        let engine = self.volume.engine();
+        let now = (engine.is_in_doubt(), engine.has_stopped());
+        if now != self.outages.told_doubt {
+            self.doubt_changed(now);
+        }
+    }
+
+    #[cold]
+    fn doubt_changed(&mut self, (in_doubt, stopped): (bool, bool)) {
+        self.outages.told_doubt = (in_doubt, stopped);
+        if !in_doubt {
+            tracing::warn!("what a failed flush left in doubt is settled");
+            return self.about.events.tell(What::DoubtOver);
+        }
+        let names = self.about.names.iter().zip(self.volume.backend.health());
+        let devices: Vec<String> =
+            names.filter(|(_, health)| health.failed_flushes > 0).map(|(name, _)| name.clone()).collect();
+        match stopped {
+            true => tracing::error!(
+                ?devices,
+                "a flush failed, and the log has stopped: every request fails until the device can be flushed again"
+            ),
+            false => tracing::warn!(?devices, "a flush failed: what was written since the last one may be lost"),
+        }
+        self.about.events.tell(What::InDoubt { devices, stopped });
+    }
+
     /// The device in an outage that keeps the volume from coming to rest, if there is one.
     pub(super) fn outage_at_the_end(&self) -> Option<ServeError> {
         let gone = self.volume.engine().gone();

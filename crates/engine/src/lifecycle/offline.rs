@@ -2,7 +2,11 @@
 
 use std::collections::HashMap;
 
-use peryton_format::{storage::Storage, superblock::VolumeState};
+use peryton_format::{
+    storage::Storage,
+    superblock::{VolumeId, VolumeState},
+    takeover::Found,
+};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -21,6 +25,8 @@ use crate::{
 const ZEROS: u64 = 1 << 20;
 /// The most rounds in a row that write nothing home: devices fail, or a long log is examined that has no live data.
 const MOST_IN_VAIN: u32 = 1000;
+/// How often the clock is advanced until nothing waits.
+const SETTLES: u32 = 3;
 /// Write-backs under way at once; each has a buffer of an extent.
 const AT_ONCE: u32 = 2;
 
@@ -48,11 +54,12 @@ pub(crate) fn repair(
     let mended = mend_superblocks(&config, storage, without)?;
     let (mut drive, mut opened) = open(config, storage, trust, without)?;
     opened.repaired += mended;
+    let mut storage = Noting { beneath: storage, failed: None };
     let closed = with_drive!(&mut drive, drive => {
-        Hand::new(drive).settle(drive, storage);
-        drive.close(VolumeState::Clean, storage)
+        Hand::new(drive).settle(drive, &mut storage).and_then(|()| drive.close(VolumeState::Clean, &mut storage))
     });
-    closed.map_err(|DeviceError| OpenError::Device { device: 0 })?;
+    let failed = storage.failed.map_or(0, DeviceId::index);
+    closed.map_err(|DeviceError| OpenError::Device { device: failed })?;
     Ok(opened)
 }
 
@@ -81,12 +88,55 @@ impl<P: PlacementOps> Drive<P> {
             in_vain = if self.placed.away() < least { 0 } else { in_vain + 1 };
             least = least.min(self.placed.away());
         }
-        hand.settle(self, storage);
+        let settled = hand.settle(self, storage);
         if self.placed.away() > 0 {
             return Err(DetachError::Dirty { extents: self.placed.away() });
         }
+        settled.map_err(|DeviceError| DetachError::Device)?;
         self.close(VolumeState::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
         Ok(Detached { device, at: self.placed.data_at(device), len: self.volume_size, written_back: away })
+    }
+}
+
+/// Remembers which device has failed last.
+struct Noting<'a> {
+    beneath: &'a mut dyn Storage,
+    failed: Option<DeviceId>,
+}
+
+impl Noting<'_> {
+    fn note<T>(&mut self, device: DeviceId, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        self.failed = if result.is_err() { Some(device) } else { self.failed };
+        result
+    }
+}
+
+impl Storage for Noting<'_> {
+    fn size(&self, device: DeviceId) -> Option<Bytes> {
+        self.beneath.size(device)
+    }
+
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        let result = self.beneath.read(device, at, into);
+        self.note(device, result)
+    }
+
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        let result = self.beneath.write(device, at, from);
+        self.note(device, result)
+    }
+
+    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+        let result = self.beneath.flush(device);
+        self.note(device, result)
+    }
+
+    fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
+        self.beneath.left_in_memory(volume)
+    }
+
+    fn forget_memory(&mut self, volume: VolumeId) {
+        self.beneath.forget_memory(volume);
     }
 }
 
@@ -118,20 +168,22 @@ impl Buffers for Moves {
 }
 
 impl Hand {
-    fn new<P: PlacementOps>(drive: &Drive<P>) -> Hand {
+    /// A device that fails is not given up meanwhile: the operation fails, and can be run again.
+    fn new<P: PlacementOps>(drive: &mut Drive<P>) -> Hand {
+        drive.io.excused = u32::MAX;
         let each = drive.move_buffer_bytes.0 as usize;
         Hand { now: Nanos::ZERO, moves: Moves { bytes: HashMap::new(), each } }
     }
 
-    /// Advances the clock until nothing is in flight.
-    fn settle<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) {
-        for _ in 0..3 {
+    /// Advances the clock until nothing is in flight. Where a device goes on failing, something always waits.
+    fn settle<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) -> Result<(), DeviceError> {
+        for _ in 0..SETTLES {
             self.now += Nanos::from_s(60);
             let mut out = Commands::new();
             drive.tick(self.now, &mut out);
             self.carry_out(drive, storage, out);
         }
-        assert!(drive.is_idle(), "commands that are carried out at once leave nothing in flight");
+        if drive.is_idle() { Ok(()) } else { Err(DeviceError) }
     }
 
     fn carry_out<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage, mut out: Commands) {

@@ -280,7 +280,10 @@ impl<P: PlacementOps> Drive<P> {
         }
         // What can be read may be in a cache only, where a process has died; what follows takes it for granted.
         for device in blocks.iter().map(|block| block.device).filter(|_| !mutation::is(Mutation::OpenUnflushed)) {
-            storage.flush(device).map_err(|_| OpenError::Device { device: device.index() })?;
+            if storage.flush(device).is_err() {
+                storage.forget_memory(volume);
+                return Err(OpenError::Device { device: device.index() });
+            }
         }
         let left = if clean { None } else { storage.left_in_memory(volume) };
         let left = left.filter(|left| left.label.generation + 1 == generation);
@@ -346,7 +349,7 @@ impl<P: PlacementOps> Drive<P> {
             return Err(DeviceError);
         }
         for device in left.iter().copied() {
-            storage.flush(device)?;
+            storage.flush(device).inspect_err(|DeviceError| storage.forget_memory(identity.volume))?;
         }
         self.placed.close(&self.io, storage, identity.volume)?;
         let touched = self.placed.touched();

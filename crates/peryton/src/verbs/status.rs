@@ -70,6 +70,26 @@ fn outage(name: &str, outage: &Value) -> String {
     )
 }
 
+/// A line about a flush that failed, while it matters.
+fn doubt(status: &Value) -> Option<String> {
+    let devices = status["devices"].as_object().into_iter().flatten();
+    let failed = devices.filter(|(_, device)| number(&device["failed_flushes"]) > 0 && device["state"] != "gone");
+    let failed: Vec<&str> = failed.map(|(name, _)| name.as_str()).collect();
+    let of = if failed.is_empty() { "a device".to_owned() } else { failed.join(" and ") };
+    if status["stopped"] == true {
+        return Some(format!(
+            "STOPPED: a flush of {of} failed, and every request fails until {of} can be flushed again; then the server recovers \
+             all that was flushed before, and continues"
+        ));
+    }
+    (status["in_doubt"] == true).then(|| {
+        format!(
+            "IN DOUBT: a flush of {of} failed; what was written since the last one may be lost, and the next flush of a \
+             client says so"
+        )
+    })
+}
+
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
@@ -146,6 +166,7 @@ fn shown(status: &Value) -> String {
     {
         lines.push(outage(name, &device["outage"]));
     }
+    lines.extend(doubt(status));
     if status["state"] == "degraded" || number(&lost["bytes"]) > 0 {
         lines.push(degraded(status, lost));
     }
