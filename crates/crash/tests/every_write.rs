@@ -112,6 +112,43 @@ fn without_superblocks(config: &Config) -> Volume {
     volume
 }
 
+/// A log as a power loss leaves it, with damage in data that was flushed and is the newest.
+fn with_damage(config: &Config) -> Volume {
+    let mut volume = Volume::new(config);
+    let mut machine = open(&volume).unwrap();
+    // Selective logging logs what is overwritten.
+    for round in [0..20, 0..20] {
+        write(&mut machine, &mut volume.model, round);
+    }
+    flush(&mut machine, &mut volume.model);
+    // The log rests, and says what was flushed.
+    for _ in 0..2 {
+        machine.tick(Nanos::from_ms(150));
+        machine.carry_out_all();
+    }
+    volume.disks = machine.driver.disks;
+    volume.disks.lose_everything();
+    let bytes = volume.disks.0[FAST.index()].as_ref().unwrap().contents();
+    let blocks = bytes.chunks_exact(4096).zip((0..).step_by(4096));
+    let appends: Vec<u64> = blocks.filter(|(block, _)| block[4..8] == *b"PYla").map(|(_, at)| at).collect();
+    let hurt = |at: &u64| {
+        let mut hurt = volume.clone();
+        crashing::flip(&mut hurt.disks, FAST, at + 4096 + 100, 1);
+        let repaired = Engine::repair(config.clone(), &mut hurt.disks.clone(), Trust::Nobody, &[]);
+        (matches!(open(&hurt), Err(OpenError::Damaged { .. })) && repaired.is_ok_and(|opened| opened.lost > 0))
+            .then_some(hurt)
+    };
+    appends.iter().find_map(hurt).expect("something that was flushed is the newest in the log")
+}
+
+/// Some sectors cannot be read, and all others are right.
+fn misses_some(volume: &Volume) -> Result<(), String> {
+    match opens(volume, false)? {
+        unreadable if unreadable.is_empty() => Err("what was lost is not named".to_string()),
+        _ => Ok(()),
+    }
+}
+
 #[test]
 fn every_write_of_repair_may_fail() {
     for (name, config) in placements() {
@@ -119,6 +156,8 @@ fn every_write_of_repair_may_fail() {
         if !matches!(config.placement, Placement::Linear { .. } | Placement::Logging(_)) {
             states.push(("without superblocks", without_superblocks(&config)));
         }
+        let damaged = matches!(config.placement, Placement::Logging(_)).then(|| with_damage(&config));
+        states.extend(damaged.map(|volume| ("with damage", volume)));
         for (state, volume) in states {
             let run = |config: &Config, storage: &mut dyn Storage| {
                 text(Engine::repair(config.clone(), storage, Trust::Nobody, &[]))
@@ -127,9 +166,12 @@ fn every_write_of_repair_may_fail() {
             let after = |left: &Volume, all: bool| match open(left) {
                 // The message says that repair writes them again, which is what is run next.
                 Err(OpenError::NoSuperblocks { .. }) if state == "without superblocks" => Ok(()),
+                Err(OpenError::Damaged { .. }) if state == "with damage" => Ok(()),
+                Ok(_) if state == "with damage" => misses_some(left),
                 _ => has_all(left, all),
             };
-            at_every(&name, &volume, &run, &after, &|left| has_all(left, false));
+            let done = |left: &Volume| if state == "with damage" { misses_some(left) } else { has_all(left, false) };
+            at_every(&name, &volume, &run, &after, &done);
         }
     }
 }

@@ -142,6 +142,19 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         0
     }
 
+    /// The next [`PlacementOps::recover`] names what is damaged, and goes on with the rest.
+    fn name_damage(&mut self) {}
+
+    /// Whether it has, and what is damaged is not apart from what is not: see [`PlacementOps::write_all_back`].
+    fn is_damaged(&self) -> bool {
+        false
+    }
+
+    /// Whether the last [`PlacementOps::write_all_back`] left more than can be listed.
+    fn is_stuck(&self) -> bool {
+        false
+    }
+
     // Measurements of the driver.
 
     /// See [`Engine::asks_what_was_programmed`](crate::Engine::asks_what_was_programmed).

@@ -17,7 +17,7 @@ use crate::{
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
     lifecycle::superblocks::mend_superblocks,
-    lifecycle::volume::open,
+    lifecycle::volume::{open, open_or_mend},
     placement::PlacementOps,
 };
 
@@ -25,6 +25,9 @@ use crate::{
 const ZEROS: u64 = 1 << 20;
 /// The most rounds in a row that write nothing home: devices fail, or a long log is examined that has no live data.
 const MOST_IN_VAIN: u32 = 1000;
+/// The same, where it is known that something will be left.
+const MOST_IN_VAIN_OF_DAMAGED: u32 = 8;
+const TOO_MUCH: &str = "more of the log is damaged than its commits can list: copy what can be read to another volume";
 /// How often the clock is advanced until nothing waits.
 const SETTLES: u32 = 3;
 /// Write-backs under way at once; each has a buffer of an extent.
@@ -52,11 +55,18 @@ pub(crate) fn repair(
     without: &[DeviceId],
 ) -> Result<Opened, OpenError> {
     let mended = mend_superblocks(&config, storage, without)?;
-    let (mut drive, mut opened) = open(config, storage, trust, without)?;
+    let (mut drive, mut opened) = open_or_mend(config, storage, trust, without, true)?;
     opened.repaired += mended;
     let mut storage = Noting { beneath: storage, failed: None };
     let closed = with_drive!(&mut drive, drive => {
-        Hand::new(drive).settle(drive, &mut storage).and_then(|()| drive.close(VolumeState::Clean, &mut storage))
+        let mut hand = Hand::new(drive);
+        if drive.placed.is_damaged() {
+            drive.write_back_what_can_be(&mut hand, &mut storage, MOST_IN_VAIN_OF_DAMAGED);
+            if drive.placed.is_stuck() {
+                return Err(OpenError::Damaged { device: storage.failed.map_or(0, DeviceId::index), what: TOO_MUCH });
+            }
+        }
+        hand.settle(drive, &mut storage).and_then(|()| drive.close(VolumeState::Clean, &mut storage))
     });
     let failed = storage.failed.map_or(0, DeviceId::index);
     closed.map_err(|DeviceError| OpenError::Device { device: failed })?;
@@ -76,11 +86,10 @@ pub(crate) fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<De
 }
 
 impl<P: PlacementOps> Drive<P> {
-    fn detach(&mut self, storage: &mut dyn Storage, device: DeviceId) -> Result<Detached, DetachError> {
-        let away = self.placed.away();
-        let mut hand = Hand::new(self);
-        let (mut least, mut in_vain) = (away, 0);
-        while self.placed.away() > 0 && in_vain < MOST_IN_VAIN {
+    /// Writes home what is not there, until nothing is left or so many rounds in a row write nothing.
+    fn write_back_what_can_be(&mut self, hand: &mut Hand, storage: &mut dyn Storage, most_in_vain: u32) {
+        let (mut least, mut in_vain) = (self.placed.away(), 0);
+        while self.placed.away() > 0 && in_vain < most_in_vain {
             let mut out = Commands::new();
             hand.now += Nanos::from_ms(10);
             self.write_all_back(hand.now, &mut out);
@@ -88,6 +97,12 @@ impl<P: PlacementOps> Drive<P> {
             in_vain = if self.placed.away() < least { 0 } else { in_vain + 1 };
             least = least.min(self.placed.away());
         }
+    }
+
+    fn detach(&mut self, storage: &mut dyn Storage, device: DeviceId) -> Result<Detached, DetachError> {
+        let away = self.placed.away();
+        let mut hand = Hand::new(self);
+        self.write_back_what_can_be(&mut hand, storage, MOST_IN_VAIN);
         let settled = hand.settle(self, storage);
         if self.placed.away() > 0 {
             return Err(DetachError::Dirty { extents: self.placed.away() });

@@ -77,6 +77,17 @@ pub(crate) fn open(
     trust: Trust,
     without: &[DeviceId],
 ) -> Result<(AnyDrive, Opened), OpenError> {
+    open_or_mend(config, storage, trust, without, false)
+}
+
+/// The same; `names_damage`: what is damaged in a log is named, where it would be refused.
+pub(super) fn open_or_mend(
+    config: Config,
+    storage: &mut dyn Storage,
+    trust: Trust,
+    without: &[DeviceId],
+    names_damage: bool,
+) -> Result<(AnyDrive, Opened), OpenError> {
     let count = config.devices.len();
     let planned = config.sizes()?;
     let mut blocks = Vec::new();
@@ -95,7 +106,12 @@ pub(crate) fn open(
     }
     let newest = agree(&left, &blocks, &config)?;
     let mut drive = AnyDrive::new(config, Some(newest.geometry.spare))?;
-    let mut opened = with_drive!(&mut drive, drive => drive.take_over(storage, (trust, without), &blocks, newest))?;
+    let mut opened = with_drive!(&mut drive, drive => {
+        if names_damage {
+            drive.placed.name_damage();
+        }
+        drive.take_over(storage, (trust, without), &blocks, newest)
+    })?;
     opened.repaired += repaired;
     Ok((drive, opened))
 }

@@ -15,6 +15,7 @@ use crate::{
     io::RequestIndex,
     log::append::Appends,
     log::block_map::BlockMap,
+    log::damage::OnDamage,
     log::deferred::DeferredPieces,
     log::direct::{Directs, Piece, Way},
     log::doubts::Stopped,
@@ -54,6 +55,7 @@ pub(crate) struct LogDrive {
     /// A flush has failed: nothing goes on before the volume is opened again.
     pub(in crate::log) stopped: Stopped,
     pub(in crate::log) layout: LogLayout,
+    pub(in crate::log) on_damage: OnDamage,
 }
 
 impl LogDrive {
@@ -82,6 +84,7 @@ impl LogDrive {
             gone: LogFenced::default(),
             stopped: Stopped::default(),
             layout,
+            on_damage: OnDamage::Refuse,
         }
     }
 
@@ -139,6 +142,7 @@ impl LogDrive {
             let len = Bytes(to - from);
             match place {
                 _ if gone.has(place) => io.part_done(request, Err(RequestError::Lost), out),
+                Some(at) if log.is_damaged(at, len.0) => io.part_done(request, Err(RequestError::Lost), out),
                 None => {
                     let purpose = LogStep::Host { request };
                     io.read((primary, data_at + Bytes(from)), len, buffer, purpose, Cause::Host, out);

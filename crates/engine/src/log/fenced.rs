@@ -70,9 +70,12 @@ impl LogDrive {
 
     pub(in crate::log) fn lost_ranges(&self, most: usize) -> Losses {
         let mut losses = Losses::default();
-        if self.gone.any() {
+        if !self.gone.any() {
+            self.walk_damaged(|from, to| losses.add(from, to, most));
+        } else {
             self.map.walk_all(self.size, |from, to, place| {
-                if self.gone.has(place) {
+                let damaged = || place.is_some_and(|at| self.log.is_damaged(at, to - from));
+                if self.gone.has(place) || damaged() {
                     losses.add(from, to, most);
                 }
             });

@@ -183,6 +183,8 @@ impl LogDrive {
         failed: bool,
         out: &mut Commands,
     ) {
+        let Chunk { at, len, .. } = self.migration.chunks[chunk as usize];
+        let failed = failed || self.log.is_damaged(at, len);
         self.migration.in_flight -= 1;
         self.migration.chunks[chunk as usize].failed = failed;
         self.migration.left_over |= failed;

@@ -18,6 +18,7 @@ use crate::{
     api::stats::Stats,
     io::RequestIndex,
     log::append::BUFFERS,
+    log::damage::OnDamage,
     log::drive::LogDrive,
     log::kept::Kept,
     log::step::{LogCommand, LogIo, LogStep},
@@ -106,6 +107,18 @@ impl PlacementOps for LogDrive {
 
     fn location(&self, _: Bytes, rest: Bytes) -> Location {
         Location { len: rest, device: None, mapped: true, dirty: false, lost: false }
+    }
+
+    fn name_damage(&mut self) {
+        self.on_damage = OnDamage::Name;
+    }
+
+    fn is_damaged(&self) -> bool {
+        self.has_damage()
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.migration.is_stuck()
     }
 
     fn losses(&self, _: &LogIo, most: usize) -> Losses {

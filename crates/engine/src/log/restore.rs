@@ -4,8 +4,8 @@
 //! cannot say. Second, the newest readable index leads to the indexes before it. Their entries need no check, because
 //! they were durable when the index was written. Third, recovery follows the headers after the last index, append by
 //! append, up to the first that is absent or lacks part of its data. A crash cut the log there: no flush covered
-//! anything beyond the cut. If a later append says that one did, the log is damaged rather than cut. Nothing beyond the
-//! cut is ever used.
+//! anything beyond the cut. If a later append says that one did, the log is damaged rather than cut: `damage.rs`
+//! says what happens then. Nothing beyond the cut is ever used.
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
@@ -24,6 +24,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::error::{DeviceError, OpenError},
     api::opened::Opened,
+    log::damage::OnDamage,
     log::drive::LogDrive,
     log::found::{Contents, Event, Replay},
     log::index::Pending,
@@ -35,6 +36,9 @@ const UNREADABLE: &str = "the device cannot read part of the log, which may have
 const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
 
 const COMPLETE_PART: &str = "part of what was written to the log cannot be read";
+
+const NAMEABLE_PART: &str = "part of the data in the log is damaged: repair names the blocks that are lost, whose reads then fail \
+                             until they are written, and keeps the others";
 
 impl LogDrive {
     /// Whether no place in the log belongs to two ranges of the volume.
@@ -107,6 +111,8 @@ impl LogDrive {
             self.log.segments[segment as usize].records = Vec::new();
         }
         self.log.restore(&in_use, next_sequence);
+        // An index would vouch for what is damaged: none is written before all else is on the primary, and this is listed.
+        let pending = if self.on_damage == OnDamage::Name && self.has_damage() { Vec::new() } else { pending };
         self.index.resume(next_sequence, index, upto, pending);
 
         let records = self.still_needed(&recorded, &in_use, cut, next_sequence);
@@ -134,6 +140,7 @@ impl LogDrive {
         opened.repaired += recorded.damaged_blocks;
         opened.mapped = self.log.live.div_ceil(self.block);
         opened.dirty = opened.mapped;
+        self.walk_damaged(|from, to| opened.lost += (to - from).div_ceil(self.block));
         for (segment, _) in &in_use {
             let listed = recorded.listed.contains_key(segment);
             self.log.segments[*segment as usize].left_over = listed;
@@ -177,6 +184,7 @@ impl LogDrive {
         let mut replay = Replay::new(recorded);
         let chain = find_indexes(&mut scan, recorded, &lives, start, &mut flushed);
         let (cut, tail) = self.replay(&mut scan, recorded, (&lives, &chain), (start, flushed), (&mut replay, seen))?;
+        self.verify_listed(&mut scan, recorded);
         self.install(&mut replay, None);
         if !self.has_one_tenant_a_place() {
             return Err(self.damaged("two ranges of the volume are in one place of the log"));
@@ -227,20 +235,20 @@ impl LogDrive {
             // A crash leaves old data or torn data, but no sector that the device cannot read. Such a sector may have
             // been durable.
             let end = at.saturating_add(header.as_ref().map_or(HEADER, |header| header.len));
-            if at != NOWHERE && next >= flushed && !scan.is_readable(at, end) {
-                return Err(self.damaged(UNREADABLE));
-            }
-            let Some(header) = header else { break };
-            if !scan.is_whole(&header) {
-                flushed = flushed.max(scan.flushed_behind(at + HEADER, header.opened));
-                // Only what was never durable may be gone; and nothing may, where the devices have kept all.
-                if next < recorded.complete {
-                    return Err(self.damaged(COMPLETE_PART));
-                }
-                if next < flushed {
-                    return Err(self.damaged(FLUSHED_PART));
+            let unreadable = at != NOWHERE && next >= flushed && !scan.is_readable(at, end);
+            let Some(header) = header else {
+                if unreadable {
+                    return Err(self.damaged(UNREADABLE));
                 }
                 break;
+            };
+            if unreadable || !scan.is_whole(&header) {
+                flushed = flushed.max(scan.flushed_behind(at + HEADER, header.opened));
+                // Only what was never durable may be gone; and nothing may, where the devices have kept all.
+                if !unreadable && next >= recorded.complete.max(flushed) {
+                    break;
+                }
+                self.name_damage(scan, &header)?;
             }
             seen(&header);
             flushed = flushed.max(header.flushed);
@@ -269,6 +277,33 @@ impl LogDrive {
             return Err(self.damaged(FLUSHED_PART));
         }
         Ok((next, tail))
+    }
+
+    /// Handles an append with a header that can be read, of which something else cannot.
+    #[cold]
+    fn name_damage(&mut self, scan: &mut LogScan<'_>, header: &AppendHeader) -> Result<(), OpenError> {
+        if self.on_damage == OnDamage::Refuse {
+            return Err(self.damaged(NAMEABLE_PART));
+        }
+        // What a damaged index lists is in the headers, which are being read.
+        let AppendBody::Data(members) = &header.body else { return Ok(()) };
+        for member in members {
+            if !scan.is_member_whole(header.at, member) {
+                self.log.damage(header.at + u64::from(member.within), u64::from(member.len));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a migration left in the log may have been left because it is damaged.
+    fn verify_listed(&mut self, scan: &mut LogScan<'_>, recorded: &Recorded) {
+        for ListedSegment { opened, left, .. } in recorded.listed.values() {
+            for (_, at, len) in left {
+                if !scan.is_piece_whole(*at, *len, *opened) {
+                    self.log.damage(*at, *len);
+                }
+            }
+        }
     }
 
     /// Whether an entry belongs to a segment's present use and can be true.

@@ -44,6 +44,8 @@ pub(in crate::log) struct Segment {
     /// Whether a failed device made a migration leave data in it.
     pub(in crate::log) left_over: bool,
     pub(in crate::log) records: Vec<Record>,
+    /// Places in it, from and to, that do not hold what was appended there.
+    pub(in crate::log) damaged: Vec<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub(in crate::log) struct Segments {
     next_sequence: u64,
     /// Whether the log device is dead, so that no append is possible.
     pub(in crate::log) gone: bool,
+    /// Whether any segment has damaged places, or had.
+    pub(in crate::log) any_damaged: bool,
 }
 
 /// Space for an append: its place and its sequence.
@@ -80,6 +84,7 @@ impl Segments {
             appends: 0,
             left_over: false,
             records: Vec::new(),
+            damaged: Vec::new(),
         };
         Segments {
             shift: segment.trailing_zeros(),
@@ -90,6 +95,7 @@ impl Segments {
             live: 0,
             next_sequence: FIRST_SEQUENCE,
             gone: false,
+            any_damaged: false,
         }
     }
 
@@ -146,6 +152,7 @@ impl Segments {
                 let next = self.free.pop_front()?;
                 let row = &mut self.segments[next as usize];
                 (row.state, row.opened) = (State::Open, self.next_sequence);
+                row.damaged = Vec::new();
                 self.order.push_back(next);
                 self.head = 0;
                 next

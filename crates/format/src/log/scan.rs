@@ -6,7 +6,7 @@ use peryton_units::Bytes;
 
 use super::{
     HEADER, LONGEST_APPEND, NOWHERE,
-    header::{self, AppendBody, AppendHeader, IndexEntry, IndexSpan},
+    header::{self, AppendBody, AppendHeader, AppendMember, IndexEntry, IndexSpan},
     layout::LogLayout,
 };
 use crate::{
@@ -134,19 +134,39 @@ impl<'a> LogScan<'a> {
             AppendBody::Index(_) => return self.entries(header).is_some(),
             AppendBody::Data(members) => members,
         };
-        members.iter().all(|member| {
-            let mut next = header.at.saturating_add(u64::from(member.within));
-            let end = next.saturating_add(u64::from(member.len));
-            let mut sum = 0;
-            while next < end {
-                let start = next / BLOCK * BLOCK;
-                let Some(block) = self.block(start) else { return false };
-                let to = end.min(start + BLOCK);
-                sum = crc32c::crc32c_append(sum, &block[(next - start) as usize..(to - start) as usize]);
-                next = to;
-            }
-            sum == member.checksum
-        })
+        members.iter().all(|member| self.is_member_whole(header.at, member))
+    }
+
+    /// Whether the data of a member is there, of the append at this place.
+    pub fn is_member_whole(&mut self, at: u64, member: &AppendMember) -> bool {
+        let mut next = at.saturating_add(u64::from(member.within));
+        let end = next.saturating_add(u64::from(member.len));
+        let mut sum = 0;
+        while next < end {
+            let start = next / BLOCK * BLOCK;
+            let Some(block) = self.block(start) else { return false };
+            let to = end.min(start + BLOCK);
+            sum = crc32c::crc32c_append(sum, &block[(next - start) as usize..(to - start) as usize]);
+            next = to;
+        }
+        sum == member.checksum
+    }
+
+    /// Whether data at a place is what was appended there, in a segment that was opened with sequence `opened`. It is not if
+    /// the header of its append cannot be read.
+    pub fn is_piece_whole(&mut self, at: u64, len: u64, opened: u64) -> bool {
+        let last = at / BLOCK * BLOCK;
+        let places = (0..LONGEST_APPEND / BLOCK).map_while(|back| last.checked_sub(back * BLOCK));
+        let mut headers = places.filter_map(|at| self.header(at)).filter(|header| header.opened == opened);
+        let Some(AppendHeader { at: append_at, body: AppendBody::Data(members), .. }) = headers.next() else {
+            return false;
+        };
+        drop(headers);
+        let holds = |member: &&AppendMember| {
+            let from = append_at + u64::from(member.within);
+            from <= at && at + len <= from + u64::from(member.len)
+        };
+        members.iter().find(holds).is_some_and(|member| self.is_member_whole(append_at, member))
     }
 
     /// The entries of the index with this header; `None` if the append is not an index, or is not complete.
