@@ -14,6 +14,7 @@ mod notes;
 mod outage_state;
 mod outages;
 mod reopening;
+mod reopening_state;
 mod requests;
 mod say;
 mod share;
@@ -34,7 +35,7 @@ use peryton_units::Nanos;
 
 pub(crate) use self::about::About;
 pub use self::handle::Handle;
-pub(crate) use self::reopening::Reopening;
+pub(crate) use self::reopening_state::Reopening;
 use self::{
     accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
     share::Shares, spin::Spin,

@@ -1,40 +1,8 @@
 //! Opens a volume again that has stopped because a flush failed, so that nobody has to start the server again.
 
-use peryton_engine::Opened;
-use peryton_units::Nanos;
-
 use super::Server;
-use crate::{
-    events::What,
-    open::Device,
-    shared_memory::{ProcessDeath, SharedMemory},
-    storage::Files,
-};
-
-/// The pause after an attempt that failed; it doubles up to the longest.
-const FIRST_PAUSE: Nanos = Nanos::from_s(1);
-const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
-
-/// What opening a volume again needs, and when it is tried.
-#[derive(Debug)]
-pub(crate) struct Reopening {
-    process_death: ProcessDeath,
-    due: Nanos,
-    pause: Nanos,
-    /// The volume waits for it.
-    wanted: bool,
-}
-
-impl Reopening {
-    pub(crate) fn new(process_death: ProcessDeath) -> Reopening {
-        Reopening { process_death, due: Nanos::ZERO, pause: FIRST_PAUSE, wanted: false }
-    }
-
-    /// When it is tried next.
-    pub(super) fn deadline(&self) -> Option<Nanos> {
-        self.wanted.then_some(self.due)
-    }
-}
+use crate::{events::What, open::Device, shared_memory::SharedMemory, storage::Files};
+use peryton_engine::Opened;
 
 impl Server {
     /// Opens the volume again if it has stopped and nothing is in flight. This thread does nothing else meanwhile: the
@@ -58,14 +26,12 @@ impl Server {
         let opened = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                let pause_s = self.reopening.pause.as_s_f64();
+                let pause_s = self.reopening.failed(self.now).as_s_f64();
                 tracing::error!(error, pause_s, "the volume has stopped and cannot be opened again yet");
-                self.reopening.due = self.now.saturating_add(self.reopening.pause);
-                self.reopening.pause = Nanos((self.reopening.pause.0 * 2).min(LONGEST_PAUSE.0));
                 return;
             }
         };
-        (self.reopening.due, self.reopening.pause, self.reopening.wanted) = (Nanos::ZERO, FIRST_PAUSE, false);
+        self.reopening.succeeded();
         self.volume.backend.trust();
         let memory = SharedMemory::begin(&self.reopening.process_death, self.volume.engine_mut(), &self.about.devices);
         self.volume.keep_in(memory);

@@ -1,0 +1,43 @@
+//! When a volume that has stopped is opened again.
+
+use peryton_units::Nanos;
+
+use crate::shared_memory::ProcessDeath;
+
+/// The pause after an attempt that failed; it doubles up to the longest.
+const FIRST_PAUSE: Nanos = Nanos::from_s(1);
+const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
+
+/// What opening a volume again needs, and when it is tried.
+#[derive(Debug)]
+pub(crate) struct Reopening {
+    pub(super) process_death: ProcessDeath,
+    pub(super) due: Nanos,
+    pause: Nanos,
+    /// The volume waits for it.
+    pub(super) wanted: bool,
+}
+
+impl Reopening {
+    pub(crate) fn new(process_death: ProcessDeath) -> Reopening {
+        Reopening { process_death, due: Nanos::ZERO, pause: FIRST_PAUSE, wanted: false }
+    }
+
+    /// An attempt has failed. Returns the pause before the next one.
+    pub(super) fn failed(&mut self, now: Nanos) -> Nanos {
+        let pause = self.pause;
+        self.due = now.saturating_add(pause);
+        self.pause = Nanos((pause.0 * 2).min(LONGEST_PAUSE.0));
+        pause
+    }
+
+    /// The volume is open again.
+    pub(super) fn succeeded(&mut self) {
+        (self.due, self.pause, self.wanted) = (Nanos::ZERO, FIRST_PAUSE, false);
+    }
+
+    /// When it is tried next.
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        self.wanted.then_some(self.due)
+    }
+}
