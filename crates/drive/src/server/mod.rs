@@ -223,7 +223,7 @@ impl Server {
             return Wait::No;
         }
         let (engine, devices) = (self.volume.engine().deadline(), self.volume.backend.next_due());
-        let reopening = self.reopening.deadline();
+        let reopening = self.reopening.deadline(self.now);
         let deadlines = [engine, devices, self.next_look(), self.awake.deadline(), self.next_accept(), reopening];
         match deadlines.into_iter().flatten().min() {
             None => Wait::Forever,

@@ -36,8 +36,8 @@ impl Reopening {
         (self.due, self.pause, self.wanted) = (Nanos::ZERO, FIRST_PAUSE, false);
     }
 
-    /// When it is tried next.
-    pub(super) fn deadline(&self) -> Option<Nanos> {
-        self.wanted.then_some(self.due)
+    /// When it is tried next, if only time keeps it from that; otherwise the end of a command does.
+    pub(super) fn deadline(&self, now: Nanos) -> Option<Nanos> {
+        (self.wanted && self.due > now).then_some(self.due)
     }
 }
