@@ -75,7 +75,7 @@ impl Server {
             commits,
             "the volume had stopped after a failed flush; it was recovered and goes on"
         );
-        self.about.events.tell(What::Opened { clean, generation });
+        self.about.events.report(What::Opened { clean, generation });
         self.about.opened = opened;
     }
 }

@@ -189,7 +189,7 @@ pub enum DetachError {
 /// Why a device could not be replaced. The volume is unchanged.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ReplaceError {
-    /// The volume cannot be opened without the device.
+    /// The volume cannot be opened without the device, or a device could not be read or written.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// Lost data would read as zeros, and no metadata would distinguish it from zeros that were written.
@@ -222,18 +222,12 @@ pub enum ReplaceError {
         /// What the volume needs of it.
         need: Bytes,
     },
-    /// A device could not be read or written.
-    #[error("device {device} could not be read or written: check it and try again")]
-    Device {
-        /// The index of the device.
-        device: usize,
-    },
 }
 
 /// Why a device could not be taken back. The volume, and the device, are as they were.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ReadmitError {
-    /// The volume cannot be opened without it, or what is at its path is not it.
+    /// The volume cannot be opened without it, what is at its path is not it, or a device is too small or fails.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// It is part of the volume.
@@ -301,22 +295,6 @@ pub enum ReadmitError {
          copy the volume as it is without it, or replace it (repair --replace), which gives up what only it had"
     )]
     Logging {
-        /// The index of the device.
-        device: usize,
-    },
-    /// A device has too little room.
-    #[error("device {device} has {size}, but the volume needs {need} of it: it was larger when it was formatted")]
-    TooSmall {
-        /// The index of the device.
-        device: usize,
-        /// What it has.
-        size: Bytes,
-        /// What the volume needs of it.
-        need: Bytes,
-    },
-    /// A device could not be read or written.
-    #[error("device {device} could not be read or written: check it and try again")]
-    Device {
         /// The index of the device.
         device: usize,
     },

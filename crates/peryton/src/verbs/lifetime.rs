@@ -76,53 +76,53 @@ macro_rules! tier_args {
         #[derive(Debug, clap::Args)]
         struct $name {
             #[arg(
-                        long = $tier,
-                        id = $tier,
-                        value_name = "PROFILE",
-                        help = concat!("Profile of the ", $tier, "'s drives: a name, or the path of a file")
-                    )]
+                                long = $tier,
+                                id = $tier,
+                                value_name = "PROFILE",
+                                help = concat!("Profile of the ", $tier, "'s drives: a name, or the path of a file")
+                            )]
             profile: Option<String>,
             #[arg(
-                        long = concat!($tier, "-count"),
-                        id = concat!($tier, "-count"),
-                        value_name = "N",
-                        help = concat!("How many drives the ", $tier, " has")
-                    )]
+                                long = concat!($tier, "-count"),
+                                id = concat!($tier, "-count"),
+                                value_name = "N",
+                                help = concat!("How many drives the ", $tier, " has")
+                            )]
             count: Option<u32>,
             #[arg(
-                        long = concat!($tier, "-capacity"),
-                        id = concat!($tier, "-capacity"),
-                        value_name = "SIZE",
-                        help = concat!("Capacity of each drive of the ", $tier)
-                    )]
+                                long = concat!($tier, "-capacity"),
+                                id = concat!($tier, "-capacity"),
+                                value_name = "SIZE",
+                                help = concat!("Capacity of each drive of the ", $tier)
+                            )]
             capacity: Option<Bytes>,
             #[arg(
-                        long = concat!($tier, "-cycles"),
-                        id = concat!($tier, "-cycles"),
-                        value_name = "N",
-                        help = concat!("Writes that a cell of the ", $tier, " endures")
-                    )]
+                                long = concat!($tier, "-cycles"),
+                                id = concat!($tier, "-cycles"),
+                                value_name = "N",
+                                help = concat!("Writes that a cell of the ", $tier, " endures")
+                            )]
             cycles: Option<f64>,
             #[arg(
-                        long = concat!($tier, "-read"),
-                        id = concat!($tier, "-read"),
-                        value_name = "TIME",
-                        help = concat!("Time of a read from the ", $tier)
-                    )]
+                                long = concat!($tier, "-read"),
+                                id = concat!($tier, "-read"),
+                                value_name = "TIME",
+                                help = concat!("Time of a read from the ", $tier)
+                            )]
             read: Option<Nanos>,
             #[arg(
-                        long = concat!($tier, "-write"),
-                        id = concat!($tier, "-write"),
-                        value_name = "TIME",
-                        help = concat!("Time of a write to the ", $tier)
-                    )]
+                                long = concat!($tier, "-write"),
+                                id = concat!($tier, "-write"),
+                                value_name = "TIME",
+                                help = concat!("Time of a write to the ", $tier)
+                            )]
             write: Option<Nanos>,
             #[arg(
-                        long = concat!($tier, "-amplification"),
-                        id = concat!($tier, "-amplification"),
-                        value_name = "X",
-                        help = concat!("Bytes that the ", $tier, " programs per byte written")
-                    )]
+                                long = concat!($tier, "-amplification"),
+                                id = concat!($tier, "-amplification"),
+                                value_name = "X",
+                                help = concat!("Bytes that the ", $tier, " programs per byte written")
+                            )]
             write_amplification: Option<f64>,
         }
 
