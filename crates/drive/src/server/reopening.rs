@@ -1,4 +1,4 @@
-//! Opens a volume again that has stopped because a flush failed, so that nobody has to start the server again.
+//! Opens a volume again that has stopped because a flush failed, so that the server need not be restarted.
 
 use peryton_engine::Opened;
 use peryton_units::Nanos;
@@ -15,13 +15,13 @@ use crate::{
 const FIRST_PAUSE: Nanos = Nanos::from_s(1);
 const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
 
-/// What opening a volume again needs, and when it is tried.
+/// When opening the volume again is tried, and what it needs.
 #[derive(Debug)]
 pub(crate) struct Reopening {
     process_death: ProcessDeath,
     due: Nanos,
     pause: Nanos,
-    /// The volume waits for it.
+    /// Whether the volume has stopped and waits to be opened again.
     wanted: bool,
 }
 
@@ -30,7 +30,7 @@ impl Reopening {
         Reopening { process_death, due: Nanos::ZERO, pause: FIRST_PAUSE, wanted: false }
     }
 
-    /// When it is tried next.
+    /// The time of the next attempt.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.wanted.then_some(self.due)
     }
