@@ -127,7 +127,7 @@ def unread(path, stop):
     stop.wait()
 
 
-def strangers(path, stop):
+def empty_connections(path, stop):
     while not stop.is_set():
         sock = socket.socket(socket.AF_UNIX)
         try:
@@ -137,7 +137,7 @@ def strangers(path, stop):
         sock.close()
 
 
-ATTACKS = [trickle, block_status, one_byte_writes, zeroes, flushes, unread, strangers]
+ATTACKS = [trickle, block_status, one_byte_writes, zeroes, flushes, unread, empty_connections]
 
 
 def serve(peryton, folder):

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     println!("{:<22} {:>6} {:>9} {:>7}  noticed by", "mutation", "seeds", "crashes", "s");
     let mut unnoticed = 0;
     let chosen: Vec<Mutation> =
-        Mutation::ALL.into_iter().filter(|mutation| format!("{mutation:?}").contains(&arguments.only)).collect();
+        Mutation::ALL.iter().copied().filter(|mutation| format!("{mutation:?}").contains(&arguments.only)).collect();
     for mutation in chosen.iter().copied() {
         make(Some(mutation));
         let result = torture(0..arguments.seeds, &options, budget, 1, |_| {});

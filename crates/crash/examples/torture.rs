@@ -5,7 +5,7 @@ use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
 use clap::Parser;
 use peryton_crash::{Ends, Kind, Options, run, torture};
 
-/// Simulates power losses, deaths of the process and device failures, and checks every read against what a correct disk could return.
+/// Simulates power losses, process deaths and device failures, and checks every read against a correct disk
 #[derive(Parser)]
 struct Arguments {
     /// Stop after this many seconds
@@ -40,11 +40,8 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 }
 
 fn kind(text: &str) -> Result<Kind, String> {
-    let name = |kind: &Kind| format!("{kind:?}").to_lowercase();
-    Kind::ALL.into_iter().find(|kind| name(kind) == text).ok_or_else(|| {
-        let names: Vec<String> = Kind::ALL.iter().map(name).collect();
-        format!("use one of {}", names.join(", "))
-    })
+    let known = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+    known.ok_or_else(|| format!("use one of {}", Kind::ALL.map(Kind::name).join(", ")))
 }
 
 fn ends(text: &str) -> Result<Ends, String> {
@@ -72,10 +69,10 @@ fn main() -> ExitCode {
     }
     let budget = Duration::from_secs(arguments.seconds);
     let first = arguments.seeds.start;
-    let mut told = Duration::ZERO;
+    let mut shown_at = Duration::ZERO;
     let result = torture(arguments.seeds, &options, Some(budget), arguments.failures, |so_far| {
-        if so_far.elapsed >= told + Duration::from_secs(10) {
-            told = so_far.elapsed;
+        if so_far.elapsed >= shown_at + Duration::from_secs(10) {
+            shown_at = so_far.elapsed;
             let (points, seconds) = (so_far.outcome.crash_points, so_far.elapsed.as_secs());
             let _ = writeln!(std::io::stderr(), "{seconds} s: {points} crash points, {} seeds", so_far.seeds);
         }

@@ -10,8 +10,8 @@ pub(crate) struct Deaths {
     pub(crate) kind: Kind,
     /// The volume is opened without these devices.
     pub(crate) without: Vec<DeviceId>,
-    /// True once a flush of the host succeeded after a device died. What the device had not flushed was in doubt since the flush
-    /// that failed before, which the model does not know.
+    /// True once a flush of the host succeeded after a device died. A flush had failed before that, so data that the device had
+    /// not flushed were in doubt; the model does not know this.
     pub(crate) flushed_since: bool,
     /// True while the drive is a cache that has never written back: then no device failure may lose data.
     pub(crate) never_back: bool,

@@ -9,39 +9,34 @@ use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64Mcg;
 
-/// A placement to simulate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// One device.
-    Single,
-    /// Two devices, one after the other.
-    Linear,
-    /// Hot extents on the fast device.
-    Tiering,
-    /// The fast device as a cache.
-    Caching,
-    /// Writes go to the device that answers sooner.
-    Partitioned,
-    /// Writes go to a log first and to the primary later.
-    Logging,
+/// The placement to simulate.
+pub use peryton_engine::PlacementKind as Kind;
+
+/// Draws a placement; those with an extent map are drawn most often.
+pub(crate) fn random_kind(rng: &mut Pcg64Mcg) -> Kind {
+    match rng.random_range(0..20) {
+        0 => Kind::Single,
+        1 => Kind::Linear,
+        2..8 => Kind::Tiering,
+        8..11 => Kind::Partitioned,
+        // Logging is drawn rarely because recovery reads a whole log, so these runs take longest.
+        11 => Kind::Logging,
+        _ => Kind::Caching,
+    }
 }
 
-impl Kind {
-    /// Every placement, in the order in which reports list them.
-    pub const ALL: [Kind; 6] =
-        [Kind::Single, Kind::Linear, Kind::Tiering, Kind::Caching, Kind::Partitioned, Kind::Logging];
-
-    /// Draws a placement; those with an extent map are drawn most often.
-    pub(crate) fn of(rng: &mut Pcg64Mcg) -> Kind {
-        match rng.random_range(0..20) {
-            0 => Kind::Single,
-            1 => Kind::Linear,
-            2..8 => Kind::Tiering,
-            8..11 => Kind::Partitioned,
-            // Logging is drawn rarely because recovery reads a whole log, so these runs take longest.
-            11 => Kind::Logging,
-            _ => Kind::Caching,
-        }
+/// The placement of this kind on two devices. `single` uses the first of them, and `linear` begins with it.
+///
+/// # Panics
+/// Logging has blocks instead of extents, so that a [`Hybrid`] does not describe it.
+pub fn placement_on(kind: Kind, pair: Hybrid) -> Placement {
+    match kind {
+        Kind::Single => Placement::Single { device: pair.fast },
+        Kind::Linear => Placement::Linear { devices: vec![pair.fast, pair.slow] },
+        Kind::Tiering => Placement::Tiering(pair),
+        Kind::Caching => Placement::Caching(pair),
+        Kind::Partitioned => Placement::Partitioned(pair),
+        Kind::Logging => panic!("a log has no extents"),
     }
 }
 
@@ -77,14 +72,7 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
         }
         _ => {}
     }
-    let hybrid = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
-    let placement = match kind {
-        Kind::Tiering => Placement::Tiering(hybrid),
-        Kind::Caching => Placement::Caching(hybrid),
-        Kind::Partitioned => Placement::Partitioned(hybrid),
-        Kind::Linear => Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] },
-        Kind::Single | Kind::Logging => Placement::Single { device: DeviceId(0) },
-    };
+    let placement = placement_on(kind, Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent });
     let devices = match kind {
         Kind::Single => vec![extent * slow],
         _ => vec![extent * fast, extent * slow],
@@ -96,7 +84,7 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, reach }
 }
 
-/// A tuning for a fast device of so many extents: anything that can be set.
+/// A random tuning for a fast device of `fast_extents` extents. Every setting is drawn.
 pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
     let high = rng.random_range(0..fast_extents.max(2) + 1);
     Tuning {

@@ -187,40 +187,40 @@ impl Storage for Direct<'_> {
 }
 
 /// A storage that loses power, or whose process dies, at the write or flush after `left` others.
-pub(crate) struct Fused<'a> {
+pub(crate) struct Interruptible<'a> {
     pub(crate) direct: Direct<'a>,
     pub(crate) left: u32,
     /// Whether the power has gone; `in_flight` then holds the write that it cut.
-    pub(crate) blown: bool,
+    pub(crate) interrupted: bool,
     pub(crate) in_flight: Option<(DeviceId, Entry)>,
 }
 
-impl<'a> Fused<'a> {
-    pub(crate) fn new(disks: &'a mut [Disk], memory: Option<&'a Memory>, left: u32) -> Fused<'a> {
-        Fused { direct: Direct { disks, memory }, left, blown: false, in_flight: None }
+impl<'a> Interruptible<'a> {
+    pub(crate) fn new(disks: &'a mut [Disk], memory: Option<&'a Memory>, left: u32) -> Interruptible<'a> {
+        Interruptible { direct: Direct { disks, memory }, left, interrupted: false, in_flight: None }
     }
 
-    fn blows(&mut self) -> bool {
-        self.blown |= self.left == 0;
+    fn interrupts(&mut self) -> bool {
+        self.interrupted |= self.left == 0;
         self.left = self.left.saturating_sub(1);
-        self.blown
+        self.interrupted
     }
 }
 
-impl Storage for Fused<'_> {
+impl Storage for Interruptible<'_> {
     fn size(&self, device: DeviceId) -> Option<Bytes> {
         self.direct.size(device)
     }
 
     fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-        if self.blown { Err(DeviceError) } else { self.direct.read(device, at, into) }
+        if self.interrupted { Err(DeviceError) } else { self.direct.read(device, at, into) }
     }
 
     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-        if self.blown {
+        if self.interrupted {
             return Err(DeviceError);
         }
-        if self.blows() {
+        if self.interrupts() {
             self.in_flight = Some((device, self.direct.disks[device.index()].entry(at, from.to_vec())));
             return Err(DeviceError);
         }
@@ -228,7 +228,7 @@ impl Storage for Fused<'_> {
     }
 
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
-        if self.blown || self.blows() {
+        if self.interrupted || self.interrupts() {
             return Err(DeviceError);
         }
         self.direct.flush(device)

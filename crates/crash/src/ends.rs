@@ -1,4 +1,5 @@
-//! How a run comes to its end: the power goes, or the process dies and the devices keep what was completed.
+//! How a generation of a run ends if it is not closed: by a power loss, or by the death of the process, after which the
+//! devices still have every completed write.
 
 use peryton_engine::Opened;
 use rand::{RngExt, SeedableRng};
@@ -6,30 +7,31 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::memory::Memory;
 
-/// What ends a generation of a run that is not closed.
+/// How generations of a run end that are not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// The power goes.
+    /// By a power loss.
     Power,
-    /// The process dies.
+    /// By the death of the process.
     Process,
-    /// The one or the other.
+    /// By either, at random.
     Both,
 }
 
 impl Ends {
-    /// All of them.
+    /// Every choice.
     pub const ALL: [Ends; 3] = [Ends::Power, Ends::Process, Ends::Both];
 }
 
-/// What has happened.
+/// How a generation has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Power,
     Process,
 }
 
-/// Draws ends. It has random numbers of its own, so that a run in which only the power goes is what it would be without it.
+/// Draws how generations end. It has random numbers of its own, so that a run with power losses only is the same as before
+/// process deaths were simulated.
 #[derive(Clone, Debug)]
 pub(crate) struct Fates {
     pub(crate) ends: Ends,
@@ -43,7 +45,7 @@ impl Fates {
         Fates { ends: ends.unwrap_or(drawn), rng }
     }
 
-    /// Whether the process keeps in memory what the next one has to know.
+    /// Whether the process keeps its records in memory that outlives it.
     pub(crate) fn keeps(&self) -> bool {
         self.ends != Ends::Power
     }
@@ -62,19 +64,19 @@ impl Fates {
     }
 }
 
-/// What is left of a process.
+/// What a process has left behind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Left {
-    /// What it kept in memory, if that is still there.
+    /// Its records in memory, if they are still there.
     pub(crate) memory: Option<Memory>,
-    /// Everything that was answered has to be there; otherwise what was flushed.
+    /// Whether every answered write has to be there; otherwise only every flushed one.
     pub(crate) answered: bool,
-    /// Without what is in memory, which device is to be left out is not known.
+    /// Whether the next opening needs the records in memory, because only they say which device to leave out.
     pub(crate) binds: bool,
 }
 
 impl Left {
-    /// Whether a process that died while it opened the volume had made all of it durable.
+    /// Whether a process that died while it opened the volume had made everything durable before.
     pub(crate) fn is_used_up(&self, opened: &Opened) -> bool {
         let found = self.memory.as_ref().and_then(|memory| memory.found(opened.volume));
         found.is_some_and(|found| found.label.generation + 1 < opened.generation)

@@ -1,5 +1,5 @@
-//! What goes wrong besides the power, and how often: commands that fail, flushes that fail and lose what they should have
-//! covered, sectors that cannot be read, metadata that rots, devices that die.
+//! The faults of a run besides power losses, and their rates: commands that fail, flushes that fail and lose the data that
+//! they should have covered, sectors that cannot be read, metadata that rots, devices that die.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -14,11 +14,11 @@ pub(crate) struct Faults {
     pub(crate) calm: bool,
     /// One command in this many fails, and at most some of its sectors take effect; 0 for none.
     pub(crate) fail_one_in: u32,
-    /// One flush in so many fails besides; 0 for none.
+    /// One flush in this many fails in addition; 0 for none.
     pub(crate) flush_fails_one_in: u32,
-    /// Nothing else goes wrong.
+    /// Whether failing flushes are the only fault of this run.
     pub(crate) flushes_only: bool,
-    /// One step in so many a sector of data goes bad; 0 for none.
+    /// In one step of this many a sector of data goes bad; 0 for none.
     pub(crate) bad_one_in: u32,
     /// In one step of this many a device dies; 0 for none.
     pub(crate) dies_one_in: u32,

@@ -49,7 +49,7 @@ impl World {
             self.model.begin(range.clone(), &data, from, self.drive.oldest_read());
         }
         if op == Op::Flush && self.lost_at.is_some() && self.drive.engine.is_in_doubt() {
-            self.told_from = from;
+            self.flush_from = from;
         }
         say!(self, "{from}: {op:?} {range:?}, tags from {:?}", data.first());
         self.drive.submit(request, from, data);
@@ -69,7 +69,7 @@ impl World {
         let (command, failed) = self.drive.complete(index, fails, &mut self.rng);
         self.outcome.commands += 1;
         say!(self, "    done{}: {}", if failed { ", FAILED" } else { "" }, brief(&command));
-        // A device that is given up because its flushes go on failing is dead.
+        // A device that the engine gives up because its flushes keep failing is dead.
         for index in 0..self.drive.disks.len() {
             self.drive.disks[index].dead |= failed && self.drive.engine.is_gone(DeviceId(index as u8));
         }
@@ -83,15 +83,15 @@ impl World {
         }
     }
 
-    /// A flush has failed, and lost something: as long as the engine reports that the host is still to be notified, and as long as
-    /// a flush is not answered that was asked for before, what is not durable is in doubt.
+    /// Notes, after a flush has failed and lost data, whether the data that are not durable are in doubt. They are as long as
+    /// the engine has yet to notify the host, and as long as an earlier flush of the host is not answered.
     fn doubt(&mut self) {
         if self.lost_at.is_none() {
             return;
         }
-        let told_from = self.told_from;
-        let tells = |asked: &Asked<Tag>| asked.request.op == Op::Flush && asked.from <= told_from;
-        if self.drive.engine.is_in_doubt() || self.flush_waits() || self.drive.requests.values().any(tells) {
+        let flush_from = self.flush_from;
+        let notifies = |asked: &Asked<Tag>| asked.request.op == Op::Flush && asked.from <= flush_from;
+        if self.drive.engine.is_in_doubt() || self.flush_waits() || self.drive.requests.values().any(notifies) {
             self.model.doubt();
         } else if self.drive.answered.is_empty() {
             self.model.trust();
@@ -136,7 +136,7 @@ impl World {
                     self.model.flushed(asked.from);
                     self.deaths.flushed_since |= self.has_dead();
                 }
-                // Of those that were asked for before it was lost, the last one counts.
+                // Of the flushes that were submitted before the loss, the last one counts.
                 Op::Flush if self.lost_at.is_some() => {
                     let last = flushes == 0 && !self.flush_waits();
                     self.model.forgive(asked.from, last);
@@ -148,12 +148,12 @@ impl World {
         Ok(())
     }
 
-    /// A log whose flush has failed goes on only when it is opened again.
+    /// Whether the log has stopped because a flush has failed: it continues only when it is opened again.
     fn is_stopped_log(&self) -> bool {
         self.deaths.kind == Kind::Logging && self.drive.engine.is_in_doubt()
     }
 
-    /// Whether a flush has not been answered that was asked for before something was lost.
+    /// Whether a flush of the host that was submitted before the loss is still unanswered.
     fn flush_waits(&self) -> bool {
         let lost_at = self.lost_at.unwrap_or(0);
         let waits = |asked: &Asked<Tag>| asked.request.op == Op::Flush && asked.from <= lost_at;
@@ -165,8 +165,9 @@ impl World {
         let little_room = error == RequestError::NoSpace
             && request.op != Op::Read
             && (self.has_dead() || !self.deaths.without.is_empty());
-        let told = !self.faults.flushes_only || request.op == Op::Flush || self.has_dead() || self.is_stopped_log();
-        if self.faults.active && told && (little_room || matches!(error, RequestError::Device | RequestError::Lost)) {
+        let may_fail = !self.faults.flushes_only || request.op == Op::Flush || self.has_dead() || self.is_stopped_log();
+        if self.faults.active && may_fail && (little_room || matches!(error, RequestError::Device | RequestError::Lost))
+        {
             return Ok(());
         }
         Err(format!("{:?} of {:?} failed though nothing else did: {error}", request.op, Drive::span(request)))

@@ -18,9 +18,9 @@
 //!
 //! The crate sees the engine only through its public face. The files, from the bottom up: `disk` is the fake disk, `model`
 //! says what a correct disk could return, [`Driver`] carries out the engine's commands on fake disks of any kind, `drive` does
-//! so on those that lose power, `design` draws designs, `faults` and
-//! `deaths` hold what goes wrong besides the power, and `world` holds the state of a run. `host` asks and checks, `offline`
-//! acts while the power is off, `power` takes it away and recovers, and `run` puts them in order.
+//! so on those that lose power, `design` draws designs, `faults` and `deaths` hold the faults besides power losses, and `world`
+//! holds the state of a run. `host` submits requests and checks the answers, `offline` acts while the power is off, `power`
+//! cuts the power and recovers, and `run` does these in order.
 
 mod deaths;
 mod design;
@@ -39,7 +39,7 @@ mod run;
 mod torture;
 mod world;
 
-pub use design::{Kind, random_tuning};
+pub use design::{Kind, placement_on, random_tuning};
 pub use driver::{Answer, Asked, Disks, Driver, Effect, Pending};
 pub use ends::Ends;
 pub use memory::Memory;

@@ -1,4 +1,4 @@
-//! What a process keeps in memory that outlives it: as a server does in a file that is mapped.
+//! Memory that outlives a process, in which it keeps its records, as a server does in a mapped file.
 
 use peryton_engine::{
     Engine, VolumeId,
@@ -13,7 +13,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// For a drive that was just opened; `None` if its placement has nothing to keep.
+    /// Makes the memory of a drive that was just opened; `None` if its placement has no records.
     pub fn of(engine: &mut Engine) -> Option<Memory> {
         let label = engine.label_of_records()?;
         engine.keep_records();
@@ -29,7 +29,7 @@ impl Memory {
         self.writer.store(record, &mut self.words);
     }
 
-    /// What the next process finds there.
+    /// The records as the next process finds them.
     ///
     /// # Panics
     /// If that is not what this engine wrote.

@@ -8,7 +8,7 @@ use rand::{Rng, RngExt};
 use crate::{
     design::Kind,
     disk::{Disk, SECTOR, Tag},
-    drive::{Direct, Fused},
+    drive::{Direct, Interruptible},
     ends::{End, Left},
     world::World,
 };
@@ -159,8 +159,8 @@ impl World {
         Ok(Some(without))
     }
 
-    /// Now and then a device that answers again comes back with what it held, or replaces itself as an empty member; the
-    /// power may go meanwhile. Returns whether it tried.
+    /// Now and then takes back a device that answers again, with the data that it holds, or replaces it by an empty one. The
+    /// power may be lost meanwhile. Returns whether it tried.
     pub(crate) fn maybe_replace(
         &mut self,
         disks: &mut Vec<Disk>,
@@ -175,19 +175,19 @@ impl World {
         }
         let index = device.index();
         disks[index].dead = false;
-        // What it had not flushed when it was given up may be older than what was answered: the model knows that of a
-        // power loss alone.
+        // Data that the device had not flushed when it was given up may be older than what was answered. The model allows
+        // that after a power loss only.
         let returns = self.chance(2) && !self.deaths.flushed_since && !left.answered && !closed;
         if !returns {
             disks[index].bad.clear();
         }
         let calls = if self.chance(2) && !left.binds { self.rng.random_range(0..48) } else { u32::MAX };
-        let mut storage = Fused::new(disks, left.memory.as_ref(), calls);
+        let mut storage = Interruptible::new(disks, left.memory.as_ref(), calls);
         let done = if returns {
             match Engine::readmit(self.config.clone(), &mut storage, device) {
                 Ok(_) => Ok(()),
-                // A map that was kept on the other device alone, or has rotted; a device that nobody has given up yet; a
-                // generation that was only announced; superblocks that an interrupted replacement has blanked.
+                // The map was kept on the other device alone, or has rotted; the device has not been given up yet; its
+                // generation was only announced; or an interrupted replacement has blanked its superblocks.
                 Err(
                     ReadmitError::Open(OpenError::NotFormatted { .. } | OpenError::Damaged { .. })
                     | ReadmitError::Untracked { .. }
@@ -204,14 +204,14 @@ impl World {
             let replaced = Engine::replace(self.config.clone(), &mut storage, device, false);
             replaced.map(|_| ()).map_err(|error| error.to_string())
         };
-        let (blown, in_flight) = (storage.blown, storage.in_flight.take());
+        let (interrupted, in_flight) = (storage.interrupted, storage.in_flight.take());
         *disks = self.cut(disks, in_flight, End::Power);
         left.memory = None;
         left.answered &= done.is_ok();
         match done {
             Ok(()) if returns => self.say(&format!("--- device {index} is back with what it held")),
             Ok(()) => self.say(&format!("--- device {index} is replaced")),
-            Err(_) if blown => {
+            Err(_) if interrupted => {
                 self.say("--- the power goes while a device is replaced, or comes back");
                 let mut copy = disks.clone();
                 if Engine::open(self.config.clone(), &mut Direct::new(&mut copy)).is_err() {

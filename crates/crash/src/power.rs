@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use crate::{
     disk::{Disk, SECTOR, Tag},
-    drive::{Drive, Fused},
+    drive::{Drive, Interruptible},
     ends::{End, Left},
     world::{World, say},
 };
@@ -26,7 +26,7 @@ impl World {
         }
         outcome.process_deaths += 1;
         let mut disks = drive.disks_after_process_death(rng);
-        // A driver does not use what it kept in memory once a flush has failed.
+        // A driver does not use its records in memory after a flush has failed.
         let left = match lost {
             true => Left::default(),
             false => Left { memory: drive.memory.clone(), answered: true, binds: false },
@@ -35,7 +35,7 @@ impl World {
         (disks, left)
     }
 
-    /// A device that died while the machine runs on comes back, with what was in its cache or without.
+    /// Brings back a device that died while the machine runs on, with or without the content of its cache.
     fn bring_back(&mut self, disks: &mut [Disk], mut left: Left) -> Left {
         let World { rng, fates, deaths, .. } = self;
         for (index, disk) in disks.iter_mut().enumerate() {
@@ -45,7 +45,7 @@ impl World {
             if fates.comes_back_whole() {
                 disk.dead = false;
             } else {
-                // It was taken out and put back: what the process kept is about another disk, as far as anyone knows.
+                // The disk was taken out and put back, so the process's records do not match it: it could be another disk.
                 *disk = disk.after_crash(std::iter::empty(), rng);
                 left = Left::default();
             }
@@ -192,9 +192,10 @@ impl World {
         let mut losses = if self.chance(3) { self.rng.random_range(1..4) } else { 0 };
         while losses > 0 {
             losses -= 1;
-            let mut storage = Fused::new(&mut disks, left.memory.as_ref(), self.rng.random_range(0..MOST_CALLS));
+            let mut storage =
+                Interruptible::new(&mut disks, left.memory.as_ref(), self.rng.random_range(0..MOST_CALLS));
             let opened = Engine::open_without(config.clone(), &mut storage, without);
-            if !storage.blown {
+            if !storage.interrupted {
                 let (engine, opened) = opened.map_err(|error| format!("the volume cannot be opened: {error}"))?;
                 return self.recovered(Drive::new(engine, disks), opened, left);
             }
@@ -251,17 +252,17 @@ impl World {
         let cut_short = self.chance(3);
         let left = if cut_short { self.rng.random_range(0..MOST_CALLS) } else { u32::MAX };
         let in_doubt = self.drive.engine.is_in_doubt();
-        let mut storage = Fused::new(&mut self.drive.disks, None, left);
+        let mut storage = Interruptible::new(&mut self.drive.disks, None, left);
         let result = self.drive.engine.close(&mut storage);
-        let (blown, in_flight) = (storage.blown, storage.in_flight.take());
-        if in_doubt && !blown {
+        let (interrupted, in_flight) = (storage.interrupted, storage.in_flight.take());
+        if in_doubt && !interrupted {
             // The host was not notified of the data that a failed flush lost.
             return match result {
                 Ok(()) => Err("a volume is closed though a flush has failed".to_string()),
                 Err(_) => self.crash(),
             };
         }
-        if blown {
+        if interrupted {
             let end = self.fates.next();
             say!(self, "--- {end:?} while closing, with {in_flight:?} in flight");
             self.outcome.crash_points += 1;

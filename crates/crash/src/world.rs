@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::{
     deaths::Deaths,
-    design::{Kind, Plan, random_plan},
+    design::{Kind, Plan, random_kind, random_plan},
     disk::{Disk, Entry, SECTOR, Tag},
     drive::{Direct, Drive},
     ends::{End, Fates},
@@ -47,9 +47,9 @@ pub(crate) struct World {
     pub(crate) fates: Fates,
     /// The time of a failed flush that lost data of which the host has not been notified.
     pub(crate) lost_at: Option<u32>,
-    /// When the last flush was submitted that may tell the host.
-    pub(crate) told_from: u32,
-    /// Whether a flush has lost something since the volume was opened: then memory that outlives the process is not used.
+    /// When the last flush was submitted that may notify the host of a loss by failing.
+    pub(crate) flush_from: u32,
+    /// Whether a flush has lost data since the volume was opened: the records in memory are not used then.
     pub(crate) flush_lost: bool,
     /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
@@ -74,7 +74,7 @@ pub(crate) struct Habits {
 impl World {
     pub(crate) fn new(seed: u64, options: &Options) -> Result<World, String> {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let kind = Kind::of(&mut rng);
+        let kind = random_kind(&mut rng);
         let kind = options.kind.unwrap_or(kind);
         let plan = random_plan(kind, &mut rng);
         let config = plan.config.clone();
@@ -127,7 +127,7 @@ impl World {
             deaths: Deaths::new(kind),
             fates,
             lost_at: None,
-            told_from: 0,
+            flush_from: 0,
             flush_lost: false,
             before: None,
         };
@@ -242,7 +242,7 @@ impl World {
         if named { Ok(()) } else { Err(format!("bytes {from} to {to} failed ({error}), but only {settled:?} is lost")) }
     }
 
-    /// The disks after a call that was the last of its process.
+    /// The disks as the last call of a process has left them.
     pub(crate) fn cut(&mut self, disks: &[Disk], in_flight: Option<(DeviceId, Entry)>, end: End) -> Vec<Disk> {
         let after = |index: usize, disk: &Disk, rng: &mut Pcg64Mcg| {
             let here = in_flight.iter().filter(|(device, _)| device.index() == index).map(|(_, entry)| entry.clone());

@@ -72,7 +72,7 @@ impl Run {
                 match op {
                     Op::Write if result.is_ok() => self.model.ends(offset, len),
                     Op::Flush if result.is_ok() => self.model.flush(),
-                    Op::Flush => self.model.is_told(),
+                    Op::Flush => self.model.host_is_notified(),
                     _ => {}
                 }
                 return Some(result.map_err(drop));

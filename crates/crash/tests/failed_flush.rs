@@ -72,7 +72,7 @@ fn flush(machine: &mut Machine) -> Result<(), RequestError> {
 }
 
 /// Writes, flushes, writes again; the second flush fails and loses what was written second. The host is notified once.
-fn is_told_once(config: &Config, device: DeviceId) {
+fn is_notified_once(config: &Config, device: DeviceId) {
     let mut machine = open(config, formatted(config)).unwrap();
     machine.request(Op::Write, 0, vec![1; 4096]);
     machine.request(Op::Flush, 0, Vec::new());
@@ -90,13 +90,13 @@ fn is_told_once(config: &Config, device: DeviceId) {
 }
 
 #[test]
-fn the_host_is_told_once_and_finds_what_was_flushed_before() {
-    is_told_once(&config(Placement::Single { device: FAST }, WritePolicy::Back), FAST);
-    is_told_once(&config(Placement::Linear { devices: vec![FAST, SLOW] }, WritePolicy::Back), FAST);
+fn the_host_is_notified_once_and_finds_what_was_flushed_before() {
+    is_notified_once(&config(Placement::Single { device: FAST }, WritePolicy::Back), FAST);
+    is_notified_once(&config(Placement::Linear { devices: vec![FAST, SLOW] }, WritePolicy::Back), FAST);
     for write in [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around] {
         for placement in [Placement::Tiering(pair()), Placement::Caching(pair()), Placement::Partitioned(pair())] {
             let through = write != WritePolicy::Back && matches!(placement, Placement::Caching(_));
-            is_told_once(&config(placement, write), if through { SLOW } else { FAST });
+            is_notified_once(&config(placement, write), if through { SLOW } else { FAST });
         }
     }
 }
@@ -126,7 +126,7 @@ fn what_was_written_home_stays_in_the_cache_until_the_home_has_it() {
         machine.engine.check_invariants();
     }
     assert!(failed > 0, "no flush of the home has failed: the test tests nothing");
-    // The host had written nothing since its flush: there is nothing to tell it.
+    // The host had written nothing since its flush: no loss has to be reported.
     assert!(!machine.engine.is_in_doubt());
     assert_eq!(flush(&mut machine), Ok(()));
     check_all(&mut machine, &model);
@@ -139,7 +139,7 @@ fn what_was_written_home_stays_in_the_cache_until_the_home_has_it() {
 }
 
 #[test]
-fn a_volume_of_which_the_host_was_not_told_is_not_closed() {
+fn a_volume_whose_loss_was_not_reported_is_not_closed() {
     let config = config(Placement::Caching(pair()), WritePolicy::Back);
     let mut machine = open(&config, formatted(&config)).unwrap();
     machine.request(Op::Write, 0, vec![1; 4096]);
@@ -163,7 +163,7 @@ fn a_volume_of_which_the_host_was_not_told_is_not_closed() {
 }
 
 #[test]
-fn a_flush_that_waits_for_the_next_one_is_told_of_the_one_before() {
+fn a_flush_that_waits_for_the_next_one_fails_with_the_one_before() {
     for placement in [Placement::Single { device: FAST }, Placement::Linear { devices: vec![FAST, SLOW] }] {
         let config = config(placement, WritePolicy::Back);
         let mut machine = open(&config, formatted(&config)).unwrap();
@@ -199,8 +199,8 @@ fn a_log_stops_and_is_recovered_when_it_is_opened_again() {
         let id = machine.ask(Op::Flush, 0, Vec::new());
         assert!(fail_flush(&mut machine, device), "{device:?} was not flushed");
         // That of the primary may be one that the migration needs, and the host's flush not.
-        let told = result_of(&mut machine, id);
-        assert!(told == Err(RequestError::Device) || device == PRIMARY);
+        let result = result_of(&mut machine, id);
+        assert!(result == Err(RequestError::Device) || device == PRIMARY);
         assert_eq!(flush(&mut machine), Err(RequestError::Device), "nothing goes on, {device:?}");
         let read = machine.ask(Op::Read, 0, vec![0; 512]);
         machine.carry_out_all();
@@ -217,7 +217,7 @@ fn a_log_stops_and_is_recovered_when_it_is_opened_again() {
 }
 
 #[test]
-fn a_log_is_opened_again_in_place_and_the_host_is_told_once() {
+fn a_log_is_opened_again_in_place_and_the_host_is_notified_once() {
     for (device, asks_meanwhile) in [(LOG, false), (LOG, true), (PRIMARY, false), (PRIMARY, true)] {
         let config = crashing::config(1 << 20, 4 << 20, 4096);
         let mut machine = open(&config, formatted(&config)).unwrap();
@@ -245,8 +245,8 @@ fn a_log_is_opened_again_in_place_and_the_host_is_told_once() {
         let opened = driver.engine.reopen(&mut driver.disks).unwrap();
         assert!(!opened.clean && !driver.engine.waits_to_be_reopened());
         assert_eq!(driver.engine.stats(), &stats, "statistics go on");
-        let told = flush(&mut machine);
-        assert_eq!(told, if asks_meanwhile { Ok(()) } else { Err(RequestError::Device) }, "{device:?}");
+        let result = flush(&mut machine);
+        assert_eq!(result, if asks_meanwhile { Ok(()) } else { Err(RequestError::Device) }, "{device:?}");
         assert_eq!(flush(&mut machine), Ok(()));
         let found = machine.request(Op::Read, range.start as u64, vec![0; 4096]);
         // It was not flushed, so each sector is old or new.

@@ -4,32 +4,17 @@
 mod common;
 
 use common::World;
-use peryton_engine::{Config, DeviceId, Hybrid, Placement, Tuning};
+use peryton_crash::{Kind, placement_on};
+use peryton_engine::{Config, DeviceId, Hybrid, Tuning};
 use peryton_units::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Tiering,
-    Caching,
-    Partitioned,
-    Linear,
-    Single,
-}
 
 fn run(kind: Kind, seed: u64, steps: u32, failures: bool) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x9E37_79B9);
     let extent = Bytes::kib(4 * [1, 2, 3, 4][rng.random_range(0..4)]);
     let (fast, slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
-    let hybrid = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
-    let placement = match kind {
-        Kind::Tiering => Placement::Tiering(hybrid),
-        Kind::Caching => Placement::Caching(hybrid),
-        Kind::Partitioned => Placement::Partitioned(hybrid),
-        Kind::Linear => Placement::Linear { devices: vec![DeviceId(0), DeviceId(1)] },
-        Kind::Single => Placement::Single { device: DeviceId(1) },
-    };
+    let placement = placement_on(kind, Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent });
     // Devices are slightly larger than whole extents; the rest stays unused.
     let devices = vec![extent * fast + Bytes(1024), extent * slow + Bytes(1024)];
     let high = rng.random_range(0..fast.min(slow) as u32);

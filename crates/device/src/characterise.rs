@@ -351,7 +351,19 @@ impl ModelFigures {
 /// The deepest queue that is measured.
 const MOST_DEPTH: u32 = 1024;
 
-/// Measures the model of a profile with short, seeded workloads.
+/// Measures the model of a profile with short, seeded workloads. Figures that do not apply to the device are `None`.
+///
+/// ```
+/// use peryton_device::{Profile, characterise};
+///
+/// let profile = Profile::named("ibm-ultrastar-36z15")?;
+/// let figures = characterise(&profile)?;
+/// let (model, sheet) = (figures.seq_read.expect("a disk can be read").mb_per_s, profile.data_sheet.seq_read_mb_per_s);
+/// println!("sequential reads: {model:.0} MB/s, according to the data sheet {sheet:?}");
+/// assert!((30.0..80.0).contains(&model), "{model}");
+/// assert!(figures.rand_write_steady.is_none(), "only flash has a steady state");
+/// # Ok::<(), peryton_device::ProfileError>(())
+/// ```
 ///
 /// # Errors
 /// Parameters that the model refuses.

@@ -112,7 +112,19 @@ pub struct Endurance {
     pub cycles: Option<u32>,
 }
 
-/// What a device is made of.
+/// The kind of a model, with its parameters.
+///
+/// ```
+/// use peryton_device::{Model, Profile};
+///
+/// let rpm = |profile: &Profile| match &profile.model {
+///     Model::Disk(disk) => Some(disk.rpm),
+///     Model::Flash(_) | Model::Fixed(_) => None,
+/// };
+/// assert_eq!(rpm(&Profile::named("ibm-ultrastar-36z15")?), Some(15_000.0));
+/// assert_eq!(rpm(&Profile::named("intel-320-300gb")?), None);
+/// # Ok::<(), peryton_device::ProfileError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Model {
     /// Constant latency.

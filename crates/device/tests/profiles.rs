@@ -184,7 +184,7 @@ fn what_is_said_of_a_value_is_read_and_nonsense_is_refused() {
     let replaced = profile.with_model(&toml::from_str("read = '2ms'").unwrap()).unwrap();
     assert_eq!(replaced.provenance.of("fixed.read").unwrap().origin, Origin::Given);
 
-    for (provenance, told) in [
+    for (provenance, message) in [
         ("'fixed.reed' = 'published [1]'", "did you mean 'fixed.read'?"),
         ("'fixed.read' = 'published'", "say in which of the 1 sources"),
         ("'fixed.read' = 'published [2]'", "say in which of the 1 sources"),
@@ -194,7 +194,7 @@ fn what_is_said_of_a_value_is_read_and_nonsense_is_refused() {
         ("fixed.read = 'published [1]'", "quotation marks"),
     ] {
         let line = error(file(&format!("[provenance]\n{provenance}\n")));
-        assert!(line.contains(told) && line.starts_with("x.toml"), "{provenance}: {line}");
+        assert!(line.contains(message) && line.starts_with("x.toml"), "{provenance}: {line}");
     }
     let whole =
         fs::read_to_string(format!("{}/profiles/samsung-870-evo-1tb.toml", env!("CARGO_MANIFEST_DIR"))).unwrap();

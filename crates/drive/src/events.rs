@@ -148,7 +148,7 @@ impl Events {
         self.0.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn tell(&self, what: What) {
+    pub(crate) fn report(&self, what: What) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let class = what.class();
         let mut memory = self.lock();
@@ -191,7 +191,7 @@ mod tests {
         let events = Events::default();
         let most = REMEMBERED[0];
         for _ in 0..most + 10 {
-            events.tell(What::Stopping);
+            events.report(What::Stopping);
         }
         let seen = events.since(3, Duration::ZERO).unwrap();
         assert_eq!((seen.len(), seen[0].number), (most, 11));
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn clients_that_come_and_go_do_not_displace_the_death_of_a_device() {
         let events = Events::default();
-        events.tell(What::DeviceGone { device: "ssd".to_owned(), lost: serde_json::Value::Null });
+        events.report(What::DeviceGone { device: "ssd".to_owned(), lost: serde_json::Value::Null });
         for client in 0..100_000 {
-            events.tell(What::Connected { client, peer: "process 1".to_owned() });
+            events.report(What::Connected { client, peer: "process 1".to_owned() });
         }
         let seen = events.since(0, Duration::ZERO).unwrap();
         assert!(matches!(seen[0].what, What::DeviceGone { .. }), "{:?}", seen[0]);

@@ -22,7 +22,7 @@ struct Queue {
     bytes: usize,
     dropped: u64,
     /// How many of `dropped` the log itself has reported.
-    told: u64,
+    reported: u64,
     /// Whether the thread is writing a line.
     busy: bool,
 }
@@ -80,8 +80,8 @@ impl LineLog {
             queue.dropped += 1;
             return;
         }
-        if queue.dropped > queue.told {
-            queue.told = queue.dropped;
+        if queue.dropped > queue.reported {
+            queue.reported = queue.dropped;
             let news = format!("{} lines of the log could not be written so far and were dropped", queue.dropped);
             queue.push(news.as_bytes());
         }

@@ -237,7 +237,7 @@ impl Service {
         }
         let Opened { clean, generation, ref notes, .. } = self.opened;
         let kept = About::kept(notes);
-        self.events.tell(What::Opened { clean, generation });
+        self.events.report(What::Opened { clean, generation });
         let events = self.events.clone();
         let (name, tuner, opened) = (self.export.name.clone(), self.tuner, self.opened);
         let names = self.names;

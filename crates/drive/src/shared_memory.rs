@@ -1,5 +1,6 @@
-//! Memory that outlives the process: a file in memory that is mapped. What the engine has not made durable yet is recorded
-//! there, so that a server that is killed and started again knows everything that it answered. See `docs/durability.md`.
+//! Memory that outlives the process: a mapped file of a file system in memory. The server records there which changes the
+//! engine has not made durable yet. If the server is killed and started again, the volume has everything that was
+//! answered. See `docs/durability.md`.
 
 use std::{
     fmt::Write as _,
@@ -23,20 +24,20 @@ use thiserror::Error;
 
 use crate::open::Device;
 
-/// Where the kernel says which start of the machine this is.
+/// The kernel's identity of this start of the machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// A label is one block.
+/// The length of a label: one block.
 const BLOCK: usize = 4096;
 
-/// What becomes of what was answered and not flushed when the server is killed and the machine runs on.
+/// What happens to writes that were answered but not flushed if the server is killed and the machine runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessDeath {
-    /// It survives: what leads to it is kept in a file in this directory, which is in memory.
+    /// They survive: the metadata that lead to them are kept in a file in this directory, whose file system is in memory.
     SharedMemory {
         /// The directory.
         directory: PathBuf,
     },
-    /// Placements with a map may lose it, as in a power loss.
+    /// Placements with a map or a log may lose them, as in a power loss.
     Off,
 }
 
@@ -54,7 +55,7 @@ impl ProcessDeath {
         }
     }
 
-    /// What a server of this volume has left counts no longer.
+    /// Removes the records that a server of this volume has left.
     pub(crate) fn forget(&self, volume: VolumeId) {
         let Some(path) = self.path(volume) else { return };
         match fs::remove_file(&path) {
@@ -66,21 +67,21 @@ impl ProcessDeath {
     }
 }
 
-/// Why there is no such memory.
+/// Why a server keeps no records.
 #[derive(Debug, Error)]
 pub(crate) enum NoMemory {
-    /// The design says so.
+    /// The design has switched it off.
     #[error("durability.process_death is \"off\"")]
     Off,
-    /// Nothing of this placement is in memory alone.
+    /// The placement keeps nothing in memory that its devices lack.
     #[error("nothing of this placement is in memory alone")]
     NotNeeded,
-    /// The system has none.
+    /// The system refused to provide the memory.
     #[error("{}: {source}", path.display())]
     System {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -95,29 +96,29 @@ pub(crate) struct SharedMemory {
     doubted: bool,
 }
 
-// SAFETY: the mapping belongs to the one who has this, whatever thread that is.
+// SAFETY: the mapping belongs to this value alone, and no thread-local state refers to it.
 unsafe impl Send for SharedMemory {}
 
 impl Words for Mapped {
     #[inline]
     fn store(&mut self, index: usize, word: u64) {
         assert!(index < self.words, "a record lies within the memory");
-        // SAFETY: the word is within the mapping, aligned, and used as an atomic by everybody who maps it.
+        // SAFETY: the word is within the mapping, aligned, and accessed as an atomic by every process that maps it.
         let place = unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(index)) };
-        // In order: a process dies between two of its stores.
+        // Stores become visible in order, so a process that dies leaves all stores before some moment and none after it.
         place.store(word, Ordering::Release);
     }
 }
 
-/// The mapping as it is written.
+/// The mapping, as a place to store words.
 struct Mapped {
     start: NonNull<u64>,
     words: usize,
 }
 
 impl SharedMemory {
-    /// Memory for the records of a volume that was just opened; what an earlier server left is given up with that. From now on
-    /// the engine hands its records out.
+    /// Makes the memory for the records of a volume that was just opened. It replaces the records of an earlier server. From
+    /// now on the engine hands out its records.
     pub(crate) fn begin(
         at: &ProcessDeath,
         engine: &mut Engine,
@@ -136,7 +137,8 @@ impl SharedMemory {
     fn create(path: PathBuf, label: &Label) -> io::Result<SharedMemory> {
         let bytes = label.contents.bytes();
         let new = path.with_extension("new");
-        // One that was begun and not finished. Only the one who has the devices comes here.
+        // A file that another server had begun and not finished. No other server is using it, because this one has locked the
+        // devices.
         match fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -144,7 +146,7 @@ impl SharedMemory {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(&new, flags, Mode::from_raw_mode(0o600))?;
         let made = (|| {
-            // All of it, now: memory that turns out not to be there would kill the server later.
+            // All memory is allocated now: if a page could not be allocated later, the kernel would kill the server.
             rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
             let mut block = [0; BLOCK];
             label.encode(&mut block);
@@ -169,8 +171,8 @@ impl SharedMemory {
         self.writer.store(record, &mut Mapped { start: self.start, words: self.words });
     }
 
-    /// Whether what was written may be gone from a device although the process lives: then the records lead to what may not
-    /// be there, and count only once that is settled.
+    /// Records whether a device may have lost data that were written to it. The next server does not use the records while
+    /// this is so, because they could point to lost data.
     pub(crate) fn doubt(&mut self, is: bool) {
         if self.doubted != is {
             self.doubted = is;
@@ -178,12 +180,12 @@ impl SharedMemory {
         }
     }
 
-    /// Where it is, and how large.
+    /// The path of the file, and its size in bytes.
     pub(crate) fn place(&self) -> (&Path, u64) {
         (&self.path, self.words as u64 * 8)
     }
 
-    /// The volume was closed in good order: nobody has to know any more.
+    /// Removes the file, because the volume was closed in good order and no server needs the records.
     pub(crate) fn remove(self) {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "what is not needed any more cannot be removed");
@@ -199,7 +201,7 @@ impl Drop for SharedMemory {
     }
 }
 
-/// What a server of this volume that was killed has left, if it is fit to be taken over.
+/// The records that a killed server of this volume has left, if they can be used.
 pub(crate) fn left(at: &ProcessDeath, volume: VolumeId, devices: &[Option<Device>]) -> Option<Found> {
     let path = at.path(volume)?;
     match read(&path, volume, devices) {
@@ -222,7 +224,7 @@ fn read(path: &Path, volume: VolumeId, devices: &[Option<Device>]) -> Result<Opt
         Err(error) => return Err(error.to_string()),
     };
     let about = file.metadata().map_err(|error| error.to_string())?;
-    // The directory is one in which everybody may make files.
+    // Every user may create files in the directory, so the file could be another user's.
     let ours = about.is_file() && about.uid() == rustix::process::geteuid().as_raw();
     if !ours || about.permissions().mode() & 0o077 != 0 {
         return Err("they are not this user's alone".to_owned());
@@ -242,7 +244,7 @@ fn read(path: &Path, volume: VolumeId, devices: &[Option<Device>]) -> Result<Opt
     Ok(Some(found))
 }
 
-/// As much of the file as its label says there is.
+/// Reads the file, to the length that its label gives.
 fn whole(file: &fs::File, volume: VolumeId) -> io::Result<Vec<u8>> {
     use std::os::unix::fs::FileExt as _;
     let mut bytes = vec![0; BLOCK];
@@ -262,7 +264,8 @@ fn boot_id() -> io::Result<u128> {
     u128::from_str_radix(&text.trim().replace('-', ""), 16).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// What distinguishes each device from any other, and from itself after it was taken out and put back; 0 for one that is left out.
+/// For each device a number that differs for any other device, and for the same device once it has been taken out and put
+/// back; 0 for a device that is absent.
 fn digests(devices: &[Option<Device>]) -> [u64; MOST_DEVICES] {
     let mut digests = [0; MOST_DEVICES];
     for (digest, device) in digests.iter_mut().zip(devices) {
@@ -276,7 +279,7 @@ fn digest_of(device: &Device) -> u64 {
     let mut text = format!("{of} {number}");
     if device.is_block {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        // A partition has that of its disk.
+        // A partition has the sequence number of its disk.
         let places = ["diskseq", "../diskseq"].map(|name| format!("/sys/dev/block/{major}:{minor}/{name}"));
         let sequence = places.iter().find_map(|place| fs::read_to_string(place).ok()).unwrap_or_default();
         let _ = write!(text, " {}", sequence.trim());

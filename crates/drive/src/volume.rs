@@ -315,7 +315,7 @@ impl<B: Backend> Volume<B> {
 }
 
 impl Volume<Disks> {
-    /// While a device may have lost what was written to it, what leads there is of no use to the next process.
+    /// While a device may have lost data that were written to it, the next process cannot use the records that lead to them.
     #[inline]
     pub(crate) fn heed_doubt(&mut self) {
         if let Ok(memory) = &mut self.memory {

@@ -81,11 +81,11 @@ fn a_log_that_has_stopped_says_so_and_goes_on_when_its_device_works() {
     let status = until(&served, "stopped", true);
     assert_eq!((&status["state"], &status["in_doubt"]), (&"stopped".into(), &true.into()));
     assert_eq!(client.write(0, &[7; 4096], false), Err(EIO));
-    let told = events_named(&served, "in_doubt");
+    let events = events_named(&served, "in_doubt");
     assert_eq!(
-        (told.len(), &told[0]["stopped"], &told[0]["devices"][0]),
+        (events.len(), &events[0]["stopped"], &events[0]["devices"][0]),
         (1, &true.into(), &"fast".into()),
-        "{told:?}"
+        "{events:?}"
     );
     served.handle.heal().unwrap();
     until(&served, "stopped", false);

@@ -112,13 +112,13 @@ fn items(replies: &[OptionReply]) -> Vec<(u16, Vec<u8>)> {
 }
 
 #[test]
-fn info_tells_size_flags_name_description_and_block_sizes() {
+fn info_has_size_flags_name_description_and_block_sizes() {
     let mut client = fixed();
     let mut size = (1_u64 << 20).to_be_bytes().to_vec();
     size.extend(PLAIN_FLAGS.to_be_bytes());
     assert_eq!(items(&client.option(option::INFO, &go_data("", &[]))), [(info::EXPORT, size.clone())]);
     let all = [info::BLOCK_SIZE, info::NAME, info::DESCRIPTION, info::EXPORT, 77];
-    let told = items(&client.option(option::INFO, &go_data("volume", &all)));
+    let info = items(&client.option(option::INFO, &go_data("volume", &all)));
     let sizes = [1_u32, 4096, 32 << 20].map(u32::to_be_bytes).concat();
     let expected = [
         (info::EXPORT, size),
@@ -126,7 +126,7 @@ fn info_tells_size_flags_name_description_and_block_sizes() {
         (info::DESCRIPTION, b"a test".to_vec()),
         (info::BLOCK_SIZE, sizes),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(info, expected);
     assert!(!client.server.connection.is_ready(), "info does not go");
     assert_eq!(items(&client.option(option::GO, &go_data("volume", &all))), expected);
     assert_eq!(client.server.events, [Event::Ready]);
@@ -137,8 +137,8 @@ fn unfragmented_reads_are_offered_with_structured_replies_only() {
     let mut client = fixed();
     assert_eq!(client.option(option::STRUCTURED_REPLY, &[]), [ack(8)]);
     assert_eq!(client.option(option::STRUCTURED_REPLY, &[]), [ack(8)], "asking twice does no harm");
-    let told = items(&client.option(option::GO, &go_data("", &[])));
-    assert_eq!(told[0].1[8..], (PLAIN_FLAGS | flag::SEND_DF).to_be_bytes());
+    let info = items(&client.option(option::GO, &go_data("", &[])));
+    assert_eq!(info[0].1[8..], (PLAIN_FLAGS | flag::SEND_DF).to_be_bytes());
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn a_read_only_rotational_export_says_so_and_offers_nothing_that_writes() {
     let export = Export { read_only: true, rotational: true, ..export() };
     let mut client = Client::connect(export, Security::Plain);
     client.flags(3);
-    let told = items(&client.option(option::GO, &go_data("", &[])));
+    let info = items(&client.option(option::GO, &go_data("", &[])));
     let writing = flag::SEND_TRIM | flag::SEND_WRITE_ZEROES | flag::SEND_FAST_ZERO;
-    assert_eq!(told[0].1[8..], (PLAIN_FLAGS & !writing | flag::READ_ONLY | flag::ROTATIONAL).to_be_bytes());
+    assert_eq!(info[0].1[8..], (PLAIN_FLAGS & !writing | flag::READ_ONLY | flag::ROTATIONAL).to_be_bytes());
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_socket_without_tls_says_so() {
 }
 
 #[test]
-fn nothing_is_told_before_tls() {
+fn nothing_is_answered_before_tls() {
     let mut client = tls_required();
     for option in [option::LIST, option::INFO, option::GO, option::STRUCTURED_REPLY, 10, 11, 99] {
         assert_eq!(client.option(option, &[])[0].kind, option_reply::ERR_TLS_REQD);

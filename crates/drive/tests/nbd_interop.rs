@@ -186,10 +186,10 @@ fn nbdinfo_sees_what_is_offered() {
         return;
     }
     let drive = Drive::serve(Placement::Tiering(hybrid()), WritePolicy::Back);
-    let told: serde_json::Value = serde_json::from_str(&done("nbdinfo", &["--json", &drive.uri()])).unwrap();
-    let export = &told["exports"][0];
-    assert_eq!(told["protocol"], "newstyle-fixed");
-    assert_eq!(told["structured"], true);
+    let info: serde_json::Value = serde_json::from_str(&done("nbdinfo", &["--json", &drive.uri()])).unwrap();
+    let export = &info["exports"][0];
+    assert_eq!(info["protocol"], "newstyle-fixed");
+    assert_eq!(info["structured"], true);
     assert_eq!(export["export-name"], "volume");
     assert_eq!(export["export-size"], drive.size);
     assert_eq!(export["contexts"], serde_json::json!(["base:allocation", "x-peryton:place"]));
@@ -239,8 +239,8 @@ fn nbdsh_drives_the_edges() {
         let drive = Drive::serve(placement, write);
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nbd_edges.py");
         let begin = format!("socket = {:?}\nsize = {}\n", drive.socket(), drive.size);
-        let told = done("nbdsh", &["-c", &begin, "-c", &fs::read_to_string(script).unwrap()]);
-        assert!(told.ends_with("all is well\n"), "{name}: {told}");
+        let output = done("nbdsh", &["-c", &begin, "-c", &fs::read_to_string(script).unwrap()]);
+        assert!(output.ends_with("all is well\n"), "{name}: {output}");
         drive.stop();
     }
 }
@@ -281,8 +281,8 @@ fn qemu_converts_compares_and_verifies_patterns() {
         let mut arguments = vec!["-f", "raw"];
         commands.iter().for_each(|command| arguments.extend(["-c", command]));
         arguments.push(&uri);
-        let told = done("qemu-io", &arguments);
-        assert!(!told.contains("verification failed") && !told.contains("error"), "{name}: {told}");
+        let output = done("qemu-io", &arguments);
+        assert!(!output.contains("verification failed") && !output.contains("error"), "{name}: {output}");
         drive.stop();
     }
 }
@@ -356,7 +356,7 @@ fn certificates(directory: &Path) -> TlsFiles {
     write("ca-cert.pem", ours.pem());
     sign(&ours, "localhost", "server");
     sign(&ours, "client", "client");
-    sign(&theirs, "client", "stranger");
+    sign(&theirs, "client", "unknown");
     let file = |name: &str| directory.join(name);
     TlsFiles { certificate: file("server-cert.pem"), key: file("server-key.pem"), authority: file("ca-cert.pem") }
 }
@@ -417,15 +417,15 @@ fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
     let port = address.rsplit_once(':').unwrap().1;
     let uri =
         |scheme: &str, dir: &Path| format!("{scheme}://localhost:{port}/volume?tls-certificates={}", dir.display());
-    let told: serde_json::Value =
+    let info: serde_json::Value =
         serde_json::from_str(&done("nbdinfo", &["--json", &uri("nbds", directory.path())])).unwrap();
-    assert_eq!((&told["TLS"], &told["exports"][0]["export-size"]), (&true.into(), &drive.size.into()));
+    assert_eq!((&info["TLS"], &info["exports"][0]["export-size"]), (&true.into(), &drive.size.into()));
     // qemu expects the same names.
     let object = format!("tls-creds-x509,id=tls,endpoint=client,dir={}", directory.path().display());
     let image = format!("driver=nbd,host=localhost,port={port},export=volume,tls-creds=tls");
     let patterns = ["-c", "write -P 0x5a 1M 9M", "-c", "flush", "-c", "read -P 0x5a 1M 9M"];
-    let told = done("qemu-io", &[&["--object", &object, "--image-opts", &image], &patterns[..]].concat());
-    assert!(!told.contains("failed"), "{told}");
+    let output = done("qemu-io", &[&["--object", &object, "--image-opts", &image], &patterns[..]].concat());
+    assert!(!output.contains("failed"), "{output}");
     // Without TLS, without a certificate, and with a certificate of another authority.
     let refused = |uri: &str| {
         let output = run("nbdinfo", &[uri]);
@@ -436,7 +436,7 @@ fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
     fs::copy(directory.path().join("ca-cert.pem"), other.path().join("ca-cert.pem")).unwrap();
     refused(&uri("nbds", other.path()));
     for kind in ["cert", "key"] {
-        let (from, to) = (format!("stranger-{kind}.pem"), format!("client-{kind}.pem"));
+        let (from, to) = (format!("unknown-{kind}.pem"), format!("client-{kind}.pem"));
         fs::copy(directory.path().join(from), other.path().join(to)).unwrap();
     }
     refused(&uri("nbds", other.path()));

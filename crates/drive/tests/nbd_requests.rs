@@ -210,7 +210,7 @@ fn requests_for_no_bytes_are_answered_without_the_loop() {
 }
 
 #[test]
-fn an_error_of_the_loop_is_told_with_its_message() {
+fn an_error_of_the_loop_is_reported_with_its_message() {
     for mut client in both(&export()) {
         for (error, number) in [(Errno::Io, 5), (Errno::NotSupported, 95), (Errno::NoMemory, 12), (Errno::Overflow, 75)]
         {
@@ -227,7 +227,7 @@ fn an_error_of_the_loop_is_told_with_its_message() {
 }
 
 #[test]
-fn block_status_tells_allocation_and_place() {
+fn block_status_reports_allocation_and_place() {
     let mut client = Client::ready(export(), true);
     client.write(8192, &[1; 8192]);
     client.write(20_480, &[1; 1]);
@@ -400,8 +400,8 @@ proptest! {
                 }
                 Step::Status { offset, length } if structured => {
                     let reply = client.request(0, command::BLOCK_STATUS, offset, length, &[]);
-                    let told: u32 = reply.status[&1].iter().map(|(length, _)| length).sum();
-                    prop_assert_eq!(told, length);
+                    let covered: u32 = reply.status[&1].iter().map(|(length, _)| length).sum();
+                    prop_assert_eq!(covered, length);
                     let mut at = offset as usize;
                     for (length, flags) in &reply.status[&1] {
                         let zeros = array[at..][..*length as usize].iter().all(|byte| *byte == 0);

@@ -210,8 +210,8 @@ fn only_clients_of_the_authority_are_let_in() {
     attempt(&ours, directory.path(), Some(&good)).unwrap();
     let nobody = attempt(&ours, directory.path(), None).unwrap_err();
     assert!(nobody.starts_with("TLS with NBD client") && nobody.contains("no certificates"), "{nobody}");
-    let stranger = attempt(&ours, directory.path(), Some(&signed(&theirs, "client", 7))).unwrap_err();
-    assert!(stranger.contains("UnknownIssuer"), "{stranger}");
+    let unknown = attempt(&ours, directory.path(), Some(&signed(&theirs, "client", 7))).unwrap_err();
+    assert!(unknown.contains("UnknownIssuer"), "{unknown}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn without_patience_a_longer_outage_costs_the_device() {
 }
 
 #[test]
-fn an_outage_is_told_and_patience_runs_out() {
+fn an_outage_is_reported_and_patience_runs_out() {
     let mut config = config("back");
     config.tuning.patience = Nanos::from_s(3600);
     let directory = tempfile::tempdir().unwrap();
@@ -189,7 +189,7 @@ fn wait_for(served: &Served, mut what: impl FnMut(&serde_json::Value) -> bool) -
 }
 
 #[test]
-fn a_volume_in_an_outage_ends_when_it_is_told_to() {
+fn a_volume_in_an_outage_ends_when_it_is_asked_to() {
     for placement in PLACEMENTS {
         let directory = tempfile::tempdir().unwrap();
         let served = Served::new(directory.path(), config(placement), Settings::default());

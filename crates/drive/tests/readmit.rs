@@ -58,8 +58,8 @@ fn is_degraded(served: &Served, client: &mut Client) -> bool {
             let _ = client.read(at, 512);
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
-        let told = served.handle.events().iter().any(|event| event["event"] == "device_gone");
-        told && served.handle.status().unwrap()["state"] == "degraded"
+        let reported = served.handle.events().iter().any(|event| event["event"] == "device_gone");
+        reported && served.handle.status().unwrap()["state"] == "degraded"
     })
 }
 

@@ -25,6 +25,32 @@ use crate::{
 };
 
 /// A hybrid drive.
+///
+/// The [crate's page](crate) has the driver's contract, and a driver with data. This one has no data, as a simulator's:
+/// it hands in a request and reports each command as carried out.
+///
+/// ```
+/// use peryton_engine::{Command, Config, DeviceId, Engine, Placement, Request, RequestId, Tuning};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let placement = Placement::Single { device: DeviceId(0) };
+/// let mut engine = Engine::new(Config { devices: vec![Bytes::gib(1)], placement, tuning: Tuning::default() })?;
+/// assert_eq!(engine.volume_size(), Bytes::gib(1));
+///
+/// let (now, mut out) = (Nanos::ZERO, Vec::new());
+/// let read = Request { op: Op::Read, offset: Bytes::mib(5), len: Bytes::kib(4) };
+/// engine.submit(now, RequestId(7), read, &mut out);
+/// let [Command::Read { io, device: DeviceId(0), len, .. }] = out[..] else { panic!("{out:?}") };
+/// assert_eq!(len, Bytes::kib(4));
+///
+/// out.clear();
+/// engine.complete(Nanos::from_us(90), io, Ok(()), &mut out)?;
+/// assert_eq!(out, [Command::Reply { id: RequestId(7), result: Ok(()) }]);
+/// assert!(engine.is_idle());
+/// // An id is completed once.
+/// assert!(engine.complete(Nanos::from_us(90), io, Ok(()), &mut out).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Engine {
     drive: AnyDrive,
@@ -260,15 +286,15 @@ impl Engine {
         drive!(mut self, drive => drive.device_failed(now, device, out));
     }
 
-    /// These devices, a bit each, may come back, as the driver knows: what they fail from now on does not count against
-    /// them, and they are not given up for it.
+    /// Excuses these devices, one bit each, because the driver knows that they may come back. Their failures are not counted
+    /// from now on, so the engine does not give them up.
     pub fn excuse(&mut self, devices: u32) {
         drive!(mut self, drive => drive.io.excused = devices);
     }
 
-    /// Whether a flush of a device has failed, and what it should have covered is neither made good yet nor named to the host
-    /// by a flush of its that failed. Meanwhile what was written since the last flush may read as it was before, and the
-    /// volume is not closed.
+    /// Whether a flush of a device has failed, and the data that it should have covered have neither been written again nor
+    /// been reported to the host by the failure of one of its flushes. Until then, data written since the last flush may
+    /// read as they were before, and the volume cannot be closed.
     pub fn is_in_doubt(&self) -> bool {
         drive!(self, drive => drive.io.is_in_doubt())
     }

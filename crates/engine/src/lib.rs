@@ -174,7 +174,7 @@ mod placement;
 
 pub use api::{
     command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId},
-    config::{Config, Hybrid, MOST_MOVES, Placement, Tuning, WritePolicy},
+    config::{Config, Hybrid, MOST_MOVES, Placement, PlacementKind, Tuning, WritePolicy},
     endurance,
     error::{
         ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReadmitError, ReplaceError,

@@ -214,12 +214,12 @@ impl PlacementOps for Linear {
         let Some(index) = self.segments.iter().position(|(_, other)| *other == device) else { return };
         let in_doubt = io.take_host_doubt(device);
         let Flushes { current, next, .. } = &mut self.flushes[index];
-        let mut told = false;
+        let mut reported = false;
         for request in current.drain(..).chain(next.drain(..)) {
-            told |= io.part_failed(request, out);
+            reported |= io.part_failed(request, out);
         }
         // One that waits for another device as well is answered later, and none may succeed before.
-        if in_doubt && !told {
+        if in_doubt && !reported {
             io.owe_error();
         }
     }
@@ -234,7 +234,7 @@ impl PlacementOps for Linear {
         let mut held = std::mem::take(&mut self.held);
         let fails = !held.is_empty() && io.owes_error;
         if fails {
-            io.told();
+            io.error_reported();
         }
         for request in held.drain(..) {
             if !fails {

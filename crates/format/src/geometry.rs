@@ -7,7 +7,23 @@ use crate::storage::DeviceId;
 /// The most devices that a volume can have.
 pub const MOST_DEVICES: usize = 16;
 
-/// What formatting fixes permanently.
+/// What formatting fixes permanently. It is a part of every superblock; a design that differs from it cannot open the
+/// volume:
+///
+/// ```
+/// use peryton_format::{
+///     geometry::{Arrangement, Geometry, MapPair},
+///     storage::DeviceId,
+/// };
+/// use peryton_units::Bytes;
+///
+/// let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
+/// let devices = vec![Bytes::gib(8), Bytes::gib(100)];
+/// let on_device = Geometry { devices, arrangement: Arrangement::Caching(pair), spare: 256 };
+/// let design = Geometry { arrangement: Arrangement::Tiering(pair), ..on_device.clone() };
+/// assert_eq!(design.differences(&on_device), ["placement.mode is tiering in the design and caching on the device"]);
+/// assert!(design.differences(&design).is_empty());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes of data on each device.

@@ -116,6 +116,33 @@ fn block_header(block: &[u8], volume: VolumeId) -> Option<BlockHeader> {
 }
 
 /// A device's copy of the ring in memory.
+///
+/// ```
+/// use peryton_format::{
+///     entry::{MapEntry, Place},
+///     journal::{self, CommitLabel, JournalRing},
+///     layout::MetadataLayout,
+///     notice::Notice,
+///     storage::{DeviceError, DeviceId, Storage},
+///     superblock::VolumeId,
+/// };
+/// use peryton_units::Bytes;
+///
+/// let (volume, layout) = (VolumeId(1), MetadataLayout::new(8, Bytes::mib(1)));
+/// let mut devices = vec![vec![0; layout.device_bytes(Bytes::mib(1)).0 as usize]];
+/// // Commit 1 says that extent 5 is now in place 2, and is newer there than on the slow device.
+/// let change = (5, MapEntry::new(Some(Place(2)), true, false));
+/// let label = CommitLabel { number: 1, attempt: 0, mirrored: false, notice: Notice::default() };
+/// let mut blocks = vec![0; journal::commit_bytes(1) as usize];
+/// journal::encode([change].into_iter(), &label, volume, &mut blocks);
+/// devices.write(DeviceId(0), layout.journal_at(0), &blocks)?;
+///
+/// let ring = JournalRing::read(&mut devices, DeviceId(0), &layout, volume)?;
+/// let commit = ring.find(1, 0).expect("it is complete");
+/// assert_eq!((commit.records, ring.newest(), ring.damaged_blocks()), (vec![change], 1, 0));
+/// assert_eq!(ring.find(2, commit.next), None, "there is no later one");
+/// # Ok::<(), DeviceError>(())
+/// ```
 pub struct JournalRing {
     bytes: Vec<u8>,
     volume: VolumeId,

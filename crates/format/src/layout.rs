@@ -16,6 +16,18 @@ const DATA_ALIGNMENT: u64 = 1 << 20;
 
 /// The place of the metadata. The order on a device is: superblock, journal, checkpoint A, checkpoint B, data, a copy
 /// of the superblock. The sizes are the same on each device of a volume with a map.
+///
+/// ```
+/// use peryton_format::layout::MetadataLayout;
+/// use peryton_units::Bytes;
+///
+/// // 100,000 extents, on devices with at least 8 GiB of data.
+/// let layout = MetadataLayout::new(100_000, Bytes::gib(8));
+/// assert_eq!(layout.journal_at(0), Bytes::kib(4), "after the superblock");
+/// assert_eq!(layout.checkpoint_at(0), Bytes::kib(4) + Bytes(layout.journal_bytes));
+/// assert!(layout.data_at >= layout.checkpoint_at(1) + Bytes(layout.checkpoint_bytes));
+/// assert_eq!(layout.device_bytes(Bytes::gib(8)), layout.data_at + Bytes::gib(8) + Bytes::kib(4));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetadataLayout {
     /// Length of the journal's ring in bytes; 0 without a map.

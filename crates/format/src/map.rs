@@ -13,7 +13,35 @@ use crate::{
     superblock::VolumeId,
 };
 
-/// The map according to the devices.
+/// The map according to the devices: the newest checkpoint with the commits of the journal after it, as [`read`]
+/// returns it.
+///
+/// ```
+/// use peryton_format::{
+///     checkpoint::{self, CheckpointHeader},
+///     entry::{MapEntry, Place},
+///     layout::MetadataLayout,
+///     map::{self, NoMap, Older},
+///     notice::Notice,
+///     storage::DeviceId,
+///     superblock::VolumeId,
+/// };
+/// use peryton_units::Bytes;
+///
+/// let (volume, layout) = (VolumeId(1), MetadataLayout::new(8, Bytes::mib(1)));
+/// let mut devices = vec![vec![0; layout.device_bytes(Bytes::mib(1)).0 as usize]; 2];
+/// let both = [DeviceId(0), DeviceId(1)];
+/// // Of eight extents, the fourth is on the fast device.
+/// let mut entries = vec![MapEntry::default(); 8];
+/// entries[3] = MapEntry::new(Some(Place(0)), true, false);
+/// let header =
+///     CheckpointHeader { number: 1, journal_at: 0, first_commit: 1, last_commit: 0, entries: 8, notice: Notice::default() };
+/// checkpoint::store(&mut devices, &both, &layout, &header, &entries, volume).expect("memory does not fail");
+///
+/// let map = map::read(&mut devices, (&both, both[0]), &layout, volume, Older::Refused)?;
+/// assert_eq!((map.entries, map.replayed, map.next_commit), (entries, 0, 1));
+/// # Ok::<(), NoMap>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurableMap {
     /// An entry for each extent.

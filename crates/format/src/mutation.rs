@@ -1,13 +1,28 @@
 //! Deliberate mistakes, made one at a time, to show that the crash simulation finds them. Without the feature
 //! `mutants`, [`is`] is always false.
 
-/// A deliberate mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "mutants"), allow(dead_code))]
-#[repr(u8)]
-pub enum Mutation {
+/// Declares [`Mutation`], and the list of its variants.
+macro_rules! mutations {
+    ($($(#[$doc:meta])* $mutation:ident,)*) => {
+        /// A deliberate mistake.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[cfg_attr(not(feature = "mutants"), allow(dead_code))]
+        #[repr(u8)]
+        pub enum Mutation {
+            $($(#[$doc])* $mutation,)*
+        }
+
+        #[cfg(feature = "mutants")]
+        impl Mutation {
+            /// Every mutation.
+            pub const ALL: &[Mutation] = &[$(Mutation::$mutation),*];
+        }
+    };
+}
+
+mutations! {
     /// A commit does not flush the fast device's data before it writes the journal.
-    SkipFastDataFlush = 1,
+    SkipFastDataFlush,
     /// A commit does not flush the slow device's data before it writes the journal.
     SkipSlowDataFlush,
     /// A commit counts as durable once the journal is written, without a flush.
@@ -103,76 +118,20 @@ pub enum Mutation {
     LogGoesOn,
 }
 
-#[cfg(feature = "mutants")]
-impl Mutation {
-    /// Every mutation.
-    pub const ALL: [Mutation; 47] = {
-        use Mutation::*;
-        [
-            SkipFastDataFlush,
-            SkipSlowDataFlush,
-            SkipJournalFlush,
-            AnswerFlushAtOnce,
-            ForgetWaiter,
-            ReuseBeforeCommit,
-            CommitBeforeData,
-            CommitWithoutSlowFlush,
-            ForgetSlowWasFlushed,
-            KeepOvertaken,
-            TrustChecksums,
-            MirrorWrongCopy,
-            ReplayOneLess,
-            ReplayBackwards,
-            IgnoreJournal,
-            ReuseCommitNumber,
-            WrongCheckpointTurn,
-            HeaderBeforeEntries,
-            FreeRingEarly,
-            LoseDirtyFlag,
-            TrustCleanCopies,
-            KeepCleanCopies,
-            ThroughWithoutHome,
-            ShowStale,
-            ForgetStale,
-            AnswerPastEarly,
-            ReadOldHome,
-            OneSuperblock,
-            SkipAnnouncement,
-            AcceptStale,
-            AcceptChanged,
-            CloseWithoutMap,
-            CloseReusesNumber,
-            SkipClosing,
-            ForgetGone,
-            ForgetLost,
-            KeepNothing,
-            AnswerFromRam,
-            OpenUnflushed,
-            TrustFailedFlush,
-            KeepFailedFlush,
-            CommitInDoubt,
-            ReadInDoubt,
-            ForgetWritesInFlight,
-            RevertNewCopies,
-            CloseInDoubt,
-            LogGoesOn,
-        ]
-    };
-}
-
+/// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.
 #[cfg(feature = "mutants")]
 static MADE: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
 /// Makes this mistake from now on, in the whole process; `None` ends it.
 #[cfg(feature = "mutants")]
 pub fn make(mutation: Option<Mutation>) {
-    MADE.store(mutation.map_or(0, |mutation| mutation as u8), std::sync::atomic::Ordering::SeqCst);
+    MADE.store(mutation.map_or(0, |mutation| mutation as u8 + 1), std::sync::atomic::Ordering::SeqCst);
 }
 
 /// Whether this mistake is being made.
 #[cfg(feature = "mutants")]
 pub fn is(mutation: Mutation) -> bool {
-    MADE.load(std::sync::atomic::Ordering::Relaxed) == mutation as u8
+    MADE.load(std::sync::atomic::Ordering::Relaxed) == mutation as u8 + 1
 }
 
 /// Whether this mistake is being made: never, without the feature `mutants`.

@@ -24,7 +24,21 @@ pub struct DeviceError;
 /// The unit in which metadata is read and written: offsets and lengths are multiples of it.
 pub const METADATA_BLOCK: Bytes = Bytes::kib(4);
 
-/// Access to the devices of a volume, in whole metadata blocks ([`METADATA_BLOCK`]).
+/// Access to the devices of a volume, in whole metadata blocks ([`METADATA_BLOCK`]). For files, `peryton-drive` has an
+/// implementation. Devices in memory, for tests and examples, are a vector for each:
+///
+/// ```
+/// use peryton_format::storage::{DeviceError, DeviceId, Storage};
+/// use peryton_units::Bytes;
+///
+/// let mut devices = vec![vec![0; 8192], vec![0; 4096]];
+/// devices.write(DeviceId(0), Bytes(4096), &[7; 4096])?;
+/// let mut block = [0; 4096];
+/// devices.read(DeviceId(0), Bytes(4096), &mut block)?;
+/// assert_eq!((block[0], devices.size(DeviceId(1))), (7, Some(Bytes(4096))));
+/// assert_eq!(devices.read(DeviceId(1), Bytes(4096), &mut block), Err(DeviceError), "past the end");
+/// # Ok::<(), DeviceError>(())
+/// ```
 pub trait Storage {
     /// The size of the device; `None` if the device does not exist.
     fn size(&self, device: DeviceId) -> Option<Bytes>;
@@ -50,7 +64,7 @@ pub trait Storage {
     /// The device failed: data written since the last successful flush may be lost in a power failure.
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError>;
 
-    /// What a server of this volume that was killed has left in memory, if there is something that is fit to be taken over.
+    /// The records that a killed server of this volume has left in memory, if they can be taken over.
     fn left_in_memory(&mut self, _volume: VolumeId) -> Option<Found> {
         None
     }
@@ -58,4 +72,33 @@ pub trait Storage {
     /// A flush has failed: what a server of this volume has left in memory may lead to what is not there any more, so it counts
     /// no longer.
     fn forget_memory(&mut self, _volume: VolumeId) {}
+}
+
+/// Devices in memory, one vector for each. Everything written is durable, and only an access past the end of a device, or
+/// to one that does not exist, fails.
+impl Storage for Vec<Vec<u8>> {
+    fn size(&self, device: DeviceId) -> Option<Bytes> {
+        self.get(device.index()).map(|bytes| Bytes(bytes.len() as u64))
+    }
+
+    fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        let bytes = self.get(device.index()).and_then(|bytes| bytes.get(range(at, into.len())?));
+        into.copy_from_slice(bytes.ok_or(DeviceError)?);
+        Ok(())
+    }
+
+    fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        let bytes = self.get_mut(device.index()).and_then(|bytes| bytes.get_mut(range(at, from.len())?));
+        bytes.ok_or(DeviceError)?.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+        self.get(device.index()).map(|_| ()).ok_or(DeviceError)
+    }
+}
+
+fn range(at: Bytes, len: usize) -> Option<std::ops::Range<usize>> {
+    let from = usize::try_from(at.0).ok()?;
+    Some(from..from.checked_add(len)?)
 }

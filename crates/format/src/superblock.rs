@@ -70,6 +70,48 @@ impl VolumeState {
 }
 
 /// The content of a superblock.
+///
+/// Two copies of it lie on each device ([`copies`](crate::copies)). A reader that finds them asks which volume the device
+/// belongs to, and how the device was left:
+///
+/// ```
+/// use peryton_format::{
+///     copies,
+///     geometry::{Arrangement, Geometry},
+///     layout::MetadataLayout,
+///     storage::{DeviceError, DeviceId},
+///     superblock::{Superblock, VolumeId, VolumeState},
+/// };
+/// use peryton_units::Bytes;
+///
+/// let data = Bytes::mib(2);
+/// let written = Superblock {
+///     volume: VolumeId(0x1234),
+///     device: DeviceId(0),
+///     generation: 1,
+///     state: VolumeState::Clean,
+///     formatted_unix_s: 1_760_000_000,
+///     touched: [0, 0],
+///     gone: 0,
+///     fingerprint: 0,
+///     seals: [0; 16],
+///     given_up_commit: 0,
+///     geometry: Geometry {
+///         devices: vec![data],
+///         arrangement: Arrangement::Single { device: DeviceId(0) },
+///         spare: 0,
+///     },
+///     notes: "placement.max_moves=4".to_owned(),
+/// };
+/// let used = MetadataLayout::bare().device_bytes(data);
+/// let mut devices = vec![vec![0; used.0 as usize]];
+/// copies::write(&mut devices, &written, used)?;
+///
+/// let first = Superblock::decode(&devices[0][..4096]).expect("the first block of the device is a superblock");
+/// let last = Superblock::decode(&devices[0][used.0 as usize - 4096..]).expect("and so is the last one");
+/// assert!(first == written && last == written);
+/// # Ok::<(), DeviceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// The identity of the volume.

@@ -1,19 +1,19 @@
-//! What a server keeps in shared memory, so that the server after it knows everything that it answered, should the process
-//! die while the machine runs on.
+//! Records that a server keeps in shared memory. If its process dies while the machine runs on, the next server reads them,
+//! and so loses nothing that was answered.
 //!
-//! The journal of a map, and the ring of a log, are written when a flush asks for it, or every few seconds. What they do not
-//! have yet is in the memory of the process. The devices keep what was written to them when a process dies; what leads to it
-//! is kept here.
+//! A server writes the journal of a map, or the ring of a log, when a flush requires it, and otherwise every few seconds.
+//! Until then the newest metadata are only in the memory of the process. When the process dies, the devices still have
+//! the data that were written to them, but not the metadata that say where these data are. The records here do.
 //!
-//! The memory is an array of words of eight bytes, each of which is stored at once. It begins with a sealed block, the
-//! [`Label`], which says whose records these are. Behind it:
+//! The memory is an array of words of eight bytes, each of which is stored atomically. It begins with a sealed block, the
+//! [`Label`], which identifies the volume. After the label:
 //!
-//! * for a map, one word for each extent: its entry, if that has changed since the volume was opened. A word is the state of
-//!   an extent and not the step to it, so a later change takes the place of an earlier one, and the array never fills;
-//! * for a log, a ring of the records that the next commits will have.
+//! * for a map, there is one word for each extent: its entry, if that has changed since the volume was opened. A word is
+//!   the state of an extent, not a change of it, so a later word replaces an earlier one, and the array never fills up;
+//! * for a log, there is a ring of the records that the next commits will contain.
 //!
-//! Each record has a checksum of its own, made with the volume's name and the generation. A process that dies amid a
-//! record leaves it incomplete; nothing was answered that needs it.
+//! Each record has a checksum of its own, which includes the volume's identity and the generation. A process that dies
+//! while it stores a record leaves the record incomplete. No answer depends on such a record.
 //!
 //! `docs/format.md` of the repository draws every word.
 
@@ -30,46 +30,47 @@ use crate::{
 
 /// The most devices that a volume has.
 pub const MOST_DEVICES: usize = geometry::MOST_DEVICES;
-/// The version of what is described here.
+/// The version of this format.
 const VERSION: u32 = 1;
-/// How many words the label takes.
+/// The number of words of the label.
 const LABEL: usize = BLOCK_LEN / 8;
-/// Which devices are fenced.
+/// The index of the word that says which devices are fenced.
 const GONE: usize = LABEL;
-/// Whether the records are not complete.
+/// The index of the word that says whether records are missing.
 const SUSPENDED: usize = LABEL + 1;
-/// Whether a device may have lost what was written to it.
+/// The index of the word that says whether a device may have lost data that were written to it.
 const DOUBTED: usize = LABEL + 2;
-/// Two copies of a number, written in turn, so that one is always whole: the records of a log that are durable.
+/// The index of two copies of a number, which are written in turn, so that one of them is always whole: the number of the
+/// last record of a log that is durable.
 const SETTLED: usize = LABEL + 4;
-/// The same: the appends of a log that are complete.
+/// The index of two such copies: the sequence before which all appends of a log are complete.
 const COMPLETE: usize = LABEL + 8;
-/// Where the records begin.
+/// The index of the first word of the records.
 const RECORDS: usize = LABEL + 16;
-/// A record of a log: its number, its words, and their checksum.
+/// The number of words of a log's record: its number, its content, and their checksum.
 const LOG_RECORD: usize = RECORD_WORDS + 2;
-/// The most records that a log keeps, whatever its size.
+/// The most records that a log keeps in memory, whatever its size.
 pub const MOST_LOG_RECORDS: u64 = 1 << 18;
-/// An extent's word is addressed with 32 bits, and no place is above this.
+/// The most extents of a map. Places are numbered with 30 bits.
 const MOST_EXTENTS: u64 = 1 << 30;
 
-/// What the records are about.
+/// What the records describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// A map of so many extents.
+    /// A map.
     Map {
-        /// How many.
+        /// The number of extents.
         extents: u64,
     },
-    /// A log, of which so many records have room.
+    /// A log.
     Log {
-        /// How many.
+        /// The number of records that the memory has room for.
         records: u64,
     },
 }
 
 impl Contents {
-    /// How many words the records take with everything before them.
+    /// The number of words of the whole memory: the label, the other fields and the records.
     pub fn words(self) -> u64 {
         RECORDS as u64
             + match self {
@@ -78,24 +79,25 @@ impl Contents {
             }
     }
 
-    /// How many bytes they take: a whole number of blocks.
+    /// The same in bytes, rounded up to a whole number of blocks.
     pub fn bytes(self) -> u64 {
         (self.words() * 8).next_multiple_of(BLOCK)
     }
 }
 
-/// Whose records these are.
+/// Which volume the records belong to, and when they were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The volume.
     pub volume: VolumeId,
-    /// The generation in which they were made.
+    /// The generation of the volume in which they were made.
     pub generation: u64,
-    /// Which time the machine was started: what the devices had in their caches, and the memory, are gone with that.
+    /// The identity of the start of the machine. Another start means that the devices' caches may have been lost.
     pub boot: u128,
-    /// A digest of each device: one that was taken out and put back may have lost what was in its cache.
+    /// A digest of the identity of each device. It changes if a device is taken out and put back, because the device may
+    /// then have lost its cache.
     pub devices: [u64; MOST_DEVICES],
-    /// What they are about.
+    /// What the records describe.
     pub contents: Contents,
 }
 
@@ -122,7 +124,7 @@ impl Label {
         seal(block, Kind::Takeover, self.volume);
     }
 
-    /// Decodes a label; `None` if the block is not a whole label of this volume, or says what cannot be.
+    /// Decodes a label; `None` if the block is not a valid label of this volume, or has impossible values.
     pub fn decode(block: &[u8], volume: VolumeId) -> Option<Label> {
         if !is_sealed(block, Kind::Takeover, volume) || get_u32(block, 8) != VERSION {
             return None;
@@ -141,51 +143,51 @@ impl Label {
     }
 }
 
-/// Something that the server after this one has to know.
+/// A record for the next server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The map entry of an extent from now on.
     Entry {
-        /// Which extent.
+        /// The extent.
         extent: u32,
         /// Its entry.
         entry: MapEntry,
     },
     /// A record of a log's next commit.
     Log {
-        /// Records are numbered from 1 without gaps.
+        /// Its number: records are numbered from 1, without gaps.
         number: u64,
-        /// What it says.
+        /// Its content.
         record: CommitRecord,
     },
-    /// Records of a log up to and with this number are durable.
+    /// The records of a log up to this one are durable.
     Settled {
-        /// The number of the last of them.
+        /// The number of the last durable record.
         upto: u64,
     },
     /// All appends of a log before this sequence are on its device, or a record says that they are absent.
     Complete {
-        /// That sequence.
+        /// The sequence.
         before: u64,
     },
-    /// These devices are fenced, though the others may not know it yet.
+    /// These devices are fenced, though the superblocks of the others may not say so yet.
     Gone {
-        /// A bit each.
+        /// The devices, one bit each.
         devices: u32,
     },
-    /// From now on the records are not complete, or are complete again.
+    /// Whether records are missing from now on, because there was no room for them.
     Suspended {
-        /// Whether they are not.
+        /// Whether records are missing.
         is: bool,
     },
-    /// A device may have lost what was written to it, though it answered, or has not.
+    /// Whether a device may have lost data whose write it had answered, because it failed a flush.
     Doubted {
-        /// Whether it may have.
+        /// Whether one may have.
         is: bool,
     },
 }
 
-/// Memory that words are stored in, each at once and in the order of the calls.
+/// Memory in which words are stored, each atomically and in the order of the calls.
 pub trait Words {
     /// Stores a word.
     fn store(&mut self, index: usize, word: u64);
@@ -197,24 +199,24 @@ impl Words for Vec<u64> {
     }
 }
 
-/// The checksum that all of a generation's records begin with.
+/// The checksum of volume and generation, from which the checksum of each record continues.
 fn key(volume: VolumeId, generation: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&volume.0.to_le_bytes()), &generation.to_le_bytes())
 }
 
-/// Never zero: a word of zeros is no record.
+/// The checksum of a record. It is never zero, because a word of zeros means that there is no record.
 fn checksum(key: u32, index: usize, words: &[u64]) -> u64 {
     let sum = crc32c::crc32c_append(key, &(index as u64).to_le_bytes());
     let sum = words.iter().fold(sum, |sum, word| crc32c::crc32c_append(sum, &word.to_le_bytes()));
     u64::from(sum.max(1))
 }
 
-/// Half a word with its checksum.
+/// A word of 32 bits of content and their checksum.
 fn sealed(key: u32, index: usize, half: u32) -> u64 {
     u64::from(half) | checksum(key, index, &[u64::from(half)]) << 32
 }
 
-/// The half of such a word; `None` if there is none, an error if it is not what was stored.
+/// The content of such a word; `None` if nothing was stored there, an error if the checksum is wrong.
 fn unsealed(key: u32, words: &[u64], index: usize) -> Result<Option<u32>, Unfit> {
     let word = words.get(index).copied().ok_or(Unfit::Damaged)?;
     let half = word as u32;
@@ -225,17 +227,17 @@ fn unsealed(key: u32, words: &[u64], index: usize) -> Result<Option<u32>, Unfit>
     }
 }
 
-/// Stores records in the memory that its label is in.
+/// Stores records in memory that begins with their label.
 #[derive(Clone, Debug)]
 pub struct Writer {
     key: u32,
     contents: Contents,
-    /// Which of the two copies of a number is written next.
+    /// For each number with two copies, which copy is written next.
     turns: [usize; 2],
 }
 
 impl Writer {
-    /// For memory that holds nothing but zeros behind this label.
+    /// A writer for memory that holds this label and otherwise zeros.
     pub fn new(label: &Label) -> Writer {
         Writer { key: key(label.volume, label.generation), contents: label.contents, turns: [0; 2] }
     }
@@ -254,7 +256,7 @@ impl Writer {
                 let index = RECORDS + (number % records) as usize * LOG_RECORD;
                 let [a, b, c] = record.words();
                 let words = [number, a, b, c];
-                // What was there is durable. Without a checksum there is nothing.
+                // The record that was here is durable, so it is not needed. With a checksum of zero it counts as absent.
                 into.store(index + LOG_RECORD - 1, 0);
                 for (within, word) in words.into_iter().enumerate() {
                     into.store(index + within, word);
@@ -278,16 +280,16 @@ impl Writer {
     }
 }
 
-/// Why records are not taken over.
+/// Why the next server cannot use the records.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Unfit {
-    /// They are not those of this volume.
+    /// They belong to another volume.
     #[error("they are not of this volume")]
     Foreign,
-    /// Something of them is not what was stored.
+    /// A record is damaged.
     #[error("they are damaged")]
     Damaged,
-    /// There was no room for all of them.
+    /// There was no room for some of them.
     #[error("there was no room for all of them")]
     Incomplete,
     /// A device had failed a flush.
@@ -295,27 +297,27 @@ pub enum Unfit {
     Doubted,
 }
 
-/// What a server that died left behind.
+/// The records of a server that died.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Whose it was.
+    /// Their label.
     pub label: Label,
     /// Entries that have changed since the volume was opened, in the order of extents.
     pub entries: Vec<(u32, MapEntry)>,
-    /// What the log's next commits would have recorded, in order.
+    /// The records that the log's next commits would have contained, in order.
     pub records: Vec<CommitRecord>,
     /// All appends before this sequence are on the log's device, or absent by a record; 0 if that is not known.
     pub complete: u64,
-    /// Devices that were fenced, a bit each.
+    /// Devices that were fenced, one bit each.
     pub gone: u32,
 }
 
 impl Found {
-    /// Decodes all of the memory.
+    /// Decodes the whole memory.
     ///
     /// # Errors
     ///
-    /// What is there is not fit to be taken over.
+    /// The next server cannot use the records.
     pub fn decode(words: &[u64], volume: VolumeId) -> Result<Found, Unfit> {
         let block: Vec<u8> = words.iter().take(LABEL).flat_map(|word| word.to_le_bytes()).collect();
         let label = Label::decode(&block, volume).ok_or(Unfit::Foreign)?;
@@ -348,7 +350,7 @@ impl Found {
     }
 }
 
-/// The higher of the two copies of a number that are whole.
+/// The higher of those of the two copies of a number that are valid.
 fn number(key: u32, words: &[u64], at: usize) -> Option<u64> {
     let copies = [at, at + 2].into_iter().filter(|index| words[index + 1] == checksum(key, *index, &[words[*index]]));
     copies.map(|index| words[index]).max()
@@ -362,7 +364,7 @@ fn log_records(key: u32, words: &[u64], records: u64) -> Result<Vec<CommitRecord
         let index = RECORDS + slot as usize * LOG_RECORD;
         let [number, a, b, c, sum] = [0, 1, 2, 3, 4].map(|within| words[index + within]);
         if sum == 0 {
-            // Nothing, or the record that was being stored.
+            // No record, or one that was being stored when the process died.
             incomplete += u64::from(number != 0);
             continue;
         }
@@ -373,7 +375,7 @@ fn log_records(key: u32, words: &[u64], records: u64) -> Result<Vec<CommitRecord
         }
     }
     found.sort_unstable_by_key(|(number, _)| *number);
-    // They are all there, and at most one was being stored.
+    // The numbers have no gap, and at most one record was being stored.
     let gaps = found.first().is_some_and(|(first, _)| *first != settled + 1)
         || found.windows(2).any(|pair| pair[0].0 + 1 != pair[1].0);
     if gaps || incomplete > 1 {
@@ -443,7 +445,7 @@ mod tests {
             let mut cut = Cut { words: &mut words, left: cut, died: false };
             let (mut whole, mut upto) = (0, 0);
             for number in 1..=stores {
-                // No more are kept than there is room for.
+                // The engine keeps no more records than there is room for.
                 if number - upto > 16 || number == settled {
                     writer.store(Record::Settled { upto: number - 1 }, &mut cut);
                     if !cut.died { upto = number - 1; }
@@ -472,7 +474,7 @@ mod tests {
             words[bit / 64] ^= 1 << (bit % 64);
             match Found::decode(&words, VolumeId(9)) {
                 Err(_) => {}
-                // Where nothing is, nothing is changed.
+                // The bit was in a part that is not used.
                 Ok(found) => prop_assert_eq!(found, sound),
             }
         }

@@ -26,7 +26,7 @@ pub struct Cli {
 pub enum Verb {
     /// Simulate one or several designs under a trace, and compare them
     Sim(sim::Args),
-    /// Describe, convert and draw traces
+    /// Describe, convert and generate traces
     #[command(subcommand)]
     Trace(trace::Verb),
     /// List the device profiles, or show one beside its data sheet
@@ -51,11 +51,11 @@ pub enum Verb {
     Check(check::Args),
     /// Repair a volume after a crash, or replace a lost device
     Repair(repair::Args),
-    /// Take a device back that was given up, with what it holds
+    /// Make a device part of the volume again that was given up, with the data that it holds
     Readmit(readmit::Args),
     /// Print the metadata of a volume
     Dump(dump::Args),
-    /// Write everything back to the slow device, so that it can be used alone
+    /// Write all data back to the slow device, so that it can be used without Peryton
     Detach(detach::Args),
     /// Print the state of a volume that is being served
     Status(status::Args),

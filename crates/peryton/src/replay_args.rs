@@ -7,10 +7,11 @@ use crate::failure::Failure;
 /// When the requests of a trace arrive.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArrivalArgs {
-    /// When requests arrive: as recorded, one after the other without think time, or N in flight at all times
+    /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight
+    /// at all times (qd=N)
     #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
     replay: Replay,
-    /// Timed replay this many times faster than recorded
+    /// With timed replay: how many times faster than recorded
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
     /// Replay this many requests before the measured ones
@@ -23,7 +24,7 @@ pub struct ArrivalArgs {
 pub struct ReplayArgs {
     #[command(flatten)]
     arrival_args: ArrivalArgs,
-    /// Begin with a map as after a scan of the whole volume, and with flash that was in use before
+    /// Begin with the map that a scan of the whole volume leaves behind, and with flash that has been in use
     #[arg(long)]
     warm_up: bool,
     /// Stop after this many requests

@@ -12,8 +12,40 @@ use peryton_sim::Design;
 
 use crate::failure::Failure;
 
+/// The options that name a volume.
+#[derive(Debug, clap::Args)]
+pub struct DesignArgs {
+    /// Design file; its devices have a `path`
+    #[arg(value_name = "DESIGN.toml")]
+    design: PathBuf,
+    /// Set a key of the design, such as devices.ssd.path=/dev/sdb or placement.max_moves=4
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl DesignArgs {
+    /// Reads the design.
+    pub fn spec(&self) -> Result<VolumeSpec, Failure> {
+        spec(&self.design, &self.set)
+    }
+
+    /// Reads the design, and refuses what can be simulated but not done by a drive in service.
+    pub fn spec_to_serve(&self) -> Result<VolumeSpec, Failure> {
+        let spec = self.spec()?;
+        let names: Vec<&str> = spec.devices.iter().map(|device| device.name.as_str()).collect();
+        can_be_done(&spec.config.tuning, &names)
+            .map_err(|error| Failure::bad_input(format!("{}: {error}", self.design.display())))?;
+        Ok(spec)
+    }
+
+    /// A path in the design's folder, with its name and this extension.
+    pub fn beside(&self, extension: &str) -> PathBuf {
+        self.design.with_extension(extension)
+    }
+}
+
 /// Reads a design with the paths of its devices. Relative paths start at the design's own directory.
-pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
+fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
     let design = Design::load(path, set)?;
     if let Some(index) = design.ignored_overrides.first() {
         return Err(Failure::bad_input(format!("--set {}: does not apply to this design: remove it", set[*index])));
@@ -46,12 +78,6 @@ pub fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
         Some(directory) => ProcessDeath::SharedMemory { directory },
     };
     Ok(VolumeSpec { name, config, devices, process_death, rotational, tuner: Some(tuner) })
-}
-
-/// Refuses what can be simulated but not done by a drive in service.
-pub fn in_service(spec: &VolumeSpec) -> Result<(), String> {
-    let names: Vec<&str> = spec.devices.iter().map(|device| device.name.as_str()).collect();
-    can_be_done(&spec.config.tuning, &names)
 }
 
 /// A drive in service has no power meter, does not guess the devices' power, and does not spin disks down.
@@ -109,9 +135,4 @@ fn tuner(design: &Design, path: &Path, set: &[String]) -> Result<Tuner, Failure>
         }
         Ok(new.tuning)
     }))
-}
-
-/// A path in the design's folder, with its name and this extension.
-pub fn beside(design: &Path, extension: &str) -> PathBuf {
-    design.with_extension(extension)
 }

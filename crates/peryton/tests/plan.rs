@@ -239,7 +239,7 @@ fn rubbish_gets_one_line() {
 }
 
 #[test]
-fn who_gave_options_is_told_of_options_and_who_gave_a_file_of_its_keys() {
+fn an_error_names_the_option_or_the_key_that_was_given() {
     let folder = folder();
     let given = |more: &[&str]| peryton(folder.path(), &[&["lifetime"], more].concat());
     given(&["--read", "1MB", "--write", "1MB"]).fails(2, &["--read-hit is missing"]);

@@ -256,7 +256,7 @@ fn devices_without_a_price_are_named_and_take_part_with_one() {
 }
 
 #[test]
-fn models_are_kept_where_they_are_told_and_shown() {
+fn models_are_written_to_the_given_file_and_shown() {
     let folder = folder();
     let args = [
         "plan",

@@ -3,11 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use peryton_device::Class;
-use peryton_plan::energy::{Demand, Figures, Fleet, Objective, Policy, Prices, Segment, Source, Span, fleet, rank};
+use peryton_plan::energy::{
+    Demand, Figures, Fleet, Objective, Policy, Prices, Segment, Source, Span, Terms, fleet, rank,
+};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 const PRICES: Prices = Prices { usd_per_kwh: 0.3 };
 const YEAR_S: f64 = 31_557_600.0;
+
+fn terms<'a>(demand: &'a Demand, policies: &'a [Policy]) -> Terms<'a> {
+    Terms { demand, alpha: 1.0, policies, span: Span::Seconds(YEAR_S), prices: PRICES }
+}
 
 fn device(random: &mut StdRng, name: usize) -> Figures {
     let mut between = |least: f64, most: f64| random.random_range(least..most);
@@ -134,7 +140,7 @@ fn a_fleet_of_one_kind_is_what_the_equations_say() {
         let peak = random.random_range(10.0..5_000.0);
         let demand = Demand::new(peak, peak * random.random_range(0.0..1.0), random.random_range(1e3..5e7)).unwrap();
         for policy in [Policy::Idle, Policy::Standby, Policy::AllActive] {
-            let row = &rank(&figures, &demand, 1.0, &[policy], Span::Seconds(YEAR_S), PRICES)[0];
+            let row = &rank(&figures, &terms(&demand, &[policy]))[0];
             let found =
                 fleet(&figures, &demand, &[Segment::WHOLE], 1.0, policy, YEAR_S, PRICES, Objective::Cost).unwrap();
             assert_eq!(found.members[0].devices, row.devices);
@@ -199,7 +205,7 @@ fn a_fleet_of_the_whole_catalogue_is_found_in_seconds() {
     let began = std::time::Instant::now();
     for policy in [Policy::Idle, Policy::Standby] {
         let found = fleet(&figures, &demand, &segments, 1.0, policy, YEAR_S, PRICES, Objective::Cost).unwrap();
-        let alone = rank(&figures, &demand, 1.0, &[policy], Span::Seconds(YEAR_S), PRICES);
+        let alone = rank(&figures, &terms(&demand, &[policy]));
         let best = alone.iter().filter_map(|row| row.total_usd).fold(f64::INFINITY, f64::min);
         assert!(found.total_usd.unwrap() <= best * (1.0 + 1e-6), "{found:?} is dearer than one kind alone, {best}");
         println!("{policy:?}: {:?}, {} USD, one kind {best}", began.elapsed(), found.total_usd.unwrap());

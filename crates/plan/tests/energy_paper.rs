@@ -5,7 +5,7 @@
 
 use peryton_device::Profile;
 use peryton_plan::energy::{
-    BreakEven, Demand, DominantNeed, Figures, Line, Pattern, Policy, Prices, Properties, Source, Span, rank,
+    BreakEven, Demand, DominantNeed, Figures, Line, Pattern, Policy, Prices, Properties, Source, Span, Terms, rank,
 };
 
 const MB_PER_TB: f64 = 1e6;
@@ -110,7 +110,8 @@ fn four_terabytes_read_at_random_need_less_with_one_disk_than_with_four_ssds() {
     let demand = Demand::new(1.0, 1.0, 4e6).unwrap();
     let figures = [of("seagate-st4000dm000", random), of("greenest-ssd1", random)];
     let prices = Prices { usd_per_kwh: USD_PER_KWH };
-    let rows = rank(&figures, &demand, 1.0, &[Policy::AllActive], Span::Seconds(3600.0), prices);
+    let (policies, span) = (&[Policy::AllActive], Span::Seconds(3600.0));
+    let rows = rank(&figures, &Terms { demand: &demand, alpha: 1.0, policies, span, prices });
     let row = |index: usize| (rows[index].figures.device.as_str(), rows[index].devices, rows[index].kind);
     assert_eq!(row(0), ("seagate-st4000dm000", 1, DominantNeed::Capacity));
     assert_eq!(row(1), ("greenest-ssd1", 4, DominantNeed::Capacity));

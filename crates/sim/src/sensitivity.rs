@@ -168,7 +168,7 @@ mod tests {
     const DESIGN: &str = "[volume]\nsize = '64MiB'\n[devices.ssd]\nprofile = 'PROFILE'\n[placement]\nmode = 'single'\n";
 
     #[test]
-    fn each_estimate_is_tried_less_and_more_and_what_follows_is_told() {
+    fn each_estimate_is_tried_less_and_more_and_what_follows_is_reported() {
         let spec = "requests = 500\nfootprint = '64MiB'\nread_share = 1.0\narrival = '10ms'\nsize = '4KiB'\naddress = 'uniform'\n";
         let spec = SynthSpec::parse(spec, "spec").unwrap();
         let subjects = ["samsung-870-evo-1tb", "fixed"].map(|profile| Subject {

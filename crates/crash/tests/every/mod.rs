@@ -152,7 +152,7 @@ impl Model {
     }
 
     /// A flush has failed: what was written since the last one is there, or not, and stays so.
-    pub fn is_told(&mut self) {
+    pub fn host_is_notified(&mut self) {
         self.sure.fill(0);
     }
 

@@ -34,7 +34,30 @@ pub use parameters::{
 pub use shingled::Shingled;
 pub use shingled_parameters::ShingledParameters;
 
-/// A model of one disk; see [`DiskParameters`].
+/// A model of one disk; see [`DiskParameters`]. `docs/disk-model.md` of the repository says how it computes service
+/// times, and from which publications.
+///
+/// ```
+/// use peryton_device::{Disk, Io, Model, Profile, Tag};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let Model::Disk(parameters) = Profile::named("ibm-ultrastar-36z15")?.model else { panic!("it is a disk") };
+/// let mut disk = Disk::new(&parameters)?;
+/// let (mut done, mut now) = (Vec::new(), Nanos::ZERO);
+/// for place in [Bytes::gib(1), Bytes::gib(9)] {
+///     disk.submit(now, Tag(0), Io { op: Op::Read, at: place, len: Bytes::kib(4) });
+///     // The order of service is decided later: events report the ends.
+///     while let Some(event) = disk.next_event() {
+///         now = event;
+///         disk.advance(now, &mut done);
+///     }
+/// }
+/// let stats = disk.stats(now);
+/// assert_eq!((stats.reads, stats.bytes_read), (2, Bytes::kib(8)));
+/// // Two random reads: each takes a seek and part of a revolution (4 ms at 15,000 per minute).
+/// assert!(stats.busy > Nanos::from_ms(2) && stats.busy < Nanos::from_ms(40), "{:?}", stats.busy);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Disk {
     mechanics: Mechanics,

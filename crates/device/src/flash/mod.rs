@@ -42,6 +42,31 @@ use crate::{
 };
 
 /// A solid-state drive. [`FlashParameters`] describes its parts, and `docs/flash-model.md` its behaviour.
+///
+/// ```
+/// use peryton_device::{Accepted, Flash, Io, Model, Profile, Tag};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let profile = Profile::named("intel-320-300gb")?;
+/// let Model::Flash(parameters) = &profile.model else { panic!("it is flash") };
+/// // The first GiB of its capacity is modelled.
+/// let mut flash = Flash::new(parameters, profile.capacity, Bytes::gib(1), 1)?;
+/// let mut now = Nanos::ZERO;
+/// for number in 0..10_000_u64 {
+///     // Spread over the GiB, so that garbage collection has to copy.
+///     let at = Bytes::kib(4 * (number * 40_503 % (1 << 18)));
+///     let Accepted::At(end) = flash.submit(now, Tag(0), Io { op: Op::Write, at, len: Bytes::kib(4) }) else {
+///         panic!("flash serves in order of arrival");
+///     };
+///     now = end;
+/// }
+/// let stats = flash.stats(now);
+/// assert_eq!(stats.bytes_written, Bytes::kib(40_000));
+/// let programmed = stats.nand_bytes_written.expect("flash counts programs");
+/// println!("write amplification {:.2}", programmed.0 as f64 / stats.bytes_written.0 as f64);
+/// # assert!(programmed > Bytes::ZERO);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Flash {
     geometry: Geometry,

@@ -193,7 +193,7 @@ fn serve(mut stream: UnixStream, handle: &Handle, events: &Events, now: &dyn Fn(
                 wrong("too many clients follow the events: ask without --follow, or try again later")
             }
             Ok(Ask::Events { after, follow }) => {
-                tell_events(&mut stream, events, after, follow)?;
+                send_events(&mut stream, events, after, follow)?;
                 continue;
             }
             Ok(ask) => answer(handle, ask),
@@ -219,13 +219,13 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
 }
 
 /// Sends one line for each event, and a last line with their number.
-fn tell_events(stream: &mut UnixStream, events: &Events, mut after: u64, follow: bool) -> io::Result<()> {
+fn send_events(stream: &mut UnixStream, events: &Events, mut after: u64, follow: bool) -> io::Result<()> {
     let wait = if follow { Duration::from_secs(1) } else { Duration::ZERO };
-    let mut told = 0_u64;
+    let mut sent = 0_u64;
     while let Some(new) = events.since(after, wait) {
         for event in &new {
             after = event.number;
-            told += 1;
+            sent += 1;
             say(stream, &serde_json::to_value(event)?)?;
         }
         if !follow {
@@ -235,7 +235,7 @@ fn tell_events(stream: &mut UnixStream, events: &Events, mut after: u64, follow:
             return Ok(());
         }
     }
-    say(stream, &well(&json!({ "events": told, "last": after })))
+    say(stream, &well(&json!({ "events": sent, "last": after })))
 }
 
 /// Whether the other end has closed the connection.

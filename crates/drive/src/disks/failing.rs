@@ -1,4 +1,4 @@
-//! What becomes of a command that the kernel, or a drill, has failed.
+//! Handles commands that the kernel, or a drill, has failed.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use super::{Ask, Disks, Doubt, INTERRUPTIONS, outage::Class};
 use crate::backend::{Action, Operation};
 
 impl Disks {
-    /// A raw command has failed: once more, another way, or not at all.
+    /// Handles the failure of a kernel command: issues it again, carries it out in another way, makes it wait, or reports it.
     ///
-    /// A flush that failed is not asked for again. The kernel reports a write-back that was lost once, drops the pages, and
-    /// answers the next flush with success: only the engine can know what has to be written again.
+    /// A flush that failed is not issued again. When the kernel could not write data back, it reports this once, drops the
+    /// pages, and answers the next flush with success. Only the engine can know which data have to be written again.
     pub(super) fn failed(&mut self, slot: u32, errno: i32) {
         let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
         let device = job.operation.device.index();
         let health = &mut self.health[device];
         let is_flush = job.chunk.ask() == Ask::Sync;
         let passes = match errno {
-            // The kernel never began it.
+            // The kernel did not begin the command.
             libc::EINTR => true,
-            // A lost write-back may be reported with these names too.
+            // The kernel may also report a lost write-back with these errors.
             libc::EAGAIN | libc::ENOMEM => !is_flush,
             _ => false,
         };
@@ -67,7 +67,7 @@ impl Disks {
         self.give_up(slot, operation, error.to_string());
     }
 
-    /// What a drill answers in the kernel's place.
+    /// The error with which a drill answers in place of the kernel.
     #[inline]
     pub(super) fn refusal(&mut self, slot: u32) -> Option<i32> {
         if !self.faults.refuses() {
@@ -77,7 +77,7 @@ impl Disks {
         self.faults.refusal(&job.operation)
     }
 
-    /// A drill has answered in the kernel's place. A flush that was not carried out has lost nothing.
+    /// Handles the answer of a drill in place of the kernel. A flush that a drill refused has lost nothing.
     #[cold]
     pub(super) fn refused(&mut self, slot: u32, errno: i32) {
         let operation = self.jobs[slot as usize].as_ref().expect("a job that is issued exists").operation;

@@ -58,10 +58,10 @@ pub enum Effect {
     Fail,
     /// The command fails as if the device had been unplugged.
     Gone,
-    /// The kernel fails it, as long as this is in force: a path that fails over, an enclosure that is reset. Commands wait
-    /// for the device to come back, as long as the volume has patience.
+    /// The command fails with an error that may pass, like that of a path that fails over or an enclosure that is reset.
+    /// Commands wait for the device to come back, for as long as the volume's patience lasts.
     Outage,
-    /// There is no space for it, as on a file system that is full. Commands wait as well.
+    /// The command fails for lack of space, as on a file system that is full. Commands wait as well.
     Full,
     /// The command starts later.
     Lag {
@@ -136,13 +136,13 @@ impl Faults {
         Some(effect)
     }
 
-    /// Whether any is in force that answers in the kernel's place.
+    /// Whether a fault is in force that answers in place of the kernel.
     #[inline]
     pub(super) fn refuses(&self) -> bool {
         !self.rules.is_empty() && self.rules.iter().any(|rule| rule.errno().is_some())
     }
 
-    /// What the kernel would say to this operation if it were as the rules have it.
+    /// The error that the kernel would return for this operation in the situation that the rules describe.
     #[cold]
     pub(super) fn refusal(&mut self, operation: &Operation) -> Option<i32> {
         let index = self.rules.iter().position(|rule| rule.errno().is_some() && rule.meets(operation))?;
@@ -172,7 +172,7 @@ impl Faults {
 }
 
 impl Fault {
-    /// What the kernel says where this answers in its place.
+    /// The error of an effect that answers in place of the kernel.
     fn errno(&self) -> Option<i32> {
         match self.effect {
             Effect::Outage => Some(libc::EIO),
@@ -189,7 +189,7 @@ impl Fault {
         };
         let touches = operation.action == Action::Flush
             || operation.at < self.to && operation.at.saturating_add(operation.len) > self.from;
-        // Only what takes space lacks it.
+        // Only writes need space.
         let takes_space = matches!(operation.action, Action::Write | Action::Zero);
         if self.effect == Effect::Full && !takes_space {
             return false;

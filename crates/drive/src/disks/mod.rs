@@ -41,10 +41,10 @@ const BOUNCE: u64 = 32 << 10;
 const BOUNCES: u32 = 64;
 /// The longest write of zeros at once, in bytes.
 pub(crate) const ZEROS: u64 = 1 << 20;
-/// A command that failed is tried so often at once; then it waits for its device to come back, and then the engine hears
-/// of it ([`outage`]). A flush is never tried again: see [`Disks::failed`].
+/// How often a command is issued before it waits for its device to come back ([`outage`]). If it fails after that too, its
+/// failure is reported to the engine. A flush is issued once: see [`Disks::failed`].
 const ATTEMPTS: u8 = 3;
-/// How often a command that was interrupted, or found no resources, is tried.
+/// How often a command is issued again that was interrupted, or for which the kernel had no resources.
 const INTERRUPTIONS: u8 = 100;
 
 /// The kinds of kernel commands.
@@ -94,7 +94,7 @@ struct Job {
     moved: u64,
     attempts: u8,
     interruptions: u8,
-    /// Outages that it has waited out because it had failed itself.
+    /// The number of outages in which it waited because it had failed itself.
     rounds: u8,
     bounce: Option<u32>,
     /// The range that the chunk changes.
@@ -137,7 +137,7 @@ pub(crate) struct Disks {
     /// Operations of the engine that touch what the server's own operation touches, or flush what it writes.
     behind_own: VecDeque<u32>,
     /// Devices with a failed flush that the server requested and that was not yet reported to the engine, one bit each.
-    untold: u32,
+    unreported: u32,
     /// Failures that have not been reported as events yet.
     pub(crate) failures: Vec<Failure>,
     /// Devices that have vanished, one bit each.
@@ -168,7 +168,7 @@ impl Disks {
             own_finished: None,
             own: None,
             behind_own: VecDeque::new(),
-            untold: 0,
+            unreported: 0,
             failures: Vec::new(),
             vanished: 0,
         })
@@ -229,7 +229,7 @@ impl Disks {
         self.tick(self.now);
     }
 
-    /// When something that a fault holds back, or that waits for a device, is due.
+    /// When the next command is due that a drill delays, or that waits for a device.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
         [self.faults.next_due(), self.outages_due()].into_iter().flatten().min()
     }
@@ -261,7 +261,7 @@ impl Disks {
         self.step(slot);
     }
 
-    /// Takes out a job that nobody else knows of.
+    /// Ends a job whose result no one waits for.
     fn finish_quietly(&mut self, slot: u32) {
         self.end_chunk(slot);
         self.jobs[slot as usize] = None;
@@ -301,7 +301,7 @@ impl Disks {
         self.in_flight -= 1;
         if self.own == Some(slot) {
             let is_flush = job.operation.action == Action::Flush;
-            self.untold |= u32::from(is_flush && result.is_err()) << job.operation.device.index();
+            self.unreported |= u32::from(is_flush && result.is_err()) << job.operation.device.index();
             self.own = None;
             self.own_finished = Some(result);
             for slot in std::mem::take(&mut self.behind_own) {
@@ -325,13 +325,13 @@ impl Disks {
     fn begin_operation(&mut self, slot: u32) {
         let operation = self.jobs[slot as usize].as_ref().expect("it was added").operation;
         let device = operation.device.index();
-        if operation.action == Action::Flush && self.untold >> device & 1 == 1 && self.own != Some(slot) {
-            // The kernel reports a lost write-back once, and has reported it to the server.
-            self.untold &= !(1 << device);
+        if operation.action == Action::Flush && self.unreported >> device & 1 == 1 && self.own != Some(slot) {
+            // The kernel reports a lost write-back once, and it has reported this one to the server's own flush.
+            self.unreported &= !(1 << device);
             return self.give_up(slot, operation, "a flush before this one failed".to_owned());
         }
         match self.faults.effect(&operation) {
-            // The latter two are met where the kernel is asked.
+            // These two take effect when the command is issued to the kernel.
             None | Some(Effect::Outage | Effect::Full) => self.next_chunk(slot),
             Some(Effect::Fail) => {
                 let error = "a failure that was asked for";

@@ -1,13 +1,14 @@
-//! Devices that fail and may come back: a path that fails over, an enclosure that is reset, a file system that is full.
+//! Outages: devices that fail and may come back, such as a path that fails over, an enclosure that is reset, or a file system
+//! that is full.
 //!
-//! What fails is counted by kind (reads, writes, flushes), because a device may be able to do one and not the other. While
-//! a kind fails, commands of that kind wait here: one of them, or a read of the first block, is tried now and then, and
-//! when one succeeds all go on. How long they wait at most is a setting, the patience; after that they fail, and the engine
-//! decides what that means. Until then it is notified that the device is excused: nothing counts against it. A lack of space
-//! never does.
+//! Outages are kept by device and by kind of command (reads, writes, flushes), because a device may still be able to carry
+//! out some kinds. During an outage, commands of its kind wait here. From time to time one of them, or a read of the
+//! first block, is tried; when one succeeds, the outage is over and all that waited continue. How long commands wait at most
+//! is a setting, the patience. After that they fail, and the engine decides whether the device is dead. Until then the
+//! device is excused: the engine does not count its failures. Failures for lack of space are never counted.
 //!
-//! A flush that failed does not wait: its failure is an answer. One that comes while writes wait is not begun before they
-//! have been tried.
+//! A flush that failed does not wait, because its failure has to be reported. A flush that arrives while writes wait begins
+//! only after the writes have been tried.
 
 use std::{collections::VecDeque, io};
 
@@ -20,16 +21,17 @@ use crate::{
     backend::{Action, Operation},
 };
 
-/// How long to wait before a first try, and at most between two of them: the time doubles.
+/// The time before the first try, and the longest time between two tries. The time doubles after each.
 const FIRST_PAUSE: Nanos = Nanos::from_ms(20);
 const LONGEST_PAUSE: Nanos = Nanos::from_s(1);
-/// A command that has failed in so many outages that others ended is at fault itself: a bad sector.
+/// A command that has failed by itself in this many outages, which other commands ended, is at fault: it touches a bad
+/// sector, for example.
 const MOST_ROUNDS: u8 = 3;
-/// What fails without making anything wait is called an outage after this time.
+/// An outage in which no command waits is reported after this time.
 const BRIEF: Nanos = Nanos::from_ms(500);
-/// And no longer than this after the last failure, if nothing waits: nobody has asked since.
+/// An outage in which no command waits is reported as over this long after its last failure: nothing has tried since.
 const QUIET: Nanos = Nanos::from_s(10);
-/// The kinds of commands.
+/// The number of kinds of commands.
 const KINDS: usize = 3;
 
 const READS: usize = 0;
@@ -44,22 +46,22 @@ fn kind(ask: Ask) -> usize {
     }
 }
 
-/// What the kernel's error says about the device.
+/// The meaning of a kernel's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// It is not there any more.
+    /// The device is gone.
     Vanished,
-    /// These blocks are bad, or the command is.
+    /// The blocks are bad, or the command is invalid: other commands may succeed.
     Local,
-    /// There is no space.
+    /// There is no space left.
     Full,
-    /// It may come back.
+    /// The device may come back.
     MayPass,
 }
 
-/// What the kernel says of a device that was unplugged, or has given up altogether. No use trying again.
+/// The errors for a device that was unplugged or has failed for good. A retry is of no use.
 const VANISHED: [i32; 4] = [libc::ENXIO, libc::ENODEV, libc::ENOMEDIUM, libc::ESHUTDOWN];
-/// What it says of a bad sector, of a failed integrity check, of a disk that refuses, and of a command that makes no sense.
+/// The errors for a bad sector, a failed integrity check, a disk that refuses a command, and an invalid command.
 const LOCAL: [i32; 6] = [libc::ENODATA, libc::EILSEQ, libc::EREMOTEIO, libc::EINVAL, libc::EOPNOTSUPP, libc::EFBIG];
 
 impl Class {
@@ -73,28 +75,29 @@ impl Class {
     }
 }
 
-/// Whether what failed like this may succeed later.
+/// Whether a command that failed with this error may succeed later.
 pub(crate) fn may_pass(errno: i32) -> bool {
     matches!(Class::of(errno), Class::MayPass | Class::Full)
 }
 
-/// A kind of commands of a device that fails.
+/// The outage of one kind of commands of a device.
 #[derive(Debug, Default)]
 struct Row {
-    /// When it began to fail; `None`: it does not.
+    /// When it began; `None` if there is no outage.
     since: Option<Nanos>,
-    /// When it last failed.
+    /// The last failure.
     last: Nanos,
     error: String,
     full: bool,
-    /// Commands wait.
+    /// Whether commands of this kind wait.
     holds: bool,
     waiting: VecDeque<u32>,
+    /// The job that is being tried.
     trying: Option<u32>,
     /// When to try next.
     due: Nanos,
     pause: Nanos,
-    /// The last try was a read of the first block.
+    /// Whether the last try was a read of the first block.
     probed: bool,
 }
 
@@ -102,30 +105,30 @@ struct Row {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outage {
     pub(crate) since: Nanos,
-    /// How long commands go on waiting.
+    /// How much longer commands wait.
     pub(crate) patience_left: Nanos,
-    /// How many wait.
+    /// The number of waiting commands.
     pub(crate) waiting: usize,
-    /// In the system's words.
+    /// The last error, as the system describes it.
     pub(crate) error: String,
-    /// It lacks space only.
+    /// Whether the only problem is a lack of space.
     pub(crate) full: bool,
 }
 
-/// All that fails.
+/// The outages of all devices.
 #[derive(Debug)]
 pub(super) struct Outages {
     patience: Nanos,
-    /// Nothing waits longer than until then: the volume is being closed.
+    /// The time until which commands wait at most, once the volume is being closed.
     limit: Nanos,
     rows: Vec<[Row; KINDS]>,
-    /// Rows that fail, a bit each: a glance says that there are none.
+    /// The rows with an outage, one bit each, so that the common case of none is one test.
     failing: u64,
-    /// Rows that hold commands back.
+    /// The rows whose commands wait, one bit each.
     holding: u64,
-    /// Where the first blocks are read to, a page for each device.
+    /// The buffers for reads of the first block, a page for each device.
     pages: Arena,
-    /// Jobs that read them.
+    /// The jobs that read them.
     probes: Vec<u32>,
 }
 
@@ -150,7 +153,7 @@ impl Outages {
         row.since.is_some_and(|since| now >= since.saturating_add(self.patience))
     }
 
-    /// A command of this kind has failed: the clock of patience starts, if it has not.
+    /// Records the failure of a command of this kind. The first failure begins the outage.
     fn begin(&mut self, (device, kind): (usize, usize), now: Nanos, error: String, full: bool) {
         self.failing |= bit(device, kind);
         let row = &mut self.rows[device][kind];
@@ -163,7 +166,7 @@ impl Outages {
         }
     }
 
-    /// Whether jobs may wait for this row: neither the patience nor the volume has come to its end.
+    /// Whether jobs may wait for this row: the patience is not over, and the volume is not closed.
     fn may_wait(&self, (device, kind): (usize, usize), now: Nanos) -> bool {
         now < self.limit && self.patience > Nanos::ZERO && !self.is_over(&self.rows[device][kind], now)
     }
@@ -176,7 +179,7 @@ impl Outages {
         })
     }
 
-    /// The job has ended: it shows nothing any more.
+    /// Forgets that the job was being tried, because it has ended.
     #[inline]
     pub(super) fn forget(&mut self, slot: u32, device: DeviceId) {
         if self.failing != 0 {
@@ -186,7 +189,7 @@ impl Outages {
         }
     }
 
-    /// Devices against which nothing counts, a bit each.
+    /// The excused devices, one bit each.
     fn excused(&self, now: Nanos) -> u32 {
         let excuses = |row: &Row| row.since.is_some() && (row.full || !self.is_over(row, now));
         let excused = (0..).zip(&self.rows).filter(|(_, rows)| rows.iter().any(excuses));
@@ -200,32 +203,32 @@ impl Disks {
         self.outages.patience = patience;
     }
 
-    /// The volume is being closed: nothing waits longer than until then.
+    /// Limits waiting to this time, because the volume is being closed.
     pub(crate) fn hurry(&mut self, until: Nanos) {
         self.outages.limit = until;
     }
 
-    /// Devices that fail and may come back, a bit each: what they fail does not count against them.
+    /// Devices that fail and may come back, one bit each: the engine does not count their failures.
     #[inline]
     pub(crate) fn excused(&self) -> u32 {
         if self.outages.failing == 0 { 0 } else { self.outages.excused(self.now) }
     }
 
-    /// Devices in an outage that is worth telling, a bit each.
+    /// Devices in an outage that is worth reporting, one bit each.
     #[inline]
     pub(crate) fn in_outage(&self) -> u32 {
         if self.outages.failing == 0 {
             return 0;
         }
-        let told = |row: &Row| {
+        let is_reported = |row: &Row| {
             let lasting = row.since.is_some_and(|since| self.now.saturating_sub(since) >= BRIEF);
             row.holds || lasting && self.now.saturating_sub(row.last) < QUIET
         };
-        let devices = (0..).zip(&self.outages.rows).filter(|(_, rows)| rows.iter().any(told));
+        let devices = (0..).zip(&self.outages.rows).filter(|(_, rows)| rows.iter().any(is_reported));
         devices.fold(0, |all, (device, _): (u32, _)| all | 1 << device)
     }
 
-    /// What is known of a device's outage.
+    /// The outage of a device, if there is one.
     pub(crate) fn outage(&self, device: usize) -> Option<Outage> {
         let rows = self.outages.rows[device].iter().filter(|row| row.since.is_some());
         let first = rows.clone().min_by_key(|row| row.since)?;
@@ -239,7 +242,7 @@ impl Disks {
         })
     }
 
-    /// Whether the job has to wait before it asks the kernel; it does then.
+    /// Makes the job wait if commands of its kind have to; returns whether it does.
     #[inline]
     pub(super) fn is_held(&mut self, slot: u32) -> bool {
         self.outages.holding != 0 && self.hold(slot)
@@ -249,7 +252,7 @@ impl Disks {
     fn hold(&mut self, slot: u32) -> bool {
         let job = self.jobs[slot as usize].as_ref().expect("a job that is issued exists");
         let device = job.operation.device.index();
-        // A flush waits for writes that may still succeed: it would only fail.
+        // A flush waits for writes that may still succeed; before that it would fail.
         let kind = kind(job.chunk.ask()).min(WRITES);
         let holds = self.outages.holding & bit(device, kind) != 0;
         let tried = self.outages.rows[device][kind].trying == Some(slot) || self.outages.probes.contains(&slot);
@@ -260,7 +263,7 @@ impl Disks {
         true
     }
 
-    /// The job gives back what others may need, and waits.
+    /// Makes the job wait. It returns its bounce buffer, which other jobs may need.
     fn wait_in(&mut self, slot: u32, (device, kind): (usize, usize)) {
         self.outages.holding |= bit(device, kind);
         let row = &mut self.outages.rows[device][kind];
@@ -274,7 +277,7 @@ impl Disks {
         }
     }
 
-    /// The job goes on: a chunk by way of a bounce buffer from its start.
+    /// Continues a job that has waited. A chunk that uses a bounce buffer starts again.
     fn go_on(&mut self, slot: u32) {
         let Some(job) = self.jobs[slot as usize].as_mut() else { return };
         job.interruptions = 0;
@@ -287,8 +290,8 @@ impl Disks {
         self.issue(slot);
     }
 
-    /// A command has failed again and again. It waits for the device, if that may come back; otherwise `false`: its
-    /// failure is to be reported.
+    /// Makes a command that has failed repeatedly wait for its device. Returns `false` if the command does not wait, so that
+    /// its failure has to be reported.
     pub(super) fn waits_out(&mut self, slot: u32, errno: i32) -> bool {
         let class = Class::of(errno);
         let job = self.jobs[slot as usize].as_mut().expect("a job that failed exists");
@@ -313,7 +316,7 @@ impl Disks {
         true
     }
 
-    /// A failure was reported that no command waited out: a drill's.
+    /// Records a failure that was caused by a drill and was reported at once.
     pub(super) fn note_failure(&mut self, operation: &Operation, error: &str) {
         let kind = match operation.action {
             Action::Read => READS,
@@ -330,14 +333,14 @@ impl Disks {
         row.due = self.now.saturating_add(row.pause);
     }
 
-    /// A read of the first block has ended.
+    /// Handles the end of a read of the first block.
     pub(super) fn probe_ended(&mut self, device: DeviceId, well: bool) {
         if !well {
             self.tried_in_vain((device.index(), READS));
         }
     }
 
-    /// A command has succeeded: what waited for commands of its kind goes on.
+    /// Ends the outage of a command's kind, because the command has succeeded.
     #[inline]
     pub(super) fn works(&mut self, device: DeviceId, ask: Ask) {
         if self.outages.failing != 0 {
@@ -365,7 +368,7 @@ impl Disks {
         std::mem::take(&mut self.outages.rows[device][kind]).waiting
     }
 
-    /// The device was given up: what waits for it fails.
+    /// Fails all commands that wait for the device, because the engine has given it up.
     pub(crate) fn end_waiting(&mut self, device: DeviceId) {
         for kind in 0..KINDS {
             let error = self.outages.rows[device.index()][kind].error.clone();
@@ -375,7 +378,7 @@ impl Disks {
         }
     }
 
-    /// Tries what is due, and lets go what has waited for long enough.
+    /// Tries the commands that are due, and fails those that have waited as long as they may.
     pub(super) fn tick_outages(&mut self) {
         for (device, kind) in (0..self.outages.rows.len()).flat_map(|device| [(device, READS), (device, WRITES)]) {
             let row = &self.outages.rows[device][kind];
@@ -396,7 +399,7 @@ impl Disks {
         }
     }
 
-    /// What waited fails; but a flush, and a hint, get an answer of their own.
+    /// Fails a command that has waited. A flush or a discard is carried out instead, and its own result is reported.
     fn fail_waiting(&mut self, slot: u32, error: &str) {
         let Some(job) = self.jobs[slot as usize].as_ref() else { return };
         if matches!(job.operation.action, Action::Flush | Action::Discard) {
@@ -420,17 +423,17 @@ impl Disks {
             Some(slot) => {
                 row.trying = Some(slot);
                 if let Some(job) = self.jobs[slot as usize].as_mut() {
-                    // One failure is enough.
+                    // It is not repeated if it fails.
                     job.attempts = ATTEMPTS - 1;
                 }
                 self.go_on(slot);
             }
-            // Nothing is left that could show whether it works.
+            // No command is left that could show whether the device works.
             None => self.works_again(device, kind),
         }
     }
 
-    /// Reads the first block: if that can be read, it was not the device.
+    /// Reads the first block. If that succeeds, the device works, and the command that failed was at fault.
     fn probe(&mut self, device: usize) {
         let memory = self.outages.pages.at(device * PAGE).first(PAGE);
         let device = DeviceId(device as u8);
@@ -442,7 +445,7 @@ impl Disks {
         self.next_chunk(slot);
     }
 
-    /// When something is due.
+    /// When the next try, report or end of patience is due.
     pub(super) fn outages_due(&self) -> Option<Nanos> {
         if self.outages.failing == 0 {
             return None;
@@ -454,7 +457,7 @@ impl Disks {
             if row.holds {
                 return [Some(end), next].into_iter().flatten().min();
             }
-            // It will have lasted long enough to be reported; then its patience ends.
+            // The outage has lasted long enough to be reported; its last failure is long ago; its patience ends.
             [since.saturating_add(BRIEF), row.last.saturating_add(QUIET), end]
                 .into_iter()
                 .filter(|time| *time > self.now && *time < Nanos::MAX)
@@ -465,7 +468,7 @@ impl Disks {
 }
 
 impl Job {
-    /// Whether it has failed so often that it is to be reported, or made to wait.
+    /// Counts a failure. Returns whether the job has failed so often that it has to wait, or its failure be reported.
     pub(super) fn has_failed_enough(&mut self) -> bool {
         self.attempts = self.attempts.saturating_add(1);
         self.attempts >= ATTEMPTS

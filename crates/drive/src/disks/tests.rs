@@ -425,7 +425,7 @@ fn one_kind_or_one_device_does_not_hold_up_another() {
 }
 
 #[test]
-fn a_sector_that_cannot_be_read_is_told_soon_and_a_vanished_device_at_once() {
+fn a_sector_that_cannot_be_read_is_reported_soon_and_a_vanished_device_at_once() {
     let mut disks = patient(1);
     let memory = disks.zeros.at(0);
     disks.start(operation(1, Action::Read, 1 << 20, 4096, memory));

@@ -12,9 +12,9 @@ use super::{Server, client::Client, say::Kind, share::MOST_CLIENTS};
 
 /// The most connections in their handshake. They have places of their own; when these are taken, a new connection
 /// replaces the oldest of the origin that has the most.
-pub(crate) const MOST_STRANGERS: usize = 16;
+pub(crate) const MOST_HANDSHAKES: usize = 16;
 /// Connections that were cut off keep their place until their last system call has returned.
-const MOST_PLACES: usize = MOST_CLIENTS + 2 * MOST_STRANGERS;
+const MOST_PLACES: usize = MOST_CLIENTS + 2 * MOST_HANDSHAKES;
 /// This many connections may be accepted in a burst, and one per [`INTERVAL`] after that: a thousand a second.
 const BURST: u64 = 64;
 const INTERVAL: Nanos = Nanos::from_ms(1);
@@ -54,12 +54,12 @@ impl Acceptance {
     }
 }
 
-/// Chooses the connection that a new one replaces: the oldest of the origin that has the most. `strangers` are index,
+/// Chooses the connection that a new one replaces: the oldest of the origin that has the most. `handshaking` are index,
 /// origin and age.
-fn evicted(strangers: &[(u32, &str, Nanos)]) -> Option<u32> {
-    let from = |origin: &str| strangers.iter().filter(|(_, other, _)| *other == origin).count();
-    let most = strangers.iter().map(|(_, origin, _)| from(origin)).max()?;
-    let oldest = strangers.iter().filter(|(_, origin, _)| from(origin) == most).min_by_key(|(_, _, since)| *since);
+fn evicted(handshaking: &[(u32, &str, Nanos)]) -> Option<u32> {
+    let from = |origin: &str| handshaking.iter().filter(|(_, other, _)| *other == origin).count();
+    let most = handshaking.iter().map(|(_, origin, _)| from(origin)).max()?;
+    let oldest = handshaking.iter().filter(|(_, origin, _)| from(origin) == most).min_by_key(|(_, _, since)| *since);
     oldest.map(|(index, _, _)| *index)
 }
 
@@ -98,14 +98,14 @@ impl Server {
             }
             return;
         };
-        let strangers = self.clients.iter().enumerate().filter_map(|(index, client)| {
-            let client = client.as_ref().filter(|client| client.is_stranger())?;
+        let handshaking = self.clients.iter().enumerate().filter_map(|(index, client)| {
+            let client = client.as_ref().filter(|client| client.is_handshaking())?;
             Some((index as u32, client.origin.as_str(), client.since))
         });
-        let strangers: Vec<_> = strangers.collect();
-        if strangers.len() >= MOST_STRANGERS {
-            let index = evicted(&strangers).expect("there are some");
-            self.note_stranger(index, "cut off before its handshake was over: others want its place");
+        let handshaking: Vec<_> = handshaking.collect();
+        if handshaking.len() >= MOST_HANDSHAKES {
+            let index = evicted(&handshaking).expect("there are some");
+            self.log_handshake(index, "cut off before its handshake was over: others want its place");
             self.cut(index);
         }
         let index = match self.clients.iter().position(Option::is_none) {
@@ -132,22 +132,22 @@ impl Server {
         let client = self.clients[index as usize].as_mut().expect("a client that is welcomed exists");
         if users > MOST_CLIENTS {
             let message = format!("turned away: {MOST_CLIENTS} clients are connected");
-            self.note_stranger(index, &message);
+            self.log_handshake(index, &message);
             return false;
         }
         self.clients_served += 1;
         if self.limits.allow(Kind::Clients, self.now) {
             tracing::info!(client = index, peer = %client.peer, "uses the volume");
-            client.told = true;
-            self.about.events.tell(crate::events::What::Connected { client: index, peer: client.peer.clone() });
+            client.reported = true;
+            self.about.events.report(crate::events::What::Connected { client: index, peer: client.peer.clone() });
         }
         true
     }
 
     /// Logs a message about a client that has not finished its handshake.
-    pub(super) fn note_stranger(&mut self, index: u32, what: &str) {
+    pub(super) fn log_handshake(&mut self, index: u32, what: &str) {
         if let Some(client) = &self.clients[index as usize]
-            && self.limits.allow(Kind::Strangers, self.now)
+            && self.limits.allow(Kind::Handshakes, self.now)
         {
             tracing::warn!(client = index, peer = %client.peer, "{what}");
         }
@@ -190,10 +190,10 @@ mod tests {
 
     #[test]
     fn the_origin_with_most_connections_loses_one() {
-        let mut strangers: Vec<(u32, &str, Nanos)> =
+        let mut handshaking: Vec<(u32, &str, Nanos)> =
             (0..15).map(|n| (n, "10.0.0.9", Nanos::from_s(u64::from(n) + 5))).collect();
-        strangers.push((15, "10.0.0.1", Nanos::ZERO));
-        assert_eq!(evicted(&strangers), Some(0));
+        handshaking.push((15, "10.0.0.1", Nanos::ZERO));
+        assert_eq!(evicted(&handshaking), Some(0));
         assert_eq!(evicted(&[]), None);
     }
 }

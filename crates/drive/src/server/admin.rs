@@ -80,7 +80,7 @@ impl Server {
         self.register();
         self.apply_patience();
         self.about.settings.clone_from(&all);
-        self.about.events.tell(What::Set { settings: all });
+        self.about.events.report(What::Set { settings: all });
         Ok(())
     }
 
@@ -93,11 +93,11 @@ impl Server {
             match device {
                 None => (self.about.names[index].clone(), json!({ "state": "gone", "errors": 0, "retries": 0 })),
                 Some(device) => {
-                    let told = self.volume.backend.in_outage() >> index & 1 == 1 && !gone;
-                    let outage = self.volume.backend.outage(index).filter(|_| told);
+                    let in_outage = self.volume.backend.in_outage() >> index & 1 == 1 && !gone;
+                    let outage = self.volume.backend.outage(index).filter(|_| in_outage);
                     let state = match health.errors {
                         _ if gone => "gone",
-                        _ if told => "outage",
+                        _ if in_outage => "outage",
                         0 => "ok",
                         _ => "errors",
                     };
@@ -165,7 +165,7 @@ impl Server {
             "pool": {
                 "bytes": self.pool.arena().len(),
                 "free_bytes": self.pool.free_bytes(),
-                "clients_waiting": self.starved.len(),
+                "clients_waiting": self.buffer_waiters.len(),
             },
             "log": {
                 "lines_dropped": self.log.as_ref().map(LineLog::dropped),
@@ -236,8 +236,9 @@ impl Handle {
 
     /// The events so far that are still remembered.
     pub fn events(&self) -> Vec<Value> {
-        let told = |server: &mut Server| server.about.events.since(0, std::time::Duration::ZERO).unwrap_or_default();
-        let events = self.ask(told).unwrap_or_default();
+        let remembered =
+            |server: &mut Server| server.about.events.since(0, std::time::Duration::ZERO).unwrap_or_default();
+        let events = self.ask(remembered).unwrap_or_default();
         events.iter().filter_map(|event| serde_json::to_value(event).ok()).collect()
     }
 
@@ -264,7 +265,7 @@ impl Handle {
                 return Err("too many faults are in force: end them first (heal)".to_owned());
             }
             let faults = faults.rules().len();
-            server.about.events.tell(What::Faults { faults });
+            server.about.events.report(What::Faults { faults });
             Ok(faults)
         };
         self.ask(add).unwrap_or_else(|| Err(ENDED.to_owned()))
@@ -277,7 +278,7 @@ impl Handle {
     pub fn heal(&self) -> Result<(), String> {
         let heal = |server: &mut Server| {
             server.volume.backend.heal();
-            server.about.events.tell(What::Faults { faults: 0 });
+            server.about.events.report(What::Faults { faults: 0 });
         };
         self.ask(heal).ok_or_else(|| ENDED.to_owned())
     }
@@ -294,7 +295,7 @@ impl Server {
             let crate::backend::Operation { action, at, len, .. } = failure.operation;
             let (action, error) = (format!("{action:?}").to_lowercase(), failure.error);
             tracing::warn!(device, action, at, len, error, "device error");
-            self.about.events.tell(What::DeviceError { device, action, at, len, error });
+            self.about.events.report(What::DeviceError { device, action, at, len, error });
         }
         let vanished = std::mem::take(&mut self.volume.backend.vanished);
         for device in (0..self.about.names.len() as u8).filter(|device| vanished >> device & 1 == 1) {
@@ -304,25 +305,25 @@ impl Server {
 
     /// Reports a fenced device, once that is durable, with the lost data.
     #[cold]
-    pub(super) fn tell_of_death(&mut self) {
+    pub(super) fn report_deaths(&mut self) {
         let engine = self.volume.engine();
         let new = (0..self.about.names.len() as u8)
             .map(DeviceId)
-            .filter(|device| engine.is_durably_gone(*device) && self.told_gone >> device.index() & 1 == 0);
+            .filter(|device| engine.is_durably_gone(*device) && self.reported_gone >> device.index() & 1 == 0);
         let new: Vec<DeviceId> = new.collect();
         if new.is_empty() {
             return;
         }
         let losses = engine.losses(MOST_TOLD);
         for device in new {
-            self.told_gone |= 1 << device.index();
+            self.reported_gone |= 1 << device.index();
             let (device, lost) = (self.about.names[device.index()].clone(), ranges(&losses));
             tracing::error!(
                 device,
                 lost_bytes = losses.bytes.0,
                 "the device is given up; the volume goes on without it"
             );
-            self.about.events.tell(What::DeviceGone { device, lost });
+            self.about.events.report(What::DeviceGone { device, lost });
         }
     }
 }

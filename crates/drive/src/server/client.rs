@@ -89,7 +89,7 @@ pub(super) struct Client {
     plain_from: usize,
     pub(super) incoming: Option<Incoming>,
     /// A request that waits for a buffer, or for others of this client to end.
-    pub(super) starved: Option<Request>,
+    pub(super) waiting_request: Option<Request>,
     /// Whether the client is in the list of those that wait so.
     pub(super) waits: bool,
     message: Message,
@@ -121,7 +121,7 @@ pub(super) struct Client {
     /// The origin of the connection: an address or a process.
     pub(super) origin: String,
     /// Whether an event has reported that it is connected.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// The steps that the loop may still do for it in this turn.
     pub(super) credit: i64,
     /// Whether it is in the list of those that continue in the next turn.
@@ -153,7 +153,7 @@ impl Client {
             plain: Vec::new(),
             plain_from: 0,
             incoming: None,
-            starved: None,
+            waiting_request: None,
             waits: false,
             message: Message::default(),
             receiving: false,
@@ -172,7 +172,7 @@ impl Client {
             moved: 0,
             span: now,
             origin,
-            told: false,
+            reported: false,
             credit: 0,
             later: false,
             long: VecDeque::new(),
@@ -192,7 +192,7 @@ impl Client {
     }
 
     /// Whether it has not finished its handshake.
-    pub(super) fn is_stranger(&self) -> bool {
+    pub(super) fn is_handshaking(&self) -> bool {
         self.state == State::Open && !self.nbd.is_ready()
     }
 

@@ -38,7 +38,7 @@ impl Server {
     /// Drops a write whose payload will not come, and a request that waits for a buffer.
     fn drop_incoming(&mut self, index: u32) {
         let client = self.clients[index as usize].as_mut().expect("a client that ends exists");
-        client.starved = None;
+        client.waiting_request = None;
         client.waits = false;
         if client.receiving {
             return;
@@ -63,11 +63,11 @@ impl Server {
         let client = self.clients[index as usize].as_mut().expect("it was there");
         if client.is_over() {
             tracing::debug!(client = index, peer = %client.peer, "disconnected");
-            if client.told {
+            if client.reported {
                 if self.limits.allow(Kind::Clients, self.now) {
                     tracing::info!(client = index, peer = %client.peer, "disconnected");
                 }
-                self.about.events.tell(What::Disconnected { client: index, peer: client.peer.clone() });
+                self.about.events.report(What::Disconnected { client: index, peer: client.peer.clone() });
             }
             self.clients[index as usize] = None;
         } else if client.state == State::Finishing && client.receiving && client.in_flight == 0 && !client.sending {
@@ -91,7 +91,7 @@ impl Server {
             };
             let idle = attention.saturating_sub(client.active);
             if !client.nbd.is_ready() && attention.saturating_sub(client.since) > HANDSHAKE_TIME {
-                self.note_stranger(index as u32, "cut off: its handshake takes too long");
+                self.log_handshake(index as u32, "cut off: its handshake takes too long");
                 self.cut(index as u32);
                 continue;
             }

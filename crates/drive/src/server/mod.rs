@@ -85,7 +85,7 @@ pub(crate) struct Server {
     /// Clients that continue in the next turn, because they have used up this one.
     later: VecDeque<u32>,
     /// Clients that wait for buffers, or for requests of theirs to end, in order.
-    starved: VecDeque<u32>,
+    buffer_waiters: VecDeque<u32>,
     /// Whether a buffer or a request was freed since the last look at the waiting clients.
     released: bool,
     pub(crate) latencies: Latencies,
@@ -107,7 +107,7 @@ pub(crate) struct Server {
     limits: Limits,
     notes: notes::Notes,
     /// Devices whose fencing has been reported as an event, one bit each.
-    told_gone: u32,
+    reported_gone: u32,
     outages: outage_state::Outages,
     reopening: Reopening,
     log: Option<LineLog>,
@@ -150,7 +150,7 @@ impl Server {
             requests: Requests::default(),
             senders: Vec::new(),
             later: VecDeque::new(),
-            starved: VecDeque::new(),
+            buffer_waiters: VecDeque::new(),
             released: false,
             latencies: Latencies::default(),
             calls: parts.calls,
@@ -166,7 +166,7 @@ impl Server {
             about: parts.about,
             limits: Limits::default(),
             notes: notes::Notes::default(),
-            told_gone: 0,
+            reported_gone: 0,
             outages: outage_state::Outages::default(),
             reopening: parts.reopening,
             log: parts.log,
@@ -278,16 +278,16 @@ impl Server {
                     continue;
                 }
                 if let Some(result) = self.volume.backend.own_finished.take() {
-                    self.kept_a_step(result);
+                    self.notes_step_done(result);
                     continue;
                 }
-                if !std::mem::take(&mut self.released) || self.starved.is_empty() {
+                if !std::mem::take(&mut self.released) || self.buffer_waiters.is_empty() {
                     break;
                 }
-                self.feed_starved();
+                self.serve_buffer_waiters();
                 continue;
             }
-            // Before the engine hears of failures: whether they count.
+            // Before failures are reported, the engine has to know which of them count.
             self.excuse();
             for (io, result) in finished.drain(..) {
                 self.volume.complete(self.now, io, result);
@@ -313,11 +313,11 @@ impl Server {
         }
         self.volume.backend.raw = raw;
         self.volume.heed_doubt();
-        if self.volume.engine().gone() != self.told_gone {
-            self.tell_of_death();
+        if self.volume.engine().gone() != self.reported_gone {
+            self.report_deaths();
         }
-        self.tell_of_outages();
-        self.tell_of_doubt();
+        self.report_outages();
+        self.report_doubt();
         self.reopen_if_stopped();
         self.send();
     }

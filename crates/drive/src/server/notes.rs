@@ -147,7 +147,7 @@ impl Server {
     }
 
     /// Handles the end of a step.
-    pub(super) fn kept_a_step(&mut self, result: Result<(), DeviceError>) {
+    pub(super) fn notes_step_done(&mut self, result: Result<(), DeviceError>) {
         match result {
             Ok(()) => self.keep_on(),
             Err(error) => self.kept(Err(not_kept(&error.to_string()))),

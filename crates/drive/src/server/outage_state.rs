@@ -9,11 +9,11 @@ pub(super) struct Outages {
     /// Devices that the engine knows to be excused.
     pub(super) excused: u32,
     /// Devices whose outage was reported.
-    pub(super) told: u32,
+    pub(super) reported: u32,
     /// Devices that were given up, so that nothing waits for them any more.
     pub(super) ended: u32,
     /// The start of each device's latest outage.
     pub(super) since: [Nanos; 32],
     /// Whether it was reported that the engine is in doubt, and that it has stopped.
-    pub(super) told_doubt: (bool, bool),
+    pub(super) reported_doubt: (bool, bool),
 }

@@ -1,4 +1,4 @@
-//! Devices that fail and may come back: what the engine, people and the end of the server have to know of them.
+//! Reports outages to the engine, in events and in the log, and finds the outage that keeps a volume from being closed.
 
 use peryton_engine::DeviceId;
 
@@ -6,7 +6,7 @@ use super::Server;
 use crate::{events::What, serve_error::ServeError};
 
 impl Server {
-    /// The volume has so much patience with devices that fail.
+    /// Sets how long the volume waits for devices that fail.
     pub(crate) fn apply_patience(&mut self) {
         let patience = self.volume.engine().tuning().patience;
         self.volume.backend.set_patience(patience);
@@ -23,9 +23,9 @@ impl Server {
     }
 
     #[inline]
-    pub(super) fn tell_of_outages(&mut self) {
+    pub(super) fn report_outages(&mut self) {
         let now = self.volume.backend.in_outage();
-        if now != self.outages.told || self.volume.engine().gone() != self.outages.ended {
+        if now != self.outages.reported || self.volume.engine().gone() != self.outages.ended {
             self.outages_changed(now);
         }
     }
@@ -39,7 +39,7 @@ impl Server {
             if gone & bit & !self.outages.ended != 0 {
                 self.volume.backend.end_waiting(DeviceId(index as u8));
             }
-            if now & bit & !self.outages.told & !gone != 0
+            if now & bit & !self.outages.reported & !gone != 0
                 && let Some(outage) = self.volume.backend.outage(index)
             {
                 self.outages.since[index] = outage.since;
@@ -51,32 +51,32 @@ impl Server {
                     full = outage.full,
                     "the device fails; waiting for it to come back"
                 );
-                self.about.events.tell(What::Outage { device, error, patience_s, full: outage.full });
-            } else if self.outages.told & bit & !now & !gone != 0 {
+                self.about.events.report(What::Outage { device, error, patience_s, full: outage.full });
+            } else if self.outages.reported & bit & !now & !gone != 0 {
                 let lasted_s = self.now.saturating_sub(self.outages.since[index]).as_s_f64();
                 tracing::warn!(device, lasted_s, "the device is back");
-                self.about.events.tell(What::OutageOver { device, lasted_s });
+                self.about.events.report(What::OutageOver { device, lasted_s });
             }
         }
-        (self.outages.told, self.outages.ended) = (now, gone);
+        (self.outages.reported, self.outages.ended) = (now, gone);
     }
 
     /// Reports that a flush has failed and what it should have covered is in doubt, and the end of that.
     #[inline]
-    pub(super) fn tell_of_doubt(&mut self) {
+    pub(super) fn report_doubt(&mut self) {
         let engine = self.volume.engine();
         let now = (engine.is_in_doubt(), engine.has_stopped());
-        if now != self.outages.told_doubt {
+        if now != self.outages.reported_doubt {
             self.doubt_changed(now);
         }
     }
 
     #[cold]
     fn doubt_changed(&mut self, (in_doubt, stopped): (bool, bool)) {
-        self.outages.told_doubt = (in_doubt, stopped);
+        self.outages.reported_doubt = (in_doubt, stopped);
         if !in_doubt {
             tracing::warn!("what a failed flush left in doubt is settled");
-            return self.about.events.tell(What::DoubtOver);
+            return self.about.events.report(What::DoubtOver);
         }
         let names = self.about.names.iter().zip(self.volume.backend.health());
         let devices: Vec<String> =
@@ -88,10 +88,10 @@ impl Server {
             ),
             false => tracing::warn!(?devices, "a flush failed: what was written since the last one may be lost"),
         }
-        self.about.events.tell(What::InDoubt { devices, stopped });
+        self.about.events.report(What::InDoubt { devices, stopped });
     }
 
-    /// The device in an outage that keeps the volume from coming to rest, if there is one.
+    /// The device whose outage keeps the volume from becoming idle, if there is one.
     pub(super) fn outage_at_the_end(&self) -> Option<ServeError> {
         let gone = self.volume.engine().gone();
         let devices = self.about.devices.iter().enumerate();

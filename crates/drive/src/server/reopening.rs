@@ -1,8 +1,9 @@
-//! Opens a volume again that has stopped because a flush failed, so that nobody has to start the server again.
+//! Opens a volume again that has stopped because a flush failed, so that the server need not be restarted.
+
+use peryton_engine::Opened;
 
 use super::Server;
 use crate::{events::What, open::Device, shared_memory::SharedMemory, storage::Files};
-use peryton_engine::Opened;
 
 impl Server {
     /// Opens the volume again if it has stopped and nothing is in flight. This thread does nothing else meanwhile: the
@@ -41,7 +42,7 @@ impl Server {
             commits,
             "the volume had stopped after a failed flush; it was recovered and goes on"
         );
-        self.about.events.tell(What::Opened { clean, generation });
+        self.about.events.report(What::Opened { clean, generation });
         self.about.opened = opened;
     }
 }

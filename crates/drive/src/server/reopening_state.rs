@@ -8,13 +8,13 @@ use crate::shared_memory::ProcessDeath;
 const FIRST_PAUSE: Nanos = Nanos::from_s(1);
 const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
 
-/// What opening a volume again needs, and when it is tried.
+/// When opening the volume again is tried, and what it needs.
 #[derive(Debug)]
 pub(crate) struct Reopening {
     pub(super) process_death: ProcessDeath,
     pub(super) due: Nanos,
     pause: Nanos,
-    /// The volume waits for it.
+    /// Whether the volume has stopped and waits to be opened again.
     pub(super) wanted: bool,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Pending {
     pub(super) failed: Option<Failed>,
     /// Whether all of it is written and only the requested flush remains.
     pub(super) flushing: bool,
-    /// Whether the answer is not needed any more and no more of the payload comes.
+    /// Whether its client is being removed: the answer is not needed, and the rest of the payload will not arrive.
     pub(super) abandoned: bool,
     /// Its pieces: for a read all of them, in order; for a write the last.
     pub(super) first: u32,

@@ -11,7 +11,7 @@ const INTERVAL: Nanos = Nanos::from_ms(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Connections that have not authenticated themselves or not finished their handshake.
-    Strangers,
+    Handshakes,
     /// Clients that use the volume.
     Clients,
     /// Connections that cannot be accepted.
@@ -61,14 +61,14 @@ mod tests {
     #[test]
     fn one_kind_does_not_displace_another_and_recovers() {
         let mut limits = Limits::default();
-        let said = (0..1000).filter(|_| limits.allow(Kind::Strangers, Nanos::from_s(1))).count();
+        let said = (0..1000).filter(|_| limits.allow(Kind::Handshakes, Nanos::from_s(1))).count();
         assert_eq!(said as u64, BURST);
         assert!(limits.allow(Kind::Devices, Nanos::from_s(1)));
         // A million lines in ten seconds: ten a second are allowed.
-        let said = (0..1_000_000).filter(|n| limits.allow(Kind::Strangers, Nanos(Nanos::from_s(1).0 + n * 10_000)));
+        let said = (0..1_000_000).filter(|n| limits.allow(Kind::Handshakes, Nanos(Nanos::from_s(1).0 + n * 10_000)));
         let said = said.count();
         assert!((90..=110).contains(&said), "{said}");
         assert_eq!(limits.held_back, 1_000_000 + 1000 - 20 - said as u64);
-        assert!(limits.allow(Kind::Strangers, Nanos::from_s(60)));
+        assert!(limits.allow(Kind::Handshakes, Nanos::from_s(60)));
     }
 }

@@ -56,7 +56,7 @@ impl Server {
             return;
         }
         tracing::info!("stopping: answering what is in flight");
-        self.about.events.tell(What::Stopping);
+        self.about.events.report(What::Stopping);
         self.stop.phase = Phase::Draining { until: self.now.saturating_add(FAREWELL) };
         for index in 0..self.clients.len() {
             let Some(client) = &mut self.clients[index] else { continue };

@@ -50,7 +50,7 @@ impl Server {
     pub(super) fn advance(&mut self, index: u32) {
         loop {
             let client = self.clients[index as usize].as_mut().expect("a client that advances exists");
-            if client.state != State::Open || client.starved.is_some() || client.waits || client.is_away() {
+            if client.state != State::Open || client.waiting_request.is_some() || client.waits || client.is_away() {
                 return;
             }
             if client.credit <= 0 {
@@ -86,7 +86,7 @@ impl Server {
                     client.credit -= 1;
                     self.list(index);
                     if self.has_enough(index) || !self.take_in(index, request) {
-                        self.clients[index as usize].as_mut().expect("it was there").starved = Some(request);
+                        self.clients[index as usize].as_mut().expect("it was there").waiting_request = Some(request);
                         return self.wait_for_room(index);
                     }
                 }
@@ -109,7 +109,7 @@ impl Server {
                     break;
                 }
                 Err(error) => {
-                    let kind = if client.nbd.is_ready() { Kind::Clients } else { Kind::Strangers };
+                    let kind = if client.nbd.is_ready() { Kind::Clients } else { Kind::Handshakes };
                     if self.limits.allow(kind, self.now) {
                         tracing::warn!(client = index, peer = %client.peer, %error, "cut off");
                     }
@@ -164,8 +164,8 @@ impl Server {
         let client = self.clients[index as usize].as_ref().expect("its session failed");
         if client.is_user() && self.limits.allow(Kind::Clients, self.now) {
             tracing::warn!(client = index, peer = %client.peer, %error, "TLS");
-        } else if client.is_stranger() {
-            self.note_stranger(index, &error.to_string());
+        } else if client.is_handshaking() {
+            self.log_handshake(index, &error.to_string());
         }
         self.list(index);
         self.finish_client(index);
@@ -176,22 +176,22 @@ impl Server {
         let client = self.clients[index as usize].as_mut().expect("it was there");
         if !client.waits {
             client.waits = true;
-            self.starved.push_back(index);
+            self.buffer_waiters.push_back(index);
         }
     }
 
     /// Serves the waiting clients in order. If one needs more than its small share, the others leave it the rest of the
     /// pool.
-    pub(super) fn feed_starved(&mut self) {
+    pub(super) fn serve_buffer_waiters(&mut self) {
         self.shares.large_waits = false;
-        for _ in 0..self.starved.len() {
-            let index = self.starved.pop_front().expect("it was counted");
+        for _ in 0..self.buffer_waiters.len() {
+            let index = self.buffer_waiters.pop_front().expect("it was counted");
             // A client that has gone leaves its place in the list behind.
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             if !client.waits {
                 continue;
             }
-            let request = client.starved.take();
+            let request = client.waiting_request.take();
             let served = match request {
                 Some(request) => !self.has_enough(index) && self.take_in(index, request),
                 None => self.make_room(index),
@@ -205,8 +205,8 @@ impl Server {
                 }
                 continue;
             }
-            client.starved = request;
-            self.starved.push_back(index);
+            client.waiting_request = request;
+            self.buffer_waiters.push_back(index);
             if let Some(request) = request
                 && !self.has_enough(index)
                 && self.is_large(index, &request)

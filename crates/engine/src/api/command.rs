@@ -41,6 +41,23 @@ impl std::fmt::Debug for IoId {
 }
 
 /// A request of the host.
+///
+/// ```
+/// use peryton_engine::{Command, Config, DeviceId, Engine, Placement, Request, RequestError, RequestId, Tuning};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let placement = Placement::Single { device: DeviceId(0) };
+/// let mut engine = Engine::new(Config { devices: vec![Bytes::mib(1)], placement, tuning: Tuning::default() })?;
+/// let mut out = Vec::new();
+/// // Any offset and length are allowed, up to the end of the volume.
+/// let inside = Request { op: Op::Write, offset: Bytes(1000), len: Bytes(3) };
+/// let past_the_end = Request { op: Op::Read, offset: Bytes::mib(1) - Bytes(1), len: Bytes(2) };
+/// engine.submit(Nanos::ZERO, RequestId(1), inside, &mut out);
+/// engine.submit(Nanos::ZERO, RequestId(2), past_the_end, &mut out);
+/// assert!(matches!(out[0], Command::Write { len: Bytes(3), .. }));
+/// assert_eq!(out[1], Command::Reply { id: RequestId(2), result: Err(RequestError::OutOfRange) });
+/// # Ok::<(), peryton_engine::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The operation.
@@ -104,6 +121,43 @@ pub enum Power {
 
 /// What the driver must do. Commands with an `io` may be carried out in any order and are reported with
 /// [`Engine::complete`](crate::Engine::complete); the others take effect immediately, in the given order.
+///
+/// ```
+/// use peryton_engine::{Command, Config, DeviceId, Engine, Hybrid, Placement, Request, RequestId, Tuning};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
+/// let tuning = Tuning { promotion_threshold: 0, demotion_low: 0, demotion_high: 0, ..Tuning::default() };
+/// let devices = vec![Bytes::mib(1), Bytes::mib(8)];
+/// let mut engine = Engine::new(Config { devices, placement: Placement::Caching(pair), tuning })?;
+/// let mut out = Vec::new();
+/// let read = Request { op: Op::Read, offset: Bytes::ZERO, len: Bytes::kib(4) };
+/// engine.submit(Nanos::ZERO, RequestId(1), read, &mut out);
+/// // The first read of an extent misses the cache, which fetches the whole extent. The reply comes in between.
+/// let (mut seen, mut next) = (Vec::new(), 0);
+/// while let Some(command) = out.get(next).copied() {
+///     next += 1;
+///     let io = match command {
+///         Command::Read { io, device, len, .. } => {
+///             seen.push(format!("read {len} of device {}", device.0));
+///             io
+///         }
+///         Command::Write { io, device, len, .. } => {
+///             seen.push(format!("write {len} to device {}", device.0));
+///             io
+///         }
+///         Command::Flush { io, .. } | Command::Discard { io, .. } | Command::Zero { io, .. } => io,
+///         Command::Reply { .. } => {
+///             seen.push("reply".to_owned());
+///             continue;
+///         }
+///         Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } | Command::Power { .. } => continue,
+///     };
+///     engine.complete(Nanos::from_ms(1), io, Ok(()), &mut out)?;
+/// }
+/// assert_eq!(seen[..3], ["read 64KiB of device 1", "reply", "write 64KiB to device 0"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Read from a device into a buffer.

@@ -11,6 +11,22 @@ use crate::{
 };
 
 /// The configuration of a drive.
+///
+/// ```
+/// use peryton_engine::{Config, ConfigError, DeviceId, Hybrid, Placement, Tuning};
+/// use peryton_units::Bytes;
+///
+/// let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
+/// let devices = vec![Bytes::gib(8), Bytes::gib(100)];
+/// let mut config = Config { devices, placement: Placement::Caching(pair), tuning: Tuning::default() };
+/// let sizes = config.sizes()?;
+/// assert_eq!(sizes.volume, Bytes::gib(100), "a cache adds no room");
+/// assert!(sizes.devices[1] > Bytes::gib(100), "metadata comes on top of the data");
+///
+/// config.devices[0] = Bytes::kib(64);
+/// assert!(matches!(config.sizes(), Err(ConfigError::TooSmall { device: 0, .. })));
+/// # Ok::<(), ConfigError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// For each device, how many bytes of data this volume stores on it. Metadata needs additional space: see
@@ -23,6 +39,26 @@ pub struct Config {
 }
 
 /// How data is placed on the devices; fixed when the volume is formatted.
+///
+/// ```
+/// use peryton_engine::{Config, ConfigError, DeviceId, Hybrid, Placement, Tuning};
+/// use peryton_units::Bytes;
+///
+/// // The size of the volume depends on the placement.
+/// let size = |placement| {
+///     let config = Config { devices: vec![Bytes::gib(8), Bytes::gib(100)], placement, tuning: Tuning::default() };
+///     config.sizes().map(|sizes| sizes.volume)
+/// };
+/// let (ssd, disk) = (DeviceId(0), DeviceId(1));
+/// let pair = Hybrid { fast: ssd, slow: disk, extent: Bytes::mib(1) };
+/// assert_eq!(size(Placement::Single { device: disk })?, Bytes::gib(100));
+/// assert_eq!(size(Placement::Linear { devices: vec![ssd, disk] })?, Bytes::gib(108));
+/// assert_eq!(size(Placement::Caching(pair))?, Bytes::gib(100));
+/// // Some extents stay free, so that moves have room.
+/// let tiering = size(Placement::Tiering(pair))?;
+/// assert!(tiering < Bytes::gib(108) && tiering > Bytes::gib(107));
+/// # Ok::<(), ConfigError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// One device without change: the baseline "SSD only" or "HDD only".
@@ -45,6 +81,54 @@ pub enum Placement {
     Partitioned(Hybrid),
     /// Writes are appended to a log and migrate to the primary later; the volume is as large as the primary (Griffin).
     Logging(Logging),
+}
+
+/// A placement without its devices.
+///
+/// ```
+/// use peryton_engine::PlacementKind;
+///
+/// let known = PlacementKind::ALL.into_iter().find(|kind| kind.name() == "tiering");
+/// assert_eq!(known, Some(PlacementKind::Tiering));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlacementKind {
+    /// As [`Placement::Single`].
+    Single,
+    /// As [`Placement::Linear`].
+    Linear,
+    /// As [`Placement::Tiering`].
+    Tiering,
+    /// As [`Placement::Caching`].
+    Caching,
+    /// As [`Placement::Partitioned`].
+    Partitioned,
+    /// As [`Placement::Logging`].
+    Logging,
+}
+
+impl PlacementKind {
+    /// Every placement, in the order in which reports list them.
+    pub const ALL: [PlacementKind; 6] = [
+        PlacementKind::Single,
+        PlacementKind::Linear,
+        PlacementKind::Tiering,
+        PlacementKind::Caching,
+        PlacementKind::Partitioned,
+        PlacementKind::Logging,
+    ];
+
+    /// Its name in designs (`placement.mode`).
+    pub const fn name(self) -> &'static str {
+        match self {
+            PlacementKind::Single => "single",
+            PlacementKind::Linear => "linear",
+            PlacementKind::Tiering => "tiering",
+            PlacementKind::Caching => "caching",
+            PlacementKind::Partitioned => "partitioned",
+            PlacementKind::Logging => "logging",
+        }
+    }
 }
 
 impl Placement {
@@ -84,6 +168,19 @@ pub enum WritePolicy {
 }
 
 /// All settings that can be changed while the drive runs: GreenDM's Table I except the extent size, and more.
+///
+/// ```
+/// use peryton_engine::{Tuning, TuningError, WritePolicy};
+/// use peryton_units::Nanos;
+///
+/// let tuning = Tuning { promotion_threshold: 2, write: WritePolicy::Through, ..Tuning::default() };
+/// tuning.check()?;
+/// assert_eq!(tuning.promotion_window, Nanos::from_s(60));
+///
+/// let wrong = Tuning { demotion_low: 10, demotion_high: 5, ..tuning };
+/// assert!(wrong.check().is_err_and(|error| error.to_string().starts_with("placement.demotion.high is 5")));
+/// # Ok::<(), TuningError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
     /// PT: an extent is promoted once its misses within the time window exceed this. With 0 the first miss promotes it.

@@ -189,7 +189,7 @@ pub enum DetachError {
 /// Why a device could not be replaced. The volume is unchanged.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ReplaceError {
-    /// The volume cannot be opened without the device.
+    /// The volume cannot be opened without the device, or a device could not be read or written.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// Lost data would read as zeros, and no metadata would distinguish it from zeros that were written.
@@ -222,27 +222,21 @@ pub enum ReplaceError {
         /// What the volume needs of it.
         need: Bytes,
     },
-    /// A device could not be read or written.
-    #[error("device {device} could not be read or written: check it and try again")]
-    Device {
-        /// The index of the device.
-        device: usize,
-    },
 }
 
 /// Why a device could not be taken back. The volume, and the device, are as they were.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ReadmitError {
-    /// The volume cannot be opened without it, or what is at its path is not it.
+    /// The volume cannot be opened without it, what is at its path is not it, or a device is too small or fails.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It is part of the volume.
+    /// The device is part of the volume.
     #[error("device {device} was not given up: there is nothing to take back")]
     NotGone {
         /// The index of the device.
         device: usize,
     },
-    /// What it holds is older than what it held when it was given up.
+    /// The device holds older data than when it was given up.
     #[error(
         "device {device} holds what it held in generation {generation}, and was given up in generation {given_up}: what was \
          written between would be lost with it; attach the present one, or replace it (repair --replace), which gives up \
@@ -256,7 +250,7 @@ pub enum ReadmitError {
         /// The generation in which it was given up.
         given_up: u64,
     },
-    /// It lacks commits that it had.
+    /// The device lacks commits that it had when it was given up.
     #[error(
         "device {device} lacks commits that were durable when it was given up (it has {newest} of {expected}): it is a copy \
          from earlier; attach the present one, or replace it (repair --replace), which gives up what only it had"
@@ -264,12 +258,12 @@ pub enum ReadmitError {
     Behind {
         /// The index of the device.
         device: usize,
-        /// The last that it has.
+        /// The last commit that it has.
         newest: u64,
-        /// The last that it had.
+        /// The last commit that it had.
         expected: u64,
     },
-    /// It was given up by a version that did not say when.
+    /// The device was given up by a version that did not record when.
     #[error(
         "nothing says in which generation device {device} was given up: an earlier version did not write it down, and the \
          volume was opened without it since; replace it (repair --replace), which gives up what only it had"
@@ -278,7 +272,7 @@ pub enum ReadmitError {
         /// The index of the device.
         device: usize,
     },
-    /// The journal was not kept on it.
+    /// The device has only a part of the journal.
     #[error(
         "device {device} does not have the whole journal, which was kept on the other device alone (mirror_journal = false), \
          so nothing says what of it was the newest; replace it (repair --replace), which gives up what only it had"
@@ -287,7 +281,7 @@ pub enum ReadmitError {
         /// The index of the device.
         device: usize,
     },
-    /// Its map cannot be read.
+    /// The device's map cannot be read.
     #[error("device {device}: {what}; replace it (repair --replace), which gives up what only it had")]
     Damaged {
         /// The index of the device.
@@ -295,28 +289,12 @@ pub enum ReadmitError {
         /// What is wrong.
         what: &'static str,
     },
-    /// The placement cannot tell what is newer.
+    /// The placement has no record of which data are newer.
     #[error(
         "a volume that logs cannot take device {device} back: nothing says which of its blocks were written elsewhere since; \
          copy the volume as it is without it, or replace it (repair --replace), which gives up what only it had"
     )]
     Logging {
-        /// The index of the device.
-        device: usize,
-    },
-    /// A device has too little room.
-    #[error("device {device} has {size}, but the volume needs {need} of it: it was larger when it was formatted")]
-    TooSmall {
-        /// The index of the device.
-        device: usize,
-        /// What it has.
-        size: Bytes,
-        /// What the volume needs of it.
-        need: Bytes,
-    },
-    /// A device could not be read or written.
-    #[error("device {device} could not be read or written: check it and try again")]
-    Device {
         /// The index of the device.
         device: usize,
     },

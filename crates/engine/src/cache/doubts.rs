@@ -1,22 +1,28 @@
-//! A flush has failed: everything that was written to the device since its last good flush may be lost, and no later flush says
-//! so again.
+//! What the cache does after a device has failed a flush. Everything that was written to the device since its last
+//! successful flush may be lost, and the device reports this only once: its next flush succeeds without the data.
 //!
-//! What the durable map points to is still there: its places are not free before the commit that gives them up is
-//! durable. So each extent that the map has moved since, or calls clean because of a write since, goes back to what is sure:
+//! The data that the durable map points to are still there, because a place is not free for reuse before the commit that
+//! gave it up is durable. An extent is in doubt if the map has moved it since the last successful flush, or calls it clean
+//! because of a write since then. The engine returns it to a state whose data are durable. Which state that is depends on
+//! the placement, on the device that failed the flush, and on the extent:
 //!
 //! ```text
-//! tiering   the place is on the device        to its durable place (or none, where it is new)
-//! caching   the slow device, dirty durably    to the copy that is durable: it is written home again
-//!           the slow device, not dirty        stays, as newer than its home; where nothing is written back, the copy goes
-//!           the fast device, a new copy       the copy goes: the home has what is durable
-//!           the fast device, written home     the copy goes: the home has all of it
-//!           both, not dirty durably           the copy goes: it may differ from its home
+//! tiering, the extent is on that device:            its durable place (none, if it has none yet)
+//! caching, the slow device failed,
+//!   the durable map calls the extent dirty:         the durable copy, which is written home again
+//!   it does not:                                    the copy stays, now dirty; without write-back the copy is dropped
+//! caching, the fast device failed,
+//!   the copy is new:                                the copy is dropped, because the home has the durable data
+//!   the copy is clean:                              the copy is dropped, because the home has the same data
+//! caching, both devices failed,
+//!   the durable map does not call the extent dirty: the copy is dropped, because it may differ from its home
 //! ```
-//! What the host wrote in place since its last flush lies nowhere else. A flush of the host that fails names it: one that
-//! waits, or the next.
 //!
-//! What has to be remembered for this is the journal's updates, which are there anyway, and the copies that were written through
-//! to both devices, at most [`MOST_REMEMBERED`] of them.
+//! Data that the host wrote in place since its own last flush may have no other copy. The host learns of that loss because
+//! a flush of its fails: one that waits now, or else its next one.
+//!
+//! To know which extents are in doubt, the engine uses the journal's updates, which it has anyway, and a list of the
+//! extents that were written through to both devices, at most [`MOST_REMEMBERED`] of them.
 
 use peryton_format::{
     entry::MapEntry,
@@ -37,34 +43,35 @@ use crate::{
     cache::step::CacheIo,
 };
 
-/// So many writes to both devices are remembered by extent. Beyond that every clean copy counts as one of them.
+/// The most writes to both devices that are remembered by extent. Once there are more, every clean copy counts as written.
 const MOST_REMEMBERED: usize = 4096;
 
-/// Which devices may have lost something of an extent.
+/// Which devices may have lost data of an extent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Doubt {
     fast: bool,
     slow: bool,
-    /// A move was under way, which may have carried what was lost elsewhere.
+    /// A move was under way, which may have copied to the other device data that are now lost.
     moved: bool,
 }
 
-/// A write to both devices, with the stamps of either.
+/// A write to both devices, with the stamp of each device at the time.
 #[derive(Clone, Copy, Debug)]
 struct WrittenThrough {
     extent: u32,
     stamps: [u64; 2],
 }
 
+/// What failed flushes have put in doubt.
 #[derive(Debug, Default)]
 pub(in crate::cache) struct Doubts {
-    /// Extents that are looked at once nothing is under way for them.
+    /// Extents in doubt. Each is settled once nothing is under way for it.
     extents: FxHashMap<u32, Doubt>,
-    /// The host has to be notified.
-    tells: bool,
+    /// Whether data of the host may be lost, so that one of its flushes has to fail.
+    notify_host: bool,
     /// Clean copies that were written and may not be durable.
     written: Vec<WrittenThrough>,
-    /// There are more than are remembered; the stamps are those of the latest.
+    /// Set if there are more such writes than are remembered: the stamps of the latest one.
     more: Option<[u64; 2]>,
 }
 
@@ -92,7 +99,7 @@ impl CacheDrive {
         }
         if written.len() >= MOST_REMEMBERED {
             written.retain(|write| !is_durable(write.stamps));
-            // Those that stay are looked at again only after as many more.
+            // A list that stays more than half full would be scanned too often, so it is given up instead.
             if written.len() > MOST_REMEMBERED / 2 {
                 written.clear();
                 *more = Some(stamps);
@@ -111,12 +118,12 @@ impl CacheDrive {
         let slow = device == self.layout.slow;
         let mut extents = self.journal.flush_failed(slow);
         io.in_doubt = true;
-        self.doubts.tells |= io.take_host_doubt(device);
+        self.doubts.notify_host |= io.take_host_doubt(device);
         if self.mode == Mode::Caching {
             self.copies_in_doubt(io, device, &mut extents);
         }
         if self.journal.durable.is_none() {
-            // There is nothing on the devices to go back to.
+            // A simulated drive has no durable map to return to.
             extents.clear();
         }
         for extent in &extents {
@@ -130,7 +137,7 @@ impl CacheDrive {
         self.go_on_after_doubts(io, now, out);
     }
 
-    /// Copies that were written together with their homes, and of which one or the other may be lost.
+    /// Adds the extents whose copy and home were written together, if one of the two writes may be lost.
     fn copies_in_doubt(&self, io: &CacheIo, device: DeviceId, extents: &mut Vec<u32>) {
         let which = usize::from(device == self.layout.slow);
         let Doubts { written, more, .. } = &self.doubts;
@@ -138,9 +145,9 @@ impl CacheDrive {
         let unsure = written.iter().filter(|write| !io.is_flushed(device, write.stamps[which]));
         extents.extend(unsure.map(|write| write.extent));
         extents.extend(self.through_in_flight.iter().map(|write| self.through[*write].fragment.extent));
-        // What a move has read before is not what is there now: copy and home would differ.
+        // A move has read the data that were there before the loss, so its copy would differ from what it was read from.
         let reads = |kind| match kind {
-            // A write past the copy is home, and the copy is about to go.
+            // A write past the copy is already on the slow device, and the copy is about to be dropped.
             Kind::Promotion | Kind::Drain(Drained::Stale) => device == self.layout.slow,
             Kind::WriteBack | Kind::Eviction => device == self.layout.fast,
             _ => false,
@@ -155,7 +162,7 @@ impl CacheDrive {
         }
     }
 
-    /// Settles an extent that may be in doubt, now or when what is under way for it has ended.
+    /// Settles an extent if it is in doubt: now, or once its move and its accesses in flight have ended.
     #[cold]
     pub(in crate::cache) fn look_at_doubt(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         let Some(doubt) = self.doubts.extents.get(&extent).copied() else { return };
@@ -172,16 +179,16 @@ impl CacheDrive {
         };
         let row = &mut self.moves[index];
         match row.kind {
-            // It waits for a commit, which waits for this; no access is under way.
+            // The move waits for a commit, and the commit waits for this extent. No access is in flight.
             _ if row.phase == Phase::Committing => return self.settle_doubt(io, now, extent),
-            // What is read now may be what was there before, and is not to reach the home.
+            // The move may have read data from before the loss; these must not be written to the home.
             Kind::Eviction | Kind::WriteBack if doubt.fast => row.rewritten = true,
-            // Nobody is served what it reads now.
+            // The data that the move reads are discarded, and no request is served from its buffer.
             Kind::Promotion if matches!(row.phase, Phase::Reading | Phase::Draining) => row.failed = true,
             Kind::Drain(Drained::Revert) => return,
             _ => {}
         }
-        // The rest at the end of the move.
+        // The extent is settled when the move ends.
         self.doubts.extents.entry(extent).or_default().moved = true;
     }
 
@@ -192,7 +199,7 @@ impl CacheDrive {
             && (first..first + count).any(|extent| self.doubts.extents.contains_key(&extent))
     }
 
-    /// What is sure of an extent.
+    /// The map entry of an extent whose data are sure to be durable.
     fn sure(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> MapEntry {
         let now = self.map.entry(extent).entry();
         let durable = self.journal.durable.as_ref().map_or(now, |durable| durable.image[extent as usize]);
@@ -210,7 +217,7 @@ impl CacheDrive {
             (true, _) if doubt.slow => home(durable.is_lost()),
             (false, _) if durable.is_dirty() || durable.is_lost() => durable,
             (_, None) => now,
-            // The copy is whole, and goes home again.
+            // The copy is complete, and is written home again.
             (false, place) if !now.is_dirty() && writes_back && !doubt.moved => {
                 MapEntry::new(place, true, now.is_lost())
             }
@@ -222,7 +229,7 @@ impl CacheDrive {
         }
     }
 
-    /// The map says what is sure of the extent, for which nothing is under way.
+    /// Changes the map entry of an extent in doubt to the one that is sure. Nothing may be under way for the extent.
     #[cold]
     pub(in crate::cache) fn settle_doubt(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         let Some(doubt) = self.doubts.extents.remove(&extent) else { return };
@@ -247,8 +254,8 @@ impl CacheDrive {
                     self.policy.inserted(slot, extent);
                 }
             }
-            // What the host wrote to the place that is given up may be nowhere else.
-            self.doubts.tells |=
+            // The place that is given up may have held the only copy of data that the host wrote.
+            self.doubts.notify_host |=
                 before.is_dirty() || doubt.slow || self.mode == Mode::Tiering || sure.place().is_some();
         }
         self.map.set_dirty(extent, sure.is_dirty());
@@ -259,7 +266,7 @@ impl CacheDrive {
         }
     }
 
-    /// A write past the copy covers the extent: what was in doubt before it does not matter any more.
+    /// A write that passed the copy covers the whole extent, so it has replaced the data that were in doubt.
     #[inline]
     pub(in crate::cache) fn past_is_sure(&mut self, index: u32, extent: u32) {
         let row = &mut self.moves[index];
@@ -269,20 +276,20 @@ impl CacheDrive {
         }
     }
 
-    /// When all is settled, the host is notified if it has to be, and commits go on.
+    /// Once no extent is in doubt: fails a flush of the host if data of the host may be lost, and resumes commits.
     #[cold]
     pub(in crate::cache) fn go_on_after_doubts(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         if !self.journal.in_doubt || !self.doubts.is_empty() {
             return;
         }
-        let tells = std::mem::take(&mut self.doubts.tells) && !mutation::is(Mutation::KeepFailedFlush);
-        let mut flushes = self.journal.doubts_are_settled(io, tells);
+        let notify_host = std::mem::take(&mut self.doubts.notify_host) && !mutation::is(Mutation::KeepFailedFlush);
+        let mut flushes = self.journal.doubts_are_settled(io, notify_host);
         io.in_doubt = io.owes_error;
-        if tells {
-            // A write that came since may have had a part in a place that was given up only now.
+        if notify_host {
+            // A write that arrived after the failed flush may have written to a place that was given up only now.
             io.doubt_writes();
             flushes.extend(std::mem::take(&mut self.flushes).into_iter().map(|(request, _)| request));
-            if flushes.is_empty() { io.owe_error() } else { io.told() }
+            if flushes.is_empty() { io.owe_error() } else { io.error_reported() }
         }
         for request in flushes {
             io.part_done(request, Err(RequestError::Device), out);

@@ -18,7 +18,7 @@ impl CacheDrive {
             assert!(!extent.is_dirty() || self.mode == Mode::Caching, "extent {index} is dirty without a home");
             assert!(!extent.is_dirty() || extent.place().is_some(), "extent {index} is dirty but not cached");
             if let Some(moving) = extent.moving() {
-                assert_eq!(self.moves[moving].extent, index, "extent {index} is moved by a stranger");
+                assert_eq!(self.moves[moving].extent, index, "extent {index} is moved by another extent's move");
             }
             let Some(place) = extent.place() else { continue };
             assert_eq!(owner.insert(place.0, index), None, "place {} has two tenants", place.0);

@@ -1,8 +1,8 @@
-//! The map of a volume that one of its devices comes back to.
+//! Joins the maps of two devices when one of them is taken back.
 //!
-//! What is lost without the device is where the device's own map says, as far as that is on the device itself: its map is
-//! as old as its data. Where it says that the other device has the newest copy, that place may have been given to
-//! something else since, and the extent stays lost.
+//! For an extent that is lost without the device, the device's own map says where its data are. If they are on the device
+//! itself, the entry is right, because the device's map is as old as its data. If they are on the other device, the place may
+//! have been given to another extent since, and the extent stays lost.
 
 use peryton_format::{
     checkpoint::{self, CheckpointHeader},
@@ -14,12 +14,12 @@ use peryton_format::{
 };
 
 use crate::{
-    api::command::DeviceId, api::error::ReadmitError, cache::access::Mode, cache::drive::CacheDrive,
-    cache::step::CacheIo,
+    api::command::DeviceId, api::error::OpenError, api::error::ReadmitError, cache::access::Mode,
+    cache::drive::CacheDrive, cache::step::CacheIo,
 };
 
 impl CacheDrive {
-    /// Puts the two maps together and writes the result: to the device that stayed first. Returns how many extents are not
+    /// Joins the two maps and writes the result, first to the device that stayed. Returns the number of extents that are not
     /// lost any more.
     pub(in crate::cache) fn take_back_device(
         &self,
@@ -50,14 +50,14 @@ impl CacheDrive {
         let joined: Vec<MapEntry> = joined.collect();
         let restored =
             survivor.iter().zip(&joined).filter(|(ours, joined)| ours.is_lost() && !joined.is_lost()).count();
-        let failed = |device: DeviceId| ReadmitError::Device { device: device.index() };
+        let failed = |device: DeviceId| ReadmitError::Open(OpenError::Device { device: device.index() });
         let stayed = self.alive();
         let next = self.next_header(io);
-        // No commit is in both journals, and a number that a failed one may have left is not used again.
+        // The number must be above those of both journals. One more is left out, because a failed commit may have used it.
         let first_commit = next.first_commit.max(found.next_commit) + 1;
         let notice = Notice::default();
         let mut header = CheckpointHeader { last_commit: 0, first_commit, notice, ..next };
-        // Neither device may lose the checkpoint that it needs before the new one is whole.
+        // Neither device may lose the checkpoint that it needs before the new one is complete.
         if (found.number + 1) % 2 != header.number % 2 {
             checkpoint::store(storage, &stayed, layout, &header, &joined, volume).map_err(failed)?;
             header.number += 1;

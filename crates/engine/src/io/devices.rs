@@ -23,13 +23,13 @@ pub(super) struct Device {
     /// The same for the writes of demotions and write-backs. The host's flush need not wait for them, because the fast
     /// device keeps the data until the map update that frees it is durable.
     pub(super) unflushed_moves: bool,
-    /// Flushes that began; each has its number.
+    /// The number of flushes that have begun. A flush has its place in this count as its number.
     pub(super) flushes: u64,
-    /// The highest number of one that succeeded: everything that completed before it began is durable.
+    /// The highest number of a flush that succeeded: everything that completed before it began is durable.
     pub(super) flushed: u64,
-    /// The number of the latest flush that was the first to cover something of the host's.
+    /// The number of the latest flush that was the first to cover some data of the host.
     pub(super) host_flush: u64,
-    /// One that failed should have covered something of the host's, and the placement has not taken note of that.
+    /// Whether a flush has failed that should have covered data of the host, and the placement has not asked for that yet.
     pub(super) host_doubt: bool,
     /// Mean time of a read and of a write, the latest weighing most.
     pub(super) latency: [Nanos; 2],

@@ -32,18 +32,19 @@ pub(crate) struct Io<S> {
     devices: Vec<Device>,
     /// The fenced devices, one bit each. They get no commands, and what they still complete counts as failed.
     pub(crate) fenced: u32,
-    /// Devices that may come back, a bit each: what they fail does not count against them.
+    /// Devices that may come back, one bit each: their failures are not counted.
     pub(crate) excused: u32,
     /// Whether a device was fenced and the superblocks do not say so durably yet.
     pub(crate) fencing: bool,
     /// Whether answered data may be lost with a fenced device. The host's next flush then fails.
     pub(crate) owes_error: bool,
-    /// A flush of a device failed, and what it should have covered is not yet made good, nor has the host been notified.
+    /// Whether a flush of a device has failed, and the data that it should have covered have neither been written again nor
+    /// reported to the host as lost.
     pub(crate) in_doubt: bool,
-    /// Devices that hold only copies of what is also elsewhere, a bit each: a flush that they fail loses nothing of the
-    /// host's.
+    /// Devices that hold only copies of data that other devices hold too, one bit each: if they fail a flush, no data of the
+    /// host are lost.
     pub(crate) copies: u32,
-    /// The same, and it is not made good before the volume is opened again.
+    /// Whether such data are in doubt until the volume is opened again, because a log has stopped.
     pub(crate) stopped: bool,
     /// The time of the call that is being served: the latest that any call has named.
     pub(crate) now: Nanos,
@@ -271,7 +272,7 @@ impl<S: Step> Io<S> {
         self.stats.devices[device.index()].flushes += 1;
         let state = &mut self.devices[device.index()];
         state.flushes += 1;
-        // Where another command says at which place, a flush says its number.
+        // A flush has no place on the device, so this field holds its number.
         let number = Bytes(state.flushes);
         let io = self.start(purpose, Op::Flush, (device, number), Bytes::ZERO, Buffer::Metadata, false);
         out.push(Command::Flush { io, device });
@@ -340,17 +341,17 @@ impl<S: Step> Io<S> {
 
     // Flushes that fail.
 
-    /// A number that shows later whether what has completed on the device by now is durable.
+    /// A number that shows later whether the commands that have completed on the device by now are durable.
     pub(crate) fn stamp(&self, device: DeviceId) -> u64 {
         self.devices[device.index()].flushes
     }
 
-    /// Whether what had completed on the device when it got this stamp is durable.
+    /// Whether the commands that had completed on the device when this stamp was taken are durable.
     pub(crate) fn is_flushed(&self, device: DeviceId, stamp: u64) -> bool {
         self.devices[device.index()].flushed > stamp
     }
 
-    /// Whether a flush that has failed should have made something of the host's durable; says so once.
+    /// Whether a flush of the device has failed that should have made data of the host durable. Returns true once for each.
     #[cold]
     pub(crate) fn take_host_doubt(&mut self, device: DeviceId) -> bool {
         std::mem::take(&mut self.devices[device.index()].host_doubt)
@@ -361,34 +362,34 @@ impl<S: Step> Io<S> {
         self.in_doubt || self.stopped || self.requests.is_in_doubt()
     }
 
-    /// Of the writes in flight, parts that were written before now may be lost.
+    /// Notes that parts of the writes in flight may be lost: those that were written before now.
     #[cold]
     pub(crate) fn doubt_writes(&mut self) {
         self.requests.flush_failed();
     }
 
-    /// Whether the next flush of the host has to fail; it does then.
+    /// Whether the flush of the host that arrives now has to fail. If so, its failure counts as reported.
     pub(crate) fn takes_error(&mut self) -> bool {
         let fails = self.owes_error;
         if fails {
-            self.told();
+            self.error_reported();
         }
         fails
     }
 
-    /// The host has to be notified by the failure of its next flush.
+    /// Makes the next flush of the host fail, because data of the host may be lost.
     #[cold]
     pub(crate) fn owe_error(&mut self) {
         (self.owes_error, self.in_doubt) = (true, true);
     }
 
-    /// A flush of the host fails, for what was in doubt or was lost.
+    /// Notes that a flush of the host fails, which notifies the host of the data that may be lost.
     #[cold]
-    pub(crate) fn told(&mut self) {
+    pub(crate) fn error_reported(&mut self) {
         (self.owes_error, self.in_doubt) = (false, false);
     }
 
-    /// Mean time that reads and writes of a device take of late.
+    /// The mean time that recent reads and writes of a device took.
     pub(crate) fn latency(&self, device: DeviceId) -> [Nanos; 2] {
         self.devices[device.index()].latency
     }

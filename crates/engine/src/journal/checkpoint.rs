@@ -89,7 +89,7 @@ impl<H> Checkpoint<H> {
         checkpoint
     }
 
-    /// A device is fenced, or may have lost what was written to it: the checkpoint comes to nothing.
+    /// Abandons the checkpoint, because a device is fenced or may have lost data that were written to it.
     pub(crate) fn abandon(&mut self) {
         self.failed = true;
     }

@@ -46,7 +46,7 @@ pub(crate) struct Group<B> {
     spare: B,
     /// Whether a command of the commit under way has failed.
     failed: bool,
-    /// Whether a commit is to start as soon as possible.
+    /// Whether a commit should start as soon as possible.
     pub(crate) wanted: bool,
     /// No commit is tried before this time; zero if nothing has failed.
     retry_at: Nanos,
@@ -158,7 +158,7 @@ impl<B: Batch> Group<B> {
         self.retry_at = Nanos::ZERO;
     }
 
-    /// A flush has failed on a device: what is under way there may be lost, whatever later flushes say.
+    /// Fails the commit under way because a device has failed a flush: its data may be lost, even if a later flush succeeds.
     #[cold]
     pub(crate) fn flush_failed(&mut self) {
         self.failed = true;

@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) io: Io<P::Step>,
     pub(crate) placed: P,
-    /// The placement as the configuration has it.
+    /// The placement in the form of the configuration.
     pub(crate) placement: config::Placement,
     pub(crate) data_bytes: Vec<Bytes>,
     pub(crate) volume_size: Bytes,
@@ -29,7 +29,7 @@ pub(crate) struct Drive<P: PlacementOps> {
     /// The state of the superblocks; a simulated drive has none.
     pub(crate) identity: Option<Identity>,
     pub(crate) fencing: Fencing,
-    /// What the next process has to know is handed out; which devices were fenced when that was last said.
+    /// Set if records for the next process are handed out: the fenced devices, as they were handed out last.
     pub(crate) keeps: Option<u32>,
 }
 
@@ -205,9 +205,9 @@ impl<P: PlacementOps> Drive<P> {
     /// See [`Engine::take_records`](crate::Engine::take_records).
     #[inline]
     pub(crate) fn take_records(&mut self, mut take: impl FnMut(Record)) {
-        let Some(told) = &mut self.keeps else { return };
-        if *told != self.io.fenced {
-            *told = self.io.fenced;
+        let Some(reported) = &mut self.keeps else { return };
+        if *reported != self.io.fenced {
+            *reported = self.io.fenced;
             take(Record::Gone { devices: self.io.fenced });
         }
         self.placed.take_records(&mut take);

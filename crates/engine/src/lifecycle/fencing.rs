@@ -43,12 +43,12 @@ pub(crate) struct Fencing {
     left: Vec<(DeviceId, Bytes)>,
     in_flight: bool,
     retry_at: Nanos,
-    /// A flush has failed meanwhile: what is under way is in doubt.
+    /// Whether a flush has failed meanwhile, so that the superblock that is being written is in doubt.
     in_doubt: bool,
 }
 
 impl Fencing {
-    /// A flush of a device that is not fenced has failed: it may have lost the superblock that is being written.
+    /// Handles a failed flush of a device that is not fenced: the device may have lost the superblock that is being written.
     pub(super) fn flush_failed(&mut self) {
         self.in_doubt = true;
     }

@@ -188,6 +188,26 @@ impl Lost {
 }
 
 /// The result of inspecting a volume.
+///
+/// ```
+/// use peryton_engine::{Config, DeviceId, Engine, Formatting, Hybrid, Placement, Tuning, Verdict};
+/// use peryton_units::Bytes;
+///
+/// let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
+/// let tuning = Tuning { demotion_low: 0, demotion_high: 0, ..Tuning::default() };
+/// let config = Config { devices: vec![Bytes::mib(1), Bytes::mib(8)], placement: Placement::Caching(pair), tuning };
+/// // Devices in memory.
+/// let mut devices: Vec<Vec<u8>> = config.sizes()?.devices.iter().map(|size| vec![0; size.0 as usize]).collect();
+/// Engine::format(&config, Formatting::default(), &mut devices)?;
+/// let found = Engine::inspect(config.clone(), &mut devices, false, &[])?;
+/// assert_eq!((found.verdict, found.findings.len()), (Verdict::Clean, 0));
+///
+/// // One of the two superblocks of the cache is damaged, and the next opening writes it again.
+/// devices[0][..4096].fill(0xff);
+/// let found = Engine::inspect(config, &mut devices, false, &[])?;
+/// assert_eq!(found.verdict, Verdict::Repairable, "{:?}", found.findings);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
     /// The metadata of each device.

@@ -1,13 +1,12 @@
-//! A device that was given up comes back with what it holds. It has everything that it had when it was given up, and says
-//! so by its generation and its journal; what was written since is on the others, which know of every extent whether that is
-//! so. What is still lost without it is part of the volume again.
+//! Takes back a device that was given up, with the data that it holds. Its generation and its journal show that it holds
+//! everything that it held when it was given up. The other devices hold what was written since, and their map says for each
+//! extent whether it was written. The extents that are lost without the device become part of the volume again.
 //!
-//! Nothing is destroyed on the way: the others get the new map first, which means the same as before as long as their
-//! superblocks say that the device is gone; then the device gets it, in the place of a checkpoint that it does not need;
-//! then its superblocks are written, and those of the others last.
+//! A crash on the way destroys nothing, because of the order of the writes. First the other devices get the new map, whose
+//! meaning does not change while their superblocks say that the device is gone. Then the device gets the map, in place of
+//! a checkpoint that it does not need. Its superblocks come next, and those of the other devices last.
 
 use peryton_format::{
-    copies,
     storage::Storage,
     superblock::{Superblock, VolumeState},
 };
@@ -24,7 +23,7 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// What came of taking a device back.
+/// The result of taking a device back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readmitted {
     /// The volume as it is now.
@@ -33,7 +32,8 @@ pub struct Readmitted {
     pub restored: u64,
 }
 
-/// Takes a device back that was given up. Whatever would keep it from that is found before anything is written.
+/// Takes back a device that was given up. A first pass, which writes to memory only, finds every reason why that is
+/// impossible before anything is written.
 pub(crate) fn readmit(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Result<Readmitted, ReadmitError> {
     take_back(config.clone(), &mut Overlay::new(storage), device)?;
     take_back(config, storage, device)
@@ -58,7 +58,7 @@ fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Res
     with_drive!(&mut drive, drive => {
         let need = drive.device_bytes[index];
         if size < need {
-            return Err(ReadmitError::TooSmall { device: index, size, need });
+            return Err(OpenError::TooSmall { device: index, size, need }.into());
         }
         drive.readmit(storage, device, expected, opened)
     })
@@ -78,7 +78,7 @@ fn newest_of_others(config: &Config, storage: &mut dyn Storage, device: DeviceId
     blocks.into_iter().max_by_key(Superblock::age).ok_or(ReadmitError::Open(problem))
 }
 
-/// Whether the device is the one that was given up, with all that it had then.
+/// Checks that the device is the one that was given up, and holds all that it held then.
 fn check(own: &Superblock, newest: &Superblock, device: DeviceId) -> Result<(), ReadmitError> {
     let index = device.index();
     if own.volume != newest.volume {
@@ -90,7 +90,7 @@ fn check(own: &Superblock, newest: &Superblock, device: DeviceId) -> Result<(), 
     if newest.gone >> index & 1 == 0 {
         return Err(ReadmitError::NotGone { device: index });
     }
-    // It has a later generation than that in which it was given up where taking it back was interrupted.
+    // If taking it back was interrupted, its generation is later than the one in which it was given up.
     let given_up = newest.seals[index];
     if own.generation == newest.generation || given_up > 0 && own.generation >= given_up {
         return Ok(());
@@ -109,21 +109,11 @@ impl<P: PlacementOps> Drive<P> {
         expected: u64,
         mut opened: Opened,
     ) -> Result<Readmitted, ReadmitError> {
-        let failed = |device: DeviceId| ReadmitError::Device { device: device.index() };
         let identity = self.identity.clone().expect("it has just been opened");
         let restored = self.placed.take_back(&self.io, storage, device, (identity.volume, expected))?;
         opened.lost = opened.lost.saturating_sub(restored);
         opened.gone &= !(1 << device.index());
-        let still_gone = opened.gone;
-        let parts = (0..self.device_bytes.len() as u8).map(DeviceId).filter(|part| still_gone >> part.index() & 1 == 0);
-        // The others come last: until they say otherwise the device is gone.
-        for part in std::iter::once(device).chain(parts.filter(|part| *part != device)) {
-            let with = identity.superblock_with(device, part, VolumeState::Clean);
-            // What free places hold is not known.
-            let mut block = Superblock { touched: [u32::MAX, u32::MAX], ..with };
-            block.fingerprint = self.fingerprint(storage, part, identity.volume);
-            copies::write(storage, &block, self.device_bytes[part.index()]).map_err(|_| failed(part))?;
-        }
+        self.join(storage, device, opened.gone, |part| identity.superblock_with(device, part, VolumeState::Clean))?;
         Ok(Readmitted { opened, restored })
     }
 }

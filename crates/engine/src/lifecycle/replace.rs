@@ -9,7 +9,6 @@
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
-    copies,
     storage::Storage,
     superblock::{Superblock, VolumeState},
 };
@@ -79,7 +78,7 @@ impl<P: PlacementOps> Drive<P> {
         device: DeviceId,
         mut opened: Opened,
     ) -> Result<Opened, ReplaceError> {
-        let failed = |device: DeviceId| ReplaceError::Device { device: device.index() };
+        let failed = |device: DeviceId| ReplaceError::Open(OpenError::Device { device: device.index() });
         let need = self.device_bytes[device.index()];
         let size = storage.size(device).ok_or(OpenError::Missing { device: device.index() })?;
         if size < need {
@@ -95,15 +94,10 @@ impl<P: PlacementOps> Drive<P> {
             .fill_replacement(&self.io, storage, device, identity.volume, opened.generation)
             .map_err(failed)?;
         opened.volume = volume;
-        let parts = (0..self.device_bytes.len() as u8).map(DeviceId);
-        // The survivors are written last: until their superblocks say so, the new device is not part of the volume.
-        for part in std::iter::once(device).chain(parts.filter(|part| *part != device)) {
-            let whole = identity.superblock_of_all(part, VolumeState::Clean);
-            // The content of the new device's free places is unknown.
-            let mut block = Superblock { volume, touched: [u32::MAX, u32::MAX], ..whole };
-            block.fingerprint = self.fingerprint(storage, part, volume);
-            copies::write(storage, &block, self.device_bytes[part.index()]).map_err(|_| failed(part))?;
-        }
+        self.join(storage, device, 0, |part| Superblock {
+            volume,
+            ..identity.superblock_of_all(part, VolumeState::Clean)
+        })?;
         Ok(opened)
     }
 }

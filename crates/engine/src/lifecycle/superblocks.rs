@@ -1,4 +1,5 @@
-//! Superblocks that are gone: what they said is known from the other device and from the rest of the device's own metadata.
+//! Superblocks that are written outside the usual course: those that a device has lost, which are known from the other
+//! device and from the rest of the device's own metadata, and those that make a device part of the volume.
 
 use peryton_format::{
     copies,
@@ -11,8 +12,9 @@ use crate::{
     api::config::Config,
     api::error::OpenError,
     lifecycle::any::{AnyDrive, with_drive},
+    lifecycle::drive::Drive,
     lifecycle::volume::read_superblock,
-    placement::PlacementOps as _,
+    placement::PlacementOps,
 };
 
 /// A device that has lost both its superblocks, and what they would say.
@@ -68,4 +70,27 @@ pub(super) fn mend_superblocks(
     let used = config.sizes()?.devices[device];
     copies::write(storage, &superblock, used).map_err(|_| OpenError::Device { device })?;
     Ok(2)
+}
+
+impl<P: PlacementOps> Drive<P> {
+    /// Makes `device` part of the volume: writes a superblock to it and to every other device that is not in the mask
+    /// `gone`. The other devices' superblocks are written last, because the device is part of the volume only once they
+    /// say so.
+    pub(super) fn join(
+        &self,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        gone: u32,
+        superblock: impl Fn(DeviceId) -> Superblock,
+    ) -> Result<(), OpenError> {
+        let present = (0..self.device_bytes.len() as u8).map(DeviceId).filter(|part| gone >> part.index() & 1 == 0);
+        for part in std::iter::once(device).chain(present.filter(|part| *part != device)) {
+            // The content of free places is unknown.
+            let mut block = Superblock { touched: [u32::MAX, u32::MAX], ..superblock(part) };
+            block.fingerprint = self.fingerprint(storage, part, block.volume);
+            copies::write(storage, &block, self.device_bytes[part.index()])
+                .map_err(|_| OpenError::Device { device: part.index() })?;
+        }
+        Ok(())
+    }
 }

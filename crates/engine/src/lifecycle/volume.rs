@@ -176,7 +176,7 @@ fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result
         if behind {
             return Err(OpenError::Stale { device: index, generation: block.generation, newest: newest.generation });
         }
-        // Every device said that it was about to be closed before any was.
+        // Every device had recorded that it was about to be closed before any of them was.
         let older = newest.state == VolumeState::Clean
             && newest.is_sealed()
             && block.generation == newest.generation
@@ -192,7 +192,7 @@ fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result
     Ok(newest.clone())
 }
 
-/// The generations in which devices were given up, of which some are given up with this opening.
+/// The generations in which devices were given up, including those that are given up with this opening.
 fn given_up(newest: &Superblock, gone: u32) -> [u64; MOST_DEVICES] {
     std::array::from_fn(|index| match (gone >> index & 1, newest.gone >> index & 1) {
         (0, _) => 0,
@@ -201,7 +201,7 @@ fn given_up(newest: &Superblock, gone: u32) -> [u64; MOST_DEVICES] {
     })
 }
 
-/// Whether each device is as the others say that it was left.
+/// Checks that each device is in the state in which the others say that it was left.
 fn sealed(blocks: &[Superblock]) -> Result<(), OpenError> {
     let known = blocks.iter().flat_map(|block| blocks.iter().map(|other| (other, block.seals[other.device.index()])));
     let mut differs = known.into_iter().filter(|(other, seal)| *seal != 0 && *seal != other.seal());
@@ -294,7 +294,7 @@ impl<P: PlacementOps> Drive<P> {
                 return Err(OpenError::NothingLeft { device: device.index() });
             }
         }
-        // What can be read may be in a cache only, where a process has died; what follows takes it for granted.
+        // If a process has died, the data that can be read may be in a device's cache only. The next steps rely on them.
         for device in blocks.iter().map(|block| block.device).filter(|_| !mutation::is(Mutation::OpenUnflushed)) {
             if storage.flush(device).is_err() {
                 storage.forget_memory(volume);
@@ -332,8 +332,8 @@ impl<P: PlacementOps> Drive<P> {
         Ok(opened)
     }
 
-    /// A process that was killed had given these devices up, which the others may not know. What it answered since then is
-    /// not on them.
+    /// Fences the devices that a killed process had given up. The superblocks of the others may not say so, but requests that
+    /// were answered since then are not on these devices.
     fn heed_fenced(&self, fenced: u32, without: &[DeviceId], generation: u64) -> Result<(), OpenError> {
         let mut named = devices(self.device_bytes.len()).filter(|device| fenced >> device.index() & 1 == 1);
         match named.find(|device| !without.contains(device)) {
@@ -353,7 +353,7 @@ impl<P: PlacementOps> Drive<P> {
             return Err(DeviceError);
         }
         let closed = self.write_closed(state, storage);
-        // What was written may be lost, and a second flush would not say so.
+        // Written data may be lost, and a second flush would succeed without reporting that.
         self.io.in_doubt |= closed.is_err();
         closed
     }
@@ -379,7 +379,7 @@ impl<P: PlacementOps> Drive<P> {
         for block in &mut blocks {
             seals.iter().for_each(|(index, seal)| block.seals[*index] = *seal);
         }
-        // No device is clean before all say that it is about to be: one that does not is an older copy.
+        // No device is marked clean before all record that they are about to be. A device without that record is an older copy.
         for state in [VolumeState::Closing, state] {
             if state == VolumeState::Closing && mutation::is(Mutation::SkipClosing) {
                 continue;

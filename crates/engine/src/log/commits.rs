@@ -20,7 +20,7 @@ use crate::{
     log::step::{LogCommand, LogIo, LogStep},
 };
 
-/// A log that rests has a commit that says what was flushed after this time.
+/// How long after a flush a commit records what it covered, if the header of no later append has recorded it by then.
 const MARK_AFTER: Nanos = Nanos::from_ms(100);
 
 impl LogDrive {
@@ -149,8 +149,9 @@ impl LogDrive {
         }
     }
 
-    /// A flush was answered. The header of the next append says what it covered, which the next flush makes durable; if
-    /// there is none soon, a commit says so. Damage to what was flushed is then damage, and not taken for the end of the log.
+    /// Notes that a flush was answered. The header of the next append records what it covered, and the next flush makes that
+    /// record durable; if no append follows soon, a commit records it. Recovery then recognises damage to flushed data, and
+    /// does not take it for the end of the log.
     fn mark_soon(&mut self, io: &mut LogIo, now: Nanos) {
         if self.commit.mark.is_none() && self.index.flushed > self.commit.marked && !self.log.is_empty() {
             let due = now.saturating_add(MARK_AFTER);
@@ -166,7 +167,7 @@ impl LogDrive {
         }
         self.commit.mark = None;
         if self.index.flushed > flushed {
-            // The log goes on, and says so itself; when it rests a commit does.
+            // While appends follow, their headers record what was flushed; while none do, a commit does.
             return self.mark_soon(io, now);
         }
         if self.commit.marked < flushed && !self.log.is_empty() && self.commit.group.alive[1] && !self.commit.is_full()

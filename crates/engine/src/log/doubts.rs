@@ -1,14 +1,15 @@
-//! A flush has failed: everything that was written to the device since its last good flush may be lost, and no later flush says
-//! so again.
+//! What a log does after a device has failed a flush. Everything that was written to the device since its last successful
+//! flush may be lost, and the device reports this only once: its next flush succeeds without the data.
 //!
-//! A log cannot continue after that. An append that is lost lies nowhere else: reads would return what its segment held
-//! before, a migration would write that over the primary, and a recovery would stop before it and miss later appends that
-//! were flushed. A migrated copy that the primary has lost cannot be found either, because the map has forgotten where the
-//! log has it. But all that was flushed before is on the devices, in the order that a recovery expects.
+//! The log cannot continue, for three reasons. If an append is lost, its place holds older data of the segment, which reads
+//! would return and which a migration would write over the primary. Recovery stops at the first append that is missing, so
+//! later appends would be lost as well, even after a flush has made them durable. And data that had migrated may be missing
+//! on the primary, while the block map no longer knows where the log has them. But the devices still hold everything that
+//! was flushed before, in the order that recovery expects.
 //!
-//! So the log stops: every request fails, nothing is committed, migrated or given up, and the volume cannot be closed. The
-//! device is flushed again until that succeeds; then the driver opens the volume again, which recovers it as after a power
-//! loss. A device that is fenced meanwhile ends the stop: the log continues without it.
+//! So the log stops: every request fails, the log commits nothing, migrates nothing and gives no segment up, and the volume
+//! cannot be closed. The device is flushed again until a flush succeeds. Then the driver opens the volume again, which
+//! recovers it as after a power loss. If a device is fenced meanwhile, the log continues without it.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::Nanos;
@@ -22,16 +23,18 @@ use crate::{
     },
 };
 
-/// The device is flushed again after this time: one that goes on failing is dead, and the log goes on without it.
+/// How long after a failed flush the device is flushed again. A device that keeps failing is fenced, and the log continues
+/// without it.
 const CHECK: Nanos = Nanos::from_ms(250);
 
-/// Whether, and since which device failed a flush, nothing goes on.
+/// Whether the log has stopped, and which devices have failed a flush.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::log) struct Stopped {
     primary: bool,
     log: bool,
-    /// The device that is to be checked, and when.
+    /// The device that is to be flushed again, and when.
     check: Option<(DeviceId, Nanos)>,
+    /// Whether that flush is in flight.
     checking: bool,
 }
 
@@ -46,7 +49,7 @@ impl Stopped {
         self.any() && !self.checking && self.check.is_none()
     }
 
-    /// The device has been flushed again.
+    /// The device has been flushed again, with this result.
     #[cold]
     pub(in crate::log) fn checked(&mut self, failed: bool, io: &mut LogIo) {
         self.checking = false;
@@ -57,7 +60,7 @@ impl Stopped {
 }
 
 impl LogDrive {
-    /// A flush of either device has failed.
+    /// Stops the log, because the device has failed a flush.
     #[cold]
     pub(in crate::log) fn stop(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) {
         if mutation::is(Mutation::TrustFailedFlush) {
@@ -82,7 +85,7 @@ impl LogDrive {
         self.pump_migration(io, now, out);
     }
 
-    /// Looks whether a device that has failed a flush goes on failing.
+    /// Flushes the device again when that is due, to find out whether it goes on failing.
     #[inline]
     pub(in crate::log) fn check_stopped(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         let Some((device, due)) = self.stopped.check.filter(|_| !self.stopped.checking) else { return };
@@ -93,7 +96,7 @@ impl LogDrive {
         io.flush_besides(device, LogStep::Check, out);
     }
 
-    /// The device is fenced: what it may have lost is lost, and named.
+    /// Continues if the device has been fenced: its data count as lost then, and reads of them fail.
     #[cold]
     pub(in crate::log) fn go_on_if_fenced(&mut self, io: &mut LogIo, device: DeviceId) {
         self.stopped.primary &= device != self.primary;
@@ -102,7 +105,7 @@ impl LogDrive {
         io.stopped = self.stopped.any();
     }
 
-    /// What waits for a commit waits in vain.
+    /// Fails the host flushes that wait for a commit, because the log commits no more.
     #[cold]
     pub(in crate::log) fn fail_flushes(&mut self, io: &mut LogIo, out: &mut Commands) {
         let group = &mut self.commit.group;
@@ -113,12 +116,12 @@ impl LogDrive {
             batch.index = false;
         }
         for flush in flushes {
-            io.told();
+            io.error_reported();
             io.part_done(flush, Err(RequestError::Device), out);
         }
     }
 
-    /// What a request or a part of it is answered with that the devices have not failed.
+    /// The answer to a request, or to a part of one, that no device has failed.
     #[inline]
     pub(in crate::log) fn answer(&self) -> Result<(), RequestError> {
         if self.stopped.any() { Err(RequestError::Device) } else { Ok(()) }

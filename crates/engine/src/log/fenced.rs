@@ -59,7 +59,7 @@ impl LogDrive {
     pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         let failed = if io.owes_error { self.commit.group.gathering.take_flushes() } else { Vec::new() };
         if !failed.is_empty() {
-            io.told();
+            io.error_reported();
         }
         for flush in failed {
             io.part_done(flush, Err(RequestError::Device), out);

@@ -1,4 +1,5 @@
-//! What the next commits will record, handed out as it comes up, for a process that may die before they are durable.
+//! The records of commits that are not durable yet. They are handed out to the driver as they are made, so that the driver
+//! can keep them in memory that outlives the process.
 
 use peryton_format::{
     log::ring::CommitRecord,
@@ -6,23 +7,25 @@ use peryton_format::{
     takeover::Record,
 };
 
-/// So many records may come of what is under way when the memory is nearly full.
+/// Room for the records of operations that are under way when the memory is nearly full.
 const RESERVE: u64 = 256;
 
-/// Records that are not durable, and those of them that were not yet handed out.
+/// The numbers of the records that are not durable, and the records that were not yet handed out.
 #[derive(Debug)]
 pub(in crate::log) struct Kept {
-    /// How many the memory has room for.
+    /// The number of records that the memory has room for.
     room: u64,
     /// The number of the next record.
     next: u64,
-    /// Records up to this number are in the commit under way, and up to that one durable.
+    /// Records up to this number are in the commit under way, or in an earlier one.
     committing: u64,
+    /// Records up to this number are durable.
     settled: u64,
-    /// There was no room for all of them.
+    /// Whether there was no room for all records, so that they are of no use until enough of them are durable.
     suspended: bool,
-    /// All appends before this sequence are complete, as was said last.
+    /// The sequence that was handed out last: all appends before it are complete.
     complete: u64,
+    /// Records that were not yet handed out.
     fresh: Vec<Record>,
 }
 
@@ -35,12 +38,13 @@ impl Kept {
         self.next - 1 - self.settled
     }
 
-    /// Whether there is not much room left, with `more` to come.
+    /// Whether little room would be left after `more` records.
     pub(in crate::log) fn is_crowded(&self, more: u64) -> bool {
         self.outstanding() + more > self.room - RESERVE.min(self.room / 2)
     }
 
-    /// Lists are no matter of what was answered: without them a log has what it had before the migration.
+    /// Adds a record. Lists of pieces are left out, because no answer to the host depends on them: without them a log holds
+    /// what it held before the migration.
     pub(in crate::log) fn add(&mut self, record: CommitRecord) {
         if matches!(record, CommitRecord::Listed { .. } | CommitRecord::Left { .. })
             || mutation::is(Mutation::KeepNothing)
@@ -55,12 +59,12 @@ impl Kept {
         self.next += 1;
     }
 
-    /// A commit begins, with all that has come up so far.
+    /// A commit begins; it has all records so far.
     pub(in crate::log) fn commit_begins(&mut self) {
         self.committing = self.next - 1;
     }
 
-    /// It is durable.
+    /// The commit that began last is durable.
     pub(in crate::log) fn commit_is_durable(&mut self) {
         if self.settled == self.committing {
             return;
@@ -73,7 +77,7 @@ impl Kept {
         }
     }
 
-    /// Hands out what is new. `complete`: all appends before this sequence are on the device, or recorded as absent.
+    /// Hands out the new records. `complete`: all appends before this sequence are on the device, or recorded as absent.
     #[inline]
     pub(in crate::log) fn take(&mut self, complete: u64, take: &mut impl FnMut(Record)) {
         self.fresh.drain(..).for_each(&mut *take);

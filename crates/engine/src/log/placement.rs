@@ -36,7 +36,7 @@ impl PlacementOps for LogDrive {
     fn flush(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, out: &mut Commands) {
         io.add_part(request);
         if self.stopped.any() {
-            io.told();
+            io.error_reported();
             return io.part_done(request, self.answer(), out);
         }
         self.commit.wait(request);

@@ -149,7 +149,7 @@ impl LogDrive {
         Ok(())
     }
 
-    /// Reads what the ring of commits records, and what a process that was killed has left of the next ones.
+    /// Reads the records of the ring of commits, and those of the next commits that a killed process has left in memory.
     pub(in crate::log) fn read_ring(
         &self,
         storage: &mut dyn Storage,
@@ -244,7 +244,7 @@ impl LogDrive {
             };
             if unreadable || !scan.is_whole(&header) {
                 flushed = flushed.max(scan.flushed_behind(at + HEADER, header.opened));
-                // Only what was never durable may be gone; and nothing may, where the devices have kept all.
+                // Only appends that were never durable may be absent; none may if the devices have kept everything.
                 if !unreadable && next >= recorded.complete.max(flushed) {
                     break;
                 }

@@ -17,6 +17,19 @@ const LARGEST_SEGMENT: u64 = 1 << 30;
 const LOG_ALIGNMENT: u64 = 1 << 20;
 
 /// The places on the two devices of a volume with a log.
+///
+/// ```
+/// use peryton_format::{geometry::LogPair, log::layout::LogLayout, storage::DeviceId};
+/// use peryton_units::Bytes;
+///
+/// let pair = LogPair { primary: DeviceId(0), log: DeviceId(1), block: Bytes::kib(4) };
+/// let layout = LogLayout::new(pair, Bytes::gib(100), Bytes::gib(8)).expect("both devices are large enough");
+/// assert_eq!(layout.volume_size(), Bytes::gib(100));
+/// assert_eq!((layout.segments(), layout.segment_bytes()), (64, 128 << 20));
+/// // Commits lie before the log on its device.
+/// assert!(layout.ring_at() + Bytes(layout.ring_bytes()) <= layout.log_at());
+/// assert_eq!(LogLayout::new(pair, Bytes::gib(100), LogLayout::least(pair.block) - Bytes(1)), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLayout {
     pair: LogPair,

@@ -1,7 +1,5 @@
 //! `peryton check`: reports what is wrong with a volume that is not being served.
 
-use std::path::PathBuf;
-
 use peryton_drive::VolumeSpec;
 use peryton_engine::{Inspection, Opened, Placement, Verdict};
 use serde_json::{Value, json};
@@ -15,15 +13,11 @@ use crate::{failure::Failure, output, volume};
 2 damaged, or it cannot be inspected."
 )]
 pub struct Args {
-    /// Design file; its devices have a `path`
-    #[arg(value_name = "DESIGN.toml")]
-    design: PathBuf,
+    #[command(flatten)]
+    design: volume::DesignArgs,
     /// Inspect the volume as it would be without this device
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
@@ -31,7 +25,7 @@ pub struct Args {
 
 /// Inspects the volume and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = volume::spec(&args.design, &args.set)?;
+    let spec = args.design.spec()?;
     let found = peryton_drive::inspect(&spec, false, &args.without)?;
     if args.json {
         output::print_json(&as_json(&spec, &found))?;

@@ -1,7 +1,5 @@
 //! `peryton detach`: writes everything back to one device, so that it can be used alone.
 
-use std::path::PathBuf;
-
 use peryton_engine::Placement;
 use serde_json::json;
 
@@ -10,16 +8,13 @@ use crate::{failure::Failure, output, volume};
 /// Options of `peryton detach`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What only the fast device, or the log, has is written to the slow one, or the primary, which then holds the \
-whole volume at the offset that is printed: mount it with -o loop,offset=N, or set up a loop device there. The volume cannot be served after that."
+    after_help = "Data that only the fast device has are written to the slow device; with a log, data that only the log has are \
+written to the primary. That device then holds the whole volume from the offset on that is printed: mount it with \
+-o loop,offset=N, or set up a loop device there. The volume cannot be served any more."
 )]
 pub struct Args {
-    /// Design file; its devices have a `path`
-    #[arg(value_name = "DESIGN.toml")]
-    design: PathBuf,
-    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    design: volume::DesignArgs,
     /// Print where the data are as JSON
     #[arg(long)]
     json: bool,
@@ -27,7 +22,7 @@ pub struct Args {
 
 /// Detaches the device and prints where its data is.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = volume::spec(&args.design, &args.set)?;
+    let spec = args.design.spec()?;
     let detached = peryton_drive::detach(&spec).map_err(Failure::failed)?;
     let at = &spec.devices[detached.device.index()];
     if args.json {

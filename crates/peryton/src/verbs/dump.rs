@@ -1,9 +1,6 @@
 //! `peryton dump`: prints all metadata of a volume as text or JSON.
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::io::{self, Write};
 
 use peryton_engine::{LogRecord, LogReport, MapRow, SuperblockReport};
 
@@ -12,28 +9,24 @@ use crate::{failure::Failure, output, volume};
 
 /// Options of `peryton dump`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Nothing is written. docs/format.md explains the words.")]
+#[command(after_help = "Nothing is written. docs/format.md explains what is printed.")]
 pub struct Args {
-    /// Design file; its devices have a `path`
-    #[arg(value_name = "DESIGN.toml")]
-    design: PathBuf,
+    #[command(flatten)]
+    design: volume::DesignArgs,
     /// Do not print the map
     #[arg(long)]
     no_map: bool,
     /// Inspect the volume as it would be without this device
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-    /// Print it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Prints the metadata.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = volume::spec(&args.design, &args.set)?;
+    let spec = args.design.spec()?;
     let mut found = peryton_drive::inspect(&spec, true, &args.without)?;
     if args.no_map {
         found.map.clear();

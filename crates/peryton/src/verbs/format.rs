@@ -1,21 +1,15 @@
 //! `peryton format`: makes a new volume on the devices of a design.
 
-use std::path::PathBuf;
-
 use crate::{failure::Failure, output, volume};
 
 /// Options of `peryton format`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Design file; its devices have a `path`
-    #[arg(value_name = "DESIGN.toml")]
-    design: PathBuf,
+    #[command(flatten)]
+    design: volume::DesignArgs,
     /// Overwrite devices even if they hold data
     #[arg(long)]
     force: bool,
-    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -23,8 +17,7 @@ pub struct Args {
 
 /// Formats the devices and prints the result.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = volume::spec(&args.design, &args.set)?;
-    volume::in_service(&spec).map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
+    let spec = args.design.spec_to_serve()?;
     let made = peryton_drive::format(&spec, args.force)?;
     if args.json {
         return output::print_json(&made);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use peryton_device::{Class, Era, Profile};
 use peryton_plan::energy::{
     self, BreakEven, Decisive, Demand, DominantNeed, Figures, FiguresError, Fleet, MeasuredDemand, Objective, Order,
-    Pattern, Policy, Prices, Ranked, Segment, Source, Span,
+    Pattern, Policy, Prices, Ranked, Segment, Source, Span, Terms,
 };
 use peryton_trace::{Hashed, RequestHash};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
@@ -56,7 +56,8 @@ pub struct Args {
     /// Devices: names of profiles, or paths of your own files [default: every profile of the era with power figures]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     devices: Vec<String>,
-    /// Without --devices, those that were on sale in these years; all has the ones of the papers as well
+    /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the
+    /// papers used. Has no effect with --devices
     #[arg(long, value_name = "YEARS|all", default_value_t = Era::default())]
     era: Era,
     /// Purchase price of a device in USD, in place of its profile's
@@ -90,9 +91,13 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Workload {
+    /// Sequential reads
     SeqRead,
+    /// Sequential writes
     SeqWrite,
+    /// Random reads
     RandRead,
+    /// Random writes
     RandWrite,
     /// Random reads and writes, equally many
     RandMixed,
@@ -183,7 +188,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let policies = policies(args.policy, &pattern);
     let prices = Prices { usd_per_kwh: args.electricity };
     let span = span(&args, &demand, &pattern, &figures);
-    let mut devices = energy::rank(&figures, &demand, args.alpha, policies, span, prices);
+    let terms = Terms { demand: &demand, alpha: args.alpha, policies, span, prices };
+    let mut devices = energy::rank(&figures, &terms);
     let Some(run_time_s) = devices.first().map(|first| first.run_time_s) else {
         return Err(Failure::bad_input(format!("no device can take part in this: {}", left_out.join("; "))));
     };
@@ -192,7 +198,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if assumed && pattern.random {
         for request in OTHER_SIZES {
             let (figures, _) = catalogue(&args, &Pattern { request, ..pattern })?;
-            let ranked = energy::rank(&figures, &demand, args.alpha, policies, span, prices);
+            let ranked = energy::rank(&figures, &terms);
             let devices = ranked.into_iter().map(|row| (row.figures.device, row.devices)).collect();
             other_request_sizes.push(OtherSize { request, devices });
         }
@@ -201,7 +207,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if order == Order::Cost {
         energy::sort_by_cost(&mut devices);
     }
-    let decisive_estimates = energy::decisive(&figures, &demand, args.alpha, policies, span, prices, order);
+    let decisive_estimates = energy::decisive(&figures, &terms, order);
     let mut fleets = Vec::new();
     if args.mixed {
         for objective in [Objective::Energy, Objective::Cost] {

@@ -11,8 +11,9 @@ use crate::{failure::Failure, output, page, table};
 /// Options of `peryton lifetime`. Each option is also a key of the file, and replaces it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The model (\"Mixed SSD arrays\", section IV, equations (2)-(6)): what misses is written to the cache, whether it was read or \
-written; what leaves the cache dirty is written to the storage; wear is levelled perfectly; nothing waits for anything else.
+The model is that of \"Mixed SSD arrays\", section IV, equations (2)-(6): every miss, a read or a write, is written to the \
+cache; every dirty block that leaves the cache is written to the storage; all cells of a device wear equally; no request waits \
+for another.
 
 Case study of the paper:
   peryton lifetime --read 160MB --write 200MB --read-hit 0.9 --write-hit 0.85 --dirty 0.65 --read-size 16KiB \\
@@ -74,26 +75,54 @@ macro_rules! tier_args {
     ($name:ident, $tier:literal) => {
         #[derive(Debug, clap::Args)]
         struct $name {
-            #[doc = concat!("Profile of the ", $tier, "'s drives: a name, or the path of a file")]
-            #[arg(long = $tier, id = $tier, value_name = "PROFILE")]
+            #[arg(
+                                long = $tier,
+                                id = $tier,
+                                value_name = "PROFILE",
+                                help = concat!("Profile of the ", $tier, "'s drives: a name, or the path of a file")
+                            )]
             profile: Option<String>,
-            #[doc = concat!("How many drives the ", $tier, " has")]
-            #[arg(long = concat!($tier, "-count"), id = concat!($tier, "-count"), value_name = "N")]
+            #[arg(
+                                long = concat!($tier, "-count"),
+                                id = concat!($tier, "-count"),
+                                value_name = "N",
+                                help = concat!("How many drives the ", $tier, " has")
+                            )]
             count: Option<u32>,
-            #[doc = concat!("Capacity of each drive of the ", $tier)]
-            #[arg(long = concat!($tier, "-capacity"), id = concat!($tier, "-capacity"), value_name = "SIZE")]
+            #[arg(
+                                long = concat!($tier, "-capacity"),
+                                id = concat!($tier, "-capacity"),
+                                value_name = "SIZE",
+                                help = concat!("Capacity of each drive of the ", $tier)
+                            )]
             capacity: Option<Bytes>,
-            #[doc = concat!("Writes that a cell of the ", $tier, " endures")]
-            #[arg(long = concat!($tier, "-cycles"), id = concat!($tier, "-cycles"), value_name = "N")]
+            #[arg(
+                                long = concat!($tier, "-cycles"),
+                                id = concat!($tier, "-cycles"),
+                                value_name = "N",
+                                help = concat!("Writes that a cell of the ", $tier, " endures")
+                            )]
             cycles: Option<f64>,
-            #[doc = concat!("Time of a read from the ", $tier)]
-            #[arg(long = concat!($tier, "-read"), id = concat!($tier, "-read"), value_name = "TIME")]
+            #[arg(
+                                long = concat!($tier, "-read"),
+                                id = concat!($tier, "-read"),
+                                value_name = "TIME",
+                                help = concat!("Time of a read from the ", $tier)
+                            )]
             read: Option<Nanos>,
-            #[doc = concat!("Time of a write to the ", $tier)]
-            #[arg(long = concat!($tier, "-write"), id = concat!($tier, "-write"), value_name = "TIME")]
+            #[arg(
+                                long = concat!($tier, "-write"),
+                                id = concat!($tier, "-write"),
+                                value_name = "TIME",
+                                help = concat!("Time of a write to the ", $tier)
+                            )]
             write: Option<Nanos>,
-            #[doc = concat!("Bytes that the ", $tier, " programs per byte written")]
-            #[arg(long = concat!($tier, "-amplification"), id = concat!($tier, "-amplification"), value_name = "X")]
+            #[arg(
+                                long = concat!($tier, "-amplification"),
+                                id = concat!($tier, "-amplification"),
+                                value_name = "X",
+                                help = concat!("Bytes that the ", $tier, " programs per byte written")
+                            )]
             write_amplification: Option<f64>,
         }
 

@@ -9,6 +9,7 @@ use crate::{failure::Failure, output};
 /// Options of `peryton man`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Examples:
   peryton man | man -l -                      # the page of peryton itself
   peryton man --out /usr/local/share/man/man1 # all of them: peryton.1, peryton-sim.1, …")]
 pub struct Args {

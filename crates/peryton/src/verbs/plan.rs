@@ -33,7 +33,7 @@ What to buy for this trace, so that requests take 2 ms on average and nothing we
 The same with more budgets, the least cost of ownership, and the design written down, ready for peryton sim and serve:
   peryton plan --trace my.parquet --subject-to 'p99<=10ms,lifetime>=5y,power<=20W' --objective ownership --out designs")]
 pub struct Args {
-    /// The trace; several are merged by time, and from a specification (.toml) a trace is drawn
+    /// The trace, or a specification (.toml) from which one is generated; several are merged by time
     #[arg(long, required_unless_present = "show_models", value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub struct Args {
     /// More budgets: latency, read, write, flush, write_then_flush, p50, p99, p999, lifetime, power, energy (a year), dollars, ownership, iops
     #[arg(long, value_name = "p99<=10ms,power<=8W,...")]
     subject_to: Vec<String>,
-    /// The figure to minimise (lifetime and iops: to maximise); any of the above
+    /// The figure to minimise (lifetime and iops: to maximise), one of those that --subject-to names
     #[arg(long, value_name = "FIGURE", default_value = "dollars")]
     objective: Metric,
     /// Data to be stored [default: the span of addresses in the trace]
@@ -60,7 +60,8 @@ pub struct Args {
     /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile of the era with a price]
     #[arg(long, value_name = "NAME|FILE|FOLDER,...", value_delimiter = ',')]
     devices: Vec<String>,
-    /// Without --devices, those that were on sale in these years; all has the ones of the papers as well
+    /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the
+    /// papers used. Has no effect with --devices
     #[arg(long, value_name = "YEARS|all", default_value_t = Era::default())]
     era: Era,
     /// Purchase price of a device in USD, in place of its profile's

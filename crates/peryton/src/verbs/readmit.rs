@@ -1,7 +1,5 @@
 //! `peryton readmit`: returns a device that was given up to its volume.
 
-use std::path::PathBuf;
-
 use serde_json::json;
 
 use super::check;
@@ -11,18 +9,14 @@ use crate::{failure::Failure, output, volume};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The device must have everything that it had when it was given up; an older copy is refused. What was \
-written meanwhile stays as it is. Nothing changes unless all of it can be done."
+written meanwhile stays as it is. If the device cannot be taken back, nothing is changed."
 )]
 pub struct Args {
-    /// Design file; its devices have a `path`
-    #[arg(value_name = "DESIGN.toml")]
-    design: PathBuf,
+    #[command(flatten)]
+    design: volume::DesignArgs,
     /// The device, by its name in the design
     #[arg(value_name = "NAME")]
     name: String,
-    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
     /// Print what was found as JSON
     #[arg(long)]
     json: bool,
@@ -30,7 +24,7 @@ pub struct Args {
 
 /// Readmits the device and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = volume::spec(&args.design, &args.set)?;
+    let spec = args.design.spec()?;
     let done = peryton_drive::readmit(&spec, &args.name).map_err(Failure::failed)?;
     if args.json {
         let mut value = check::opened_json(&done.opened);

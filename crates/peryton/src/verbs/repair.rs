@@ -1,7 +1,5 @@
 //! `peryton repair`: repairs a volume after a crash or damage.
 
-use std::path::PathBuf;
-
 use peryton_engine::Trust;
 
 use super::check;
@@ -10,10 +8,9 @@ use crate::{failure::Failure, output, volume};
 /// Options of `peryton repair`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Design file; its devices have a `path`
-    #[arg(value_name = "DESIGN.toml")]
-    design: PathBuf,
-    /// Which device to believe if another program wrote to one
+    #[command(flatten)]
+    design: volume::DesignArgs,
+    /// Which device is right if another program wrote to one after the volume was closed
     #[arg(long, value_enum, default_value = "nobody")]
     trust: Who,
     /// Give up this lost device
@@ -25,13 +22,10 @@ pub struct Args {
     /// Overwrite the new device even if it holds data
     #[arg(long, requires = "replace")]
     force: bool,
-    /// Replace a device although the volume will not record what was lost: lost data of linear or of a primary read as
-    /// zeros, and without its log a primary has older data where the log had newer
+    /// Replace the device even if the volume cannot record which data were lost: lost data of a linear volume or of a
+    /// log's primary then read as zeros, and in place of data that only the log had, the primary's older data are read
     #[arg(long, requires = "replace")]
     accept_loss: bool,
-    /// Set a key of the design, such as devices.ssd.path=/dev/sdb
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
@@ -40,7 +34,7 @@ pub struct Args {
 /// The device to trust.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Who {
-    /// None: leave such a volume unchanged
+    /// Unknown: leave such a volume unchanged
     Nobody,
     /// The slow device: give up all data of the cache, including data that were not written back
     Slow,
@@ -50,7 +44,7 @@ enum Who {
 
 /// Repairs the volume and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = volume::spec(&args.design, &args.set)?;
+    let spec = args.design.spec()?;
     let trust = match args.trust {
         Who::Nobody => Trust::Nobody,
         Who::Slow => Trust::Slow,

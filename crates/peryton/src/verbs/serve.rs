@@ -15,9 +15,8 @@ use crate::{failure::Failure, output, volume};
 /// Options of `peryton serve`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Design file; its devices have a `path`
-    #[arg(value_name = "DESIGN.toml")]
-    design: PathBuf,
+    #[command(flatten)]
+    design: volume::DesignArgs,
     /// Where NBD clients connect: the path of a unix socket, or an address (with TLS only) [default: the design's
     /// path with .nbd]
     #[arg(long, value_name = "SOCKET|HOST:PORT")]
@@ -28,7 +27,7 @@ pub struct Args {
     /// The server's certificate (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
     tls_cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// The key of that certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// The authority that signs the clients' certificates (PEM)
@@ -40,11 +39,12 @@ pub struct Args {
     /// The most memory for moves between devices
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     move_memory: Bytes,
-    /// The longest time to poll for the next event before sleeping, if events come that soon; 0 saves processor time
+    /// How long to poll for the next event before sleeping, while events come that fast; 0 saves processor time
     #[arg(long, value_name = "TIME", default_value = "250us")]
     spin: Nanos,
-    /// The longest time that waking a processor may take while answers are fast: auto (on machines with up to eight
-    /// processors), off, or a time. It costs energy and needs permission for /dev/cpu_dma_latency
+    /// How long a processor may take to wake up while answers are fast: a time, off (no limit), or auto (a short time on
+    /// machines with up to eight processors, else no limit). A short time costs energy, and needs permission for
+    /// /dev/cpu_dma_latency
     #[arg(long, value_name = "TIME", default_value = "auto")]
     cpu_latency: CpuLatency,
     /// Do not use io_uring
@@ -56,9 +56,6 @@ pub struct Args {
     /// Serve without this lost device: data that only it had are lost, the rest is served, and the device is refused later
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Set a key of the design, such as placement.max_moves=4
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
     /// Print the volume at the start and a summary at the end as JSON
     #[arg(long)]
     json: bool,
@@ -76,10 +73,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
-    let spec = volume::spec(&args.design, &args.set)?;
-    volume::in_service(&spec).map_err(|error| Failure::bad_input(format!("{}: {error}", args.design.display())))?;
-    let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(volume::beside(&args.design, "nbd")));
-    let control = args.control.clone().unwrap_or_else(|| volume::beside(&args.design, "control"));
+    let spec = args.design.spec_to_serve()?;
+    let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(args.design.beside("nbd")));
+    let control = args.control.clone().unwrap_or_else(|| args.design.beside("control"));
     let mut service = Service::open(&spec, &endpoint, settings(args))?;
     service.set_log(log.clone());
     let opened = service.opened().clone();

@@ -33,7 +33,7 @@ pub struct Args {
     /// Design files
     #[arg(required = true, value_name = "DESIGN.toml")]
     designs: Vec<PathBuf>,
-    /// The trace; several are merged by time, and from a specification (.toml) a trace is drawn
+    /// The trace, or a specification (.toml) from which one is generated; several are merged by time
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
@@ -173,8 +173,8 @@ impl Rests {
     }
 
     fn shown(&self) -> String {
-        let told = |of: &Figures| [of.mean_ms, of.p99_ms, of.lifetime_years, of.mean_power_w];
-        sensitivity::shown(&self.found, &self.now, told) + &self.decisive()
+        let figures = |of: &Figures| [of.mean_ms, of.p99_ms, of.lifetime_years, of.mean_power_w];
+        sensitivity::shown(&self.found, &self.now, figures) + &self.decisive()
     }
 
     /// The estimates that change which design answers soonest.

@@ -23,17 +23,19 @@ use crate::{
 /// Options of `peryton tune`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Examples:
   peryton tune tiering.toml --trace my.parquet --objective latency --subject-to 'lifetime>=5y,power<=8W' --out tuned.toml
   peryton tune caching.toml --trace my.parquet --objective p99 --search-requests 200000 \\
     --knob placement.extent=16KiB,64KiB,256KiB
 
-It changes PT and TW, LT and HT, MCML, replacement, the write-back delay, admission, when disks spin down, the triggers
-of a log, and what a partitioned drive does when idle. It does not change the write policy, which decides what a failure may cost.")]
+The search changes the settings of promotion (PT, TW), demotion (LT, HT) and moves (MCML), the replacement policy, the
+write-back delay, admission, when disks spin down, the triggers of a log, and the work of a partitioned drive while it is
+idle. It does not change the write policy, because that decides which data a failure may cost.")]
 pub struct Args {
     /// The design file
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
-    /// The trace; several are merged by time, and from a specification (.toml) a trace is drawn
+    /// The trace, or a specification (.toml) from which one is generated; several are merged by time
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// The figure to minimise, or to maximise if more of it is better

@@ -19,5 +19,5 @@ pub use catalogue::{Figures, FiguresError, Source};
 pub use demand::{Demand, DemandError, MeasuredDemand, Pattern};
 pub use fleet::{Fleet, FleetError, FleetMember, Objective, Segment, fleet};
 pub use need::{BreakEven, DominantNeed, Line, Policy, Properties};
-pub use rank::{Prices, Ranked, Span, rank, sort_by_cost};
+pub use rank::{Prices, Ranked, Span, Terms, rank, sort_by_cost};
 pub use sensitivity::{Decisive, Order, decisive};

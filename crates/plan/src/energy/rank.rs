@@ -21,6 +21,21 @@ pub struct Prices {
     pub usd_per_kwh: f64,
 }
 
+/// The terms on which devices are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terms<'a> {
+    /// The demand on the devices. With [`Span::Once`] it has to move something.
+    pub demand: &'a Demand,
+    /// Power management efficiency (α): the number of active devices for each that is needed, 1 or more.
+    pub alpha: f64,
+    /// The policies that may be used, one at least; each device gets the one that needs the least power.
+    pub policies: &'a [Policy],
+    /// The run time.
+    pub span: Span,
+    /// Prices.
+    pub prices: Prices,
+}
+
 /// What a demand takes in devices of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranked {
@@ -74,22 +89,14 @@ pub fn sort_by_cost(ranked: &mut [Ranked]) {
 
 /// Ranks devices for a demand, the greenest first; those that need the same energy by cost, then by name.
 ///
-/// `policies` are those that may be used, one at least; each device gets the one that needs the least power. `span` of
-/// [`Span::Once`] needs a demand that moves something.
-pub fn rank(
-    figures: &[Figures],
-    demand: &Demand,
-    alpha: f64,
-    policies: &[Policy],
-    span: Span,
-    prices: Prices,
-) -> Vec<Ranked> {
-    let run_time_s = match span {
+/// # Panics
+/// If there is no policy, or the span is [`Span::Once`] and the demand moves nothing.
+pub fn rank(figures: &[Figures], terms: &Terms<'_>) -> Vec<Ranked> {
+    let run_time_s = match terms.span {
         Span::Seconds(seconds) => seconds,
-        Span::Once => demand.time_to_finish_s().expect("Span::Once is for a demand that moves something"),
+        Span::Once => terms.demand.time_to_finish_s().expect("Span::Once is for a demand that moves something"),
     };
-    let mut ranked: Vec<Ranked> =
-        figures.iter().map(|one| ranked(one, demand, alpha, policies, span, run_time_s, prices)).collect();
+    let mut ranked: Vec<Ranked> = figures.iter().map(|one| ranked(one, terms, run_time_s)).collect();
     ranked.sort_by(|a, b| {
         let by_cost = a.total_usd.unwrap_or(f64::INFINITY).total_cmp(&b.total_usd.unwrap_or(f64::INFINITY));
         a.energy_j.total_cmp(&b.energy_j).then(by_cost).then_with(|| a.figures.device.cmp(&b.figures.device))
@@ -108,15 +115,8 @@ pub fn rank(
     ranked
 }
 
-fn ranked(
-    figures: &Figures,
-    demand: &Demand,
-    alpha: f64,
-    policies: &[Policy],
-    span: Span,
-    run_time_s: f64,
-    prices: Prices,
-) -> Ranked {
+fn ranked(figures: &Figures, terms: &Terms<'_>, run_time_s: f64) -> Ranked {
+    let Terms { demand, alpha, policies, prices, .. } = *terms;
     let devices = figures.needed(demand);
     let power = |policy: &Policy| {
         let no_standby = *policy == Policy::Standby && figures.standby_w.is_none();
@@ -125,7 +125,7 @@ fn ranked(
     let least = policies.iter().map(power).min_by(|(a, _), (b, _)| a.total_cmp(b));
     let (mean_power_w, policy) = least.expect("there is a policy at least");
     let energy_j = mean_power_w * run_time_s;
-    let energy = line(figures, demand, alpha, devices, policy, mean_power_w, span);
+    let energy = line(figures, terms, devices, policy, mean_power_w);
     let devices_usd = figures.price_usd.map(|price| price * devices as f64);
     let energy_usd = energy_j / 3.6e6 * prices.usd_per_kwh;
     let bought = |usd| Line { offset: usd, slope: 0.0 };
@@ -152,25 +152,17 @@ fn ranked(
 
 /// Energy over the run time. Work for a given time grows with it; data that is moved once is the same work however long
 /// it takes, and only what rests meanwhile costs more, as in equations (5) and (7).
-fn line(
-    figures: &Figures,
-    demand: &Demand,
-    alpha: f64,
-    devices: u64,
-    policy: Policy,
-    power_w: f64,
-    span: Span,
-) -> Line {
+fn line(figures: &Figures, terms: &Terms<'_>, devices: u64, policy: Policy, power_w: f64) -> Line {
     let resting_w = match policy {
         Policy::Idle => figures.idle_w,
         Policy::Standby => figures.rest_w(),
         Policy::AllActive => return Line { offset: 0.0, slope: power_w },
     };
-    match span {
+    match terms.span {
         Span::Seconds(_) => Line { offset: 0.0, slope: power_w },
         Span::Once => {
             let above = (figures.busy_w - resting_w) / figures.bandwidth_mb_per_s;
-            Line { offset: alpha * demand.capacity_mb * above, slope: resting_w * devices as f64 }
+            Line { offset: terms.alpha * terms.demand.capacity_mb * above, slope: resting_w * devices as f64 }
         }
     }
 }

@@ -3,7 +3,7 @@
 use peryton_device::OFF_BY;
 use serde::Serialize;
 
-use super::{Demand, Figures, Policy, Prices, Ranked, Span, rank, sort_by_cost};
+use super::{Figures, Ranked, Terms, rank, sort_by_cost};
 
 /// A figure that would put another device first if it were off.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,19 +29,11 @@ pub enum Order {
     Cost,
 }
 
-/// Each figure of each device that rests on estimates, taken 30 % less and more, by itself; those are returned for which another
-/// device comes first. `figures` are as [`rank`] takes them.
-pub fn decisive(
-    figures: &[Figures],
-    demand: &Demand,
-    alpha: f64,
-    policies: &[Policy],
-    span: Span,
-    prices: Prices,
-    order: Order,
-) -> Vec<Decisive> {
+/// Takes each figure that rests on estimates, one at a time, 30 % less and 30 % more, and ranks the devices again ([`rank`]).
+/// Returns the figures for which another device then comes first.
+pub fn decisive(figures: &[Figures], terms: &Terms<'_>, order: Order) -> Vec<Decisive> {
     let first = |figures: &[Figures]| {
-        let mut ranked = rank(figures, demand, alpha, policies, span, prices);
+        let mut ranked = rank(figures, terms);
         if order == Order::Cost {
             sort_by_cost(&mut ranked);
         }
@@ -84,7 +76,7 @@ mod tests {
     use peryton_device::Profile;
 
     use super::*;
-    use crate::energy::Pattern;
+    use crate::energy::{Demand, Pattern, Policy, Prices, Span};
 
     fn device(name: &str, busy_w: f64, note: &str) -> Figures {
         let text = format!(
@@ -100,7 +92,8 @@ mod tests {
         let figures = [device("known", 2.0, "published [1]"), device("guessed", other_w, note)];
         let demand = Demand::new(50.0, 50.0, 1e5).unwrap();
         let prices = Prices { usd_per_kwh: 0.1 };
-        decisive(&figures, &demand, 1.0, &[Policy::Idle], Span::Seconds(1e6), prices, Order::Energy)
+        let (policies, span) = (&[Policy::Idle], Span::Seconds(1e6));
+        decisive(&figures, &Terms { demand: &demand, alpha: 1.0, policies, span, prices }, Order::Energy)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
-use peryton_engine::{DeviceId, Hybrid, Placement, Replacement, Tuning, WritePolicy};
+use peryton_engine::{DeviceId, Hybrid, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -12,31 +12,12 @@ use crate::{
     document::{At, FromToml, Keys},
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Single,
-    Linear,
-    Tiering,
-    Caching,
-    Partitioned,
-    Logging,
-}
-
-const MODES: &[(&str, Mode)] = &[
-    ("single", Mode::Single),
-    ("linear", Mode::Linear),
-    ("tiering", Mode::Tiering),
-    ("caching", Mode::Caching),
-    ("partitioned", Mode::Partitioned),
-    ("logging", Mode::Logging),
-];
-
 /// The modes that accept each key.
-const HYBRID: &[Mode] = &[Mode::Tiering, Mode::Caching, Mode::Partitioned];
-const PROMOTING: &[Mode] = &[Mode::Tiering, Mode::Caching];
-const KEYS: &[(&str, &[Mode])] = &[
-    ("device", &[Mode::Single]),
-    ("devices", &[Mode::Linear]),
+const HYBRID: &[PlacementKind] = &[PlacementKind::Tiering, PlacementKind::Caching, PlacementKind::Partitioned];
+const PROMOTING: &[PlacementKind] = &[PlacementKind::Tiering, PlacementKind::Caching];
+const KEYS: &[(&str, &[PlacementKind])] = &[
+    ("device", &[PlacementKind::Single]),
+    ("devices", &[PlacementKind::Linear]),
     ("fast", HYBRID),
     ("slow", HYBRID),
     ("extent", HYBRID),
@@ -46,8 +27,8 @@ const KEYS: &[(&str, &[Mode])] = &[
     ("commit_interval", HYBRID),
     ("journal", HYBRID),
     ("replacement", HYBRID),
-    ("write", &[Mode::Caching]),
-    ("writeback", &[Mode::Caching]),
+    ("write", &[PlacementKind::Caching]),
+    ("writeback", &[PlacementKind::Caching]),
     ("primary", LOGGING),
     ("log", LOGGING),
     ("block", LOGGING),
@@ -57,7 +38,7 @@ const KEYS: &[(&str, &[Mode])] = &[
     ("checkpoint_interval", LOGGING),
     ("migration_memory", LOGGING),
 ];
-const LOGGING: &[Mode] = &[Mode::Logging];
+const LOGGING: &[PlacementKind] = &[PlacementKind::Logging];
 
 /// Keys that are reserved for future placements.
 const LATER: &[&str] = &["spare"];
@@ -92,15 +73,14 @@ pub(super) fn read<'a>(
         return Err(root.wrong_at("placement", "missing: a design has a table [placement] with a mode"));
     };
     let mode = keys.require::<String>("mode")?;
-    let mode = word(&mode, MODES, &[])?;
-    let name = words(&MODES.iter().filter(|(_, m)| *m == mode).copied().collect::<Vec<_>>());
+    let mode = word(&mode, &PlacementKind::ALL.map(|kind| (kind.name(), kind)), &[])?;
     for (key, modes) in KEYS {
         let Some(value) = keys.get::<toml::Value>(key)? else { continue };
         if !modes.contains(&mode) {
             // An override applies only to designs that have the key.
             match value.override_index() {
                 Some(index) => ignored.push(index),
-                None => return Err(value.wrong(format!("does not apply to mode = \"{name}\": remove it"))),
+                None => return Err(value.wrong(format!("does not apply to mode = \"{}\": remove it", mode.name()))),
             }
         }
     }
@@ -110,14 +90,14 @@ pub(super) fn read<'a>(
         }
     }
     let placement = match mode {
-        Mode::Single => single(&mut keys, devices)?,
-        Mode::Linear => linear(&mut keys, devices)?,
-        Mode::Tiering => Placement::Tiering(hybrid(&mut keys, devices, false)?),
-        Mode::Caching => Placement::Caching(hybrid(&mut keys, devices, false)?),
-        Mode::Partitioned => Placement::Partitioned(hybrid(&mut keys, devices, true)?),
-        Mode::Logging => Placement::Logging(logging::placement(&mut keys, devices)?),
+        PlacementKind::Single => single(&mut keys, devices)?,
+        PlacementKind::Linear => linear(&mut keys, devices)?,
+        PlacementKind::Tiering => Placement::Tiering(hybrid(&mut keys, devices, false)?),
+        PlacementKind::Caching => Placement::Caching(hybrid(&mut keys, devices, false)?),
+        PlacementKind::Partitioned => Placement::Partitioned(hybrid(&mut keys, devices, true)?),
+        PlacementKind::Logging => Placement::Logging(logging::placement(&mut keys, devices)?),
     };
-    if mode == Mode::Logging {
+    if mode == PlacementKind::Logging {
         logging::tuning(&mut keys, &mut tuning.logging)?;
     }
     let mut asks_for_room = false;
@@ -128,7 +108,7 @@ pub(super) fn read<'a>(
         }
         moves(&mut keys, tuning)?;
     }
-    if mode == Mode::Caching {
+    if mode == PlacementKind::Caching {
         writes(&mut keys, tuning)?;
     }
     keys.finish()?;

@@ -1,5 +1,5 @@
-//! What the journal does when a flush has failed: the commit and the checkpoint under way come to nothing, and no commit begins
-//! until the map says again only what a device is sure to hold.
+//! What the journal does after a device has failed a flush: it abandons the commit and the checkpoint under way, and begins
+//! no other commit until every entry of the map points to data that are sure to be durable.
 
 use rustc_hash::FxHashSet;
 
@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl MapJournal {
-    /// A flush has failed. Extents with updates that are not durable and whose data the last good flush of the device may not
-    /// have covered, each once.
+    /// Abandons the commit and the checkpoint under way, because a flush has failed. Returns the extents, each once, that
+    /// have an update which is not durable and whose data the last successful flush of the device may not have covered.
     #[cold]
     pub(in crate::cache) fn flush_failed(&mut self, slow: bool) -> Vec<u32> {
         self.in_doubt = true;
@@ -27,7 +27,7 @@ impl MapJournal {
         unsure.map(|update| update.extent).filter(|extent| seen.insert(*extent)).collect()
     }
 
-    /// The map points to a place again that it had given up: it is not free after the next commit.
+    /// Withdraws a place from those that become free with the next commits, because the map points to it again.
     #[cold]
     pub(in crate::cache) fn reclaim(&mut self, place: Place) {
         let batches = [&mut self.group.committing, &mut self.group.gathering, &mut self.awaiting_slow_flush];
@@ -39,13 +39,14 @@ impl MapJournal {
         assert!(found, "place {} was given up and may be in use", place.0);
     }
 
-    /// What was in doubt is settled: commits go on. `tells`: the host flushes that wait have to fail; returns them.
+    /// Resumes commits once no extent is in doubt. If the host has to be notified, returns its waiting flushes, which
+    /// then have to fail.
     #[cold]
-    pub(in crate::cache) fn doubts_are_settled(&mut self, io: &CacheIo, tells: bool) -> Vec<RequestIndex> {
+    pub(in crate::cache) fn doubts_are_settled(&mut self, io: &CacheIo, notify_host: bool) -> Vec<RequestIndex> {
         self.in_doubt = false;
-        // A commit that has failed may still wait for its last command.
+        // The commit that failed may still wait for the completion of its last command.
         self.group.wanted |= !self.group.is_paused(io.now);
-        if !tells {
+        if !notify_host {
             return Vec::new();
         }
         let mut flushes = self.group.committing.take_flushes();

@@ -99,7 +99,7 @@ impl CacheDrive {
             failed.extend(std::mem::take(&mut self.flushes).into_iter().map(|(request, _)| request));
         }
         if !failed.is_empty() {
-            io.told();
+            io.error_reported();
         }
         for request in failed {
             io.part_done(request, Err(RequestError::Device), out);

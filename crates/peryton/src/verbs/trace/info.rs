@@ -14,7 +14,7 @@ use crate::{
 /// Options of both verbs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Traces, merged by time; from a specification (.toml) a trace is drawn
+    /// Traces, or specifications (.toml) from which traces are generated; several are merged by time
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `peryton trace`: the verbs that describe, convert and draw traces.
+//! `peryton trace`: the verbs that describe, convert and generate traces.
 
 mod convert;
 mod head;
@@ -18,7 +18,7 @@ pub enum Verb {
     Head(head::Args),
     /// Write a trace as Parquet, or as CSV if the name of the output ends in .csv
     Convert(convert::Args),
-    /// Draw a trace from a specification
+    /// Generate a trace from a specification
     Synth(synth::Args),
     /// Show which blocks are written again, how soon, and how much a write cache could save
     Overwrites(info::Args),

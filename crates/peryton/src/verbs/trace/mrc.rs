@@ -24,7 +24,7 @@ At --rate 1 that is the full simulation. At lower rates, with 8,192 sampled bloc
 every trace and policy tested, and within 0.015 on average. \"sampling error\" is the error of the same sample for LRU, \
 whose exact miss ratio is known. Sizes whose miniature holds fewer than 100 blocks are less accurate.")]
 pub struct Args {
-    /// Traces, merged by time; from a specification (.toml) a trace is drawn
+    /// Traces, or specifications (.toml) from which traces are generated; several are merged by time
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]

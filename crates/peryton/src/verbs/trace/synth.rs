@@ -19,7 +19,7 @@ pub struct Args {
     /// The file to write
     #[arg(short, long, value_name = "OUT.parquet", conflicts_with = "out")]
     output: Option<PathBuf>,
-    /// Another seed than the specification's
+    /// Seed, in place of the specification's
     #[arg(long)]
     seed: Option<u64>,
 }
