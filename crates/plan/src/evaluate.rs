@@ -57,7 +57,7 @@ pub struct Metrics {
     /// Energy in a year at that power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_kwh_per_year: Option<f64>,
-    /// Purchase price of the devices; absent if one has no price.
+    /// Purchase price of the devices and their spares; absent if one has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dollars: Option<f64>,
     /// Purchase, replacements and electricity over the years of the [`Account`].
@@ -138,7 +138,13 @@ impl Metrics {
 /// The cost of ownership as Li and Long compute it ([`energy`](crate::energy)): the devices, the electricity at the
 /// mean power, and a replacement for every device that wears out within the period.
 fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<f64> {
-    let mut bought = 0.0;
+    // Owned devices are in use first; those left are spares.
+    let spare = |device: &peryton_sim::DeviceDesign| {
+        let used = device.count * device.copies;
+        let bought = device.spares - device.spares.min(device.owned.saturating_sub(used));
+        (device.spares > 0).then(|| Some(device.price_usd? * f64::from(bought)))
+    };
+    let mut bought = design.devices.iter().filter_map(spare).sum::<Option<f64>>()?;
     for (name, device) in &report.devices {
         // A member of an array has its number after a dot; no other device name contains a dot.
         let (role, number) =

@@ -295,7 +295,7 @@ impl Run<'_> {
             }
             if device.profile.class == Class::Hdd {
                 let used = device.used.0 as f64 * f64::from(device.regions);
-                let has = device.profile.capacity.0 as f64 * f64::from(device.count);
+                let has = device.profile.capacity.0 as f64 * f64::from(device.data_devices());
                 if used < has * FULL_DISK {
                     let message = format!(
                         "the volume uses {} of the {} of '{name}', its outer tracks: seeks are shorter and transfers faster than \
@@ -465,7 +465,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Three significant digits.
-fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || size >= 99.95 {
         format!("{value:.0}")

@@ -2,6 +2,7 @@
 
 mod estimates;
 mod out;
+mod protection;
 
 use std::{path::PathBuf, sync::Mutex, time::Duration};
 
@@ -69,7 +70,9 @@ pub struct Args {
     /// Devices that you own: that many of a kind cost nothing to buy (their energy and wear still count)
     #[arg(long, value_name = "NAME=N")]
     own: Vec<String>,
-    /// The most devices of a kind to buy
+    #[command(flatten)]
+    protection: protection::ProtectionArgs,
+    /// The most devices of a kind to buy, spares not counted
     #[arg(long, value_name = "N", default_value_t = 8)]
     most: u32,
     /// How many designs to show beside the best
@@ -116,6 +119,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut catalogue = Catalogue::named(&args.devices, &prices(&args.price)?, &args.era)?;
     for (name, count) in owned(&args.own)? {
         catalogue.own(&name, count)?;
+    }
+    for (name, afr) in protection::failure_rates(&args.protection)? {
+        catalogue.fails(&name, afr)?;
     }
     let bar = Bar::new();
     if args.trace.is_empty() {
@@ -207,6 +213,7 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         active: args.active,
         most: args.most,
         runners_up: args.runners_up,
+        protection: args.protection.protection(),
         account: Account { years: years(args.run_for), usd_per_kwh: args.electricity },
         options: args.arrival_args.options()?,
     })
@@ -353,6 +360,7 @@ fn shown(plan: &Plan, models: bool) -> String {
         (None, None) => {}
     }
     text += &shown_designs(plan);
+    text += &protection::shown(plan);
     text += &shown_budgets(plan);
     text += &shown_regression(plan);
     if models && let Some(regression) = &plan.regression {

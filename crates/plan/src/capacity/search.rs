@@ -444,9 +444,10 @@ mod tests {
             .map(|((mean_ms, dollars), count)| Known {
                 candidate: Candidate {
                     mode: Mode::Single,
-                    fast: Member { kind: 0, count },
+                    fast: Member::plain(0, count),
                     slow: None,
                     spin_down: false,
+                    fill_per_mille: 1000,
                 },
                 sampled: Some((sampled(mean_ms, dollars), 10_000)),
                 exact: None,
