@@ -277,7 +277,9 @@ impl Profile {
             (_, None) => return Err(whole("missing key 'capacity': the addressable bytes, such as \"300GB\"")),
         };
         if file.afr.is_some_and(|afr| !(afr > 0.0 && afr < 1.0)) {
-            return Err(whole("afr: the share of such devices that fail in a year, above 0 and below 1 (0.0044 is 0.44 %)"));
+            return Err(whole(
+                "afr: the share of such devices that fail in a year, above 0 and below 1 (0.0044 is 0.44 %)",
+            ));
         }
         let over_provisioning = if let Model::Flash(flash) = &model { Some(flash.over_provisioning) } else { None };
         let profile = Profile {

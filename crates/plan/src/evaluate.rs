@@ -1,6 +1,6 @@
 //! Evaluation: a design under a trace, as the few figures that people choose by.
 
-use peryton_sim::{Design, Options, Report, SimError, TraceFactory, Warning, run_one};
+use peryton_sim::{Design, LifetimeInterval, Options, Report, SimError, TraceFactory, Warning, run_one};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
@@ -42,6 +42,9 @@ pub struct Metrics {
     /// Years until the first device is worn out, by its rating or its cells; absent if no device wore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
+    /// How sure that is, and what it rests on.
+    #[serde(flatten)]
+    pub lifetime_interval: LifetimeInterval,
     /// Years by ratings alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
@@ -122,6 +125,7 @@ impl Metrics {
             p999_ms: ms(|summary| summary.p999),
             iops: report.iops,
             lifetime_years: report.lifetime_years,
+            lifetime_interval: report.lifetime_interval.clone(),
             lifetime_rated_years: report.lifetime_rated_years,
             lifetime_physical_years: report.lifetime_physical_years,
             power_w: report.mean_power_w,

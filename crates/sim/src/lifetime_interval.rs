@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{Design, lifetime::Lifetime, outcome::Outcome, wear_parts::WearParts};
 
 /// The fewest parts in which a device wears that make an interval.
-pub(crate) const LEAST_PARTS: usize = 8;
+pub const LEAST_PARTS: usize = 8;
 const DRAWS: usize = 1_000;
 /// Of the drawn lifetimes, the share below and the share above the interval.
 const BEYOND: f64 = 0.05;
@@ -69,29 +69,6 @@ impl LifetimeInterval {
             lifetime_limited_by: Some(if lifetime.rated == Some(years) { "rated" } else { "physical" }),
         }
     }
-
-    /// In a sentence without a full stop: what a lifetime of so many years rests on.
-    pub fn told(&self, years: f64, span_s: f64) -> Option<String> {
-        let (parts, by) = (self.lifetime_parts?, self.lifetime_limited_by?);
-        let figure = crate::warnings::figure;
-        Some(match self.lifetime_years_low.zip(self.lifetime_years_high) {
-            Some((low, high)) => format!(
-                "{} years ({} to {}: the middle 90 % of 1,000 mixtures of {parts} equal parts of the {} s measured), \
-                 limited by its {by} life; other days than the one recorded are not in it",
-                figure(years),
-                figure(low),
-                figure(high),
-                figure(span_s)
-            ),
-            None => format!(
-                "{} years, limited by its {by} life, without an interval: of {parts} equal parts of the {} s measured devices \
-                 wore in {}, and an interval needs {LEAST_PARTS}; take a longer trace",
-                figure(years),
-                figure(span_s),
-                self.lifetime_worn_parts.unwrap_or(0)
-            ),
-        })
-    }
 }
 
 /// The intervals of a design.
@@ -127,9 +104,8 @@ pub(crate) fn of(design: &Design, outcome: &Outcome) -> Intervals {
             members.push(Member { lifetime: Box::new(lifetime), parts: parts.of(index, member), drawn: Vec::new() });
         }
     }
-    let wears = |member: &Member<'_>| {
-        member.parts.iter().filter(|worn| (member.lifetime)(worn, length_s).is_some()).count()
-    };
+    let wears =
+        |member: &Member<'_>| member.parts.iter().filter(|worn| (member.lifetime)(worn, length_s).is_some()).count();
     let worn_parts = members.iter().map(wears).max().unwrap_or(0);
     // A device that hardly wears has no interval of its own, and none lives shorter for it.
     let enough: Vec<bool> = members.iter().map(|member| wears(member) >= LEAST_PARTS).collect();

@@ -5,7 +5,9 @@ use peryton_engine::{AdaptiveView, ClimbView, LoggingStats, Stats};
 use peryton_trace::RequestHash;
 use peryton_units::Nanos;
 
-use crate::{ftl_bounds::FtlBounds, latency::ResponseTimes, redundancy::ArrayWrites, touched::Touched, wear_parts::WearParts};
+use crate::{
+    ftl_bounds::FtlBounds, latency::ResponseTimes, redundancy::ArrayWrites, touched::Touched, wear_parts::WearParts,
+};
 
 /// The measurements from the first request (or the end of the warm-up) to the last reply.
 #[derive(Debug)]

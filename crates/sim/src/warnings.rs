@@ -465,7 +465,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Three significant digits.
-pub(crate) fn figure(value: f64) -> String {
+fn figure(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || size >= 99.95 {
         format!("{value:.0}")

@@ -78,7 +78,9 @@ fn less(a: &WearCounts, b: &WearCounts) -> WearCounts {
         bytes_read: a.bytes_read.saturating_sub(b.bytes_read),
         bytes_written: a.bytes_written.saturating_sub(b.bytes_written),
         start_stops: a.start_stops.saturating_sub(b.start_stops),
-        nand_bytes_written: a.nand_bytes_written.map(|now| now.saturating_sub(b.nand_bytes_written.unwrap_or_default())),
+        nand_bytes_written: a
+            .nand_bytes_written
+            .map(|now| now.saturating_sub(b.nand_bytes_written.unwrap_or_default())),
         bytes_erased: a.bytes_erased.map(|now| now.saturating_sub(b.bytes_erased.unwrap_or_default())),
     }
 }

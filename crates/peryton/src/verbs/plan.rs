@@ -17,6 +17,7 @@ use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
 use crate::{
     failure::Failure,
+    lifetime_told::lifetime_told,
     output, page,
     replay_args::ArrivalArgs,
     table,
@@ -113,9 +114,12 @@ pub struct Args {
     json: bool,
 }
 
+/// The part of the trace that warms up designs unless the user says otherwise: one in so many requests.
+const WARM_UP_PART: u64 = 2;
+
 /// Plans and prints.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let ask = ask(&args)?;
+pub fn run(mut args: Args) -> Result<(), Failure> {
+    let mut ask = ask(&args)?;
     let mut catalogue = Catalogue::named(&args.devices, &prices(&args.price)?, &args.era)?;
     for (name, count) in owned(&args.own)? {
         catalogue.own(&name, count)?;
@@ -142,6 +146,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     bar.show("reading the trace", 0, 0);
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
     skipped.report();
+    // The same warm-up for every design: an empty cache or tier would be compared with devices that need no filling.
+    ask.options.warm_up_requests =
+        *args.arrival_args.warm_up_requests.get_or_insert(workload.hash.requests() / WARM_UP_PART);
     let trained = if args.no_models { None } else { Some(trained(&args, &catalogue, &bar)?) };
     let mut plan =
         capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
@@ -374,6 +381,12 @@ fn shown(plan: &Plan, models: bool) -> String {
         text += &format!("Assumed: {assumption}\n");
     }
     if let Some(best) = &plan.best {
+        let metrics = &best.metrics;
+        if let Some(told) = lifetime_told(metrics.lifetime_years, &metrics.lifetime_interval, metrics.simulated_s) {
+            text += &format!("Lifetime of {}: {told}\n", best.label);
+        }
+    }
+    if let Some(best) = &plan.best {
         for warning in &best.metrics.warnings {
             text += &format!("! {}: {}. Remedy: {}\n", best.label, warning.message, warning.remedy);
         }
@@ -425,7 +438,7 @@ fn shown_designs(plan: &Plan) -> String {
             table::optional(metrics.ownership_usd),
             table::number(metrics.mean_ms),
             table::number(metrics.p99_ms),
-            table::optional(metrics.lifetime_years),
+            lifetime(metrics),
             table::optional(metrics.power_w),
             predicted.map_or_else(
                 || table::NONE.to_owned(),
@@ -444,6 +457,14 @@ fn shown_designs(plan: &Plan) -> String {
         text += "* the workload is unlike any with which the regression was trained\n";
     }
     text
+}
+
+/// A lifetime, with its interval where there is one.
+fn lifetime(metrics: &peryton_plan::evaluate::Metrics) -> String {
+    let interval = &metrics.lifetime_interval;
+    let ends = interval.lifetime_years_low.zip(interval.lifetime_years_high);
+    let ends = ends.map(|(low, high)| format!(" ({} to {})", table::number(low), table::number(high)));
+    table::optional(metrics.lifetime_years) + &ends.unwrap_or_default()
 }
 
 fn shown_budgets(plan: &Plan) -> String {

@@ -128,7 +128,8 @@ impl Candidate {
             let redundancy = if disk { ask.protection.slow } else { ask.protection.fast };
             let counts = std::iter::successors(Some(least(kind)), |data| data.checked_mul(2));
             let counts = counts.map_while(|data| redundancy.devices(data)).take_while(|count| *count <= ask.most);
-            let owned = all_owned(kind, redundancy).filter(|count| redundancy.data_devices(*count) >= Some(least(kind)));
+            let owned =
+                all_owned(kind, redundancy).filter(|count| redundancy.data_devices(*count) >= Some(least(kind)));
             for count in counts.chain(owned) {
                 for spin_down in [false, true].into_iter().take(1 + usize::from(ask.spin_down && disk)) {
                     found.push(Candidate {
@@ -433,9 +434,8 @@ fn hybrids(
             pairs.map(|(f, s): (usize, usize)| (fast[f], slow[s])).to_vec()
         }
     };
-    let member = |kind: usize, data: u32, redundancy: Redundancy| {
-        Some(ask.member(kind, redundancy.devices(data)?, redundancy))
-    };
+    let member =
+        |kind: usize, data: u32, redundancy: Redundancy| Some(ask.member(kind, redundancy.devices(data)?, redundancy));
     let alone = member(fast, fast_least, ask.protection.fast).map_or(f64::INFINITY, price);
     for (fast_data, slow_data) in counts {
         let Some(of_fast) = member(fast, fast_data, redundancies.0) else { continue };

@@ -158,8 +158,7 @@ fn tier(
         })
     };
     let sector = || {
-        let per_bit =
-            if kind.profile.class == Class::Hdd { UNREADABLE_PER_BIT_DISK } else { UNREADABLE_PER_BIT_FLASH };
+        let per_bit = if kind.profile.class == Class::Hdd { UNREADABLE_PER_BIT_DISK } else { UNREADABLE_PER_BIT_FLASH };
         let read = |devices: f64| -(-per_bit * devices * kind.profile.capacity.0 as f64 * 8.0).exp_m1();
         let first = n * rate?;
         Some(match redundancy {
@@ -190,7 +189,8 @@ fn tier(
 /// How long it takes to write a whole device anew.
 fn rebuild_hours(profile: &Profile) -> Option<f64> {
     let sheet = &profile.data_sheet;
-    let sequential = [sheet.seq_write_mb_per_s, sheet.seq_read_mb_per_s].into_iter().flatten().min_by(f64::total_cmp)?;
+    let sequential =
+        [sheet.seq_write_mb_per_s, sheet.seq_read_mb_per_s].into_iter().flatten().min_by(f64::total_cmp)?;
     (sequential > 0.0).then(|| profile.capacity.0 as f64 / 1e6 / (sequential * REBUILD_SHARE) / 3600.0)
 }
 

@@ -101,7 +101,8 @@ pub fn plan(
         return Err(PlanError::Range { key: "--runners-up", value: ask.runners_up.to_string(), remedy: "0 to 50" });
     }
     let spin_down = ask.objective.about_energy() || ask.constraints.iter().any(|one| one.metric.about_energy());
-    let mut candidates = Candidate::all(catalogue, &Enumerate { capacity, most: ask.most, spin_down, protection: ask.protection });
+    let mut candidates =
+        Candidate::all(catalogue, &Enumerate { capacity, most: ask.most, spin_down, protection: ask.protection });
     // A budget of dollars can be checked without simulation.
     let dollars = ask.constraints.iter().filter(|one| one.metric == Metric::Dollars).map(|one| one.limit);
     if let Some(most) = dollars.reduce(f64::min) {
@@ -245,6 +246,16 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         "the load of these {:.3} s goes on day and night: lifetimes, energy a year and ownership follow from it",
         workload.like.span_s
     ));
+    all.push(match ask.options.warm_up_requests {
+        0 => "every design is measured from its first request: caches and tiers begin empty, which other designs do not suffer \
+              from (--warm-up-requests)"
+            .to_owned(),
+        requests => format!(
+            "the first {requests} of {} requests warm every design up and are not measured (--warm-up-requests): what a cache \
+             or tier holds then is what these requests brought into it",
+            workload.hash.requests()
+        ),
+    });
     all.push(fill(&ask.protection));
     all.extend(failures::assumptions(&ask.protection, ask.account.years));
     all

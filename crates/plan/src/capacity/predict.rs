@@ -4,8 +4,8 @@
 //! requests that the fast devices serve; misses are fetched by the extent, and dirty extents are written back in the
 //! end.
 
-use peryton_trace::{MissRatioCurve, Source};
 use peryton_sim::Redundancy;
+use peryton_trace::{MissRatioCurve, Source};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 

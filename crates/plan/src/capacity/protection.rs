@@ -66,7 +66,9 @@ impl FromStr for FillLimit {
     fn from_str(text: &str) -> Result<FillLimit, String> {
         let share = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
         let share = share.filter(|percent| (1.0..=100.0).contains(percent)).map(|percent| FillLimit(percent / 100.0));
-        share.ok_or_else(|| format!("'{text}' is no fill limit: give a share of each device from 1% to 100%, such as 80%"))
+        share.ok_or_else(|| {
+            format!("'{text}' is no fill limit: give a share of each device from 1% to 100%, such as 80%")
+        })
     }
 }
 
@@ -103,7 +105,9 @@ impl FromStr for Spares {
     /// `2` or `5%`.
     fn from_str(text: &str) -> Result<Spares, String> {
         let expected = || {
-            format!("'{text}' is no number of spares: give 0 to {MOST_SPARES} for each tier, or a share of its devices such as 5%")
+            format!(
+                "'{text}' is no number of spares: give 0 to {MOST_SPARES} for each tier, or a share of its devices such as 5%"
+            )
         };
         match text.trim().strip_suffix('%') {
             Some(number) => {

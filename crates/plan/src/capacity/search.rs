@@ -400,6 +400,7 @@ mod tests {
             p999_ms: mean_ms,
             iops: None,
             lifetime_years: None,
+            lifetime_interval: peryton_sim::LifetimeInterval::default(),
             lifetime_rated_years: None,
             lifetime_physical_years: None,
             power_w: None,

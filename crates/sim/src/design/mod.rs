@@ -171,8 +171,7 @@ impl Design {
         // What the engine may write: mirrors and parity use up the rest. (Small writes with parity use up more.)
         let writable =
             |index: usize| Some(limits[index].written?.saturating_mul(u64::from(devices[index].data_devices)));
-        let endurance =
-            fast.map_or((None, None), |fast| (writable(fast), of_all(fast, limits[fast].programmable)));
+        let endurance = fast.map_or((None, None), |fast| (writable(fast), of_all(fast, limits[fast].programmable)));
         let partitioned = matches!(placement, Placement::Partitioned(_));
         partition::read(&mut root, partitioned, endurance, seed, &mut tuning.partition)?;
         tuning.climb = climb::read(&mut root, &placement, &devices, endurance)?;

@@ -105,7 +105,8 @@ pub(super) fn shown(plan: &Plan) -> String {
     }
     let bare = |tier: &&TierFailures| tier.redundancy == Redundancy::None;
     for tier in first.failures.tiers.iter().filter(bare) {
-        let drives = if tier.devices == 1 { "its only drive".to_owned() } else { format!("one of its {} drives", tier.devices) };
+        let drives =
+            if tier.devices == 1 { "its only drive".to_owned() } else { format!("one of its {} drives", tier.devices) };
         text += &format!(
             "No redundancy in tier {}: the failure of {drives} loses {} (--redundancy mirror, raid5 or raid6)\n",
             tier.role, tier.loses
