@@ -59,9 +59,9 @@ fn a_lifetime_says_how_sure_it_is_and_what_it_rests_on() {
     assert!(span <= number("simulated_s") && span > 0.9 * number("simulated_s"), "{span}");
     assert!(["rated", "physical"].contains(&report["lifetime_limited_by"].as_str().unwrap()));
     assert!(report["devices"]["ssd"]["lifetime_years_low"].is_f64());
-    let short = run(&["--limit", "12"]);
+    let short = run(&["--limit", "6"]);
     assert!(short.get("lifetime_years_low").is_none() && short["lifetime_worn_parts"].as_u64() < Some(8), "{short}");
-    let text = peryton(folder.path(), &["sim", "caching.toml", "--trace", "trace.csv", "--limit", "12"]).ok().out;
+    let text = peryton(folder.path(), &["sim", "caching.toml", "--trace", "trace.csv", "--limit", "6"]).ok().out;
     assert!(text.contains("without an interval") && text.contains("take a longer trace"), "{text}");
 }
 

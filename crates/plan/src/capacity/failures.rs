@@ -186,7 +186,7 @@ fn tier(
     }
 }
 
-/// How long it takes to write a whole device anew.
+/// How long it takes to write a whole device.
 fn rebuild_hours(profile: &Profile) -> Option<f64> {
     let sheet = &profile.data_sheet;
     let sequential =

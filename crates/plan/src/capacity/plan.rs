@@ -243,7 +243,8 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         }
     }
     all.push(format!(
-        "the load of these {:.3} s goes on day and night: lifetimes, energy a year and ownership follow from it",
+        "the load of these {:.3} s (of the part of them that is measured) goes on day and night: lifetimes, energy a year and \
+         ownership follow from it",
         workload.like.span_s
     ));
     all.push(match ask.options.warm_up_requests {
@@ -267,7 +268,8 @@ fn fill(protection: &Protection) -> String {
         return "devices are filled to the brim (--fill-limit 80% leaves room for growth and repairs)".to_owned();
     }
     format!(
-        "devices are filled to {percent} % at most (--fill-limit); on flash the rest counts as over-provisioning, which holds          as long as it is never written or was discarded"
+        "devices are filled to {percent} % at most (--fill-limit); on flash the rest counts as over-provisioning, \
+         which holds as long as it is never written or was discarded"
     )
 }
 
