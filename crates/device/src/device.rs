@@ -1,7 +1,7 @@
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    Accepted, DeviceStats, Disk, Fixed, Flash, Io, PowerState, Tag,
+    Accepted, DeviceStats, Disk, Fixed, Flash, Io, PowerState, Tag, WearCounts,
     disk::{Shingled, TwoActuators},
 };
 
@@ -82,6 +82,11 @@ impl Device {
     /// The counts and the energy up to `now`.
     pub fn stats(&mut self, now: Nanos) -> DeviceStats {
         each!(self, model => model.stats(now))
+    }
+
+    /// What has worn it so far in the account.
+    pub fn wear(&self) -> WearCounts {
+        each!(self, model => model.wear())
     }
 
     /// Starts a new account at `now`; wear stays.

@@ -4,7 +4,7 @@ use peryton_units::{Bytes, Nanos, Op};
 use serde::Deserialize;
 
 use crate::{
-    Accepted, BuildError, DeviceStats, Io, PowerState, Tag,
+    Accepted, BuildError, DeviceStats, Io, PowerState, Tag, WearCounts,
     meter::{Draw, Meter},
 };
 
@@ -147,6 +147,17 @@ impl Fixed {
             stats.modelled = Some(self.parameters.capacity);
         }
         stats
+    }
+
+    /// What has worn it so far in the account.
+    pub fn wear(&self) -> WearCounts {
+        let counts = self.meter.wear();
+        if self.parameters.cycles.is_none() {
+            return counts;
+        }
+        let programmed = (counts.bytes_written.0 as f64 * self.parameters.write_amplification).round() as u64;
+        let erased = (self.begun + programmed) / ERASE_BLOCK.0 * ERASE_BLOCK.0;
+        WearCounts { nand_bytes_written: Some(Bytes(programmed)), bytes_erased: Some(Bytes(erased)), ..counts }
     }
 
     /// Starts a new account.

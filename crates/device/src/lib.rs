@@ -54,7 +54,7 @@ pub use io::{Accepted, Io, PowerState, Tag};
 pub use nearest::{explain_unknown_key, nearest};
 pub use profile::{Class, DataSheet, Endurance, Model, Profile, WriteState};
 pub use provenance::{Origin, Provenance, Sourced, Statement};
-pub use stats::DeviceStats;
+pub use stats::{DeviceStats, WearCounts};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

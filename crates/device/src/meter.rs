@@ -1,6 +1,6 @@
 use peryton_units::{Nanos, Op};
 
-use crate::{DeviceStats, Io};
+use crate::{DeviceStats, Io, WearCounts};
 
 /// The power of a device in each state, in watts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +42,11 @@ impl Meter {
             standby: 0,
             next_sequential: u64::MAX,
         }
+    }
+
+    /// What wears the device, without its flash.
+    pub fn wear(&self) -> WearCounts {
+        WearCounts::of_host(&self.stats)
     }
 
     /// Counts a command of the host.

@@ -175,6 +175,8 @@ pub struct Profile {
     pub price_usd: Option<f64>,
     /// When that was the price, such as `2025-06`.
     pub price_date: Option<String>,
+    /// The share of such devices that fail in a year, before they are worn out.
+    pub afr: Option<f64>,
     /// The documents that figures come from.
     pub sources: Vec<String>,
     /// Where each value comes from.
@@ -205,6 +207,7 @@ struct File {
     capacity: Option<Bytes>,
     price_usd: Option<f64>,
     price_date: Option<String>,
+    afr: Option<f64>,
     #[serde(default)]
     sources: Vec<String>,
     /// Read by [`Provenance::of_file`].
@@ -285,6 +288,11 @@ impl Profile {
             (_, Some(capacity)) => capacity,
             (_, None) => return Err(whole("missing key 'capacity': the addressable bytes, such as \"300GB\"")),
         };
+        if file.afr.is_some_and(|afr| !(afr > 0.0 && afr < 1.0)) {
+            return Err(whole(
+                "afr: the share of such devices that fail in a year, above 0 and below 1 (0.0044 is 0.44 %)",
+            ));
+        }
         let over_provisioning = if let Model::Flash(flash) = &model { Some(flash.over_provisioning) } else { None };
         let profile = Profile {
             name: file.name,
@@ -295,6 +303,7 @@ impl Profile {
             capacity,
             price_usd: file.price_usd,
             price_date: file.price_date,
+            afr: file.afr,
             sources: file.sources,
             provenance,
             data_sheet: file.data_sheet,

@@ -3,6 +3,32 @@ use serde::Serialize;
 
 use crate::flash::FtlStats;
 
+/// What wears a device, counted since the same moment as [`DeviceStats`]. To read it changes nothing in the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WearCounts {
+    /// Bytes read by the host of the device.
+    pub bytes_read: Bytes,
+    /// Bytes written by the host of the device.
+    pub bytes_written: Bytes,
+    /// Spin-downs followed by spin-ups (disks).
+    pub start_stops: u64,
+    /// Bytes programmed into flash.
+    pub nand_bytes_written: Option<Bytes>,
+    /// Bytes of the blocks erased (flash).
+    pub bytes_erased: Option<Bytes>,
+}
+
+impl WearCounts {
+    pub(crate) fn of_host(stats: &DeviceStats) -> WearCounts {
+        WearCounts {
+            bytes_read: stats.bytes_read,
+            bytes_written: stats.bytes_written,
+            start_stops: stats.start_stops,
+            ..WearCounts::default()
+        }
+    }
+}
+
 /// What a device has done and spent since it was made (or since preconditioning ended).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeviceStats {

@@ -2,6 +2,7 @@
 
 mod cli;
 mod failure;
+mod lifetime_told;
 mod output;
 mod page;
 mod remarks;

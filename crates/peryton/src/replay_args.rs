@@ -14,9 +14,9 @@ pub struct ArrivalArgs {
     /// With timed replay: how many times faster than recorded
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
-    /// Replay this many requests before the measured ones
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    warm_up_requests: u64,
+    /// Replay this many requests before the measured ones [default: 0; of peryton plan, half of the trace]
+    #[arg(long, value_name = "N")]
+    pub warm_up_requests: Option<u64>,
 }
 
 /// Options of replaying a trace on designs that are given.
@@ -56,7 +56,7 @@ impl ArrivalArgs {
             }
             (_, Some(_)) => return Err(Failure::bad_input("--speed: only --replay timed has a speed, leave it out")),
         };
-        Ok(Options { replay, warm_up_requests: self.warm_up_requests, ..Options::default() })
+        Ok(Options { replay, warm_up_requests: self.warm_up_requests.unwrap_or(0), ..Options::default() })
     }
 }
 
@@ -69,8 +69,8 @@ impl ArrivalArgs {
             closed => words.extend(["--replay".to_owned(), closed.to_string()]),
         }
         words.extend(self.speed.into_iter().flat_map(|speed| ["--speed".to_owned(), speed.to_string()]));
-        if self.warm_up_requests > 0 {
-            words.extend(["--warm-up-requests".to_owned(), self.warm_up_requests.to_string()]);
+        if let Some(requests) = self.warm_up_requests.filter(|requests| *requests > 0) {
+            words.extend(["--warm-up-requests".to_owned(), requests.to_string()]);
         }
         words
     }

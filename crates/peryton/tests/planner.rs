@@ -77,6 +77,8 @@ fn repeated(folder: &std::path::Path, more: &[&str]) -> Value {
             ("p99_ms", &all["p99"], 1e3),
             ("write_mean_ms", &report["latency_us"]["write"]["mean"], 1e3),
             ("lifetime_years", &report["lifetime_years"], 1.0),
+            ("lifetime_years_low", &report["lifetime_years_low"], 1.0),
+            ("lifetime_years_high", &report["lifetime_years_high"], 1.0),
             ("power_w", &report["mean_power_w"], 1.0),
             ("fast_hit_ratio", &report["fast_hit_ratio"], 1.0),
             ("dollars", &report["cost"]["devices_usd"], 1.0),
@@ -142,6 +144,82 @@ fn what_is_owned_costs_nothing_to_buy() {
     {
         peryton(folder.path(), &[PLAN, &["--latency", "1s", "--own", own]].concat()).fails(2, &["--own", part]);
     }
+}
+
+/// The fear: an answer that loses all data with its first failed drive, and does not say so.
+#[test]
+fn redundancy_and_spares_are_bought_simulated_and_reckoned_with() {
+    let folder = folder();
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is no number"));
+    let bare = repeated(folder.path(), &[]);
+    let tier = &bare["best"]["failures"]["tiers"][0];
+    assert_eq!((&tier["redundancy"], &tier["survives_failures"]), (&"none".into(), &0.into()));
+    let text = peryton(folder.path(), &[PLAN, &["--latency", "1s"]].concat()).ok().out;
+    assert!(text.contains("No redundancy in tier") && text.contains("loses all data"), "{text}");
+    for (scheme, devices) in [("mirror", 2.0), ("raid5", 3.0), ("raid6", 4.0)] {
+        let found = repeated(folder.path(), &["--redundancy", scheme, "--spares", "1", "--objective", "dollars"]);
+        let all = found["simulated"].as_array().into_iter().flatten();
+        let singles: Vec<&Value> = all.filter(|one| one["mode"] == "single").collect();
+        assert!(!singles.is_empty(), "{scheme}");
+        let (best, plain) = (singles[0], &bare["best"]);
+        let bought = &best["devices"][0];
+        assert_eq!(
+            (&bought["redundancy"], &bought["spares"], number(&bought["count"])),
+            (&scheme.into(), &1.into(), devices)
+        );
+        assert_eq!(number(&best["dollars"]), (devices + 1.0) * number(&bought["price_usd"]), "{scheme}");
+        assert!(number(&best["power_w"]) > 1.5 * number(&plain["power_w"]), "all devices draw power: {scheme}");
+        let (was, is) = (&plain["failures"], &best["failures"]);
+        assert!(number(&is["data_loss_probability"]) < 0.1 * number(&was["data_loss_probability"]), "{is} {was}");
+        assert!(number(&is["device_failures_per_year"]) > number(&was["device_failures_per_year"]));
+        assert!(is["sector_loss_probability"].is_number() && was.get("sector_loss_probability").is_none());
+    }
+    let twice = ["--redundancy", "mirror", "--latency", "1s", "--afr", "ibm-ultrastar-36z15=3%"];
+    let found = plan(folder.path(), &[&twice[..], &["--devices", "ibm-ultrastar-36z15"]].concat());
+    let tier = &found["best"]["failures"]["tiers"][0];
+    assert!(tier.get("afr_estimated").is_none());
+    // Two disks, each of which the other may follow within the time of its replacement.
+    let rate = -(0.97f64.ln());
+    let exposed = number(&tier["exposed_hours"]) / 8766.0;
+    let expected = 1.0 - (-5.0 * 2.0 * rate * (1.0 - (-rate * exposed).exp())).exp();
+    assert!((number(&tier["data_loss_probability"]) / expected - 1.0).abs() < 1e-9, "{tier}");
+    assert!((number(&tier["exposed_hours"]) - number(&tier["rebuild_hours"]) - 168.0).abs() < 1e-9, "{tier}");
+}
+
+#[test]
+fn devices_are_not_planned_full_to_the_brim() {
+    let folder = folder();
+    let count = |more: &[&str]| {
+        let args = ["--latency", "1s", "--capacity", "33GB", "--devices", "ibm-ultrastar-36z15"];
+        let found = plan(folder.path(), &[&args[..], more].concat());
+        (found["best"]["devices"][0]["count"].as_u64(), found["fill_limit"].as_f64(), found["assumptions"].to_string())
+    };
+    let (devices, limit, assumed) = count(&[]);
+    assert_eq!((devices, limit), (Some(2), Some(0.8)));
+    assert!(assumed.contains("filled to 80 %") && assumed.contains("--fill-limit"), "{assumed}");
+    assert_eq!(count(&["--fill-limit", "100%"]).0, Some(1));
+    // What stays free is spare for the flash.
+    let spare = |limit: &str| {
+        let found = plan(folder.path(), &["--latency", "1s", "--fill-limit", limit]);
+        let all = found["simulated"].as_array().cloned().unwrap_or_default();
+        let flash = all.into_iter().find(|one| one["design"] == "single_super-talent-32gb");
+        flash.expect("it was simulated")["design_toml"].as_str().unwrap_or("").contains("over_provisioning")
+    };
+    assert!(spare("50%") && !spare("100%"));
+}
+
+#[test]
+fn every_design_is_warmed_up_in_the_same_way() {
+    let folder = folder();
+    let found = repeated(folder.path(), &[]);
+    assert_eq!(found["best"]["requests"], 1_000);
+    assert!(found["assumptions"].to_string().contains("the first 1000 of 2000 requests warm every design up"));
+    for one in found["simulated"].as_array().into_iter().flatten() {
+        let cold = one["warnings"].as_array().into_iter().flatten().any(|warning| warning["code"] == "cold_start");
+        assert!(one["requests"] == 1_000 && !cold, "{one}");
+    }
+    let cold = repeated(folder.path(), &["--warm-up-requests", "0"]);
+    assert_eq!(cold["best"]["requests"], 2_000);
 }
 
 #[test]
@@ -310,6 +388,15 @@ fn bad_input_is_one_line_and_exit_code_2() {
         (&["--speed", "0"], &["--speed"]),
         (&["--price", "super-talent-32gb=0"], &["--price", "above 0"]),
         (&["--price", "nobody=5"], &["--price", "name of a device"]),
+        (&["--redundancy", "foo"], &["foo", "mirror, raid5 or raid6"]),
+        (&["--spares", "-1"], &["-1", "number of spares"]),
+        (&["--spares", "200%"], &["200%", "number of spares"]),
+        (&["--fill-limit", "0"], &["no fill limit", "80%"]),
+        (&["--fill-limit", "120%"], &["no fill limit"]),
+        (&["--afr", "super-talent-32gb=0%"], &["--afr", "above 0%"]),
+        (&["--afr", "nobody=1%"], &["--afr", "name of a device"]),
+        (&["--afr", "super-talent-32gb"], &["--afr", "such as"]),
+        (&["--replace-within", "soon"], &["soon"]),
     ];
     for (more, parts) in cases {
         peryton(folder.path(), &[PLAN, more].concat()).fails(2, parts);

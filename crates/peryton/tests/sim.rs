@@ -41,6 +41,59 @@ fn json_on_standard_output_is_only_json_and_the_same_twice() {
     assert_eq!(json[0]["warm_up"], true);
 }
 
+/// The fear: "7.03 years" from fourteen minutes of trace.
+#[test]
+fn a_lifetime_says_how_sure_it_is_and_what_it_rests_on() {
+    let folder = folder();
+    let run = |more: &[&str]| {
+        let args = ["sim", "caching.toml", "--trace", "trace.csv", "--json", "-"];
+        let found: Value = serde_json::from_str(&peryton(folder.path(), &[&args, more].concat()).ok().out).unwrap();
+        found[0].clone()
+    };
+    let report = run(&[]);
+    let number = |key: &str| report[key].as_f64().unwrap_or_else(|| panic!("{key}: {report}"));
+    let (low, years, high) = (number("lifetime_years_low"), number("lifetime_years"), number("lifetime_years_high"));
+    // The trace writes at a constant rate, so that its parts are alike.
+    assert!(low <= years && years <= high && high < 2.0 * low, "{low} {years} {high}");
+    let span = number("lifetime_parts") * number("lifetime_part_s");
+    assert!(span <= number("simulated_s") && span > 0.9 * number("simulated_s"), "{span}");
+    assert!(["rated", "physical"].contains(&report["lifetime_limited_by"].as_str().unwrap()));
+    assert!(report["devices"]["ssd"]["lifetime_years_low"].is_f64());
+    let short = run(&["--limit", "6"]);
+    assert!(short.get("lifetime_years_low").is_none() && short["lifetime_worn_parts"].as_u64() < Some(8), "{short}");
+    let text = peryton(folder.path(), &["sim", "caching.toml", "--trace", "trace.csv", "--limit", "6"]).ok().out;
+    assert!(text.contains("without an interval") && text.contains("take a longer trace"), "{text}");
+}
+
+#[test]
+fn mirrors_and_parity_are_in_the_report() {
+    let folder = folder();
+    let design = |count: u32, scheme: &str| {
+        format!(
+            "[volume]\nsize = '64MiB'\n[devices.ssd]\nprofile = 'fixed'\ncount = {count}\nredundancy = '{scheme}'\nspares = 1\n\
+             [placement]\nmode = 'single'\n"
+        )
+    };
+    for (count, scheme, commands) in [(2, "mirror", 2.0), (5, "raid5", 4.0), (6, "raid6", 6.0)] {
+        std::fs::write(folder.path().join("array.toml"), design(count, scheme)).unwrap();
+        let run = peryton(folder.path(), &["sim", "array.toml", "--trace", "trace.csv", "--json", "-"]).ok();
+        let found: Value = serde_json::from_str(&run.out).unwrap();
+        let array = &found[0]["redundancy"]["ssd"];
+        assert_eq!((&array["scheme"], &array["small_write_commands"]), (&scheme.into(), &(commands as u64).into()));
+        // Writes of 8 KiB, of which few cross a stripe of 64 KiB.
+        let per_write = array["commands_per_write"].as_f64().unwrap();
+        assert!((per_write / commands - 1.0).abs() < 0.1, "{scheme}: {per_write}");
+    }
+    for (text, parts) in [
+        (design(3, "mirror"), ["array.toml", "pairs of devices"]),
+        (design(3, "raid6"), ["array.toml", "4 devices at least"]),
+        (design(3, "foo"), ["array.toml", "raid5"]),
+    ] {
+        std::fs::write(folder.path().join("array.toml"), text).unwrap();
+        peryton(folder.path(), &["sim", "array.toml", "--trace", "trace.csv"]).fails(2, &parts);
+    }
+}
+
 /// The elements of a page, which must be closed in the order in which they were opened.
 fn well_formed(page: &str) -> usize {
     let (mut open, mut count) = (Vec::new(), 0);

@@ -1,6 +1,6 @@
 //! Evaluation: a design under a trace, as the few figures that people choose by.
 
-use peryton_sim::{Design, Options, Report, SimError, TraceFactory, Warning, run_one};
+use peryton_sim::{Design, LifetimeInterval, Options, Report, SimError, TraceFactory, Warning, run_one};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
@@ -42,6 +42,9 @@ pub struct Metrics {
     /// Years until the first device is worn out, by its rating or its cells; absent if no device wore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
+    /// How sure that is, and what it rests on.
+    #[serde(flatten)]
+    pub lifetime_interval: LifetimeInterval,
     /// Years by ratings alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
@@ -57,7 +60,7 @@ pub struct Metrics {
     /// Energy in a year at that power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_kwh_per_year: Option<f64>,
-    /// Purchase price of the devices; absent if one has no price.
+    /// Purchase price of the devices and their spares; absent if one has no price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dollars: Option<f64>,
     /// Purchase, replacements and electricity over the years of the [`Account`].
@@ -122,6 +125,7 @@ impl Metrics {
             p999_ms: ms(|summary| summary.p999),
             iops: report.iops,
             lifetime_years: report.lifetime_years,
+            lifetime_interval: report.lifetime_interval.clone(),
             lifetime_rated_years: report.lifetime_rated_years,
             lifetime_physical_years: report.lifetime_physical_years,
             power_w: report.mean_power_w,
@@ -138,7 +142,13 @@ impl Metrics {
 /// The cost of ownership as Li and Long compute it ([`energy`](crate::energy)): the devices, the electricity at the
 /// mean power, and a replacement for every device that wears out within the period.
 fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<f64> {
-    let mut bought = 0.0;
+    // Owned devices are in use first; those left are spares.
+    let spare = |device: &peryton_sim::DeviceDesign| {
+        let used = device.count * device.copies;
+        let bought = device.spares - device.spares.min(device.owned.saturating_sub(used));
+        (device.spares > 0).then(|| Some(device.price_usd? * f64::from(bought)))
+    };
+    let mut bought = design.devices.iter().filter_map(spare).sum::<Option<f64>>()?;
     for (name, device) in &report.devices {
         // A member of an array has its number after a dot; no other device name contains a dot.
         let (role, number) =

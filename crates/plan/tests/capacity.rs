@@ -5,11 +5,13 @@ use std::{fs, path::Path};
 
 use peryton_device::Era;
 use peryton_plan::{
-    capacity::{Ask, Candidate, Catalogue, Enumerate, Models, Plan, PlanError, Training, Workload, plan},
+    capacity::{
+        Ask, Candidate, Catalogue, Enumerate, Models, Plan, PlanError, Protection, Spares, Training, Workload, plan,
+    },
     constraint::{Constraint, Metric, strain},
     evaluate::{Account, Metrics, evaluate},
 };
-use peryton_sim::{Design, Options};
+use peryton_sim::{Design, Options, Redundancy};
 use peryton_trace::{Source, SynthSource, SynthSpec};
 use peryton_units::Bytes;
 
@@ -19,6 +21,16 @@ const DEVICES: &[(&str, f64, &str)] = &[
     ("glass", 90.0, "read = '100us'\nwrite = '200us'\ncapacity = '200MiB'\ncycles = 3000\nactive_w = 2\nidle_w = 0.5"),
     ("tin", 60.0, "read = '600us'\nwrite = '900us'\ncapacity = '400MiB'\ncycles = 900\nactive_w = 3\nidle_w = 1"),
 ];
+
+/// No redundancy, and devices filled to the brim.
+const BRIM: Protection = Protection {
+    fast: Redundancy::None,
+    slow: Redundancy::None,
+    copies: false,
+    spares: Spares::Count(0),
+    fill_limit: 1.0,
+    replace_within: None,
+};
 
 fn catalogue(folder: &Path) -> Catalogue {
     for (name, price, model) in DEVICES {
@@ -51,6 +63,7 @@ fn ask(budgets: &str) -> Ask {
         active: None,
         most: 4,
         runners_up: 2,
+        protection: BRIM,
         account: Account::default(),
         options: Options::default(),
     }
@@ -66,7 +79,8 @@ fn planned(ask: &Ask, catalogue: &Catalogue, spec: &SynthSpec) -> Result<Plan, P
 fn brute_force(catalogue: &Catalogue, spec: &SynthSpec) -> Vec<(Candidate, Metrics)> {
     let trace = || Ok(source(spec));
     let workload = Workload::measure("made up", &trace).unwrap();
-    let all = Candidate::all(catalogue, &Enumerate { capacity: workload.reach, most: 4, spin_down: false });
+    let all =
+        Candidate::all(catalogue, &Enumerate { capacity: workload.reach, most: 4, spin_down: false, protection: BRIM });
     let one = |candidate: Candidate| {
         let text = candidate.text(catalogue, workload.reach, workload.like.request_kib);
         let design = Design::parse(&text, "candidate", &[]).ok()?;
@@ -257,7 +271,8 @@ fn small_fast_devices_before_a_large_volume_leave_room_for_its_map() {
         Catalogue::named(&["intel-x25-e-32gb".to_owned(), "seagate-st4000dm000".to_owned()], &[], &Era::default())
             .unwrap();
     for volume in [Bytes::gib(40), Bytes::gib(500), Bytes::gib(3000)] {
-        let candidates = Candidate::all(&catalogue, &Enumerate { capacity: volume, most: 4, spin_down: false });
+        let candidates =
+            Candidate::all(&catalogue, &Enumerate { capacity: volume, most: 4, spin_down: false, protection: BRIM });
         let hybrids = candidates.iter().filter(|candidate| candidate.slow.is_some()).count();
         assert!(hybrids > 5, "{hybrids} hybrids: the test tests nothing");
         for candidate in candidates {

@@ -1,80 +1,207 @@
-//! A device as the engine sees it: one model, or several striped.
+//! A device as the engine sees it: one model, or several as an array, striped, mirrored or with parity.
+//!
+//! The array is intact: no member fails in a simulation, and nothing is rebuilt. A write with parity reads first what it
+//! needs for the new parity, all of it, and then writes; writes to one row do not wait for each other.
 
-use peryton_device::{Accepted, Device, DeviceStats, Io, PowerState, Tag};
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use peryton_device::{Accepted, Device, DeviceStats, Io, PowerState, Tag, WearCounts};
 use peryton_units::{Bytes, Nanos, Op};
 
-/// One device, or several of one kind with data striped across them (RAID 0).
+use crate::{
+    parity::{Piece, Rows},
+    redundancy::{ArrayWrites, Redundancy},
+};
+
+/// One device, or several of one kind with data distributed over them.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     members: Vec<Device>,
     stripe: u64,
-    /// For each command in flight on several members: the number of members that have not finished, and the latest end
-    /// among the others. Indexed by tag.
-    parts: Vec<(u32, Nanos)>,
-    /// Reused by [`Array::advance`].
+    redundancy: Redundancy,
+    /// The commands in flight on members, by tag.
+    parts: Vec<Parts>,
+    /// Writes that have read what they need, and when. The reads of models without a queue are known to end later.
+    ready: BinaryHeap<Reverse<(Nanos, u32)>>,
+    writes: ArrayWrites,
+    /// For mirrors, what each member has been given to read.
+    readers: Vec<Reader>,
+    /// Reused.
     finished: Vec<(Tag, Nanos)>,
+    pieces: (Vec<Piece>, Vec<Piece>),
 }
 
-/// The share of each of `count` members in `size` bytes: whole stripes.
-pub(crate) fn member_bytes(size: Bytes, count: u32, stripe: Bytes) -> Bytes {
-    if count == 1 {
+/// A command in flight.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parts {
+    /// Number of members that have not finished.
+    left: u32,
+    /// The latest end among the others.
+    latest: Nanos,
+    /// The write that follows the reads of it.
+    then: Option<Io>,
+    /// The member of a mirror that reads.
+    reader: Option<usize>,
+}
+
+/// The reads that a member of a mirror has been given.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reader {
+    /// Number in flight, where a member decides later when they end.
+    queued: u32,
+    /// When the last of the others ends.
+    until: Nanos,
+    /// The end of the last one, where a sequential read continues.
+    next: u64,
+}
+
+/// The share of each member in `size` bytes: whole stripes, and more with redundancy. `data` is the number of members
+/// whose capacity is left for data.
+pub(crate) fn member_bytes(size: Bytes, data: u32, stripe: Bytes, redundancy: Redundancy) -> Bytes {
+    if data == 1 && redundancy.parity() == 0 {
         return size;
     }
-    stripe * size.0.div_ceil(stripe.0).div_ceil(u64::from(count))
+    stripe * size.0.div_ceil(stripe.0).div_ceil(u64::from(data))
 }
 
 impl Array {
     /// # Panics
-    /// If there is no member, or the stripe is empty.
-    pub(crate) fn new(members: Vec<Device>, stripe: Bytes) -> Array {
+    /// If there is no member, the stripe is empty, or so many members have no such redundancy.
+    pub(crate) fn new(members: Vec<Device>, stripe: Bytes, redundancy: Redundancy) -> Array {
         assert!(!members.is_empty() && stripe > Bytes::ZERO, "an array has members and stripes");
-        Array { members, stripe: stripe.0, parts: Vec::new(), finished: Vec::new() }
+        assert!(redundancy.data_devices(members.len() as u32).is_some(), "{} are no {redundancy}", members.len());
+        Array {
+            readers: vec![Reader::default(); members.len()],
+            members,
+            stripe: stripe.0,
+            redundancy,
+            parts: Vec::new(),
+            ready: BinaryHeap::new(),
+            writes: ArrayWrites::default(),
+            finished: Vec::new(),
+            pieces: (Vec::new(), Vec::new()),
+        }
     }
 
     #[inline]
     pub(crate) fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         match &mut self.members[..] {
             [only] => only.submit(now, tag, io),
-            _ => self.submit_striped(now, tag, io),
+            _ => self.submit_to_members(now, tag, io),
         }
     }
 
-    fn submit_striped(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
-        let mut latest = now;
-        let mut queued = 0;
-        for index in 0..self.members.len() {
-            let part = match io.op {
-                Op::Flush => io,
-                _ => match self.part(index as u64, io) {
-                    Some(part) => part,
-                    None => continue,
-                },
-            };
-            match self.members[index].submit(now, tag, part) {
-                Accepted::At(at) => latest = latest.max(at),
-                Accepted::Queued => queued += 1,
+    fn submit_to_members(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
+        let (mut first, mut second) = std::mem::take(&mut self.pieces);
+        self.place(now, io, &mut first, &mut second);
+        let mut parts = Parts { latest: now, ..Parts::default() };
+        if io.op == Op::Write {
+            self.writes.writes += 1;
+            if !second.is_empty() {
+                self.writes.after_reads += 1;
+                self.writes.parity_reads += first.len() as u64;
+                parts.then = Some(io);
+            } else {
+                self.writes.member_writes += first.len() as u64;
             }
         }
-        if queued == 0 {
-            return Accepted::At(latest);
+        let op = if parts.then.is_some() { Op::Read } else { io.op };
+        let mirrored = self.redundancy == Redundancy::Mirror && op == Op::Read;
+        for piece in &first {
+            let part = Io { op, at: Bytes(piece.at), len: Bytes(piece.len) };
+            let accepted = self.members[piece.member].submit(now, tag, part);
+            let reader = &mut self.readers[piece.member];
+            reader.next = piece.at + piece.len;
+            match accepted {
+                Accepted::At(at) => {
+                    parts.latest = parts.latest.max(at);
+                    if mirrored {
+                        reader.until = reader.until.max(at);
+                    }
+                }
+                Accepted::Queued => {
+                    parts.left += 1;
+                    if mirrored {
+                        reader.queued += 1;
+                        // Of several, one is enough to keep the balance.
+                        if let Some(other) = parts.reader.replace(piece.member) {
+                            self.readers[other].queued -= 1;
+                        }
+                    }
+                }
+            }
+        }
+        self.pieces = (first, second);
+        if parts.left == 0 && parts.then.is_none() {
+            return Accepted::At(parts.latest);
+        }
+        if parts.left == 0 {
+            self.ready.push(Reverse((parts.latest, tag.0)));
         }
         let at = tag.0 as usize;
         if at >= self.parts.len() {
-            self.parts.resize(at + 1, (0, Nanos::ZERO));
+            self.parts.resize(at + 1, Parts::default());
         }
-        debug_assert_eq!(self.parts[at].0, 0, "tag {at} is in flight twice");
-        self.parts[at] = (queued, latest);
+        debug_assert_eq!(self.parts[at].left, 0, "tag {at} is in flight twice");
+        self.parts[at] = parts;
         Accepted::Queued
     }
 
-    /// The part of a command on one member: its consecutive stripes are adjacent on the member.
-    fn part(&self, member: u64, io: Io) -> Option<Io> {
-        let (stripe, count) = (self.stripe, self.members.len() as u64);
-        let end = io.at.0 + io.len.0;
+    /// The ranges on members of a command. If a write has to read first, the first are read and the second written.
+    fn place(&mut self, now: Nanos, io: Io, first: &mut Vec<Piece>, second: &mut Vec<Piece>) {
+        first.clear();
+        second.clear();
+        if io.op == Op::Flush {
+            let whole = |member| Piece { member, at: io.at.0, len: io.len.0 };
+            first.extend((0..self.members.len()).map(whole));
+            return;
+        }
+        if self.redundancy.parity() > 0 {
+            let (members, parity) = (self.members.len() as u64, u64::from(self.redundancy.parity()));
+            let rows = Rows { stripe: self.stripe, members, parity };
+            match io.op {
+                Op::Write if io.len > Bytes::ZERO => {
+                    rows.write(io.at, io.len, first, second);
+                    if first.is_empty() {
+                        std::mem::swap(first, second);
+                    }
+                }
+                Op::Discard => rows.whole_rows(io.at, io.len, first),
+                _ => rows.read(io.at, io.len, first),
+            }
+            return;
+        }
+        let copies = if self.redundancy == Redundancy::Mirror { 2 } else { 1 };
+        for group in 0..self.members.len() / copies {
+            let Some(part) = self.part(group as u64, io) else { continue };
+            let piece = |member| Piece { member, at: part.at.0, len: part.len.0 };
+            let pair = group * copies;
+            if copies == 1 || io.op == Op::Read {
+                first.push(piece(if copies == 1 { pair } else { self.reader(now, pair, part.at) }));
+            } else {
+                first.extend([pair, pair + 1].map(piece));
+            }
+        }
+    }
+
+    /// The member of a mirrored pair that reads: the one whose last command ended here, so that sequential reads stay
+    /// together, else the one with less to do.
+    fn reader(&self, now: Nanos, pair: usize, at: Bytes) -> usize {
+        let load = |member: usize| {
+            let reader = &self.readers[member];
+            (reader.next != at.0, reader.queued, reader.until.max(now), reader.next.abs_diff(at.0))
+        };
+        if load(pair + 1) < load(pair) { pair + 1 } else { pair }
+    }
+
+    /// The part of a command on one member, or one mirrored pair: its consecutive stripes are adjacent there.
+    fn part(&self, group: u64, io: Io) -> Option<Io> {
+        let count = u64::from(self.redundancy.data_devices(self.members.len() as u32)?);
+        let (stripe, end) = (self.stripe, io.at.0 + io.len.0);
         let position = |at: u64| {
-            // The number of bytes of the member before `at`.
+            // The number of bytes of the group before `at`.
             let (row, within_row) = (at / (stripe * count), at % (stripe * count));
-            row * stripe + within_row.saturating_sub(member * stripe).min(stripe)
+            row * stripe + within_row.saturating_sub(group * stripe).min(stripe)
         };
         let (from, to) = (position(io.at.0), position(end));
         (to > from).then(|| Io { at: Bytes(from), len: Bytes(to - from), ..io })
@@ -83,7 +210,11 @@ impl Array {
     /// The time when [`Array::advance`] next has something to do.
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Nanos> {
-        self.members.iter().filter_map(Device::next_event).min()
+        let members = self.members.iter().filter_map(Device::next_event).min();
+        match self.ready.peek() {
+            None => members,
+            Some(Reverse((at, _))) => Some(members.map_or(*at, |members| members.min(*at))),
+        }
     }
 
     /// Does the work that is due at `now`, and reports the completed commands.
@@ -97,14 +228,46 @@ impl Array {
             member.advance(now, &mut finished);
         }
         for (tag, at) in finished.drain(..) {
-            let (left, latest) = &mut self.parts[tag.0 as usize];
-            *left -= 1;
-            *latest = (*latest).max(at);
-            if *left == 0 {
-                completed.push((tag, *latest));
+            let parts = &mut self.parts[tag.0 as usize];
+            parts.left -= 1;
+            parts.latest = parts.latest.max(at);
+            if parts.left > 0 {
+                continue;
+            }
+            if let Some(reader) = parts.reader.take() {
+                self.readers[reader].queued -= 1;
+            }
+            match parts.then {
+                Some(_) => self.ready.push(Reverse((parts.latest, tag.0))),
+                None => completed.push((tag, parts.latest)),
             }
         }
         self.finished = finished;
+        while let Some(Reverse((at, tag))) = self.ready.peek().copied().filter(|ready| ready.0.0 <= now) {
+            self.ready.pop();
+            if let Accepted::At(end) = self.write_after_reads(now.max(at), tag) {
+                completed.push((Tag(tag), end));
+            }
+        }
+    }
+
+    /// The second half of a write that has read what it needs.
+    fn write_after_reads(&mut self, now: Nanos, tag: u32) -> Accepted {
+        let io = self.parts[tag as usize].then.take().expect("only writes are pending");
+        let (mut reads, mut writes) = std::mem::take(&mut self.pieces);
+        self.place(now, io, &mut reads, &mut writes);
+        let mut parts = Parts { latest: now, ..Parts::default() };
+        self.writes.member_writes += writes.len() as u64;
+        for piece in &writes {
+            let part = Io { op: Op::Write, at: Bytes(piece.at), len: Bytes(piece.len) };
+            match self.members[piece.member].submit(now, Tag(tag), part) {
+                Accepted::At(at) => parts.latest = parts.latest.max(at),
+                Accepted::Queued => parts.left += 1,
+            }
+        }
+        self.pieces = (reads, writes);
+        self.parts[tag as usize] = parts;
+        if parts.left == 0 { Accepted::At(parts.latest) } else { Accepted::Queued }
     }
 
     pub(crate) fn set_power(&mut self, now: Nanos, state: PowerState) {
@@ -118,7 +281,18 @@ impl Array {
         self.members.iter_mut().map(|member| member.stats(now)).collect()
     }
 
+    /// What has worn each member.
+    pub(crate) fn wear(&self) -> impl Iterator<Item = WearCounts> {
+        self.members.iter().map(Device::wear)
+    }
+
+    /// What redundancy made of the writes; `None` without redundancy.
+    pub(crate) fn array_writes(&self) -> Option<ArrayWrites> {
+        (self.redundancy != Redundancy::None).then_some(self.writes)
+    }
+
     pub(crate) fn reset_stats(&mut self, now: Nanos) {
+        self.writes = ArrayWrites::default();
         for member in &mut self.members {
             member.reset_stats(now);
         }
@@ -133,10 +307,28 @@ mod tests {
     use super::*;
 
     fn array(count: u32, stripe: u64, size: u64) -> Array {
-        let each = member_bytes(Bytes(size), count, Bytes(stripe));
+        redundant(count, stripe, size, Redundancy::None)
+    }
+
+    fn redundant(count: u32, stripe: u64, size: u64, redundancy: Redundancy) -> Array {
+        let data = redundancy.data_devices(count).unwrap();
+        let each = member_bytes(Bytes(size), data, Bytes(stripe), redundancy);
         let profile = Profile::named("fixed").unwrap();
         let members = (0..count).map(|n| profile.build(Some(each), u64::from(n)).unwrap()).collect();
-        Array::new(members, Bytes(stripe))
+        Array::new(members, Bytes(stripe), redundancy)
+    }
+
+    /// The end of a command, however many steps it takes.
+    fn end(array: &mut Array, now: Nanos, io: Io) -> Nanos {
+        let mut completed = Vec::new();
+        if let Accepted::At(at) = array.submit(now, Tag(7), io) {
+            return at;
+        }
+        while let Some(at) = array.next_event() {
+            array.advance(at, &mut completed);
+        }
+        assert_eq!(completed.len(), 1, "{completed:?}");
+        completed[0].1
     }
 
     proptest! {
@@ -158,7 +350,7 @@ mod tests {
                 let got: Vec<u64> = part.map_or(Vec::new(), |io| (io.at.0..io.at.0 + io.len.0).collect());
                 prop_assert_eq!(&got, bytes, "member {}", member);
                 if let Some(part) = part {
-                    prop_assert!(part.at + part.len <= member_bytes(Bytes(400), count, Bytes(stripe)));
+                    prop_assert!(part.at + part.len <= member_bytes(Bytes(400), count, Bytes(stripe), Redundancy::None));
                 }
             }
         }
@@ -171,5 +363,70 @@ mod tests {
         // Each member serves its stripe in 200 us, at the same time.
         assert_eq!(array.submit(Nanos::ZERO, Tag(0), io), Accepted::At(Nanos::from_us(200)));
         assert!(array.stats(Nanos::from_us(200)).iter().all(|stats| stats.writes == 1));
+    }
+
+    #[test]
+    fn mirrors_write_twice_and_read_at_once_from_both() {
+        let mut array = redundant(2, 4096, 1 << 20, Redundancy::Mirror);
+        let io = |op, at| Io { op, at: Bytes(at), len: Bytes(4096) };
+        assert_eq!(end(&mut array, Nanos::ZERO, io(Op::Write, 0)), Nanos::from_us(200));
+        let now = Nanos::from_ms(1);
+        // A device with constant latency serves one read in 40 us; the second goes to the other member.
+        let ends = [0, 65536, 1 << 17].map(|at| array.submit(now, Tag(1), io(Op::Read, at)));
+        let after = |us| Accepted::At(now + Nanos::from_us(us));
+        assert_eq!(ends, [after(40), after(40), after(80)]);
+        let stats = array.stats(Nanos::from_ms(2));
+        assert!(stats.iter().all(|stats| stats.writes == 1 && stats.reads >= 1), "{stats:?}");
+        let writes = ArrayWrites { writes: 1, member_writes: 2, ..ArrayWrites::default() };
+        assert_eq!(array.array_writes(), Some(writes));
+    }
+
+    #[test]
+    fn a_small_write_with_parity_reads_before_it_writes() {
+        for (redundancy, commands) in [(Redundancy::Raid5, 4), (Redundancy::Raid6, 6)] {
+            let mut array = redundant(6, 4096, 1 << 20, redundancy);
+            let io = Io { op: Op::Write, at: Bytes(8192), len: Bytes(4096) };
+            // 40 us of reads at the same time, then 200 us of writes.
+            assert_eq!(end(&mut array, Nanos::ZERO, io), Nanos::from_us(240), "{redundancy}");
+            let stats = array.stats(Nanos::from_ms(1));
+            let sum: u64 = stats.iter().map(|stats| stats.reads + stats.writes).sum();
+            assert_eq!(sum, commands);
+            assert_eq!(commands, u64::from(redundancy.commands_of_a_small_write()));
+            let whole = Io { at: Bytes::ZERO, len: Bytes(4096 * (6 - u64::from(redundancy.parity()))), ..io };
+            assert_eq!(end(&mut array, Nanos::from_ms(1), whole), Nanos::from_us(1200), "{redundancy}");
+            let writes = array.array_writes().unwrap();
+            assert_eq!((writes.writes, writes.after_reads, writes.parity_reads), (2, 1, commands / 2));
+        }
+    }
+
+    #[test]
+    fn disks_with_parity_end_every_write() {
+        let profile = Profile::named("seagate-st4000dm000").unwrap();
+        let members = (0..5).map(|n| profile.build(None, n).unwrap()).collect();
+        let mut array = Array::new(members, Bytes::kib(64), Redundancy::Raid6);
+        let mut completed = Vec::new();
+        let mut now = Nanos::ZERO;
+        for tag in 0..200u32 {
+            let at = Bytes(u64::from(tag.wrapping_mul(2_654_435_761) % 1_000_000) << 12);
+            let op = if tag % 3 == 0 { Op::Read } else { Op::Write };
+            let accepted = array.submit(now, Tag(tag), Io { op, at, len: Bytes::kib(4 << (tag % 7)) });
+            if let Accepted::At(end) = accepted {
+                completed.push((Tag(tag), end));
+            }
+            if tag % 4 == 0
+                && let Some(next) = array.next_event()
+            {
+                now = now.max(next);
+                array.advance(now, &mut completed);
+            }
+        }
+        while let Some(next) = array.next_event() {
+            now = now.max(next);
+            array.advance(now, &mut completed);
+            assert!(now < Nanos::from_s(60), "no end");
+        }
+        let mut tags: Vec<u32> = completed.iter().map(|(tag, _)| tag.0).collect();
+        tags.sort_unstable();
+        assert_eq!(tags, (0..200).collect::<Vec<_>>());
     }
 }

@@ -27,11 +27,12 @@
 //!
 //! The event loop (`simulator`) drives one engine, or several that share a device: each volume of a drive is an engine
 //! with devices of its own, and may have a region of a device that other volumes use as well (`machine`). Device models
-//! report when a command ends, immediately or later (`array` stripes several as one device). [`run_observed`] passes
+//! report when a command ends, immediately or later (`array` makes one device of several: striped, mirrored or with `parity`). [`run_observed`] passes
 //! all inputs and outputs of the engine to an observer, so that a live drive can repeat them. [`Miniature`] makes
 //! miss-ratio curves without a drive.
 
 mod array;
+mod array_report;
 mod design;
 mod document;
 mod error;
@@ -39,12 +40,15 @@ mod ftl_bounds;
 mod host_cache;
 mod latency;
 mod lifetime;
+mod lifetime_interval;
 mod machine;
 mod miniature;
 mod observe;
 mod options;
 mod outcome;
+mod parity;
 mod queue;
+mod redundancy;
 mod report;
 mod request_source;
 mod run;
@@ -53,16 +57,20 @@ mod simulator;
 mod touched;
 mod volume_report;
 mod warnings;
+mod wear_parts;
 
+pub use array_report::ArrayReport;
 pub use design::{Design, DeviceDesign};
 pub use error::{DesignError, SimError};
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
 pub use latency::LatencySummary;
+pub use lifetime_interval::{LEAST_PARTS, LifetimeInterval};
 pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
 pub use observe::{Moment, Observer};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// The statistics of a log; part of a [`Report`].
 pub use peryton_engine::LoggingStats;
+pub use redundancy::{ParseRedundancyError, Redundancy};
 pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report};
 pub use run::{Progress, TraceFactory, run, run_observed, run_one};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};

@@ -5,8 +5,8 @@
 //! cycles of its blocks, which the translation layer uses up. A drive that writes much more than its host does may be
 //! worn out long before its rating; one with a cautious rating lasts longer.
 
-use peryton_device::DeviceStats;
-use peryton_units::SECONDS_PER_YEAR;
+use peryton_device::{DeviceStats, WearCounts};
+use peryton_units::{Bytes, SECONDS_PER_YEAR};
 
 use crate::DeviceDesign;
 
@@ -43,6 +43,26 @@ impl Lifetime {
         is_disk: bool,
         span_s: f64,
     ) -> Lifetime {
+        let counts = WearCounts {
+            bytes_read: stats.bytes_read,
+            bytes_written: stats.bytes_written,
+            start_stops: stats.start_stops,
+            nand_bytes_written: stats.nand_bytes_written,
+            bytes_erased: stats.bytes_erased,
+        };
+        Lifetime::of_wear(device, &counts, stats.programmable.zip(stats.modelled), read_effect, is_disk, span_s)
+    }
+
+    /// The same from what wears the device. `flash` is what can be programmed into the modelled flash, and the
+    /// addressable bytes that it stands for.
+    pub(crate) fn of_wear(
+        device: &DeviceDesign,
+        stats: &WearCounts,
+        flash: Option<(Bytes, Bytes)>,
+        read_effect: Option<u32>,
+        is_disk: bool,
+        span_s: f64,
+    ) -> Lifetime {
         let years =
             |limit: f64, spent: f64| (spent > 0.0 && span_s > 0.0).then(|| limit / (spent / span_s) / SECONDS_PER_YEAR);
         let written = device.written_limit.and_then(|limit| years(limit.0 as f64, stats.bytes_written.0 as f64));
@@ -51,7 +71,7 @@ impl Lifetime {
             return Lifetime { rated: least(written, starts), physical: None };
         }
         // The whole device wears, though the volume may use a part of it: wear-levelling spreads the erases.
-        let physical = stats.programmable.zip(stats.modelled).and_then(|(programmable, modelled)| {
+        let physical = flash.and_then(|(programmable, modelled)| {
             // Before the first erase only programmed bytes are known. The erased bytes are more if erased blocks were
             // not full, or were filled earlier.
             let spent = stats.nand_bytes_written.unwrap_or_default().max(stats.bytes_erased.unwrap_or_default());

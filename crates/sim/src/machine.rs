@@ -1,9 +1,13 @@
 //! The simulated drive: one engine or several, and their device models.
 
+use peryton_device::WearCounts;
 use peryton_engine::{DeviceId, Engine};
 use peryton_units::{Bytes, Nanos};
 
-use crate::{array::Array, ftl_bounds::FtlBounds, host_cache::HostCache, observe::Watch, touched::Touched};
+use crate::{
+    array::Array, ftl_bounds::FtlBounds, host_cache::HostCache, observe::Watch, redundancy::ArrayWrites,
+    touched::Touched,
+};
 
 /// A drive to be simulated. Each volume is an engine with devices of its own, and may have regions of devices that
 /// other volumes use as well (Griffin, section 7: one disk as the write cache of several SSDs). The model of a shared
@@ -89,6 +93,29 @@ impl Machine {
         let bytes = device.model.stats(now).iter().map(|member| member.nand_bytes_written.map(|bytes| bytes.0)).sum();
         let bytes: Option<u64> = bytes;
         bytes.map(|bytes| Bytes(bytes / u64::from(device.users)))
+    }
+
+    /// What has worn the members of each device of the design, over all volumes, as `Simulator::stats` has them.
+    pub(crate) fn wear(&self) -> Vec<Vec<WearCounts>> {
+        let of = |index: usize| {
+            let mut places: Vec<usize> = self.volumes.iter().map(|volume| volume.places[index].device).collect();
+            places.dedup();
+            places.into_iter().flat_map(|device| self.devices[device].model.wear()).collect()
+        };
+        (0..self.volumes[0].places.len()).map(of).collect()
+    }
+
+    /// What redundancy made of the writes to each device of the design, over all volumes.
+    pub(crate) fn array_writes(&self) -> Vec<Option<ArrayWrites>> {
+        let of = |index: usize| {
+            let mut places: Vec<usize> = self.volumes.iter().map(|volume| volume.places[index].device).collect();
+            places.dedup();
+            let mut all = places.into_iter().map(|device| self.devices[device].model.array_writes());
+            let mut sum = all.next()??;
+            all.flatten().for_each(|writes| sum.add(&writes));
+            Some(sum)
+        };
+        (0..self.volumes[0].places.len()).map(of).collect()
     }
 
     /// Energy that the devices of a volume have used so far, in microjoules; for a shared device, every volume has an

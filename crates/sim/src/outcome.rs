@@ -5,7 +5,9 @@ use peryton_engine::{AdaptiveView, ClimbView, LoggingStats, Stats};
 use peryton_trace::RequestHash;
 use peryton_units::Nanos;
 
-use crate::{ftl_bounds::FtlBounds, latency::ResponseTimes, touched::Touched};
+use crate::{
+    ftl_bounds::FtlBounds, latency::ResponseTimes, redundancy::ArrayWrites, touched::Touched, wear_parts::WearParts,
+};
 
 /// The measurements from the first request (or the end of the warm-up) to the last reply.
 #[derive(Debug)]
@@ -23,6 +25,10 @@ pub(crate) struct Outcome {
     pub(crate) stats: Stats,
     /// The statistics of each device's members, in the order of the design; those of the first volume come first.
     pub(crate) devices: Vec<Vec<DeviceStats>>,
+    /// Wear over time.
+    pub(crate) wear: WearParts,
+    /// What redundancy made of the writes to each device of the design.
+    pub(crate) arrays: Vec<Option<ArrayWrites>>,
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
     /// The state of an adaptive admission threshold at the end.

@@ -11,9 +11,11 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     Design, DeviceDesign, LatencySummary, Options,
+    array_report::{self, ArrayReport},
     ftl_bounds::{FtlBounds, FtlReport},
     latency::ResponseTimes,
     lifetime::Lifetime,
+    lifetime_interval::{self, LifetimeInterval},
     outcome::Outcome,
     volume_report::{VolumeReport, volume_report},
     warnings::{self, Warning},
@@ -117,6 +119,9 @@ pub struct Report {
     /// The devices in the order of the design; a member of a striped array has its number after the name.
     #[serde(serialize_with = "as_map")]
     pub devices: Vec<(String, DeviceReport)>,
+    /// The devices that are arrays with redundancy, and what it made of their writes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub redundancy: BTreeMap<String, ArrayReport>,
     /// Energy of all devices together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
@@ -126,6 +131,9 @@ pub struct Report {
     /// Years until the first device is worn out, at the rate of the measured span: the smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
+    /// How sure that is.
+    #[serde(flatten)]
+    pub lifetime_interval: LifetimeInterval,
     /// Years according to the manufacturers' ratings: bytes written, starts and stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
@@ -293,6 +301,12 @@ pub struct DeviceReport {
     /// Years until it is worn out, at the rate of the measured span: the smaller of the two below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_years: Option<f64>,
+    /// The interval around it: see [`LifetimeInterval`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_years_low: Option<f64>,
+    /// Its upper end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime_years_high: Option<f64>,
     /// Years according to its rating: bytes written, starts and stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_rated_years: Option<f64>,
@@ -310,7 +324,7 @@ impl DeviceReport {
 /// Prices and costs, in US dollars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// The price of whole devices; owned devices cost nothing.
+    /// The price of whole devices, spares included; owned devices cost nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices_usd: Option<f64>,
     /// Cost of a year's electricity at the mean power of the measured span.
@@ -414,6 +428,13 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     let mean_power_w = energy_j.and_then(per_s);
     let lifetime = devices.iter().map(|(_, device)| device.lifetime()).fold(Lifetime::default(), Lifetime::shorter);
     let lifetime_years = lifetime.years();
+    let intervals = lifetime_interval::of(design, outcome);
+    let of_members = intervals.members.iter().flatten();
+    for ((_, device), interval) in devices.iter_mut().zip(of_members) {
+        let interval = interval.map(|interval| interval.around(device.lifetime_years));
+        device.lifetime_years_low = interval.map(|interval| interval.low);
+        device.lifetime_years_high = interval.map(|interval| interval.high);
+    }
     let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_));
     let volumes = outcome.volumes.iter().enumerate();
     let volumes =
@@ -447,10 +468,12 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
         admission: admission(design, stats, outcome.adaptive.as_ref()),
         climb: outcome.climb.clone(),
+        redundancy: array_report::of(design, &outcome.arrays),
         devices,
         energy_j,
         mean_power_w,
         lifetime_years,
+        lifetime_interval: LifetimeInterval::of(outcome, &intervals, lifetime),
         lifetime_rated_years: lifetime.rated,
         lifetime_physical_years: lifetime.physical,
         latency_over_lifetime: mean_ms.zip(lifetime_years).map(|(latency, lifetime)| latency / lifetime),
@@ -549,6 +572,8 @@ fn device_report(
         sequential_write_share: share(stats.sequential_bytes_written.0 as f64),
         wear_eu,
         lifetime_years: lifetime.years(),
+        lifetime_years_low: None,
+        lifetime_years_high: None,
         lifetime_rated_years: lifetime.rated,
         lifetime_physical_years: lifetime.physical,
     }
@@ -556,7 +581,8 @@ fn device_report(
 
 fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {
     let price = |device: &DeviceDesign| {
-        device.price_usd.map(|price| price * f64::from(device.count * device.copies - device.owned))
+        let devices = device.count * device.copies + device.spares - device.owned;
+        device.price_usd.map(|price| price * f64::from(devices))
     };
     let devices_usd = design.devices.iter().map(price).sum::<Option<f64>>();
     let gb = |volume: Bytes| volume.0 as f64 / 1e9;

@@ -20,6 +20,7 @@ use crate::{
     outcome::{Outcome, VolumeOutcome, together},
     queue::Completions,
     request_source::RequestSource,
+    wear_parts::WearParts,
 };
 
 /// The most requests of a timed replay that are in flight on a volume. Later arrivals wait in the simulator, and their
@@ -89,6 +90,8 @@ struct Simulator<'a, const SEVERAL: bool> {
     last_arrival: Nanos,
     last_reply: Nanos,
     bytes: u128,
+    /// Wear over time.
+    wear: WearParts,
 }
 
 /// Replays the trace and returns the measurements.
@@ -123,6 +126,7 @@ fn simulate_volumes<const SEVERAL: bool>(
         last_arrival: Nanos::ZERO,
         last_reply: Nanos::ZERO,
         bytes: 0,
+        wear: WearParts::from(Nanos::ZERO),
     };
     simulator.replay()?;
     let answered = simulator.hosts.iter().map(|host| host.times.count()).sum();
@@ -422,6 +426,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         host.free.push(id.0 as u32);
         self.in_flight -= 1;
         self.last_reply = self.now;
+        if self.wear.due(self.now) {
+            self.wear.take(self.now, self.machine.wear());
+        }
         host.times.answered(op, arrived, covered, self.now, failed);
         if matches!(op, Op::Read | Op::Write) {
             self.bytes += u128::from(len.0);
@@ -453,6 +460,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             host.times.clear();
         }
         (self.bytes, self.since) = (0, self.now);
+        self.wear = WearParts::from(self.now);
     }
 
     /// The statistics of each device of the design, over all volumes.
@@ -502,6 +510,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     fn outcome(mut self, answered: u64) -> Result<Outcome, SimError> {
         let ledgers: Vec<Stats> = self.machine.volumes.iter().map(|volume| volume.engine.stats().clone()).collect();
         let devices = self.stats();
+        let arrays = self.machine.array_writes();
         // Moves in flight continue to their end without being measured; an engine that cannot finish them has a defect.
         self.drain();
         if self.machine.volumes.iter().any(|volume| volume.bounds.is_some()) {
@@ -533,6 +542,8 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             touched: whole.touched,
             stats: whole.stats,
             devices,
+            arrays,
+            wear: self.wear,
             wrapped: self.source.wrapped,
             skipped: self.source.skipped,
             adaptive: whole.adaptive,

@@ -295,7 +295,7 @@ impl Run<'_> {
             }
             if device.profile.class == Class::Hdd {
                 let used = device.used.0 as f64 * f64::from(device.regions);
-                let has = device.profile.capacity.0 as f64 * f64::from(device.count);
+                let has = device.profile.capacity.0 as f64 * f64::from(device.data_devices());
                 if used < has * FULL_DISK {
                     let message = format!(
                         "the volume uses {} of the {} of '{name}', its outer tracks: seeks are shorter and transfers faster than \

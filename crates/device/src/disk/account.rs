@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use peryton_units::{Nanos, Op};
 
 use super::{mechanics::Access, parameters::Power};
-use crate::{DeviceStats, Io};
+use crate::{DeviceStats, Io, WearCounts};
 
 const NS: f64 = 1e-9;
 
@@ -164,6 +164,10 @@ impl Account {
         let spin_up = self.power.spin_up;
         let joules = self.power.spin_up_j - spin_up.as_s_f64() * self.power.idle_w;
         self.charge(Charge { from, to: from + spin_up.0, joules });
+    }
+
+    pub fn wear(&self) -> WearCounts {
+        WearCounts::of_host(&self.stats)
     }
 
     pub fn stats(&self, now: u64, asleep_from: Option<u64>) -> DeviceStats {

@@ -5,7 +5,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Disk, DiskParameters, joins::Joins, parameters::Power};
 use crate::{
-    Accepted, BuildError, DeviceStats, Io, PowerState, Tag,
+    Accepted, BuildError, DeviceStats, Io, PowerState, Tag, WearCounts,
     meter::{Draw, Meter},
 };
 
@@ -169,6 +169,12 @@ impl TwoActuators {
             start_stops: a.start_stops.max(b.start_stops),
             ..counted
         }
+    }
+
+    /// Does the same as [`Disk::wear`].
+    pub fn wear(&self) -> WearCounts {
+        let start_stops = self.arms.iter().map(|arm| arm.wear().start_stops).max().unwrap_or(0);
+        WearCounts { start_stops, ..self.meter.wear() }
     }
 
     /// Does the same as [`Disk::reset_stats`].

@@ -18,7 +18,7 @@ mod write_cache;
 
 use peryton_units::{Bytes, Nanos};
 
-use crate::{Accepted, BuildError, DeviceStats, Io, PowerState, Tag};
+use crate::{Accepted, BuildError, DeviceStats, Io, PowerState, Tag, WearCounts};
 use account::Account;
 use mechanics::Mechanics;
 use queue::CommandQueue;
@@ -189,6 +189,11 @@ impl Disk {
             self.account.busy(arrived, now.0);
         }
         self.account.stats(now.0, self.asleep_from)
+    }
+
+    /// What has worn it so far in the account.
+    pub fn wear(&self) -> WearCounts {
+        self.account.wear()
     }
 
     /// Starts a new account at `now`; the state of the disk stays.

@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use super::{Disk, DiskParameters, joins::Joins, shingled_parameters::ShingledParameters};
 use crate::{
-    BuildError, DeviceStats, Io, PowerState, Tag,
+    BuildError, DeviceStats, Io, PowerState, Tag, WearCounts,
     meter::{Draw, Meter},
 };
 
@@ -386,6 +386,11 @@ impl Shingled {
             start_stops: disk.start_stops,
             ..counted
         }
+    }
+
+    /// Does the same as [`Disk::wear`].
+    pub fn wear(&self) -> WearCounts {
+        WearCounts { start_stops: self.disk.wear().start_stops, ..self.meter.wear() }
     }
 
     /// Does the same as [`Disk::reset_stats`].

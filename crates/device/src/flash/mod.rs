@@ -37,7 +37,7 @@ pub use slc_cache::SlcParameters;
 use timeline::Timeline;
 
 use crate::{
-    Accepted, BuildError, DeviceStats, Io, PowerState, Tag,
+    Accepted, BuildError, DeviceStats, Io, PowerState, Tag, WearCounts,
     meter::{Draw, Meter},
 };
 
@@ -441,6 +441,16 @@ impl Flash {
         }
         stats.ftl = Some(ftl);
         stats
+    }
+
+    /// What has worn it so far in the account.
+    pub fn wear(&self) -> WearCounts {
+        let block = u64::from(self.geometry.block_units) * self.geometry.unit;
+        WearCounts {
+            nand_bytes_written: Some(Bytes(self.array.programmed_units * self.geometry.unit)),
+            bytes_erased: Some(Bytes(self.array.erases * block)),
+            ..self.meter.wear()
+        }
     }
 
     /// Resets the statistics, except wear.

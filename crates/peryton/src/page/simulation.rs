@@ -7,7 +7,7 @@ use super::{
     chart::{self, Best, LatencySpan, Parts},
     page,
 };
-use crate::{remarks::remarks, table};
+use crate::{lifetime_told::lifetime_told, remarks::remarks, table};
 
 type Row<'a> = (&'a str, &'static str, Option<Best>, fn(&Report) -> Option<f64>);
 
@@ -51,6 +51,18 @@ pub fn simulation(reports: &[Report], repeat: &str) -> String {
             @for (title, unit, best, figure) in COMPARED {
                 @let rows: Vec<_> = reports.iter().map(|report| (report.design.as_str(), figure(report))).collect();
                 (chart::bars(title, unit, *best, &rows))
+            }
+        }
+        @for report in reports {
+            @if let Some(told) = lifetime_told(report.lifetime_years, &report.lifetime_interval, report.simulated_s) {
+                p class="about" { "Lifetime of " (report.design) ": " (told) "." }
+            }
+            @for (name, array) in &report.redundancy {
+                p class="about" {
+                    (report.design) ", " (array.scheme) " " (name) ": " (array.data_devices) " of " (array.devices)
+                    " devices hold data, " (array.survives_failures) " may fail; "
+                    (table::optional(array.commands_per_write)) " commands to devices per write."
+                }
             }
         }
         h2 { "Response times" }

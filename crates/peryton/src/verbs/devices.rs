@@ -75,6 +75,7 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
         profile.endurance.written.map(|limit| format!(", {} written", size(limit))),
         profile.endurance.cycles.map(|cycles| format!(", {cycles} cycles")),
         profile.endurance.start_stops.map(|limit| format!(", {limit} start-stops")),
+        profile.afr.map(|afr| format!(", {:.2} % fail a year", afr * 100.0)),
     ] {
         text += &part.unwrap_or_default();
     }
@@ -286,6 +287,9 @@ fn about(profile: &Profile) -> serde_json::Value {
     }
     if let Some(price) = profile.price_usd {
         about["price_usd"] = price.into();
+    }
+    if let Some(afr) = profile.afr {
+        about["afr"] = afr.into();
     }
     if let Some(date) = &profile.price_date {
         about["price_date"] = date.as_str().into();

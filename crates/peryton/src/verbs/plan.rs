@@ -2,6 +2,7 @@
 
 mod estimates;
 mod out;
+mod protection;
 
 use std::{path::PathBuf, sync::Mutex, time::Duration};
 
@@ -16,6 +17,7 @@ use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
 use crate::{
     failure::Failure,
+    lifetime_told::lifetime_told,
     output, page,
     replay_args::ArrivalArgs,
     table,
@@ -70,7 +72,9 @@ pub struct Args {
     /// Devices that you own: that many of a kind cost nothing to buy (their energy and wear still count)
     #[arg(long, value_name = "NAME=N")]
     own: Vec<String>,
-    /// The most devices of a kind to buy
+    #[command(flatten)]
+    protection: protection::ProtectionArgs,
+    /// The most devices of a kind to buy, spares not counted
     #[arg(long, value_name = "N", default_value_t = 8)]
     most: u32,
     /// How many designs to show beside the best
@@ -111,12 +115,18 @@ pub struct Args {
     json: bool,
 }
 
+/// The part of the trace that warms up designs unless the user says otherwise: one in so many requests.
+const WARM_UP_PART: u64 = 2;
+
 /// Plans and prints.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let ask = ask(&args)?;
+pub fn run(mut args: Args) -> Result<(), Failure> {
+    let mut ask = ask(&args)?;
     let mut catalogue = Catalogue::named(&args.devices, &prices(&args.price)?, &args.era)?;
     for (name, count) in owned(&args.own)? {
         catalogue.own(&name, count)?;
+    }
+    for (name, afr) in protection::failure_rates(&args.protection)? {
+        catalogue.fails(&name, afr)?;
     }
     let bar = Bar::new();
     if args.trace.is_empty() {
@@ -137,6 +147,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     bar.show("reading the trace", 0, 0);
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
     skipped.report();
+    // The same warm-up for every design: an empty cache or tier would be compared with devices that need no filling.
+    ask.options.warm_up_requests =
+        *args.arrival_args.warm_up_requests.get_or_insert(workload.hash.requests() / WARM_UP_PART);
     let trained = if args.no_models { None } else { Some(trained(&args, &catalogue, &bar)?) };
     let mut plan =
         capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
@@ -208,6 +221,7 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         active: args.active,
         most: args.most,
         runners_up: args.runners_up,
+        protection: args.protection.protection(),
         account: Account { years: years(args.run_for), usd_per_kwh: args.electricity },
         options: args.arrival_args.options()?,
     })
@@ -354,6 +368,7 @@ fn shown(plan: &Plan, models: bool) -> String {
         (None, None) => {}
     }
     text += &shown_designs(plan);
+    text += &protection::shown(plan);
     text += &shown_budgets(plan);
     text += &shown_regression(plan);
     if models && let Some(regression) = &plan.regression {
@@ -365,6 +380,12 @@ fn shown(plan: &Plan, models: bool) -> String {
     text += &format!("\nSimulated: {}\n", rounds.join(", "));
     for assumption in &plan.assumptions {
         text += &format!("Assumed: {assumption}\n");
+    }
+    if let Some(best) = &plan.best {
+        let metrics = &best.metrics;
+        if let Some(told) = lifetime_told(metrics.lifetime_years, &metrics.lifetime_interval, metrics.simulated_s) {
+            text += &format!("Lifetime of {}: {told}\n", best.label);
+        }
     }
     if let Some(best) = &plan.best {
         for warning in &best.metrics.warnings {
@@ -418,7 +439,7 @@ fn shown_designs(plan: &Plan) -> String {
             table::optional(metrics.ownership_usd),
             table::number(metrics.mean_ms),
             table::number(metrics.p99_ms),
-            table::optional(metrics.lifetime_years),
+            lifetime(metrics),
             table::optional(metrics.power_w),
             predicted.map_or_else(
                 || table::NONE.to_owned(),
@@ -437,6 +458,14 @@ fn shown_designs(plan: &Plan) -> String {
         text += "* the workload is unlike any with which the regression was trained\n";
     }
     text
+}
+
+/// A lifetime, with its interval where there is one.
+fn lifetime(metrics: &peryton_plan::evaluate::Metrics) -> String {
+    let interval = &metrics.lifetime_interval;
+    let ends = interval.lifetime_years_low.zip(interval.lifetime_years_high);
+    let ends = ends.map(|(low, high)| format!(" ({} to {})", table::number(low), table::number(high)));
+    table::optional(metrics.lifetime_years) + &ends.unwrap_or_default()
 }
 
 fn shown_budgets(plan: &Plan) -> String {

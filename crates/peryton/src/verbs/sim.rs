@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use crate::{
     failure::Failure,
+    lifetime_told::lifetime_told,
     output, page,
     replay_args::ReplayArgs,
     sensitivity, table,
@@ -310,6 +311,23 @@ fn notes(reports: &[Report], flushes: bool) -> String {
             covered.unwrap_or(0),
             writes.unwrap_or(0)
         );
+    }
+    for report in reports {
+        if let Some(told) = lifetime_told(report.lifetime_years, &report.lifetime_interval, report.simulated_s) {
+            text += &format!("lifetime of {}: {told}\n", report.design);
+        }
+        for (name, array) in &report.redundancy {
+            text += &format!(
+                "{} '{name}': {} of {} devices hold data, {} may fail; {} commands to devices per write ({} of {} writes read first)\n",
+                array.scheme,
+                array.data_devices,
+                array.devices,
+                array.survives_failures,
+                table::optional(array.commands_per_write),
+                array.writes_after_reads,
+                array.writes
+            );
+        }
     }
     for warned in peryton_sim::warned(reports) {
         text += &format!("! {warned}\n");

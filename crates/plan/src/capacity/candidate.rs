@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use peryton_device::{Class, Model, flash::Precondition};
-use peryton_sim::{Design, DesignError};
+use peryton_sim::{Design, DesignError, Redundancy};
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
 use super::{
     catalogue::{Catalogue, Kind},
+    protection::Protection,
     sample::Scale,
 };
 
@@ -51,8 +52,29 @@ impl Mode {
 pub struct Member {
     /// The device kind, as an index into the catalogue.
     pub kind: usize,
-    /// The number of devices.
+    /// The number of devices, those for redundancy included.
     pub count: u32,
+    /// How they survive each other's failures.
+    pub redundancy: Redundancy,
+    /// The number of spare devices beside them.
+    pub spares: u32,
+}
+
+impl Member {
+    /// So many devices without redundancy.
+    pub fn plain(kind: usize, count: u32) -> Member {
+        Member { kind, count, redundancy: Redundancy::None, spares: 0 }
+    }
+
+    /// The number of devices whose capacity is left for data.
+    pub fn data_devices(&self) -> u32 {
+        self.redundancy.data_devices(self.count).unwrap_or(self.count)
+    }
+
+    /// The number to buy.
+    pub fn bought(&self) -> u32 {
+        self.count + self.spares
+    }
 }
 
 /// A set of devices and a way to use them.
@@ -66,6 +88,8 @@ pub struct Candidate {
     pub slow: Option<Member>,
     /// Whether idle disks are spun down.
     pub spin_down: bool,
+    /// The share of each device that is filled at most, in thousandths.
+    pub fill_per_mille: u32,
 }
 
 /// The requirements that candidates are made for.
@@ -77,6 +101,8 @@ pub struct Enumerate {
     pub most: u32,
     /// Also make candidates whose disks are spun down.
     pub spin_down: bool,
+    /// What every candidate keeps for the day when devices fail.
+    pub protection: Protection,
 }
 
 /// The most candidates of one plan, because each takes time to simulate. The cheapest are kept.
@@ -85,6 +111,8 @@ const MOST_CANDIDATES: usize = 2_000;
 const SPIN_DOWN: &str = "30s";
 /// Flash slices larger than this start empty: at 8 bytes a mapping unit, several of them would take too much memory.
 const LARGEST_USED: Bytes = Bytes::gib(128);
+/// The largest over-provisioning of the flash model.
+const MOST_OVER_PROVISIONING: f64 = 16.0;
 /// The smallest part of a scaled-down design.
 const LEAST_PART: Bytes = Bytes::mib(16);
 
@@ -93,20 +121,23 @@ impl Candidate {
     /// enough of their fast devices alone would: the fast devices alone are better under any trace.
     pub fn all(catalogue: &Catalogue, ask: &Enumerate) -> Vec<Candidate> {
         let kinds = &catalogue.kinds;
-        let least =
-            |kind: &Kind| u32::try_from(ask.capacity.0.div_ceil(kind.usable().0.max(1))).unwrap_or(u32::MAX).max(1);
+        let least = |kind: &Kind| ask.least(kind);
         let mut found = Vec::new();
         for (index, kind) in kinds.iter().enumerate() {
-            let counts = std::iter::successors(Some(least(kind)), |count| count.checked_mul(2));
-            let owned = (kind.owned > 0 && kind.owned >= least(kind)).then_some(kind.owned);
-            for count in counts.take_while(|count| *count <= ask.most).chain(owned) {
-                let disk = kind.profile.class == Class::Hdd;
+            let disk = kind.profile.class == Class::Hdd;
+            let redundancy = if disk { ask.protection.slow } else { ask.protection.fast };
+            let counts = std::iter::successors(Some(least(kind)), |data| data.checked_mul(2));
+            let counts = counts.map_while(|data| redundancy.devices(data)).take_while(|count| *count <= ask.most);
+            let owned =
+                all_owned(kind, redundancy).filter(|count| redundancy.data_devices(*count) >= Some(least(kind)));
+            for count in counts.chain(owned) {
                 for spin_down in [false, true].into_iter().take(1 + usize::from(ask.spin_down && disk)) {
                     found.push(Candidate {
                         mode: Mode::Single,
-                        fast: Member { kind: index, count },
+                        fast: ask.member(index, count, redundancy),
                         slow: None,
                         spin_down,
+                        fill_per_mille: ask.fill_per_mille(),
                     });
                 }
             }
@@ -128,9 +159,14 @@ impl Candidate {
         found
     }
 
-    /// The purchase price of all its devices.
+    /// The share of each device that is filled at most.
+    fn fill(&self) -> f64 {
+        f64::from(self.fill_per_mille) / 1e3
+    }
+
+    /// The purchase price of all its devices, spares included.
     pub fn dollars(&self, catalogue: &Catalogue) -> f64 {
-        self.members().map(|(_, member)| catalogue.kinds[member.kind].dollars(member.count)).sum()
+        self.members().map(|(_, member)| catalogue.kinds[member.kind].dollars(member.bought())).sum()
     }
 
     /// Its devices, each with its role in the design.
@@ -162,18 +198,30 @@ impl Candidate {
             if member.count > 1 {
                 let _ = write!(name, "x{}", member.count);
             }
+            if member.redundancy != Redundancy::None {
+                let _ = write!(name, "-{}", member.redundancy);
+            }
+            if member.spares > 0 {
+                let _ = write!(name, "+{}", member.spares);
+            }
         }
         if self.spin_down {
             name += "_spin-down";
         }
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-+".contains(c) { c } else { '-' }).collect()
     }
 
     /// A name for people to read.
     pub fn label(&self, catalogue: &Catalogue) -> String {
         let of = |member: Member| {
             let name = &catalogue.kinds[member.kind].profile.name;
-            if member.count > 1 { format!("{} × {name}", member.count) } else { name.clone() }
+            let devices = if member.count > 1 { format!("{} × {name}", member.count) } else { name.clone() };
+            match (member.redundancy, member.spares) {
+                (Redundancy::None, 0) => devices,
+                (Redundancy::None, spares) => format!("{devices} [{spares} spare]"),
+                (redundancy, 0) => format!("{devices} [{redundancy}]"),
+                (redundancy, spares) => format!("{devices} [{redundancy}, {spares} spare]"),
+            }
         };
         let mut label = match self.slow {
             None => of(self.fast),
@@ -204,7 +252,8 @@ impl Candidate {
     }
 
     /// The design file for a simulation in which the trace stands for more data than it touches.
-    pub fn scaled(&self, catalogue: &Catalogue, Scale { space, volume, most }: Scale, request_kib: f64) -> String {
+    pub fn scaled(&self, catalogue: &Catalogue, scale: Scale, request_kib: f64) -> String {
+        let (Scale { space, volume, most }, fill) = (scale, self.fill());
         let mut text = String::new();
         let time = |seconds: f64| format!("{}us", (seconds * space * 1e6).round().max(1000.0) as u64);
         if !matches!(self.mode, Mode::Tiering) {
@@ -217,10 +266,17 @@ impl Candidate {
             if member.count > 1 {
                 let _ = writeln!(text, "count = {}", member.count);
             }
-            if kind.owned > 0 {
-                let _ = writeln!(text, "owned = {}", kind.owned.min(member.count));
+            if member.redundancy != Redundancy::None {
+                let _ = writeln!(text, "redundancy = \"{}\"", member.redundancy);
             }
-            let has = kind.usable() * u64::from(member.count);
+            if member.spares > 0 {
+                let _ = writeln!(text, "spares = {}", member.spares);
+            }
+            if kind.owned > 0 {
+                let _ = writeln!(text, "owned = {}", kind.owned.min(member.bought()));
+            }
+            let whole = kind.usable() * u64::from(member.data_devices());
+            let has = Bytes((whole.0 as f64 * fill) as u64);
             let part = match role {
                 "fast" | "log" => {
                     let scaled = |bytes: Bytes| Bytes((bytes.0 as f64 * space) as u64);
@@ -231,16 +287,24 @@ impl Candidate {
             };
             // The whole device except for the drive's metadata, which grows with the volume; the design computes its
             // size.
-            if let Some(part) = part.filter(|part| space < 1.0 || *part < has) {
+            if let Some(part) = part.filter(|part| space < 1.0 || *part < whole) {
                 let _ = writeln!(text, "size = \"{}\"", people(part));
             }
-            let each = Bytes(part.unwrap_or(volume).0 / u64::from(member.count));
-            if let Model::Flash(flash) = &kind.profile.model
-                && flash.precondition == Precondition::Fresh
-                && each <= LARGEST_USED
-            {
+            let each = Bytes(part.unwrap_or(volume).0 / u64::from(member.data_devices()));
+            if let Model::Flash(flash) = &kind.profile.model {
+                let mut model = Vec::new();
                 // Precondition the flash as after years of use, and as full as it will be.
-                let _ = writeln!(text, "model = {{ precondition = \"random\" }}");
+                if flash.precondition == Precondition::Fresh && each <= LARGEST_USED {
+                    model.push("precondition = \"random\"".to_owned());
+                }
+                // What is never filled is spare for the translation layer.
+                if fill < 1.0 {
+                    let spare = (1.0 + flash.over_provisioning) / fill - 1.0;
+                    model.push(format!("over_provisioning = {:.4}", spare.min(MOST_OVER_PROVISIONING)));
+                }
+                if !model.is_empty() {
+                    let _ = writeln!(text, "model = {{ {} }}", model.join(", "));
+                }
             }
             text.push('\n');
         }
@@ -317,7 +381,30 @@ fn people(size: Bytes) -> String {
     format!("{count}{name}")
 }
 
-/// The hybrids of two kinds: the smallest numbers of devices with enough room, and twice as many of either.
+/// All owned devices of a kind, or as many of them as make an array.
+fn all_owned(kind: &Kind, redundancy: Redundancy) -> Option<u32> {
+    let fit = |count: &u32| redundancy.data_devices(*count).is_some();
+    [kind.owned, kind.owned.saturating_sub(1)].into_iter().filter(|count| *count > 0).find(fit)
+}
+
+impl Enumerate {
+    /// The fewest devices that hold the data, without those for redundancy.
+    fn least(&self, kind: &Kind) -> u32 {
+        let room = kind.usable().0 as f64 * f64::from(self.fill_per_mille()) / 1e3;
+        u32::try_from(self.capacity.0.div_ceil((room as u64).max(1))).unwrap_or(u32::MAX).max(1)
+    }
+
+    fn fill_per_mille(&self) -> u32 {
+        (self.protection.fill_limit * 1e3).round() as u32
+    }
+
+    fn member(&self, kind: usize, count: u32, redundancy: Redundancy) -> Member {
+        Member { kind, count, redundancy, spares: self.protection.spares.of(count) }
+    }
+}
+
+/// The hybrids of two kinds: the smallest numbers of devices with enough room, and twice as many of either. Numbers are
+/// those of devices that are left for data.
 fn hybrids(
     catalogue: &Catalogue,
     ask: &Enumerate,
@@ -326,37 +413,47 @@ fn hybrids(
     (slow, slow_least): (usize, u32),
     found: &mut Vec<Candidate>,
 ) {
-    let price = |kind: usize, count: u32| catalogue.kinds[kind].dollars(count);
-    let (fast_owned, slow_owned) = (catalogue.kinds[fast].owned, catalogue.kinds[slow].owned);
+    let price = |member: Member| catalogue.kinds[member.kind].dollars(member.bought());
+    let redundancies = (ask.protection.of_fast(mode), ask.protection.slow);
+    let owned = |kind: usize, redundancy| all_owned(&catalogue.kinds[kind], redundancy);
+    let (fast_owned, slow_owned) = (owned(fast, redundancies.0), owned(slow, redundancies.1));
+    // As numbers of data devices, so that they can be compared.
+    let data = |owned: Option<u32>, redundancy: Redundancy| owned.and_then(|count| redundancy.data_devices(count));
     // The primary of a log stores all data, and one log device is enough.
     let counts = match mode {
         Mode::Logging => vec![(fast_least, 1)],
         _ => {
             // The smallest number with enough room, twice that number, and all owned devices.
-            let fast = [1, 2, fast_owned.max(1)];
-            let slow = [slow_least, slow_least.saturating_mul(2), slow_owned.max(slow_least)];
+            let fast = [1, 2, data(fast_owned, redundancies.0).unwrap_or(1)];
+            let slow = [
+                slow_least,
+                slow_least.saturating_mul(2),
+                data(slow_owned, redundancies.1).unwrap_or(0).max(slow_least),
+            ];
             let pairs = [(0, 0), (1, 0), (0, 1), (2, 0), (0, 2), (2, 2)];
             pairs.map(|(f, s): (usize, usize)| (fast[f], slow[s])).to_vec()
         }
     };
-    let alone = price(fast, fast_least);
-    for (fast_count, slow_count) in counts {
-        if fast_count > ask.most.max(fast_owned) || slow_count > ask.most.max(slow_owned) {
+    let member =
+        |kind: usize, data: u32, redundancy: Redundancy| Some(ask.member(kind, redundancy.devices(data)?, redundancy));
+    let alone = member(fast, fast_least, ask.protection.fast).map_or(f64::INFINITY, price);
+    for (fast_data, slow_data) in counts {
+        let Some(of_fast) = member(fast, fast_data, redundancies.0) else { continue };
+        let Some(of_slow) = member(slow, slow_data, redundancies.1) else { continue };
+        let most = |owned: Option<u32>| ask.most.max(owned.unwrap_or(0));
+        if of_fast.count > most(fast_owned) || of_slow.count > most(slow_owned) {
             continue;
         }
-        let together = price(fast, fast_count) + price(slow, slow_count);
         // In partitioned drives and logs, disks take writes and spare the flash, so they may outlive flash alone.
-        if matches!(mode, Mode::CachingBack | Mode::CachingThrough | Mode::Tiering) && alone <= together {
+        if matches!(mode, Mode::CachingBack | Mode::CachingThrough | Mode::Tiering)
+            && alone <= price(of_fast) + price(of_slow)
+        {
             continue;
         }
         let disks = [fast, slow].iter().any(|kind| catalogue.kinds[*kind].profile.class == Class::Hdd);
         for spin_down in [false, true].into_iter().take(1 + usize::from(ask.spin_down && disks)) {
-            found.push(Candidate {
-                mode,
-                fast: Member { kind: fast, count: fast_count },
-                slow: Some(Member { kind: slow, count: slow_count }),
-                spin_down,
-            });
+            let fill_per_mille = ask.fill_per_mille();
+            found.push(Candidate { mode, fast: of_fast, slow: Some(of_slow), spin_down, fill_per_mille });
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Kind {
     pub price_usd: f64,
     /// The user's own price, not the profile's.
     pub price_given: bool,
+    /// The user's own failure rate, not the profile's.
+    pub afr_given: bool,
     /// How many there are already, and need not be bought.
     pub owned: u32,
 }
@@ -96,7 +98,7 @@ impl Catalogue {
             }
             // A model that cannot be built is reported now, not in the middle of the search.
             profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1)?;
-            kinds.push(Kind { profile, reference, price_usd, price_given, owned: 0 });
+            kinds.push(Kind { profile, reference, price_usd, price_given, afr_given: false, owned: 0 });
         }
         for (name, usd) in prices {
             if !kinds.iter().any(|kind| kind.profile.name == *name) {
@@ -127,6 +129,23 @@ impl Catalogue {
             remedy: "the name of a device of the catalogue",
         };
         kind.ok_or_else(missing)?.owned = count;
+        Ok(())
+    }
+
+    /// Another annual failure rate of a device, as a share.
+    ///
+    /// # Errors
+    /// A device that is not in the catalogue, a share that is none.
+    pub fn fails(&mut self, name: &str, afr: f64) -> Result<(), PlanError> {
+        let value = || format!("{name}={}%", afr * 100.0);
+        if !(afr > 0.0 && afr < 1.0) {
+            return Err(PlanError::Range { key: "--afr", value: value(), remedy: "a share above 0% and below 100%" });
+        }
+        let kind = self.kinds.iter_mut().find(|kind| kind.profile.name == name);
+        let missing =
+            || PlanError::Range { key: "--afr", value: value(), remedy: "the name of a device of the catalogue" };
+        let kind = kind.ok_or_else(missing)?;
+        (kind.profile.afr, kind.afr_given) = (Some(afr), true);
         Ok(())
     }
 

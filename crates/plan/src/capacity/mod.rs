@@ -8,10 +8,12 @@
 mod candidate;
 mod catalogue;
 mod error;
+mod failures;
 mod models;
 mod plan;
 mod predict;
 mod progress;
+mod protection;
 mod quality;
 mod report;
 mod sample;
@@ -22,10 +24,12 @@ mod workload;
 pub use candidate::{Candidate, Enumerate, Member, Mode};
 pub use catalogue::{Catalogue, Kind};
 pub use error::PlanError;
+pub use failures::{Failures, TierFailures};
 pub use models::{DeviceModels, Fitted, Form, MODEL_VERSION, Models, Predictors, Trained};
 pub use plan::{Active, Ask, plan};
 pub use predict::Prediction;
 pub use progress::Progress;
+pub use protection::{FILL_LIMIT, FillLimit, Protection, Spares};
 pub use quality::qualities;
 pub use report::{
     Bought, Budget, Error as PredictionError, Found, Infeasible, ModelQuality, Plan, Regression, Variant,

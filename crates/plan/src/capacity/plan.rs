@@ -7,7 +7,9 @@ use peryton_sim::{Options, Replay};
 use peryton_units::Bytes;
 
 use super::{
-    Candidate, Catalogue, Enumerate, PlanError, Prediction, Progress, Scale, Trained, Workload, predict,
+    Candidate, Catalogue, Enumerate, PlanError, Prediction, Progress, Protection, Scale, Trained, Workload,
+    failures::{self, Failures},
+    predict,
     quality::regression,
     report::{Bought, Budget, Error, Found, Infeasible, Plan, Variant},
     search::{Known, Problem, Search},
@@ -33,6 +35,8 @@ pub struct Ask {
     pub most: u32,
     /// Number of designs to report besides the best.
     pub runners_up: usize,
+    /// What every design keeps for the day when devices fail.
+    pub protection: Protection,
     /// The rules for the cost of ownership.
     pub account: Account,
     /// How the trace is replayed.
@@ -86,6 +90,10 @@ pub fn plan(
     }
     let active = active(ask, workload, capacity)?;
     let whole = Scale::of(workload.like.footprint_bytes as f64 / active.0 as f64, capacity, reach);
+    if !(0.01..=1.0).contains(&ask.protection.fill_limit) {
+        let value = format!("{}%", ask.protection.fill_limit * 100.0);
+        return Err(PlanError::Range { key: "--fill-limit", value, remedy: "a share from 1% to 100%, such as 80%" });
+    }
     if ask.most == 0 || ask.most > 256 {
         return Err(PlanError::Range { key: "--most", value: ask.most.to_string(), remedy: "1 to 256" });
     }
@@ -93,7 +101,8 @@ pub fn plan(
         return Err(PlanError::Range { key: "--runners-up", value: ask.runners_up.to_string(), remedy: "0 to 50" });
     }
     let spin_down = ask.objective.about_energy() || ask.constraints.iter().any(|one| one.metric.about_energy());
-    let mut candidates = Candidate::all(catalogue, &Enumerate { capacity, most: ask.most, spin_down });
+    let mut candidates =
+        Candidate::all(catalogue, &Enumerate { capacity, most: ask.most, spin_down, protection: ask.protection });
     // A budget of dollars can be checked without simulation.
     let dollars = ask.constraints.iter().filter(|one| one.metric == Metric::Dollars).map(|one| one.limit);
     if let Some(most) = dollars.reduce(f64::min) {
@@ -170,6 +179,7 @@ pub fn plan(
         simulated_share: whole.space(),
         simulated_volume_bytes: whole.volume().0,
         assumptions: assumptions(ask, workload, capacity, active, whole),
+        fill_limit: ask.protection.fill_limit,
         constraints: ask.constraints.clone(),
         objective: ask.objective,
         account: ask.account,
@@ -233,10 +243,34 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         }
     }
     all.push(format!(
-        "the load of these {:.3} s goes on day and night: lifetimes, energy a year and ownership follow from it",
+        "the load of these {:.3} s (of the part of them that is measured) goes on day and night: lifetimes, energy a year and \
+         ownership follow from it",
         workload.like.span_s
     ));
+    all.push(match ask.options.warm_up_requests {
+        0 => "every design is measured from its first request: caches and tiers begin empty, which other designs do not suffer \
+              from (--warm-up-requests)"
+            .to_owned(),
+        requests => format!(
+            "the first {requests} of {} requests warm every design up and are not measured (--warm-up-requests): what a cache \
+             or tier holds then is what these requests brought into it",
+            workload.hash.requests()
+        ),
+    });
+    all.push(fill(&ask.protection));
+    all.extend(failures::assumptions(&ask.protection, ask.account.years));
     all
+}
+
+fn fill(protection: &Protection) -> String {
+    let percent = protection.fill_limit * 100.0;
+    if protection.fill_limit >= 1.0 {
+        return "devices are filled to the brim (--fill-limit 80% leaves room for growth and repairs)".to_owned();
+    }
+    format!(
+        "devices are filled to {percent} % at most (--fill-limit); on flash the rest counts as over-provisioning, \
+         which holds as long as it is never written or was discarded"
+    )
 }
 
 /// How each budget is varied: left out, loosened, tightened.
@@ -275,14 +309,23 @@ fn found(
     });
     let bought = known.candidate.members().map(|(role, member)| {
         let kind = &catalogue.kinds[member.kind];
-        let owned = kind.owned.min(member.count);
-        Bought { role, profile: kind.profile.name.clone(), count: member.count, price_usd: kind.price_usd, owned }
+        Bought {
+            role,
+            profile: kind.profile.name.clone(),
+            count: member.count,
+            redundancy: member.redundancy,
+            data_devices: member.data_devices(),
+            spares: member.spares,
+            price_usd: kind.price_usd,
+            owned: kind.owned.min(member.bought()),
+        }
     });
     Some(Found {
         design: known.candidate.name(catalogue),
         label: known.candidate.label(catalogue),
         mode: known.candidate.mode,
         devices: bought.collect(),
+        failures: Failures::of(&known.candidate, catalogue, &ask.protection, ask.account.years),
         meets: strain <= 1.0,
         strain,
         sampled_mean_ms: known.sampled.as_ref().map(|(metrics, _)| metrics.mean_ms),

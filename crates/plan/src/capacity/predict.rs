@@ -4,6 +4,7 @@
 //! requests that the fast devices serve; misses are fetched by the extent, and dirty extents are written back in the
 //! end.
 
+use peryton_sim::Redundancy;
 use peryton_trace::{MissRatioCurve, Source};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
@@ -75,6 +76,10 @@ struct Load {
 
 impl Predict<'_> {
     fn of(&self, candidate: &Candidate, curve: Option<&MissRatioCurve>) -> Option<Prediction> {
+        // The paper's arithmetic knows stripes only.
+        if candidate.members().any(|(_, member)| member.redundancy != Redundancy::None) {
+            return None;
+        }
         let like = &self.like;
         let whole = Predictors::of(like, 0.0);
         let footprint = Bytes(like.footprint_bytes);

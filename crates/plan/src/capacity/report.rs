@@ -2,12 +2,13 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use peryton_sim::Sensitivity;
+use peryton_sim::{Redundancy, Sensitivity};
 use peryton_trace::RequestHash;
 use serde::Serialize;
 
 use super::{
     candidate::{Candidate, Mode},
+    failures::Failures,
     models::Fitted,
     predict::Prediction,
     search::Rung,
@@ -44,6 +45,8 @@ pub struct Plan {
     pub simulated_volume_bytes: u64,
     /// The assumptions behind the figures, in sentences.
     pub assumptions: Vec<String>,
+    /// The share of each device that is filled at most.
+    pub fill_limit: f64,
     /// The budgets.
     pub constraints: Vec<Constraint>,
     /// The figure that is minimised or maximised.
@@ -127,6 +130,8 @@ pub struct Found {
     /// How far it is from the budget that it is furthest from: at most 1 if it meets all, 2 if it would have to be
     /// twice as good.
     pub strain: f64,
+    /// Failures of its devices, and what they lose.
+    pub failures: Failures,
     /// The figures of the simulation with the whole trace.
     #[serde(flatten)]
     pub metrics: Metrics,
@@ -153,8 +158,15 @@ pub struct Bought {
     pub role: &'static str,
     /// The profile's name.
     pub profile: String,
-    /// Number of devices.
+    /// Number of devices, those for redundancy included.
     pub count: u32,
+    /// How they survive each other's failures.
+    pub redundancy: Redundancy,
+    /// Of them, those whose capacity is left for data.
+    pub data_devices: u32,
+    /// Number of spare devices beside them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub spares: u32,
     /// Price of each device.
     pub price_usd: f64,
     /// Number of them that are owned already and cost nothing to buy.

@@ -400,6 +400,7 @@ mod tests {
             p999_ms: mean_ms,
             iops: None,
             lifetime_years: None,
+            lifetime_interval: peryton_sim::LifetimeInterval::default(),
             lifetime_rated_years: None,
             lifetime_physical_years: None,
             power_w: None,
@@ -444,9 +445,10 @@ mod tests {
             .map(|((mean_ms, dollars), count)| Known {
                 candidate: Candidate {
                     mode: Mode::Single,
-                    fast: Member { kind: 0, count },
+                    fast: Member::plain(0, count),
                     slow: None,
                     spin_down: false,
+                    fill_per_mille: 1000,
                 },
                 sampled: Some((sampled(mean_ms, dollars), 10_000)),
                 exact: None,

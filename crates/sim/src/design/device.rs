@@ -9,7 +9,7 @@ use peryton_device::{
 use peryton_units::Bytes;
 
 use crate::{
-    DesignError,
+    DesignError, Redundancy,
     array::{Array, member_bytes},
 };
 
@@ -20,8 +20,12 @@ pub struct DeviceDesign {
     pub name: String,
     /// The profile of its model.
     pub profile: Profile,
-    /// Number of striped members.
+    /// Number of members, those for redundancy included.
     pub count: u32,
+    /// How the members survive each other's failures.
+    pub redundancy: Redundancy,
+    /// Number of spare devices, which are bought but not attached.
+    pub spares: u32,
     /// Number of equal devices: one for each volume, unless volumes share it.
     pub copies: u32,
     /// Number of volumes that share it, each with a region of its own.
@@ -65,12 +69,17 @@ impl DeviceDesign {
             .map(|index| profile.build_from(Some(each), seed.wrapping_add(u64::from(index)), images))
             .collect::<Result<_, _>>()
             .map_err(failed)?;
-        Ok(Array::new(members, self.stripe))
+        Ok(Array::new(members, self.stripe, self.redundancy))
     }
 
     /// Bytes of each member that the volume occupies.
     pub(crate) fn member_bytes(&self) -> Bytes {
-        member_bytes(self.used * u64::from(self.regions), self.count, self.stripe)
+        member_bytes(self.used * u64::from(self.regions), self.data_devices(), self.stripe, self.redundancy)
+    }
+
+    /// The number of members whose capacity is left for data.
+    pub fn data_devices(&self) -> u32 {
+        self.redundancy.data_devices(self.count).expect("the count was checked when the design was read")
     }
 
     /// The names of its members in a report: the device's name, followed by a number if there are several.

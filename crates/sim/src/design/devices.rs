@@ -8,7 +8,7 @@ use peryton_units::{Bytes, Nanos};
 
 use super::device::DeviceDesign;
 use crate::{
-    DesignError,
+    DesignError, Redundancy,
     document::{At, FromToml, Keys, unknown},
 };
 
@@ -26,9 +26,13 @@ pub(super) struct Spec<'a> {
     pub(super) name: At<'a, String>,
     pub(super) profile: Profile,
     pub(super) size: Option<At<'a, Bytes>>,
-    /// The capacity of all members.
+    /// The capacity of all members, less redundancy.
     pub(super) capacity: Bytes,
     pub(super) count: u32,
+    /// Of them, those whose capacity is left for data.
+    pub(super) data_devices: u32,
+    redundancy: Redundancy,
+    spares: u32,
     stripe: Bytes,
     price_usd: Option<f64>,
     owned: u32,
@@ -53,6 +57,8 @@ impl Spec<'_> {
             name: self.name.into_inner(),
             profile: self.profile,
             count: self.count,
+            redundancy: self.redundancy,
+            spares: self.spares,
             copies: 1,
             regions: 1,
             stripe: self.stripe,
@@ -128,11 +134,28 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
         Some(stripe) => *stripe,
         None => STRIPE,
     };
+    let redundancy = match keys.get::<Redundancy>("redundancy")? {
+        Some(redundancy) if redundancy.data_devices(count).is_none() => {
+            let needs = match *redundancy {
+                Redundancy::Mirror => "pairs of devices: give an even count".to_owned(),
+                other => format!("{} devices at least: give count", other.fewest()),
+            };
+            return Err(redundancy.wrong(format!("is {}, which needs {needs}, and here it is {count}", *redundancy)));
+        }
+        Some(redundancy) => *redundancy,
+        None => Redundancy::None,
+    };
+    let data_devices = redundancy.data_devices(count).expect("it was just checked");
+    let spares = match keys.get::<u32>("spares")? {
+        Some(spares) if *spares > MOST_MEMBERS => return Err(spares.wrong("use 0 to 256")),
+        Some(spares) => *spares,
+        None => 0,
+    };
     let capacity = match count {
         1 => profile.capacity,
-        count => {
+        _ => {
             let each = profile.capacity.0 - profile.capacity.0 % stripe.0;
-            each.checked_mul(u64::from(count)).map(Bytes).ok_or_else(|| {
+            each.checked_mul(u64::from(data_devices)).map(Bytes).ok_or_else(|| {
                 keys.wrong_at("count", "so many devices of this size have more than 16 EiB: use fewer, or smaller ones")
             })?
         }
@@ -154,16 +177,38 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
     let path = keys.get::<String>("path")?.map(|path| PathBuf::from(path.into_inner()));
     let price_usd = keys.get::<f64>("price_usd")?.map(|price| *price).or(profile.price_usd);
     let owned = match keys.get::<u32>("owned")? {
-        Some(owned) if *owned > count => {
+        Some(owned) if *owned > count + spares => {
+            let there = count + spares;
             return Err(
-                owned.wrong(format!("is {}, of a device that is there {count} times: use at most that", *owned))
+                owned.wrong(format!("is {}, of a device that is there {there} times: use at most that", *owned))
             );
         }
         Some(owned) => *owned,
         None => 0,
     };
     keys.finish()?;
-    Ok(Spec { name, profile, size, capacity, count, stripe, price_usd, owned, path, precondition_given })
+    Ok(Spec {
+        name,
+        profile,
+        size,
+        capacity,
+        count,
+        data_devices,
+        redundancy,
+        spares,
+        stripe,
+        price_usd,
+        owned,
+        path,
+        precondition_given,
+    })
+}
+
+impl FromToml for Redundancy {
+    const EXPECTED: &'static str = "\"none\", \"mirror\", \"raid5\" or \"raid6\"";
+    fn from_toml(value: &toml::Value) -> Result<Redundancy, Option<String>> {
+        value.as_str().ok_or(None)?.parse().map_err(|_| None)
+    }
 }
 
 /// A time, or `"never"`.

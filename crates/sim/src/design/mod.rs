@@ -168,8 +168,10 @@ impl Design {
             _ => None,
         };
         let of_all = |index: usize, limit: Option<Bytes>| Some(limit?.saturating_mul(u64::from(devices[index].count)));
-        let endurance = fast
-            .map_or((None, None), |fast| (of_all(fast, limits[fast].written), of_all(fast, limits[fast].programmable)));
+        // What the engine may write: mirrors and parity use up the rest. (Small writes with parity use up more.)
+        let writable =
+            |index: usize| Some(limits[index].written?.saturating_mul(u64::from(devices[index].data_devices)));
+        let endurance = fast.map_or((None, None), |fast| (writable(fast), of_all(fast, limits[fast].programmable)));
         let partitioned = matches!(placement, Placement::Partitioned(_));
         partition::read(&mut root, partitioned, endurance, seed, &mut tuning.partition)?;
         tuning.climb = climb::read(&mut root, &placement, &devices, endurance)?;
@@ -177,7 +179,7 @@ impl Design {
         if let Some(read) = admission::read(&mut root, caching, seed)? {
             tuning.admission = read;
             let each = || limits.iter().enumerate();
-            tuning.admission.endurance = each().map(|(index, limits)| of_all(index, limits.written)).collect();
+            tuning.admission.endurance = each().map(|(index, _)| writable(index)).collect();
             tuning.admission.programmable = each().map(|(index, limits)| of_all(index, limits.programmable)).collect();
             tuning.admission.energy = devices.iter().map(|device| admission::access_energy(&device.profile)).collect();
             let names = devices.iter().map(|device| device.name.as_str()).zip(tuning.admission.energy.iter().copied());
