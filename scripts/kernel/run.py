@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Tests the built drive under a real Linux kernel, in a virtual machine (scripts/vm).
+
+usage: scripts/kernel/run.py --peryton BINARY [--cut] [--keep] [TEST...]
+
+Each test prints what it found and a line PASS or FAIL. Exit status: 0 if all pass, 1 otherwise. Where the machine cannot be
+prepared (no root, no apt-get, no network) the line says `skipped`, and the status is 0.
+"""
+
+import argparse
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from drive import Failed
+from machine import VM, Machine
+
+TESTS = {
+    "replay": "a power loss at every flush: the log of dm-log-writes is replayed",
+    "faults": "errors of dm-flakey, dm-error and QEMU's blkdebug",
+    "pulled": "a disk is pulled and put back under load",
+    "resets": "the machine is reset amid writes",
+    "stress": "stress-ng's file-system stressors on ext4 and xfs",
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].splitlines()[0])
+    parser.add_argument("--peryton", default="target/quick/peryton")
+    parser.add_argument("--cut", action="store_true", help="at most five minutes")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with images and journals")
+    parser.add_argument("tests", nargs="*", choices=[*TESTS, []], metavar="TEST", help=", ".join(TESTS))
+    args = parser.parse_args()
+    peryton = os.path.abspath(args.peryton)
+    prepared = subprocess.run([VM, "prepare"], stderr=subprocess.PIPE, text=True)
+    if prepared.returncode != 0:
+        print(f"skipped: the tests under a real kernel: {prepared.stderr.strip()}")
+        return 0 if prepared.returncode == 77 else 1
+    if not os.path.exists(peryton):
+        print(f"{peryton} is not there: run make test-kernel, which builds it")
+        return 2
+    began, failed = time.monotonic(), 0
+    for test in args.tests or TESTS:
+        folder, since = tempfile.mkdtemp(prefix=f"peryton-kernel-{test}-", dir="/var/tmp"), time.monotonic()
+        print(f"{test}: {TESTS[test]}", flush=True)
+        try:
+            importlib.import_module(test).host(Machine(folder), peryton, folder, args.cut)
+            verdict = "PASS"
+        except Failed as failure:
+            verdict, failed = f"FAIL: {failure}", failed + 1
+        print(f"{test}: {verdict} ({time.monotonic() - since:.0f} s)", flush=True)
+        if args.keep or verdict != "PASS":
+            print(f"  kept: {folder}", flush=True)
+        else:
+            shutil.rmtree(folder)
+    print(f"{'FAIL' if failed else 'PASS'}: the tests under a real kernel, {time.monotonic() - began:.0f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
