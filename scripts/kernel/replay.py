@@ -10,14 +10,14 @@ import concurrent.futures
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
+import tempfile
 
 import files
 from drive import MIB, Drive, Failed, Nbd, design, verify
 from log_writes import FLUSH, FUA, MARK, Images, Log
-from records import BLOCK, read_journal
+from records import read_journal
 
 FAST, SLOW = 48, 112  # MiB
 LOG_SPAN = 1024  # MiB of the log's disk for each run.
@@ -90,102 +90,117 @@ def points(log, most, chance):
     return sorted(chosen | {flushes[-1]}), len(flushes)
 
 
-def replay(peryton, folder, disk, placement, load, index, most):
-    """Returns a sentence about what was found, or raises `Failed`."""
-    os.setpgrp()
-    chance, log, (fast, slow) = random.Random(f"{SEED} {placement} {load}"), Log(disk, index * LOG_SPAN * MIB), sizes(placement)
-    base = [f"{folder}/base-{index}-{name}.img" for name in ("fast", "slow")]
-    copy = [f"{folder}/copy-{index}-{name}.img" for name in ("fast", "slow")]
-    images = Images(base, [fast * MIB, slow * MIB])
-    chosen, flushes = points(log, most, chance)
-    applied, last, checked, torn = 0, 0, 0, 0
-    for turn, point in enumerate(chosen):
-        for entry in log.entries[applied:point + 1]:
-            images.apply(log, entry)
-            last = int(entry.mark[1:]) if entry.flags & MARK else last
-        applied = point + 1
-        for source, target in zip(base, copy):
-            subprocess.run(["cp", "--sparse=always", source, target], check=True)
-        taken, until = "", last
-        if turn % 2:
-            torn += 1
-            taken, until = some_of_the_next(log, point, copy, (fast, slow), chance, last)
-        drive = Drive(peryton, f"{folder}/drive-{index}", design(placement, fast, slow), *copy)
+def memory():
+    """A folder in memory: what a replay writes need not outlive this machine."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+class Replay:
+    """The log of one run, replayed onto copies of the two devices."""
+
+    def __init__(self, peryton, folder, scratch, placement, load, index):
+        self.peryton, self.scratch, self.placement, self.load = peryton, scratch, placement, load
+        self.journal = f"{folder}/{placement}-{load}.journal"
+        self.log = Log(f"{folder}/log.img", index * LOG_SPAN * MIB)
+        self.chance = random.Random(f"{SEED} {placement} {load}")
+        self.base = [f"{scratch}/{name}.img" for name in ("fast", "slow")]
+        self.copy = [f"{scratch}/{name}-copy.img" for name in ("fast", "slow")]
+        self.mib = sizes(placement)
+
+    def all(self, most):
+        """Returns a sentence about what was found, or raises `Failed`."""
+        images = Images(self.base, [mib * MIB for mib in self.mib])
+        chosen, flushes = points(self.log, most, self.chance)
+        applied, last, checked, torn = 0, 0, 0, 0
+        for turn, point in enumerate(chosen):
+            for entry in self.log.entries[applied:point + 1]:
+                images.apply(self.log, entry)
+                last = int(entry.mark[1:]) if entry.flags & MARK else last
+            applied = point + 1
+            for source, target in zip(self.base, self.copy):
+                subprocess.run(["cp", "--sparse=always", source, target], check=True)
+            taken, flushed = "", last
+            if turn % 2:
+                torn += 1
+                taken, flushed = self.some_of_the_next(point, last)
+            drive = Drive(self.peryton, f"{self.scratch}/drive", design(self.placement, *self.mib), *self.copy)
+            try:
+                checked += self.examine(drive, flushed, turn)
+            except Failed as failure:
+                raise Failed(f"{self.placement}, {self.load}: log replayed to entry {point}{taken} (after flush {flushed} of the load): "
+                             f"{failure}") from None
+            finally:
+                drive.kill()
+        what = "blocks" if self.load == "records" else "files"
+        return (f"{self.placement}, {self.load}: {len(chosen)} of {flushes} flushes replayed ({torn} of them with some later writes), "
+                f"{len(self.log.entries)} entries in the log, {checked} {what} verified")
+
+    def some_of_the_next(self, point, last):
+        """Adds some of the writes between this flush and the next. What was written with FUA is durable in its turn."""
+        images, later = Images(self.copy, [mib * MIB for mib in self.mib]), []
+        for entry in self.log.entries[point + 1:]:
+            if entry.flags & FLUSH:
+                break
+            later.append(entry)
+        cut, count = self.chance.randrange(len(later) + 1), 0
+        for entry in later[:cut]:
+            if entry.flags & MARK:
+                last = int(entry.mark[1:])  # All that this mark vouches for was flushed before it.
+            elif entry.flags & FUA or self.chance.random() < 0.5:
+                images.apply(self.log, entry)
+                count += 1
+        images.close()
+        return f" and {count} of the {len(later)} writes after it", last
+
+    def examine(self, drive, last, turn):
+        """Opens the drive, and returns how much was verified."""
+        found = drive.run("check", check=False)
+        if found.returncode not in (0, 1):
+            raise Failed(f"check ended with {found.returncode}: {(found.stderr or found.stdout).strip()}")
+        if turn % 5 == 4:
+            drive.run("repair")
+        drive.start()
+        nbd = Nbd(drive.nbd)
+        if self.load == "records":
+            checked, _ = verify(nbd, read_journal(self.journal, SEED, until=last))
+        else:
+            checked = self.examine_ext4(nbd, last)
+        nbd.close()
+        if drive.stop() != 0:
+            raise Failed(f"the drive did not close in good order: {drive.last_words()}")
+        return checked
+
+    def examine_ext4(self, nbd, last):
+        image, out, nothing = f"{self.scratch}/volume.img", f"{self.scratch}/files", bytes(MIB)
+        with open(image, "wb") as file:
+            file.truncate(nbd.size)
+            for offset in range(0, nbd.size, MIB):
+                data = nbd.read(offset, min(MIB, nbd.size - offset))
+                if data is None:
+                    raise Failed(f"the volume cannot be read at {offset}")
+                if data != nothing[:len(data)]:
+                    file.seek(offset)
+                    file.write(data)
+        # The file system recovers its journal, as a mount would, and has to be without fault then.
+        subprocess.run(["e2fsck", "-E", "journal_only", "-y", image], capture_output=True)
+        fsck = subprocess.run(["e2fsck", "-fn", image], capture_output=True, text=True)
+        if fsck.returncode != 0:
+            raise Failed(f"e2fsck ended with {fsck.returncode}: {' / '.join(fsck.stdout.strip().splitlines()[:8])}")
+        shutil.rmtree(out, ignore_errors=True)
+        os.makedirs(out)
+        subprocess.run(["debugfs", "-R", f"rdump / {out}", image], capture_output=True, check=True)
+        wrong = files.wrong(out, last)
+        if wrong:
+            raise Failed(f"{wrong} (the last file that was fsynced is {last})")
+        return last
+
+
+def replay(peryton, folder, placement, load, index, most):
+    with tempfile.TemporaryDirectory(prefix="peryton-replay-", dir=memory()) as scratch:
         try:
-            checked += examine(drive, folder, placement, load, index, last, turn)
+            return Replay(peryton, folder, scratch, placement, load, index).all(most)
         except Failed as failure:
-            kept = f"{folder}/failed-{placement}-{load}-{point}"
-            os.makedirs(kept, exist_ok=True)
-            raise Failed(f"{placement}, {load}: log replayed to entry {point}{taken} (after flush {last} of the load): {failure}; "
-                         f"replay it with: scripts/kernel/replay.py --again {placement} {load} {point}") from None
-        finally:
-            drive.kill()
-    images.close()
-    for path in base + copy:
-        os.remove(path)
-    what = "blocks" if load == "records" else "files"
-    return (f"{placement}, {load}: {len(chosen)} of {flushes} flushes replayed ({torn} of them with some later writes), "
-            f"{len(log.entries)} entries in the log, {checked} {what} verified")
-
-
-def some_of_the_next(log, point, copy, mib, chance, last):
-    """Adds some of the writes between this flush and the next. What was written with FUA is durable in its turn."""
-    images, later = Images(copy, [size * MIB for size in mib]), []
-    for entry in log.entries[point + 1:]:
-        if entry.flags & FLUSH:
-            break
-        later.append(entry)
-    cut, count = chance.randrange(len(later) + 1), 0
-    for entry in later[:cut]:
-        if not entry.flags & MARK and (entry.flags & FUA or chance.random() < 0.5):
-            images.apply(log, entry)
-            count += 1
-    images.close()
-    return f" and {count} of the {len(later)} writes after it", last
-
-
-def examine(drive, folder, placement, load, index, last, turn):
-    found = drive.run("check", check=False)
-    if found.returncode not in (0, 1):
-        raise Failed(f"check ended with {found.returncode}: {(found.stderr or found.stdout).strip()}")
-    if turn % 5 == 4:
-        drive.run("repair")
-    drive.start()
-    nbd = Nbd(drive.nbd)
-    if load == "records":
-        checked, _ = verify(nbd, read_journal(f"{folder}/{placement}-{load}.journal", SEED, until=last))
-    else:
-        checked = examine_ext4(nbd, folder, index, last)
-    nbd.close()
-    if drive.stop() != 0:
-        raise Failed(f"the drive did not close in good order: {drive.last_words()}")
-    return checked
-
-
-def examine_ext4(nbd, folder, index, last):
-    image, out = f"{folder}/volume-{index}.img", f"{folder}/files-{index}"
-    nothing = bytes(MIB)
-    with open(image, "wb") as file:
-        file.truncate(nbd.size)
-        for offset in range(0, nbd.size, MIB):
-            data = nbd.read(offset, min(MIB, nbd.size - offset))
-            if data is None:
-                raise Failed(f"the volume cannot be read at {offset}")
-            if data != nothing[:len(data)]:
-                file.seek(offset)
-                file.write(data)
-    # The file system recovers its journal, as a mount would, and has to be without fault then.
-    subprocess.run(["e2fsck", "-E", "journal_only", "-y", image], capture_output=True)
-    fsck = subprocess.run(["e2fsck", "-fn", image], capture_output=True, text=True)
-    if fsck.returncode != 0:
-        raise Failed(f"e2fsck ended with {fsck.returncode}: {' / '.join(fsck.stdout.strip().splitlines()[:8])}")
-    shutil.rmtree(out, ignore_errors=True)
-    os.makedirs(out)
-    subprocess.run(["debugfs", "-R", f"rdump / {out}", image], capture_output=True, check=True)
-    wrong = files.wrong(out, last)
-    if wrong:
-        raise Failed(f"{wrong} (the last file that was fsynced is {last})")
-    return last
+            raise Failed(f"{failure} (again: scripts/kernel/replay.py again {peryton} {folder} {placement} {load} {index} {most})") from None
 
 
 def host(machine, peryton, folder, cut):
@@ -198,7 +213,7 @@ def host(machine, peryton, folder, cut):
     machine.run([data, log], __file__, peryton, folder, epochs, numbers, *placements)
     os.remove(data)
     with concurrent.futures.ProcessPoolExecutor(max_workers=2) as pool:
-        work = [pool.submit(replay, peryton, folder, log, placement, load, index, most)
+        work = [pool.submit(replay, peryton, folder, placement, load, index, most)
                 for index, (placement, load) in enumerate(runs(placements))]
         lines, failures = [], []
         for each in work:
@@ -213,5 +228,8 @@ def host(machine, peryton, folder, cut):
 
 
 if __name__ == "__main__":
-    import guest as vm
-    vm.main(guest, sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:])
+    if sys.argv[1] == "again":
+        print(replay(*sys.argv[2:6], int(sys.argv[6]), int(sys.argv[7])))
+    else:
+        import guest as vm
+        vm.main(guest, sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5:])
