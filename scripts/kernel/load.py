@@ -127,9 +127,9 @@ class Load:
         return self.model.flushes - before[0], self.model.failed_flushes - before[1]
 
     def reopen(self):
-        """After the device had another server."""
-        os.close(self.device)
+        """After `close`, when the device has another server."""
         self.device = os.open(self.path, os.O_RDWR | os.O_DIRECT)
 
     def close(self):
+        """The kernel's client does not let go of a device that is open."""
         os.close(self.device)

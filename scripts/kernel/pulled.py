@@ -91,6 +91,7 @@ def attempt(what):
 
 
 def restart(vm, drive, load):
+    load.close()
     vm.detach()
     drive.kill()
     drive.start()
@@ -99,8 +100,8 @@ def restart(vm, drive, load):
 
 
 def finish(vm, drive, load):
-    vm.detach()
     load.close()
+    vm.detach()
     if drive.stop() != 0:
         raise Failed(f"the drive did not close in good order: {drive.last_words()}")
 
@@ -119,6 +120,7 @@ def gone(vm, peryton, folder, placement, number, seconds):
         raise Failed(f"{placement}: {name} was not given up although it is gone")
     load.run(seconds / 2)
     without = load.read_all()
+    load.close()
     vm.detach()
     drive.stop()
     ask(vm, "put back", number)
