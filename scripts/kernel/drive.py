@@ -24,12 +24,14 @@ PLACEMENTS = {
 }
 
 
-METADATA = 8  # MiB of each device that are left for superblocks, journal and checkpoints.
+def usable(mib):
+    """MiB of a device beside superblocks, journal, checkpoints and a cache's spare slots."""
+    return mib * 3 // 4
 
 
 def design(placement, fast_mib, slow_mib, patience="2min"):
     """A design for two devices of these sizes."""
-    devices = "".join(f'[devices.{name}]\nprofile = "fixed"\nsize = "{mib - METADATA}MiB"\n' for name, mib in (("fast", fast_mib), ("slow", slow_mib)))
+    devices = "".join(f'[devices.{name}]\nprofile = "fixed"\nsize = "{usable(mib)}MiB"\n' for name, mib in (("fast", fast_mib), ("slow", slow_mib)))
     return f'{devices}[failure]\npatience = "{patience}"\n[placement]\n{PLACEMENTS[placement]}'
 
 

@@ -32,9 +32,10 @@ def guest(peryton, folder, placement, reset_after):
     device = vm.attach(drive)
     mib = int(open("/sys/block/nbd0/size").read()) // vm.SECTORS_PER_MIB
     load = Load(vm.dm("records", vm.linear(RECORDS, device, 0)), f"{folder}/{placement}.journal", SEED)
-    fio = subprocess.Popen(["fio", "--name=verified", f"--filename={vm.dm('fio', vm.linear(mib - RECORDS, device, RECORDS))}", "--direct=1", "--ioengine=libaio",
+    rest = vm.dm("rest", vm.linear(mib - RECORDS, device, RECORDS))
+    fio = subprocess.Popen(["fio", "--name=verified", f"--filename={rest}", "--direct=1", "--ioengine=libaio",
                             "--iodepth=8", "--rw=randwrite", "--bsrange=4k-64k", "--fsync=32", "--verify=crc32c", "--verify_backlog=64",
-                            "--verify_fatal=1", "--time_based", "--runtime=600", "--output=/run/fio.log"])
+                            "--verify_fatal=1", "--time_based", "--runtime=3600", "--eta=never", "--output=/run/fio.log"])
     errors = load.read_all()
     if errors:
         raise Failed(f"{errors} ranges cannot be read")
