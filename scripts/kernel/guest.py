@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+import traceback
 
 from drive import PATIENCE, Failed
 
@@ -78,6 +79,14 @@ def main(function, *arguments):
         function(*arguments)
     except Failed as failure:
         say(f"FAILED: {failure}")
+    except Exception:
+        say("FAILED: the test itself")
+        traceback.print_exc()
+    else:
+        return
+    # Threads may wait for a device without end, so nothing waits for them.
+    try:
         subprocess.run("dmesg --level=emerg,alert,crit,err | tail -5", shell=True)
+    finally:
         sys.stdout.flush()
         os._exit(1)

@@ -32,6 +32,11 @@ class Entry:
     data: int  # Where the data lie in the log.
     mark: str
 
+    @property
+    def flushed(self):
+        """The number N of a mark `sN`, which the load leaves after its flush N. The kernel adds marks of its own."""
+        return int(self.mark[1:]) if self.flags & MARK and self.mark[:1] == "s" else None
+
 
 class Log:
     def __init__(self, path, offset=0):

@@ -115,7 +115,7 @@ class Replay:
         for turn, point in enumerate(chosen):
             for entry in self.log.entries[applied:point + 1]:
                 images.apply(self.log, entry)
-                last = int(entry.mark[1:]) if entry.flags & MARK else last
+                last = last if entry.flushed is None else entry.flushed
             applied = point + 1
             for source, target in zip(self.base, self.copy):
                 subprocess.run(["cp", "--sparse=always", source, target], check=True)
@@ -145,7 +145,7 @@ class Replay:
         cut, count = self.chance.randrange(len(later) + 1), 0
         for entry in later[:cut]:
             if entry.flags & MARK:
-                last = int(entry.mark[1:])  # All that this mark vouches for was flushed before it.
+                last = last if entry.flushed is None else entry.flushed  # All that this mark vouches for was flushed before it.
             elif entry.flags & FUA or self.chance.random() < 0.5:
                 images.apply(self.log, entry)
                 count += 1

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 from drive import Failed
 from machine import VM, Machine
@@ -56,6 +57,9 @@ def main():
             verdict = "PASS"
         except Failed as failure:
             verdict, failed = f"FAIL: {failure}", failed + 1
+        except Exception:  # A mistake of the test itself must not keep the others from being run.
+            traceback.print_exc()
+            verdict, failed = "FAIL: the test itself", failed + 1
         print(f"{test}: {verdict} ({time.monotonic() - since:.0f} s)", flush=True)
         if args.keep or verdict != "PASS":
             print(f"  kept: {folder}", flush=True)
