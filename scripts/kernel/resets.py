@@ -85,7 +85,7 @@ def one(machine, peryton, folder, placement, drive, disks, number, chance):
 
 
 def host(machine, peryton, folder, cut):
-    placements, resets = (PLACEMENTS[:2], 4) if cut else (PLACEMENTS, 20)
+    placements, resets = (PLACEMENTS[:2], 3) if cut else (PLACEMENTS, 20)
     chance, drives, found = random.Random(SEED), {}, {}
     for number in range(resets):
         placement = placements[number % len(placements)]
