@@ -31,7 +31,8 @@ def usable(mib):
 
 def design(placement, fast_mib, slow_mib, patience="2min"):
     """A design for two devices of these sizes."""
-    devices = "".join(f'[devices.{name}]\nprofile = "fixed"\nsize = "{usable(mib)}MiB"\n' for name, mib in (("fast", fast_mib), ("slow", slow_mib)))
+    sizes = {"fast": usable(fast_mib), "slow": usable(slow_mib)}
+    devices = "".join(f'[devices.{name}]\nprofile = "fixed"\nsize = "{mib}MiB"\n' for name, mib in sizes.items())
     return f'{devices}[failure]\npatience = "{patience}"\n[placement]\n{PLACEMENTS[placement]}'
 
 

@@ -4,8 +4,9 @@
 usage: scripts/kernel/run.py [--peryton BINARY] [--cut] [--keep] [TEST...]
 
 Without --peryton it builds one: optimised, with the features that serving a volume needs.
-Without TESTs it runs all that can be begun in time (20 minutes; with --cut three and a half). Each test prints what it found and a line PASS or FAIL. Exit status: 0 if all pass, 1 otherwise. Where the machine cannot be
-prepared (no root, no apt-get, no network) the line says `skipped`, and the status is 0.
+Without TESTs it runs all that can be begun in time (20 minutes; with --cut three and a half). Each test prints what it found and a
+line PASS or FAIL. Exit status: 0 if all pass, 1 otherwise. Where the machine cannot be prepared (no root, no apt-get, no network) the
+line says `skipped`, and the status is 0.
 """
 
 import argparse
@@ -36,7 +37,9 @@ LATEST = {False: 20 * 60, True: 3.5 * 60}
 
 def build():
     cargo, root = os.environ.get("CARGO", "cargo"), os.path.dirname(os.path.dirname(VM))
-    subprocess.run([cargo, "build", "--quiet", "--locked", "--profile", "quick", "--package", "peryton", "--no-default-features"], cwd=root, check=True)
+    what = ["--profile", "quick", "--package", "peryton", "--no-default-features"]
+    if subprocess.run([cargo, "build", "--quiet", "--locked", *what], cwd=root).returncode != 0:
+        sys.exit("FAIL: peryton cannot be built")
     return os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target")), "quick", "peryton")
 
 
