@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test torture mutants bench findings fuzz libfuzzer setup clean
+.PHONY: demo test test-kernel torture mutants bench findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -31,6 +31,12 @@ test: setup
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# Tests the built drive under a real Linux kernel, through its NBD client, in a virtual machine (scripts/vm): about 20 minutes; CUT=1: at
+# most five. TESTS names some of them: replay, faults, pulled, resets, stress. Without root, apt-get or a network it says what is
+# missing, and skips them.
+test-kernel: setup
+	@python3 scripts/kernel/run.py $(if $(CUT),--cut) $(TESTS)
 
 # Simulates power losses for SECONDS; a single seed (SEEDS=5) is replayed step by step.
 SECONDS ?= 60

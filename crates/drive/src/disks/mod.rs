@@ -234,6 +234,13 @@ impl Disks {
         [self.faults.next_due(), self.outages_due()].into_iter().flatten().min()
     }
 
+    /// The device of a command, if the kernel's answer means that it failed.
+    pub(crate) fn device_that_failed(&self, slot: u32, result: i32) -> Option<DeviceId> {
+        let job = self.jobs[slot as usize].as_ref().expect("the kernel answers what it was asked");
+        let transfers = matches!(job.chunk.ask(), Ask::Read | Ask::Write);
+        (result < 0 || result == 0 && transfers).then_some(job.operation.device)
+    }
+
     /// Handles the kernel's answer: the number of bytes transferred, or a negative error number.
     pub(crate) fn answered(&mut self, slot: u32, result: i32) {
         let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");

@@ -253,7 +253,10 @@ impl Server {
     #[inline]
     fn event(&mut self, event: Event) {
         match event {
-            Event::Device { slot, result } => self.volume.backend.answered(slot, result),
+            Event::Device { slot, result } => {
+                let result = if result > 0 { result } else { self.unless_removed(slot, result) };
+                self.volume.backend.answered(slot, result);
+            }
             Event::Received { connection, result } => self.received(connection, result),
             Event::Sent { connection, result } => self.sent(connection, result),
             Event::Accepted { listener, result } => self.accepted(listener, result),

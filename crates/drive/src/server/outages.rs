@@ -3,7 +3,7 @@
 use peryton_engine::DeviceId;
 
 use super::Server;
-use crate::{events::What, serve_error::ServeError};
+use crate::{events::What, open::Device, serve_error::ServeError};
 
 impl Server {
     /// Sets how long the volume waits for devices that fail.
@@ -92,6 +92,16 @@ impl Server {
     }
 
     /// The device whose outage keeps the volume from becoming idle, if there is one.
+
+    /// The kernel's answer; or, if it is a failure of a disk that was taken out, that the disk has gone. Linux answers as if such
+    /// a disk had no size: reads end before their first byte, writes lack space, flushes fail. None of it will pass.
+    pub(super) fn unless_removed(&self, slot: u32, result: i32) -> i32 {
+        let failed = self.volume.backend.device_that_failed(slot, result);
+        let device = failed.and_then(|device| self.about.devices.get(device.index())?.as_ref());
+        if device.is_some_and(Device::was_removed) { -libc::ENXIO } else { result }
+    }
+
+    /// The device in an outage that keeps the volume from coming to rest, if there is one.
     pub(super) fn outage_at_the_end(&self) -> Option<ServeError> {
         let gone = self.volume.engine().gone();
         let devices = self.about.devices.iter().enumerate();

@@ -1,0 +1,147 @@
+"""The built drive as a process, on two block devices or files, and a small NBD client in user space."""
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+from records import BLOCK
+
+MIB = 1 << 20
+READ, WRITE, DISCONNECT, FLUSH = 0, 1, 2, 3
+PATIENCE = 900  # Seconds before something counts as hung. The emulated machine may be slow, or stopped for a while.
+
+HYBRID = 'fast = "fast"\nslow = "slow"\n'
+PROMOTES = 'extent = "64KiB"\npromotion = { threshold = 1, window = "60s" }\n'
+PLACEMENTS = {
+    "tiering": f'mode = "tiering"\n{HYBRID}{PROMOTES}',
+    "caching-back": f'mode = "caching"\n{HYBRID}{PROMOTES}write = "back"\nwriteback = {{ queue = 64, delay = "500ms" }}\n',
+    "caching-through": f'mode = "caching"\n{HYBRID}{PROMOTES}write = "through"\njournal = "fast"\n',
+    "logging": 'mode = "logging"\nprimary = "slow"\nlog = "fast"\nblock = "4KiB"\n[triggers]\ntimeout = "3s"\n',
+    "partitioned": f'mode = "partitioned"\n{HYBRID}extent = "4KiB"\nreplacement = "lru"\n[partition]\nbust_after = "2s"\n',
+}
+
+
+def usable(mib):
+    """MiB of a device beside superblocks, journal, checkpoints and a cache's spare slots."""
+    return mib * 3 // 4
+
+
+def design(placement, fast_mib, slow_mib, patience="2min"):
+    """A design for two devices of these sizes."""
+    sizes = {"fast": usable(fast_mib), "slow": usable(slow_mib)}
+    devices = "".join(f'[devices.{name}]\nprofile = "fixed"\nsize = "{mib}MiB"\n' for name, mib in sizes.items())
+    return f'{devices}[failure]\npatience = "{patience}"\n[placement]\n{PLACEMENTS[placement]}'
+
+
+class Failed(Exception):
+    """Something that makes the test fail; its text says what and where."""
+
+
+class Drive:
+    def __init__(self, peryton, folder, text, fast, slow):
+        os.makedirs(folder, exist_ok=True)
+        self.peryton, self.folder = peryton, folder
+        self.file = f"{folder}/design.toml"
+        with open(self.file, "w") as file:
+            file.write(text)
+        self.paths = ["--set", f"devices.fast.path={fast}", "--set", f"devices.slow.path={slow}"]
+        self.nbd, self.control, self.log = f"{folder}/nbd", f"{folder}/control", f"{folder}/log"
+        self.process = None
+
+    def run(self, verb, *arguments, check=True):
+        done = subprocess.run([self.peryton, verb, self.file, *self.paths, *arguments], capture_output=True, text=True, timeout=PATIENCE)
+        if check and done.returncode != 0:
+            raise Failed(f"peryton {verb} ended with {done.returncode}: {done.stderr.strip()}")
+        return done
+
+    def status(self):
+        done = subprocess.run([self.peryton, "status", self.control, "--json"], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        return done.stdout
+
+    def start(self, *arguments):
+        for path in (self.nbd, self.control):
+            if os.path.exists(path):
+                os.remove(path)
+        with open(self.log, "a") as log:
+            self.process = subprocess.Popen(
+                [self.peryton, "serve", self.file, *self.paths, "--nbd", self.nbd, "--control", self.control, *arguments],
+                stdout=subprocess.DEVNULL, stderr=log)
+        deadline = time.monotonic() + PATIENCE
+        while not os.path.exists(self.control):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise Failed(f"the drive did not start: {self.last_words()}")
+            time.sleep(0.01)
+
+    def last_words(self):
+        with open(self.log) as log:
+            return " / ".join(log.read().strip().splitlines()[-3:])
+
+    def stop(self):
+        """Closes the volume and returns the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Nbd:
+    """The part of NBD that reading a whole volume needs."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(path)
+        assert self.exactly(18)[:8] == b"NBDMAGIC"
+        self.socket.sendall(struct.pack(">I", 3) + b"IHAVEOPT" + struct.pack(">II", 1, 0))
+        self.size = struct.unpack(">Q", self.exactly(10)[:8])[0]
+
+    def exactly(self, length):
+        data = bytearray(length)
+        view, done = memoryview(data), 0
+        while done < length:
+            count = self.socket.recv_into(view[done:])
+            if not count:
+                raise Failed("the drive hung up")
+            done += count
+        return data
+
+    def read(self, offset, length):
+        """The data, or None if the drive answers with an error."""
+        self.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, READ, offset, offset, length))
+        magic, error, cookie = struct.unpack(">IIQ", self.exactly(16))
+        assert (magic, cookie) == (0x67446698, offset)
+        return None if error else self.exactly(length)
+
+    def close(self):
+        self.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, DISCONNECT, 0, 0, 0))
+        self.socket.close()
+
+
+def verify(nbd, model, errors_allowed=False):
+    """Reads the whole volume. Returns how many blocks were checked, and how many could not be read."""
+    nothing, checked, unreadable = bytes(MIB), 0, 0
+    for offset in range(0, nbd.size, MIB):
+        length = min(MIB, nbd.size - offset)
+        data = nbd.read(offset, length)
+        touched = [block for block in range(offset // BLOCK, (offset + length) // BLOCK) if block in model.possible]
+        if data is not None and not touched and data == nothing[:length]:
+            continue
+        for block in range(offset // BLOCK, (offset + length) // BLOCK):
+            at = block * BLOCK - offset
+            part = bytes(data[at:at + BLOCK]) if data is not None else nbd.read(block * BLOCK, BLOCK)
+            if part is None:
+                if not errors_allowed:
+                    raise Failed(f"block {block} cannot be read")
+                unreadable += 1
+                continue
+            wrong = model.wrong(block, bytes(part))
+            if wrong:
+                raise Failed(wrong)
+            checked += block in model.possible
+    return checked, unreadable

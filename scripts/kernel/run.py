@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Tests the built drive under a real Linux kernel, in a virtual machine (scripts/vm).
+
+usage: scripts/kernel/run.py [--peryton BINARY] [--cut] [--keep] [TEST...]
+
+Without --peryton it builds one: optimised, with the features that serving a volume needs.
+Without TESTs it runs all that can be begun in time (20 minutes; with --cut three and a half). Each test prints what it found and a
+line PASS or FAIL. Exit status: 0 if all pass, 1 otherwise. Where the machine cannot be prepared (no root, no apt-get, no network) the
+line says `skipped`, and the status is 0.
+"""
+
+import argparse
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+from drive import Failed
+from machine import VM, Machine
+
+TESTS = {
+    "replay": "a power loss at every flush: the log of dm-log-writes is replayed",
+    "faults": "errors of dm-flakey, dm-error and QEMU's blkdebug",
+    "pulled": "a disk is pulled and put back under load",
+    "resets": "the machine is reset amid writes",
+    "stress": "stress-ng's file-system stressors on ext4 and xfs",
+}
+
+
+# Seconds after which no further test is begun: the whole is to take 25 minutes at most, the cut five.
+LATEST = {False: 20 * 60, True: 3.5 * 60}
+
+
+def build():
+    cargo, root = os.environ.get("CARGO", "cargo"), os.path.dirname(os.path.dirname(VM))
+    what = ["--profile", "quick", "--package", "peryton", "--no-default-features"]
+    if subprocess.run([cargo, "build", "--quiet", "--locked", *what], cwd=root).returncode != 0:
+        sys.exit("FAIL: peryton cannot be built")
+    return os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target")), "quick", "peryton")
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].splitlines()[0])
+    parser.add_argument("--peryton")
+    parser.add_argument("--cut", action="store_true", help="at most five minutes")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with images and journals")
+    parser.add_argument("tests", nargs="*", choices=[*TESTS, []], metavar="TEST", help=", ".join(TESTS))
+    args = parser.parse_args()
+    prepared = subprocess.run([VM, "prepare"], stderr=subprocess.PIPE, text=True)
+    if prepared.returncode != 0:
+        print(f"skipped: the tests under a real kernel: {prepared.stderr.strip()}")
+        return 0 if prepared.returncode == 77 else 1
+    peryton = os.path.abspath(args.peryton or build())
+    began, failed = time.monotonic(), 0
+    for test in args.tests or TESTS:
+        if not args.tests and time.monotonic() - began > LATEST[args.cut]:
+            print(f"{test}: left out, because this machine is slow and the others took {time.monotonic() - began:.0f} s", flush=True)
+            continue
+        folder, since = tempfile.mkdtemp(prefix=f"peryton-kernel-{test}-", dir="/var/tmp"), time.monotonic()
+        print(f"{test}: {TESTS[test]}", flush=True)
+        try:
+            importlib.import_module(test).host(Machine(folder), peryton, folder, args.cut)
+            verdict = "PASS"
+        except Failed as failure:
+            verdict, failed = f"FAIL: {failure}", failed + 1
+        except Exception:  # A mistake of the test itself must not keep the others from being run.
+            traceback.print_exc()
+            verdict, failed = "FAIL: the test itself", failed + 1
+        print(f"{test}: {verdict} ({time.monotonic() - since:.0f} s)", flush=True)
+        if args.keep or verdict != "PASS":
+            print(f"  kept: {folder}", flush=True)
+        else:
+            shutil.rmtree(folder)
+    print(f"{'FAIL' if failed else 'PASS'}: the tests under a real kernel, {time.monotonic() - began:.0f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
