@@ -60,7 +60,7 @@ class Volume:
             if time.monotonic() > until or self.server.poll() is not None:
                 sys.exit(f"{name}: the server does not start: {open(self.log.name).read().strip()}")
             time.sleep(0.05)
-        # A flush that fails tells all clients, so flushes and what they mean come one after another.
+        # A flush that fails is reported to all clients, so flushes and what they mean come one after another.
         self.flushes = threading.Lock()
         self.allowed = [{bytes(8)} for _ in range(VERIFIED)]
         self.before = {}
