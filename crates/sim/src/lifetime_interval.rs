@@ -82,9 +82,12 @@ pub(crate) struct Intervals {
     pub(crate) worn_parts: usize,
 }
 
+/// The years of a member with so much wear in so many seconds.
+type Years<'a> = dyn Fn(&WearCounts, f64) -> Option<f64> + 'a;
+
 /// A member of a device, and its wear in each part.
 struct Member<'a> {
-    lifetime: Box<dyn Fn(&WearCounts, f64) -> Option<f64> + 'a>,
+    lifetime: Box<Years<'a>>,
     parts: Vec<WearCounts>,
     drawn: Vec<f64>,
 }
@@ -116,7 +119,7 @@ pub(crate) fn of(design: &Design, outcome: &Outcome) -> Intervals {
         for _ in 0..DRAWS {
             times.fill(0);
             for _ in 0..count {
-                times[(u128::from(split_mix(&mut random)) * count as u128 >> 64) as usize] += 1;
+                times[((u128::from(split_mix(&mut random)) * count as u128) >> 64) as usize] += 1;
             }
             let mut first = f64::INFINITY;
             for (member, _) in members.iter_mut().zip(&enough).filter(|(_, enough)| **enough) {
@@ -160,7 +163,7 @@ fn mixture(parts: &[WearCounts], times: &[u64]) -> WearCounts {
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
