@@ -39,6 +39,7 @@ def guest(peryton, folder, placement, reset_after):
     errors = load.read_all()
     if errors:
         raise Failed(f"{errors} ranges cannot be read")
+    load.epoch()  # The reset comes after at least one flush, however slow this machine is.
     vm.say("writing")
     if reset_after:
         threading.Timer(reset_after, lambda: open("/proc/sysrq-trigger", "w").write("b")).start()
