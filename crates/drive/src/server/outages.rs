@@ -91,8 +91,6 @@ impl Server {
         self.about.events.report(What::InDoubt { devices, stopped });
     }
 
-    /// The device whose outage keeps the volume from becoming idle, if there is one.
-
     /// The kernel's answer; or, if it is a failure of a disk that was taken out, that the disk has gone. Linux answers as if such
     /// a disk had no size: reads end before their first byte, writes lack space, flushes fail. None of it will pass.
     pub(super) fn unless_removed(&self, slot: u32, result: i32) -> i32 {
@@ -101,7 +99,7 @@ impl Server {
         if device.is_some_and(Device::was_removed) { -libc::ENXIO } else { result }
     }
 
-    /// The device in an outage that keeps the volume from coming to rest, if there is one.
+    /// The device whose outage keeps the volume from becoming idle, if there is one.
     pub(super) fn outage_at_the_end(&self) -> Option<ServeError> {
         let gone = self.volume.engine().gone();
         let devices = self.about.devices.iter().enumerate();
