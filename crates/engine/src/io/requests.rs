@@ -121,21 +121,35 @@ impl Requests {
         out: &mut Commands,
     ) -> bool {
         let row = &mut self.rows[request.0];
-        if let Err(error) = result {
-            match row.outcome {
-                Outcome::Failed(_) => {}
-                before => {
-                    self.in_doubt -= u32::from(before == Outcome::InDoubt);
-                    row.outcome = Outcome::Failed(error);
-                }
-            }
-        }
         assert!(row.parts > 0, "a request was answered twice");
+        if result.is_err() || row.outcome != Outcome::Good {
+            return self.part_of_other_done(now, request, result, out);
+        }
+        row.parts -= 1;
+        if row.parts == 0 {
+            self.answer(now, request, Ok(()), out);
+        }
+        false
+    }
+
+    /// The same for a request that has failed, fails now, or is in doubt.
+    #[cold]
+    fn part_of_other_done(
+        &mut self,
+        now: Nanos,
+        request: RequestIndex,
+        result: Result<(), RequestError>,
+        out: &mut Commands,
+    ) -> bool {
+        let row = &mut self.rows[request.0];
+        if let (Err(error), Outcome::Good | Outcome::InDoubt) = (result, row.outcome) {
+            self.in_doubt -= u32::from(row.outcome == Outcome::InDoubt);
+            row.outcome = Outcome::Failed(error);
+        }
         row.parts -= 1;
         if row.parts > 0 {
             return false;
         }
-        let good = row.outcome == Outcome::Good;
         let result = match row.outcome {
             Outcome::Good => Ok(()),
             Outcome::InDoubt => {
@@ -145,6 +159,13 @@ impl Requests {
             }
             Outcome::Failed(error) => Err(error),
         };
+        self.answer(now, request, result, out);
+        true
+    }
+
+    #[inline(always)]
+    fn answer(&mut self, now: Nanos, request: RequestIndex, result: Result<(), RequestError>, out: &mut Commands) {
+        let row = &self.rows[request.0];
         out.push(Command::Reply { id: row.id, result });
         if let Some(responses) = &mut self.responses {
             responses.record(now.saturating_sub(row.began).0);
@@ -153,7 +174,6 @@ impl Requests {
         if self.reports_answers {
             self.answered.push(request);
         }
-        !good
     }
 
     pub(super) fn next_answered(&mut self) -> Option<RequestIndex> {
