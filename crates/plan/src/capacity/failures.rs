@@ -2,7 +2,7 @@
 //!
 //! Devices fail independently of each other and at a constant rate, λ = −ln(1 − AFR) a year. An array of N devices is
 //! rebuilt for R years after a failure, and loses data if more devices fail meanwhile than it survives (Patterson,
-//! Gibson and Katz, SIGMOD 1988, section 7; Chen et al., ACM Computing Surveys 26 (1994), section 5.3):
+//! Gibson and Katz, SIGMOD 1988; Chen et al., ACM Computing Surveys 26, 1994):
 //!
 //! | | arrays that lose data, a year |
 //! |---|---|
