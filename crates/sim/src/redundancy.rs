@@ -95,7 +95,7 @@ impl Redundancy {
     /// Commands to members for a write within one stripe: mirrors write twice; with parity the old data and the old
     /// parity are read, and both are written (Patterson, Gibson and Katz, "A case for redundant arrays of inexpensive
     /// disks", SIGMOD 1988; Chen et al., "RAID: high-performance, reliable secondary storage", ACM
-    /// Computing Surveys 26 (1994), section 3.2.6).
+    /// Computing Surveys 26, 1994).
     pub fn commands_of_a_small_write(self) -> u32 {
         match self {
             Redundancy::Mirror => 2,
