@@ -125,14 +125,13 @@ impl CacheDrive {
         (request, extent): (RequestIndex, u32),
         out: &mut Commands,
     ) -> bool {
-        let Some(command) = io.in_flight(id).copied() else { return false };
         let entry = self.map.entry_mut(extent);
         if entry.is_lost() || entry.moving().is_some() || self.controller.is_some() {
             return false;
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
         entry.in_flight -= 1;
-        io.finish(now, id, &command, false);
+        io.finish_hit(now, id);
         io.part_done_in_line(request, Ok(()), out);
         true
     }

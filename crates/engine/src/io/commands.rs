@@ -126,6 +126,16 @@ impl<S> Table<S> {
         self.free.push(id.index);
     }
 
+    /// The same; returns what the row still holds.
+    #[inline(always)]
+    pub(super) fn end(&mut self, id: IoId) -> &InFlight<S> {
+        let row = &mut self.rows[id.index as usize];
+        debug_assert_eq!(row.generation, id.generation, "{id:?} is not in flight");
+        row.generation = row.generation.wrapping_add(1);
+        self.free.push(id.index);
+        &row.command
+    }
+
     /// Returns the id of the command in flight in this row.
     pub(super) fn id_at(&self, index: usize) -> Option<IoId> {
         let generation = self.rows.get(index)?.generation;
