@@ -339,17 +339,19 @@ impl<S: Step> Io<S> {
         }
     }
 
-    /// Does what [`Io::finish`] does for a read or write of the host that succeeded, without a copy of its row.
+    /// Does what [`Io::finish`] does for a read, write or discard of the host that succeeded, without a copy of its row.
     #[inline(always)]
     pub(crate) fn finish_hit(&mut self, now: Nanos, id: IoId) {
         let Io { commands, devices, tuning, .. } = self;
         let command = commands.end(id);
-        debug_assert!(matches!(command.op, Op::Read | Op::Write) && !command.leaving);
+        debug_assert!(command.op != Op::Flush && !command.leaving);
         let device = command.device.index();
         let state = &mut devices[device];
         state.in_flight -= 1;
-        state.measure(command.op as usize, command.took(now));
-        state.unflushed |= command.op == Op::Write;
+        if let Op::Read | Op::Write = command.op {
+            state.measure(command.op as usize, command.took(now));
+        }
+        state.unflushed |= command.op != Op::Read;
         state.failures = 0;
         if state.in_flight == 0 {
             state.idle_since = now;
