@@ -305,7 +305,12 @@ impl PlacementOps for CacheDrive {
         left: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
-        self.recover_map(io, storage, volume, found, left, opened)
+        self.recover_map(io, storage, volume, found, left, opened)?;
+        if self.map.dirty() > 0 {
+            // Dirty extents of an earlier write policy: the fast device alone has what is written to them.
+            io.copies = 0;
+        }
+        Ok(())
     }
 
     fn close(&mut self, io: &CacheIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
