@@ -7,6 +7,7 @@
 mod crashing;
 mod every;
 
+use crashing::Machine;
 use every::{FAST, Fault, Faulty, Model, SLOW, Unreadable, Volume, check, flush, open, opens, placements, write};
 use peryton_engine::{Config, DeviceId, Engine, Formatting, OpenError, Placement, Storage, Trust, VolumeId};
 use peryton_units::Nanos;
@@ -176,13 +177,19 @@ fn every_write_of_repair_may_fail() {
     }
 }
 
-#[test]
-fn every_write_of_close_may_fail() {
+/// Runs an operation of a volume that is open, with each fault at each of its writes and flushes. `then` follows where the
+/// fault has struck. `ends`: after the operation nothing in memory counts.
+fn at_every_of_open(
+    operation: &str,
+    run: impl Fn(&mut Engine, &mut dyn Storage) -> bool,
+    then: impl Fn(&mut Machine, Fault, &str),
+    ends: bool,
+) {
     for (name, config) in placements() {
         let volume = Volume::killed(&config);
         for fault in Fault::ALL {
             for at in 0.. {
-                let context = format!("close, {name}, {fault:?} at {at}");
+                let context = format!("{operation}, {name}, {fault:?} at {at}");
                 let mut left = volume.clone();
                 let mut machine = open(&left).unwrap();
                 write(&mut machine, &mut left.model, 200..220);
@@ -191,19 +198,17 @@ fn every_write_of_close_may_fail() {
                 let mut memory = machine.driver.memory.clone();
                 let driver = &mut machine.driver;
                 let mut storage = Faulty::new(&mut driver.disks, &mut memory, fault, at, u64::from(at));
-                let closed = driver.engine.close(&mut storage);
+                let succeeds = run(&mut driver.engine, &mut storage);
                 let (struck, mut rng) = (storage.has_struck(), storage.rng);
-                assert_eq!(closed.is_err(), struck, "{context}");
+                assert_eq!(!succeeds, struck, "{context}");
                 if struck {
-                    let again = machine.driver.engine.close(&mut machine.driver.disks);
-                    assert!(again.is_err(), "{context}: a second close believes the first");
+                    then(&mut machine, fault, &context);
                 }
                 let mut disks = machine.driver.disks;
                 if fault == Fault::Power {
                     disks.crash(&mut rng);
-                    memory = None;
                 }
-                if !struck {
+                if fault == Fault::Power || ends && !struck {
                     memory = None;
                 }
                 let left = Volume { disks, memory, ..left };
@@ -217,39 +222,23 @@ fn every_write_of_close_may_fail() {
 }
 
 #[test]
+fn every_write_of_close_may_fail() {
+    let again = |machine: &mut Machine, _: Fault, context: &str| {
+        let again = machine.driver.engine.close(&mut machine.driver.disks);
+        assert!(again.is_err(), "{context}: a second close believes the first");
+    };
+    at_every_of_open("close", |engine, storage| engine.close(storage).is_ok(), again, true);
+}
+
+#[test]
 fn every_write_of_set_may_fail() {
-    for (name, config) in placements() {
-        let volume = Volume::killed(&config);
-        for fault in Fault::ALL {
-            for at in 0.. {
-                let context = format!("set, {name}, {fault:?} at {at}");
-                let mut left = volume.clone();
-                let mut machine = open(&left).unwrap();
-                write(&mut machine, &mut left.model, 200..220);
-                machine.settle();
-                left.model.flush();
-                let mut memory = machine.driver.memory.clone();
-                let driver = &mut machine.driver;
-                let mut storage = Faulty::new(&mut driver.disks, &mut memory, fault, at, u64::from(at));
-                let kept = driver.engine.store_notes("max_moves=5", &mut storage);
-                let (struck, mut rng) = (storage.has_struck(), storage.rng);
-                assert_eq!(kept.is_err(), struck, "{context}");
-                if struck && matches!(fault, Fault::FailsOnce | Fault::FailsOn) {
-                    driver.engine.store_notes("max_moves=5", &mut driver.disks).unwrap();
-                }
-                let mut disks = machine.driver.disks;
-                if fault == Fault::Power {
-                    disks.crash(&mut rng);
-                    memory = None;
-                }
-                let left = Volume { disks, memory, ..left };
-                has_all(&left, true).unwrap_or_else(|error| panic!("{context}: {error}"));
-                if !struck {
-                    break;
-                }
-            }
+    const NOTES: &str = "max_moves=5";
+    let again = |machine: &mut Machine, fault: Fault, _: &str| {
+        if matches!(fault, Fault::FailsOnce | Fault::FailsOn) {
+            machine.driver.engine.store_notes(NOTES, &mut machine.driver.disks).unwrap();
         }
-    }
+    };
+    at_every_of_open("set", |engine, storage| engine.store_notes(NOTES, storage).is_ok(), again, false);
 }
 
 /// Formats over a volume with data: what is there meanwhile is that volume, or none, or the new one.

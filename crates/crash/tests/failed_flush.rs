@@ -5,6 +5,8 @@
 
 mod crashing;
 
+use std::ops::Range;
+
 use crashing::{LOG, Machine, PRIMARY, check_all, formatted, open};
 use peryton_crash::{Kind, Options, torture};
 use peryton_engine::{
@@ -183,19 +185,25 @@ fn a_flush_that_waits_for_the_next_one_fails_with_the_one_before() {
     }
 }
 
+/// A log, what was flushed to it, and the range of a write of 200s that was not. A migration is about to flush both devices.
+fn log_with_an_unflushed_write() -> (Config, Machine, Vec<u8>, Range<usize>) {
+    let config = crashing::config(1 << 20, 4 << 20, 4096);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let model = crashing::use_it(&mut machine, 200, 1);
+    machine.request(Op::Flush, 0, Vec::new());
+    // The log notes what that flush covered, so that the next flush of the log is the host's or the migration's.
+    machine.driver.tick(Nanos::from_ms(300));
+    machine.carry_out_all();
+    let range = 8192..12288;
+    machine.request(Op::Write, range.start as u64, vec![200; 4096]);
+    machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+    (config, machine, model, range)
+}
+
 #[test]
 fn a_log_stops_and_is_recovered_when_it_is_opened_again() {
     for device in [LOG, PRIMARY] {
-        let config = crashing::config(1 << 20, 4 << 20, 4096);
-        let mut machine = open(&config, formatted(&config)).unwrap();
-        let mut model = crashing::use_it(&mut machine, 200, 1);
-        machine.request(Op::Flush, 0, Vec::new());
-        // The log notes what that flush covered, so that the next flush of the log is the host's.
-        machine.driver.tick(Nanos::from_ms(300));
-        machine.carry_out_all();
-        let range = 8192..12288;
-        machine.request(Op::Write, range.start as u64, vec![200; 4096]);
-        machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+        let (config, mut machine, mut model, range) = log_with_an_unflushed_write();
         let id = machine.ask(Op::Flush, 0, Vec::new());
         assert!(fail_flush(&mut machine, device), "{device:?} was not flushed");
         // That of the primary may be one that the migration needs, and the host's flush not.
@@ -219,16 +227,7 @@ fn a_log_stops_and_is_recovered_when_it_is_opened_again() {
 #[test]
 fn a_log_is_opened_again_in_place_and_the_host_is_notified_once() {
     for (device, asks_meanwhile) in [(LOG, false), (LOG, true), (PRIMARY, false), (PRIMARY, true)] {
-        let config = crashing::config(1 << 20, 4 << 20, 4096);
-        let mut machine = open(&config, formatted(&config)).unwrap();
-        let mut model = crashing::use_it(&mut machine, 200, 1);
-        machine.request(Op::Flush, 0, Vec::new());
-        machine.driver.tick(Nanos::from_ms(300));
-        machine.carry_out_all();
-        let range = 8192..12288;
-        machine.request(Op::Write, range.start as u64, vec![200; 4096]);
-        // A migration flushes both devices although the host asks for no flush.
-        machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+        let (_, mut machine, mut model, range) = log_with_an_unflushed_write();
         assert!(fail_flush(&mut machine, device), "{device:?} was not flushed");
         machine.carry_out_all();
         assert!(!machine.engine.waits_to_be_reopened(), "the device was not flushed again yet");

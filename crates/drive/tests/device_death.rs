@@ -401,12 +401,7 @@ fn a_few_failures_kill_nothing() {
     }
     served.handle.heal().unwrap();
     // A device that has failed a command is back when the next one succeeds.
-    let until = Instant::now() + Duration::from_secs(10);
-    let mut status = served.handle.status().unwrap();
-    while status["state"] != "healthy" && Instant::now() < until {
-        thread::sleep(Duration::from_millis(10));
-        status = served.handle.status().unwrap();
-    }
+    let status = served.wait_for(|status| status["state"] == "healthy");
     assert_eq!((&status["state"], &status["lost"]["bytes"]), (&"healthy".into(), &0.into()), "{status}");
     assert_eq!(failing(&mut client, &model, UNIT), NONE);
     drop(client);

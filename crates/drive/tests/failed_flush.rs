@@ -2,16 +2,17 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
+mod tools;
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use peryton_drive::{Effect, Endpoint, Fault, Only, ServeError, Service, Settings, format};
 use peryton_units::Bytes;
 use served::{EIO, PLACEMENTS, Served, config, spec};
+use tools::output_of;
 
 fn flushes_fail(device: u8) -> Fault {
     Fault { device, only: Some(Only::Flushes), from: 0, to: u64::MAX, times: None, effect: Effect::Fail }
@@ -49,18 +50,6 @@ fn events_named(served: &Served, name: &str) -> Vec<serde_json::Value> {
     served.handle.events().into_iter().filter(|event| event["event"] == name).collect()
 }
 
-/// Asks for the status until it says so.
-fn until(served: &Served, key: &str, is: bool) -> serde_json::Value {
-    for _ in 0..500 {
-        let status = served.handle.status().unwrap();
-        if status[key] == is {
-            return status;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("the status never says that {key} is {is}: {}", served.handle.status().unwrap());
-}
-
 #[test]
 fn a_log_that_has_stopped_says_so_and_goes_on_when_its_device_works() {
     let directory = tempfile::tempdir().unwrap();
@@ -78,7 +67,7 @@ fn a_log_that_has_stopped_says_so_and_goes_on_when_its_device_works() {
     served.handle.fault(flushes_fail(0)).unwrap();
     client.write(8192, &[8; 4096], false).unwrap();
     assert_eq!(client.flush(), Err(EIO));
-    let status = until(&served, "stopped", true);
+    let status = served.wait_for(|status| status["stopped"] == true);
     assert_eq!((&status["state"], &status["in_doubt"]), (&"stopped".into(), &true.into()));
     assert_eq!(client.write(0, &[7; 4096], false), Err(EIO));
     let events = events_named(&served, "in_doubt");
@@ -88,7 +77,7 @@ fn a_log_that_has_stopped_says_so_and_goes_on_when_its_device_works() {
         "{events:?}"
     );
     served.handle.heal().unwrap();
-    until(&served, "stopped", false);
+    served.wait_for(|status| status["stopped"] == false);
     assert_eq!(client.read(0, 4096), Ok(vec![7; 4096]), "this was flushed");
     client.write(8192, &[9; 4096], false).unwrap();
     client.flush().unwrap();
@@ -105,10 +94,10 @@ fn a_doubt_is_shown_until_a_client_was_notified() {
     // No client waits for the flush of a commit.
     served.handle.fault(Fault { times: Some(1), ..flushes_fail(0) }).unwrap();
     client.write(0, &[7; 4096], false).unwrap();
-    let status = until(&served, "in_doubt", true);
+    let status = served.wait_for(|status| status["in_doubt"] == true);
     assert_eq!((&status["state"], &status["stopped"]), (&"healthy".into(), &false.into()));
     assert_eq!(client.flush(), Err(EIO));
-    until(&served, "in_doubt", false);
+    served.wait_for(|status| status["in_doubt"] == false);
     assert_eq!(client.flush(), Ok(()));
     assert_eq!((events_named(&served, "in_doubt").len(), events_named(&served, "doubt_over").len()), (1, 1));
     drop(client);
@@ -121,24 +110,19 @@ struct Loop {
     tmpfs: PathBuf,
 }
 
-fn run(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
 impl Loop {
     /// `None` if this user or this machine has no loop devices.
     fn new(directory: &Path, room: &str, size: u64) -> Option<Loop> {
         let tmpfs = directory.join("tmpfs");
         fs::create_dir(&tmpfs).ok()?;
         let at = tmpfs.to_str()?;
-        run("mount", &["-t", "tmpfs", "-o", &format!("size={room}"), "peryton-test", at])?;
+        output_of("mount", &["-t", "tmpfs", "-o", &format!("size={room}"), "peryton-test", at])?;
         let image = tmpfs.join("image");
         fs::File::create(&image).ok()?.set_len(size).ok()?;
-        match run("losetup", &["--find", "--show", image.to_str()?]) {
+        match output_of("losetup", &["--find", "--show", image.to_str()?]) {
             Some(device) => Some(Loop { device: device.into(), tmpfs }),
             None => {
-                run("umount", &[at]);
+                output_of("umount", &[at]);
                 None
             }
         }
@@ -147,9 +131,9 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        run("losetup", &["--detach", self.device.to_str().unwrap()]);
+        output_of("losetup", &["--detach", self.device.to_str().unwrap()]);
         for _ in 0..50 {
-            if run("umount", &[self.tmpfs.to_str().unwrap()]).is_some() {
+            if output_of("umount", &[self.tmpfs.to_str().unwrap()]).is_some() {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(100));

@@ -78,13 +78,8 @@ fn outage(placement: &str, device: u8, effect: Effect, config: &Config) -> (u64,
     thread::sleep(Duration::from_millis(1500));
     served.handle.heal().unwrap();
     busy.join().unwrap();
-    let mut status = served.handle.status().unwrap();
-    let until = Instant::now() + Duration::from_secs(10);
     // A log that failed a flush is opened again when its devices work.
-    while (status["state"] != "healthy" || client.read(0, BLOCK).is_err()) && Instant::now() < until {
-        thread::sleep(Duration::from_millis(20));
-        status = served.handle.status().unwrap();
-    }
+    served.wait_for(|status| status["state"] == "healthy" && client.read(0, BLOCK).is_ok());
     let lost = unreadable(&mut client);
     if lost == 0 {
         // Writes show that the device works again.
@@ -155,7 +150,7 @@ fn an_outage_is_reported_and_patience_runs_out() {
     fill(&mut client);
     served.handle.fault(all_of(0, Effect::Outage)).unwrap();
     let busy = keep_busy(&served, Duration::from_secs(8));
-    let device = wait_for(&served, |status| status["devices"]["fast"]["state"] == "outage");
+    let device = served.wait_for(|status| status["devices"]["fast"]["state"] == "outage");
     assert_eq!(device["state"], "outage");
     thread::sleep(Duration::from_secs(3));
     let status = served.handle.status().unwrap();
@@ -166,26 +161,15 @@ fn an_outage_is_reported_and_patience_runs_out() {
     assert!(outage["error"].as_str().unwrap().contains("Input/output error"), "{outage}");
     // A shorter patience during the outage: then the device is given up.
     served.handle.set(vec!["failure.patience=1s".to_owned()], vec![]).unwrap_err();
-    wait_for(&served, |status| status["state"] == "degraded");
+    served.wait_for(|status| status["state"] == "degraded");
     // The event comes when it is durable that the device is gone.
-    wait_for(&served, |_| served.handle.events().iter().any(|event| event["event"] == "device_gone"));
+    served.wait_for(|_| served.handle.events().iter().any(|event| event["event"] == "device_gone"));
     let events = served.handle.events();
     let position = |name: &str| events.iter().position(|event| event["event"] == name).unwrap();
     assert!(position("outage") < position("device_gone"));
     busy.join().unwrap();
     drop(client);
     served.stop();
-}
-
-fn wait_for(served: &Served, mut what: impl FnMut(&serde_json::Value) -> bool) -> serde_json::Value {
-    for _ in 0..2000 {
-        let status = served.handle.status().unwrap();
-        if what(&status) {
-            return status;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("never: {}", served.handle.status().unwrap());
 }
 
 #[test]

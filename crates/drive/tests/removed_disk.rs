@@ -2,24 +2,20 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod served;
+mod tools;
 
 use std::{
     fs::File,
     path::Path,
-    process::Command,
     time::{Duration, Instant},
 };
 
 use peryton_drive::{Endpoint, Service, Settings, format};
 use peryton_units::Nanos;
 use served::{Client, config, spec};
+use tools::output_of;
 
 const BLOCK: usize = 4096;
-
-fn run(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
 
 /// A disk that can lose its size, as Linux shows a disk that was taken out.
 struct Disk {
@@ -32,18 +28,18 @@ impl Disk {
     fn new(path: &Path, size: u64) -> Option<Disk> {
         let image = File::create(path).ok()?;
         image.set_len(size).ok()?;
-        Some(Disk { device: run("losetup", &["--find", "--show", path.to_str()?])?, image })
+        Some(Disk { device: output_of("losetup", &["--find", "--show", path.to_str()?])?, image })
     }
 
     fn take_out(&self) {
         self.image.set_len(0).unwrap();
-        run("losetup", &["--set-capacity", &self.device]).unwrap();
+        output_of("losetup", &["--set-capacity", &self.device]).unwrap();
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        run("losetup", &["--detach", &self.device]);
+        output_of("losetup", &["--detach", &self.device]);
     }
 }
 

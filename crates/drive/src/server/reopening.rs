@@ -10,9 +10,8 @@ impl Server {
     /// time depends on the size of the log, as when a server starts.
     #[inline]
     pub(super) fn reopen_if_stopped(&mut self) {
-        self.reopening.wanted = self.volume.engine().waits_to_be_reopened();
-        let rests = self.volume.backend.in_flight() == 0 && self.notes.is_idle() && !self.stop.is_asked();
-        if self.reopening.wanted && rests && self.now >= self.reopening.due {
+        let rests = || self.volume.backend.in_flight() == 0 && self.notes.is_idle() && !self.stop.is_asked();
+        if self.volume.engine().waits_to_be_reopened() && rests() && self.now >= self.reopening.due {
             self.reopen();
         }
     }

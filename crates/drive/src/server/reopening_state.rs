@@ -8,19 +8,18 @@ use crate::shared_memory::ProcessDeath;
 const FIRST_PAUSE: Nanos = Nanos::from_s(1);
 const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
 
-/// When opening the volume again is tried, and what it needs.
+/// When opening the volume again may be tried, and what it needs.
 #[derive(Debug)]
 pub(crate) struct Reopening {
     pub(super) process_death: ProcessDeath,
+    /// No attempt is made before this time; zero if none has failed.
     pub(super) due: Nanos,
     pause: Nanos,
-    /// Whether the volume has stopped and waits to be opened again.
-    pub(super) wanted: bool,
 }
 
 impl Reopening {
     pub(crate) fn new(process_death: ProcessDeath) -> Reopening {
-        Reopening { process_death, due: Nanos::ZERO, pause: FIRST_PAUSE, wanted: false }
+        Reopening { process_death, due: Nanos::ZERO, pause: FIRST_PAUSE }
     }
 
     /// An attempt has failed. Returns the pause before the next one.
@@ -33,11 +32,11 @@ impl Reopening {
 
     /// The volume is open again.
     pub(super) fn succeeded(&mut self) {
-        (self.due, self.pause, self.wanted) = (Nanos::ZERO, FIRST_PAUSE, false);
+        (self.due, self.pause) = (Nanos::ZERO, FIRST_PAUSE);
     }
 
     /// When it is tried next, if only time keeps it from that; otherwise the end of a command does.
     pub(super) fn deadline(&self, now: Nanos) -> Option<Nanos> {
-        (self.wanted && self.due > now).then_some(self.due)
+        (self.due > now).then_some(self.due)
     }
 }

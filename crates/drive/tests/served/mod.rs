@@ -14,6 +14,7 @@ use peryton_drive::{
 };
 use peryton_engine::{Config, DeviceId, Hybrid, Logging, Placement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
+use serde_json::Value;
 
 pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
@@ -218,6 +219,18 @@ impl Served {
 
     pub fn client(&self) -> Client {
         Client::connect(&self.nbd)
+    }
+
+    /// Asks for the status until it is as wanted, and returns it.
+    pub fn wait_for(&self, mut is_wanted: impl FnMut(&Value) -> bool) -> Value {
+        for _ in 0..2000 {
+            let status = self.handle.status().unwrap();
+            if is_wanted(&status) {
+                return status;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the status never becomes what it should be: {}", self.handle.status().unwrap());
     }
 
     /// Stops the server; returns its result.

@@ -1,6 +1,15 @@
 //! External programs that tests run.
 
-use std::process::Output;
+// Each test uses some of these.
+#![allow(dead_code)]
+
+use std::process::{Command, Output};
+
+/// The output of a tool, without white space around it; `None` if the tool is absent or fails.
+pub fn output_of(tool: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(tool).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
 
 /// The output of a tool that must succeed.
 pub fn out_of(tool: &str, arguments: &[&str], output: &Output) -> String {

@@ -33,11 +33,8 @@ impl PlacementOps for CacheDrive {
             io.report_answers();
         }
         self.begin_notices(&io.tuning);
-        if self.mode == Mode::Caching
-            && self.controller.is_none()
-            && io.tuning.write != WritePolicy::Back
-            && self.map.dirty() == 0
-        {
+        // Nothing is mapped yet. If a recovery finds dirty extents, of an earlier write policy, it takes this back.
+        if self.mode == Mode::Caching && self.controller.is_none() && io.tuning.write != WritePolicy::Back {
             io.copies |= 1 << self.layout.fast.index();
         }
     }

@@ -117,18 +117,9 @@ impl<S> Table<S> {
         (row.generation == id.generation).then_some(&row.command)
     }
 
-    /// Frees the row of a command in flight. The row freed last is the first to be reused.
+    /// Frees the row of a command in flight; returns what it still holds. The row freed last is the first to be reused.
     #[inline(always)]
-    pub(super) fn remove(&mut self, id: IoId) {
-        let row = &mut self.rows[id.index as usize];
-        debug_assert_eq!(row.generation, id.generation, "{id:?} is not in flight");
-        row.generation = row.generation.wrapping_add(1);
-        self.free.push(id.index);
-    }
-
-    /// The same; returns what the row still holds.
-    #[inline(always)]
-    pub(super) fn end(&mut self, id: IoId) -> &InFlight<S> {
+    pub(super) fn remove(&mut self, id: IoId) -> &InFlight<S> {
         let row = &mut self.rows[id.index as usize];
         debug_assert_eq!(row.generation, id.generation, "{id:?} is not in flight");
         row.generation = row.generation.wrapping_add(1);

@@ -331,22 +331,17 @@ impl<S: Step> Io<S> {
             state.failures = 0;
         }
         if state.in_flight == 0 {
-            state.idle_since = now;
-            if let Some(Some(after)) = self.tuning.spin_down_after.get(command.device.index()) {
-                let due = now.saturating_add(*after);
-                self.due(due);
-            }
+            self.becomes_idle(now, command.device);
         }
     }
 
     /// Does what [`Io::finish`] does for a read, write or discard of the host that succeeded, without a copy of its row.
     #[inline(always)]
     pub(crate) fn finish_hit(&mut self, now: Nanos, id: IoId) {
-        let Io { commands, devices, tuning, .. } = self;
-        let command = commands.end(id);
+        let command = self.commands.remove(id);
         debug_assert!(command.op != Op::Flush && !command.leaving);
-        let device = command.device.index();
-        let state = &mut devices[device];
+        let device = command.device;
+        let state = &mut self.devices[device.index()];
         state.in_flight -= 1;
         if let Op::Read | Op::Write = command.op {
             state.measure(command.op as usize, command.took(now));
@@ -354,11 +349,17 @@ impl<S: Step> Io<S> {
         state.unflushed |= command.op != Op::Read;
         state.failures = 0;
         if state.in_flight == 0 {
-            state.idle_since = now;
-            if let Some(Some(after)) = tuning.spin_down_after.get(device) {
-                let due = now.saturating_add(*after);
-                self.due(due);
-            }
+            self.becomes_idle(now, device);
+        }
+    }
+
+    /// Nothing is in flight on the device any more.
+    #[inline(always)]
+    fn becomes_idle(&mut self, now: Nanos, device: DeviceId) {
+        self.devices[device.index()].idle_since = now;
+        if let Some(Some(after)) = self.tuning.spin_down_after.get(device.index()) {
+            let due = now.saturating_add(*after);
+            self.due(due);
         }
     }
 

@@ -248,7 +248,7 @@ impl LogDrive {
                 if !unreadable && next >= recorded.complete.max(flushed) {
                     break;
                 }
-                self.name_damage(scan, &header)?;
+                self.note_damage(scan, &header)?;
             }
             seen(&header);
             flushed = flushed.max(header.flushed);
@@ -281,7 +281,7 @@ impl LogDrive {
 
     /// Handles an append with a header that can be read, of which something else cannot.
     #[cold]
-    fn name_damage(&mut self, scan: &mut LogScan<'_>, header: &AppendHeader) -> Result<(), OpenError> {
+    fn note_damage(&mut self, scan: &mut LogScan<'_>, header: &AppendHeader) -> Result<(), OpenError> {
         if self.on_damage == OnDamage::Refuse {
             return Err(self.damaged(NAMEABLE_PART));
         }
