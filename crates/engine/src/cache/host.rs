@@ -103,8 +103,8 @@ impl CacheDrive {
         io.stats.fast_hits += 1;
         self.policy.accessed(slot);
         let request = io.begin(id, asked.op);
-        let (device, at) = self.layout.at(Place(slot.0));
-        let at = at + Bytes(u64::from(within));
+        let at = self.layout.fast_at(slot) + Bytes(u64::from(within));
+        let device = self.layout.fast;
         let buffer = Buffer::Request { id, offset: Bytes::ZERO };
         let purpose = CacheStep::Host { request, first: extent, count: 1 };
         match asked.op {

@@ -171,6 +171,12 @@ impl CacheLayout {
         Place(self.fast_slots + slot)
     }
 
+    /// The offset on the fast device at which the slot begins.
+    #[inline]
+    pub(in crate::cache) fn fast_at(&self, slot: SlotIndex) -> Bytes {
+        self.metadata.data_at + Bytes(u64::from(slot.0) * self.extent_bytes)
+    }
+
     /// The device of a place, and the offset at which the place begins.
     #[inline]
     pub(crate) fn at(&self, place: Place) -> (DeviceId, Bytes) {

@@ -72,42 +72,46 @@ impl<S> InFlight<S> {
 struct Row<S> {
     /// Counts how often the row was given out and taken back: odd while a command is in flight.
     generation: u32,
+    /// While the row is free: the index of the row that was freed before it.
+    next: u32,
     command: InFlight<S>,
 }
+
+/// Ends the list of free rows.
+const NONE: u32 = u32::MAX;
 
 /// The commands in flight.
 #[derive(Debug)]
 pub(super) struct Table<S> {
     rows: Vec<Row<S>>,
-    free: Vec<u32>,
+    free: u32,
+    used: u32,
 }
 
 impl<S> Table<S> {
     pub(super) fn new() -> Table<S> {
-        Table { rows: Vec::new(), free: Vec::new() }
+        Table { rows: Vec::new(), free: NONE, used: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.rows.len() - self.free.len()
+        self.used as usize
     }
 
     /// Always inlined: a row that is built elsewhere and copied here would wait until all of it has reached the cache.
     #[inline(always)]
     pub(super) fn insert(&mut self, command: InFlight<S>) -> IoId {
-        match self.free.pop() {
-            Some(index) => {
-                let row = &mut self.rows[index as usize];
-                let generation = row.generation.wrapping_add(1);
-                *row = Row { generation, command };
-                IoId { index, generation }
-            }
-            None => {
-                let index =
-                    u32::try_from(self.rows.len()).expect("fewer than 2^32 commands are ever in flight at once");
-                self.rows.push(Row { generation: 1, command });
-                IoId { index, generation: 1 }
-            }
+        self.used += 1;
+        let index = self.free;
+        if let Some(row) = self.rows.get_mut(index as usize) {
+            row.generation = row.generation.wrapping_add(1);
+            row.command = command;
+            self.free = row.next;
+            return IoId { index, generation: row.generation };
         }
+        let index = u32::try_from(self.rows.len()).ok().filter(|&index| index < NONE);
+        let index = index.expect("fewer than 2^32 - 1 commands are ever in flight at once");
+        self.rows.push(Row { generation: 1, next: NONE, command });
+        IoId { index, generation: 1 }
     }
 
     /// Returns the command with this id if it is in flight. Only odd generations are valid.
@@ -123,7 +127,9 @@ impl<S> Table<S> {
         let row = &mut self.rows[id.index as usize];
         debug_assert_eq!(row.generation, id.generation, "{id:?} is not in flight");
         row.generation = row.generation.wrapping_add(1);
-        self.free.push(id.index);
+        row.next = self.free;
+        self.free = id.index;
+        self.used -= 1;
         &row.command
     }
 

@@ -127,7 +127,8 @@ impl Requests {
         }
         row.parts -= 1;
         if row.parts == 0 {
-            self.answer(now, request, Ok(()), out);
+            let row = *row;
+            self.answer(now, request, row, Ok(()), out);
         }
         false
     }
@@ -159,13 +160,20 @@ impl Requests {
             }
             Outcome::Failed(error) => Err(error),
         };
-        self.answer(now, request, result, out);
+        let row = *row;
+        self.answer(now, request, row, result, out);
         true
     }
 
     #[inline(always)]
-    fn answer(&mut self, now: Nanos, request: RequestIndex, result: Result<(), RequestError>, out: &mut Commands) {
-        let row = &self.rows[request.0];
+    fn answer(
+        &mut self,
+        now: Nanos,
+        request: RequestIndex,
+        row: HostRequest,
+        result: Result<(), RequestError>,
+        out: &mut Commands,
+    ) {
         out.push(Command::Reply { id: row.id, result });
         if let Some(responses) = &mut self.responses {
             responses.record(now.saturating_sub(row.began).0);
