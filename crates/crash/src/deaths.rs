@@ -13,7 +13,8 @@ pub(crate) struct Deaths {
     /// True once a flush of the host succeeded after a device died. A flush had failed before that, so data that the device had
     /// not flushed were in doubt; the model does not know this.
     pub(crate) flushed_since: bool,
-    /// True while the drive is a cache that has never written back: then no device failure may lose data.
+    /// True while the drive is a cache that has never written back and whose slow device has always been there: then no
+    /// device failure may lose data.
     pub(crate) never_back: bool,
     /// True while the whole volume is read for a check: the host submits nothing else.
     pub(crate) quiet: bool,

@@ -221,8 +221,9 @@ impl World {
             }
             Err(error) => return Err(format!("device {index} cannot come back: {error}")),
         }
-        // A replaced slow device of a cache is empty, so even a cache that never wrote back has lost data.
-        self.deaths.never_back &= device != DeviceId(1) || returns;
+        // A replaced slow device of a cache is empty. While one was away, the fast device alone took the writes, and it has the
+        // only copy of them until they are written home.
+        self.deaths.never_back &= device != DeviceId(1);
         without.clear();
         Ok(true)
     }

@@ -2,7 +2,8 @@
 //!
 //! For an extent that is lost without the device, the device's own map says where its data are. If they are on the device
 //! itself, the entry is right, because the device's map is as old as its data. If they are on the other device, the place may
-//! have been given to another extent since, and the extent stays lost.
+//! have been given to another extent since, and the extent stays lost. It also stays lost if that map has no copy of it: the
+//! copy was made after its last commit.
 
 use peryton_format::{
     checkpoint::{self, CheckpointHeader},
@@ -82,8 +83,10 @@ impl CacheDrive {
             // The copy is at least as new as its home.
             (Mode::Caching, Some(place)) if on_back(place) => MapEntry::new(Some(place), true, false),
             // The copy was on the device that stayed; the home is as new if the copy was clean.
-            (Mode::Caching, Some(_)) if theirs.is_dirty() => ours,
-            (Mode::Caching, _) => MapEntry::new(None, false, false),
+            (Mode::Caching, Some(_)) if !theirs.is_dirty() => MapEntry::new(None, false, false),
+            // The map of the device that comes back may be older than the memory that knew of the copy, so that the home may
+            // be older than what was answered.
+            (Mode::Caching, _) => ours,
         }
     }
 }
