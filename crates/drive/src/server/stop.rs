@@ -9,7 +9,7 @@ use crate::{disks::Doubt, events::What, serve_error::ServeError, volume::Data};
 /// The time for clients to take their last answers.
 const FAREWELL: Nanos = Nanos::from_s(5);
 
-/// And devices that fail have so long to come back.
+/// The time for devices that fail to come back.
 const OUTAGE_PATIENCE: Nanos = Nanos::from_s(4);
 
 /// The id of the last flush, which no client requested.
@@ -110,8 +110,8 @@ impl Server {
         }
     }
 
-    /// Whether the volume cannot come to rest: a device is in an outage, and what is retried for its sake would be for
-    /// ever. What was not flushed is as after a power loss.
+    /// Whether the volume cannot come to rest: a device is in an outage, and its commands would be repeated without end.
+    /// What was not flushed is as after a power loss.
     fn is_given_up(&mut self) -> bool {
         if self.now < self.stop.until || self.volume.backend.in_flight() > 0 || !self.notes.is_idle() {
             return false;

@@ -15,7 +15,7 @@ use crate::{
     superblock::VolumeId,
 };
 
-/// The log is read in parts of this many bytes. No append is longer, so two parts hold a header if there is one. fix
+/// The log is read in parts of this many bytes. No append is longer, so two parts hold a header if there is one.
 const PIECE: u64 = LONGEST_APPEND;
 /// How many bytes after a gap in a segment are searched for later appends. A damaged header hides one append.
 const LOOK_AHEAD: u64 = 16 << 20;
