@@ -44,20 +44,28 @@ impl<V: Copy> Recent<V> {
         self.present.remove(&extent).map(|(value, _)| value)
     }
 
+    /// Drops the oldest extent and returns its value.
+    pub fn drop_oldest(&mut self) -> Option<V> {
+        while let Some((oldest, came)) = self.order.pop_front() {
+            if let Some((value, latest)) = self.present.get(&oldest).copied()
+                && latest == came
+            {
+                self.present.remove(&oldest);
+                return Some(value);
+            }
+        }
+        None
+    }
+
     /// Adds the extent as the newest, and drops the oldest beyond `most`. Calls `forgotten` with the values of those.
     pub fn put(&mut self, extent: u32, value: V, most: usize, mut forgotten: impl FnMut(V)) {
         self.clock += 1;
         self.present.insert(extent, (value, self.clock));
         self.order.push_back((extent, self.clock));
         while self.present.len() > most
-            && let Some((oldest, came)) = self.order.pop_front()
+            && let Some(value) = self.drop_oldest()
         {
-            if let Some((value, latest)) = self.present.get(&oldest).copied()
-                && latest == came
-            {
-                self.present.remove(&oldest);
-                forgotten(value);
-            }
+            forgotten(value);
         }
         // Superseded entries must not let the order grow without bound.
         if self.order.len() > 2 * most + 16 {

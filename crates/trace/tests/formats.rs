@@ -133,6 +133,8 @@ fn a_bad_line_stops_with_its_place_or_is_skipped_and_counted() {
         (Format::Spc, "0,36028797018963968,3584,w,1.0"),
         (Format::Fiu, "1000 42 httpd 100 8 X 8 0"),
         (Format::Alibaba, "419,W,8792731648,16384,18446744073709551615"),
+        (Format::Lis, "230027 8 x 3"),
+        (Format::Lis, "230027 8 0 3 4"),
         (Format::Tencent, "1538323200,12910952,128,2,1063"),
         (Format::Systor17, "-1.0,,R,4,27918336,4096"),
         (Format::Disksim, "11413000 0 657728 16"),

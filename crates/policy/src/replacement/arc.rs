@@ -1,23 +1,37 @@
 //! ARC (Megiddo and Modha, FAST 2003): two LRU queues, for extents seen once and more than once. Their shares follow
-//! the hits on ghosts.
+//! the hits on ghosts. The names in this file are those of the paper's Figure 4: c is the size of the cache, T1 and T2 are the
+//! queues, B1 and B2 their ghosts, p is the target length of T1.
+//!
+//! In a cache that evicts once for each extent that it takes in, this is the paper's algorithm to the hit. A drive may evict
+//! earlier or later than that; then the bounds of the ghosts hold all the same.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{Queues, Recent};
 
-/// T1 and T2 of the paper; `ghosts` are B1 and B2.
+/// T1 and T2; `ghosts` are B1 and B2.
 const ONCE: usize = 0;
 const OFTEN: usize = 1;
+
+/// What the extent that is about to be inserted was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Incoming {
+    /// A ghost of T1, or unknown.
+    Other,
+    /// A ghost of T2 (case III).
+    Often,
+    /// Unknown, while T1 fills the cache and has no ghosts: its oldest leaves without becoming one (case IV).
+    Fills,
+}
 
 /// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct Arc {
     queues: Queues<2>,
     ghosts: [Recent<()>; 2],
-    /// `p` of the paper: the target length of T1.
-    target: u32,
+    /// The target length of T1. It is not a whole number, because its steps are quotients of lengths.
+    target: f64,
     size: u32,
-    /// The extent that is about to be inserted, and whether it was a ghost of T2.
-    incoming: Option<(u32, bool)>,
+    incoming: Incoming,
 }
 
 impl Arc {
@@ -26,31 +40,47 @@ impl Arc {
         Arc {
             queues: Queues::new(capacity.slots),
             ghosts: [Recent::default(), Recent::default()],
-            target: 0,
+            target: 0.0,
             size: capacity.usable,
-            incoming: None,
+            incoming: Incoming::Other,
         }
     }
 }
 
 impl ReplacementPolicy for Arc {
-    /// An extent missed and is about to be given a slot: the target follows the ghosts (Figure 4, cases II and III).
+    /// An extent missed and is about to be given a slot: the target follows the ghosts (cases II and III), or a ghost makes
+    /// room for the one that follows (case IV).
     fn admitting(&mut self, extent: u32) {
-        let (once, often) = (self.ghosts[ONCE].len() as u32, self.ghosts[OFTEN].len() as u32);
+        let [once, often] = [ONCE, OFTEN].map(|queue| self.ghosts[queue].len());
+        self.incoming = Incoming::Other;
         if self.ghosts[ONCE].contains(extent) {
-            let step = (often / once.max(1)).max(1);
-            self.target = self.target.saturating_add(step).min(self.size);
-        } else if self.ghosts[OFTEN].contains(extent) {
-            let step = (once / often.max(1)).max(1);
-            self.target = self.target.saturating_sub(step);
+            let step = (often as f64 / once as f64).max(1.0);
+            self.target = (self.target + step).min(f64::from(self.size));
+            return;
         }
-        self.incoming = Some((extent, self.ghosts[OFTEN].contains(extent)));
+        if self.ghosts[OFTEN].contains(extent) {
+            let step = (once as f64 / often as f64).max(1.0);
+            self.target = (self.target - step).max(0.0);
+            self.incoming = Incoming::Often;
+            return;
+        }
+        let size = self.size as usize;
+        let [recent, frequent] = [ONCE, OFTEN].map(|queue| self.queues.len(queue) as usize);
+        if recent + once >= size {
+            if recent < size {
+                self.ghosts[ONCE].drop_oldest();
+            } else {
+                self.incoming = Incoming::Fills;
+            }
+        } else if recent + frequent + once + often >= 2 * size {
+            self.ghosts[OFTEN].drop_oldest();
+        }
     }
 
     fn inserted(&mut self, slot: SlotIndex, extent: u32) {
         let ghost = self.ghosts[ONCE].take(extent).is_some() | self.ghosts[OFTEN].take(extent).is_some();
         self.queues.push(if ghost { OFTEN } else { ONCE }, slot);
-        self.incoming = None;
+        self.incoming = Incoming::Other;
     }
 
     #[inline]
@@ -72,6 +102,9 @@ impl ReplacementPolicy for Arc {
         let queue = self.queues.queue_of(slot);
         self.queues.unlink(slot);
         let (true, Some(queue)) = (evicted, queue) else { return };
+        if queue == ONCE && self.incoming == Incoming::Fills {
+            return;
+        }
         // |T1| + |B1| ≤ c, and all four lists ≤ 2c.
         let size = self.size as usize;
         let resident = (self.queues.len(ONCE) + self.queues.len(OFTEN)) as usize;
@@ -83,9 +116,13 @@ impl ReplacementPolicy for Arc {
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
-        let once = self.queues.len(ONCE);
-        let tie = matches!(self.incoming, Some((_, true))) && once == self.target;
-        let order = if once > 0 && (once > self.target || tie) { [ONCE, OFTEN] } else { [OFTEN, ONCE] };
+        let once = f64::from(self.queues.len(ONCE));
+        let from_once = match self.incoming {
+            Incoming::Fills => true,
+            Incoming::Often => once >= self.target,
+            Incoming::Other => once > self.target,
+        };
+        let order = if once > 0.0 && from_once { [ONCE, OFTEN] } else { [OFTEN, ONCE] };
         order.into_iter().find_map(|queue| self.queues.oldest(queue, |slot| candidates.may_leave(slot)))
     }
 }

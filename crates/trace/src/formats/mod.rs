@@ -82,7 +82,9 @@ formats! {
     systor17 Systor17 "systor17" "SYSTOR '17";
     disksim Disksim "disksim" "DiskSim's ASCII and MQSim's";
     disksim_validate DisksimValidate "disksim-validate" "DiskSim's measurements of real disks";
+    lis Lis "lis" "the ARC paper's text (.lis)";
     oracle_general OracleGeneral "oracle-general" "libCacheSim's oracleGeneral";
+    lcs Lcs "lcs" "libCacheSim's lcs, versions 1 to 8";
     csv Csv "csv" "CSV with named columns";
     parquet Parquet "parquet" "Peryton's own, quick to read (docs/parquet-trace.md)";
 }

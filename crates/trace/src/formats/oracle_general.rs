@@ -61,7 +61,7 @@ pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
     records(input, OracleGeneral, options)
 }
 
-fn slot(object: u64) -> u64 {
+pub(crate) fn slot(object: u64) -> u64 {
     if object < SLOTS {
         return object;
     }

@@ -85,6 +85,16 @@ fn text() -> Vec<Sample> {
             &[(0, 419, Write, 8_792_731_648, 16_384), (100_000, 725, Read, 4_096, 0)],
         ),
         sample(
+            "lis",
+            Format::Lis,
+            "230027 8 0 0\n1842745 64 0 1\n216082 8 1 2\n",
+            &[
+                (0, 0, Read, 230_027 * 512, 4_096),
+                (1_000, 0, Read, 1_842_745 * 512, 32_768),
+                (2_000, 0, Read, 216_082 * 512, 4_096),
+            ],
+        ),
+        sample(
             "tencent",
             Format::Tencent,
             "1538323200,12910952,128,0,1063\n1538323200,6265104,8,1,1064\n1538323201,1,1,1,1063\n",
@@ -259,17 +269,43 @@ fn binary() -> Vec<Sample> {
         oracle.extend(size.to_le_bytes());
         oracle.extend(next.to_le_bytes());
     }
+    let lcs_header = |version: u64, len: usize| {
+        let magic = 0x1234_5678_9abc_def0u64.to_le_bytes();
+        let mut header = [&magic[..], &version.to_le_bytes()].concat();
+        header.resize(len - 8, 0);
+        header.extend(magic);
+        header
+    };
+    let mut lcs_1 = lcs_header(1, 1_024);
+    lcs_1.extend(&oracle);
+    let mut lcs_3 = lcs_header(3, 8_192);
+    let mut lcs_5 = lcs_header(5, 8_192);
+    // A read, a set of tenant 7, and a deletion.
+    for (seconds, object, size, op) in [(5u32, 7u64, 4_096i64, 1u32), (6, 8, 100_000, 3 | 7 << 8), (9, 7, 512, 9)] {
+        let mut record = seconds.to_le_bytes().to_vec();
+        record.extend(object.to_le_bytes());
+        record.extend(size.to_le_bytes());
+        record.extend(op.to_le_bytes());
+        record.extend(60u32.to_le_bytes());
+        record.extend((-1i64).to_le_bytes());
+        lcs_3.extend(&record);
+        lcs_5.extend(record.into_iter().chain([1, 0, 0, 0, 2, 0, 0, 0]));
+    }
+    let objects = [(0, 0, Read, 28_672, 4_096), (0, 0, Read, 1 << 52, 4_096), (4_000_000_000, 0, Read, 28_672, 512)];
+    let kinds = [
+        (0, 0, Read, 28_672, 4_096),
+        (1_000_000_000, 0, Write, 32_768, 4_096),
+        (4_000_000_000, 0, Discard, 28_672, 512),
+    ];
     vec![
+        sample("lcs 1 with the older header", Format::Lcs, lcs_1, &objects),
+        sample("lcs 3", Format::Lcs, lcs_3, &kinds),
+        sample("lcs 5", Format::Lcs, lcs_5, &kinds),
         sample("vscsi 1", Format::Vscsi, one, &vscsi_rows),
         sample("vscsi 2", Format::Vscsi, two, &vscsi_rows),
         sample("blktrace", Format::Blktrace, blktrace(false), &blktrace_rows),
         sample("blktrace of a big-endian machine", Format::Blktrace, blktrace(true), &blktrace_rows),
-        sample(
-            "oracle-general",
-            Format::OracleGeneral,
-            oracle,
-            &[(0, 0, Read, 28_672, 4_096), (0, 0, Read, 1 << 52, 4_096), (4_000_000_000, 0, Read, 28_672, 512)],
-        ),
+        sample("oracle-general", Format::OracleGeneral, oracle, &objects),
     ]
 }
 
