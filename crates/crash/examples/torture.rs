@@ -4,6 +4,7 @@ use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use peryton_crash::{Ends, Kind, Options, run, torture};
+use peryton_engine::Replacement;
 
 /// Simulates power losses, process deaths and device failures, and checks every read against a correct disk
 #[derive(Parser)]
@@ -20,6 +21,9 @@ struct Arguments {
     /// Whether devices fail as well as the power; if absent, the seed decides
     #[arg(long)]
     faults: Option<bool>,
+    /// Run with this replacement policy; if absent, the seed chooses among the older ones
+    #[arg(long, value_parser = replacement)]
+    replacement: Option<Replacement>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -44,6 +48,13 @@ fn kind(text: &str) -> Result<Kind, String> {
     known.ok_or_else(|| format!("use one of {}", Kind::ALL.map(Kind::name).join(", ")))
 }
 
+fn replacement(text: &str) -> Result<Replacement, String> {
+    let known = Replacement::ALL.into_iter().find(|(name, _)| *name == text);
+    known
+        .map(|(_, policy)| policy)
+        .ok_or_else(|| format!("use one of {}", Replacement::ALL.map(|(name, _)| name).join(", ")))
+}
+
 fn ends(text: &str) -> Result<Ends, String> {
     let name = |ends: &Ends| format!("{ends:?}").to_lowercase();
     Ends::ALL.into_iter().find(|ends| name(ends) == text).ok_or_else(|| {
@@ -55,7 +66,13 @@ fn ends(text: &str) -> Result<Ends, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let log: Option<fn(&str)> = if arguments.verbose { Some(|line| println!("{line}")) } else { None };
-    let options = Options { kind: arguments.placement, faults: arguments.faults, ends: arguments.ends, log };
+    let options = Options {
+        kind: arguments.placement,
+        faults: arguments.faults,
+        replacement: arguments.replacement,
+        ends: arguments.ends,
+        log,
+    };
     // A panic of the engine is a result here: `run` reports it, so the default message is suppressed.
     std::panic::set_hook(Box::new(|_| {}));
     if arguments.verbose {

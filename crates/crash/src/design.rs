@@ -84,6 +84,10 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, reach }
 }
 
+/// A seed draws among the first replacement policies only, so that a seed that once found a fault stays the same run. A run with
+/// any other policy names it ([`Options::replacement`](crate::Options::replacement)).
+const DRAWN_POLICIES: usize = 6;
+
 /// A random tuning for a fast device of `fast_extents` extents. Every setting is drawn.
 pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
     let high = rng.random_range(0..fast_extents.max(2) + 1);
@@ -95,7 +99,7 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         demotion_high: high,
         max_moves: rng.random_range(1..9),
         write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
-        replacement: Replacement::ALL[rng.random_range(0..Replacement::ALL.len())].1,
+        replacement: Replacement::ALL[rng.random_range(0..DRAWN_POLICIES)].1,
         admission: random_admission(rng),
         writeback_queue: rng.random_range(0..20),
         writeback_delay: Nanos::from_ms(rng.random_range(0..50)),

@@ -1,5 +1,7 @@
 //! What a caller can choose about a run, and the counts that a run returns.
 
+use peryton_engine::Replacement;
+
 use crate::{design::Kind, ends::Ends};
 
 /// What a caller can choose about a run.
@@ -9,6 +11,8 @@ pub struct Options {
     pub kind: Option<Kind>,
     /// Whether devices fail as well; if absent, the seed decides.
     pub faults: Option<bool>,
+    /// Use this replacement policy; if absent, the seed chooses one of the older ones.
+    pub replacement: Option<Replacement>,
     /// How runs come to their end; otherwise the seed decides.
     pub ends: Option<Ends>,
     /// Called with a line of text for each step.

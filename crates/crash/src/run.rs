@@ -70,7 +70,8 @@ impl World {
         }
         self.answers()?;
         if self.chance(self.habits.retune_one_in) {
-            let tuning = random_tuning(self.plan.fast_extents, &mut self.rng);
+            let mut tuning = random_tuning(self.plan.fast_extents, &mut self.rng);
+            tuning.replacement = self.replacement.unwrap_or(tuning.replacement);
             let done = self.drive.retune(tuning);
             say!(self, "retuned: {done}, {:?}", self.drive.engine.tuning());
             self.faults.mirrored &= self.drive.engine.tuning().mirror_journal;

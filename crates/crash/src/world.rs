@@ -1,7 +1,7 @@
 //! The state of one run: the design, the drive on its disks, the model of a correct disk, and the faults. The files
 //! `host`, `offline`, `power` and `run` act on it.
 
-use peryton_engine::{Config, DeviceId, Engine, Formatting, RequestError, VolumeId, WritePolicy};
+use peryton_engine::{Config, DeviceId, Engine, Formatting, Replacement, RequestError, VolumeId, WritePolicy};
 use peryton_units::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -34,6 +34,8 @@ const FIRST_TAG: Tag = 1 << 24;
 pub(crate) struct World {
     pub(crate) rng: Pcg64Mcg,
     pub(crate) log: Option<fn(&str)>,
+    /// The replacement policy of the whole run, if it is not drawn.
+    pub(crate) replacement: Option<Replacement>,
     pub(crate) plan: Plan,
     /// The design with which the volume is opened next.
     pub(crate) config: Config,
@@ -76,7 +78,8 @@ impl World {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let kind = random_kind(&mut rng);
         let kind = options.kind.unwrap_or(kind);
-        let plan = random_plan(kind, &mut rng);
+        let mut plan = random_plan(kind, &mut rng);
+        plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
         let config = plan.config.clone();
         let engine = Engine::new(config.clone()).map_err(|error| format!("the design is refused: {error}"))?;
         let zeroed = rng.random_bool(0.5);
@@ -116,6 +119,7 @@ impl World {
         let world = World {
             rng,
             log: options.log,
+            replacement: options.replacement,
             plan,
             config,
             drive,

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use peryton_crash::{Ends, Kind, Options, run, torture};
+use peryton_engine::Replacement;
 
 /// Only the power goes: `process_death.rs` has the rest.
-const POWER: Options = Options { kind: None, faults: None, ends: Some(Ends::Power), log: None };
+const POWER: Options = Options { kind: None, faults: None, replacement: None, ends: Some(Ends::Power), log: None };
 
 fn must_pass(seeds: std::ops::Range<u64>, kind: Option<Kind>, least_points: u64) {
     let result = torture(seeds, &Options { kind, faults: Some(false), ..POWER }, None, 1, |_| {});
@@ -40,6 +41,18 @@ fn seeds_that_once_lost_a_byte_pass() {
         9_000_027_111,
     ] {
         assert!(run(seed, &POWER).is_ok(), "seed {seed}");
+    }
+}
+
+#[test]
+fn every_replacement_policy_loses_nothing() {
+    for (name, replacement) in Replacement::ALL {
+        for kind in [Kind::Tiering, Kind::Caching] {
+            let options = Options { kind: Some(kind), replacement: Some(replacement), ..Options::default() };
+            let result = torture(0..12, &options, None, 1, |_| {});
+            assert_eq!(result.failures, Vec::new(), "{name}, {kind:?}");
+            assert!(result.outcome.moves > 10, "{name}, {kind:?}: {:?}", result.outcome);
+        }
     }
 }
 

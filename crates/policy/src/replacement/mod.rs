@@ -22,6 +22,9 @@ replacement_policies! {
     s3fifo: S3fifo, "S3-FIFO: three static FIFO queues.";
     arc: Arc, "ARC: recency and frequency, balanced by ghosts.";
     sieve: Sieve, "SIEVE: a FIFO queue with a hand that spares what was hit.";
+    lirs: Lirs, "LIRS: extents whose last two accesses lie close together stay.";
+    w_tiny_lfu: WTinyLfu, "W-TinyLFU: a window, and a main cache that takes what was accessed more often.";
+    lrfu: Lrfu, "LRFU: the smallest combined recency and frequency leaves.";
 }
 
 named!(Replacement);
