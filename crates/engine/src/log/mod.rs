@@ -50,6 +50,8 @@ mod segments;
 mod selective;
 mod step;
 mod triggers;
+mod unverified;
+mod verifying;
 mod window;
 mod writing_through;
 

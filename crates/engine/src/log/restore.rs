@@ -37,6 +37,8 @@ const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
 
 const COMPLETE_PART: &str = "part of what was written to the log cannot be read";
 
+const IMPOSSIBLE_INDEX: &str = "an index lists what no append can hold";
+
 const NAMEABLE_PART: &str = "part of the data in the log is damaged: repair names the blocks that are lost, whose reads then fail \
                              until they are written, and keeps the others";
 
@@ -145,6 +147,11 @@ impl LogDrive {
             let listed = recorded.listed.contains_key(segment);
             self.log.segments[*segment as usize].left_over = listed;
         }
+        for segment in 0..self.log.segments.len() as u32 {
+            if self.log.is_free(segment) {
+                self.log.forget_unverified(segment);
+            }
+        }
         io.due(Nanos::ZERO);
         Ok(())
     }
@@ -211,6 +218,9 @@ impl LogDrive {
                 // Every entry from `start` on must lie in a segment that is in use.
                 if !self.counts(lives, recorded, start, entry) {
                     return Err(self.damaged(FLUSHED_PART));
+                }
+                if !self.log.not_verified(entry.offset, entry.at, entry.len, entry.sequence) {
+                    return Err(self.damaged(IMPOSSIBLE_INDEX));
                 }
                 self.install(replay, Some(entry));
             }
