@@ -324,6 +324,11 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         false
     }
 
+    /// Whether the device has metadata of this volume, and nothing says how new it is.
+    fn has_some_metadata(&self, _storage: &mut dyn Storage, _device: DeviceId, _volume: VolumeId) -> bool {
+        false
+    }
+
     /// The last commit that is durable, of a map.
     fn last_commit(&self) -> u64 {
         0

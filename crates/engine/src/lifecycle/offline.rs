@@ -54,7 +54,7 @@ pub(crate) fn repair(
     trust: Trust,
     without: &[DeviceId],
 ) -> Result<Opened, OpenError> {
-    let mended = mend_superblocks(&config, storage, without)?;
+    let mended = mend_superblocks(&config, storage, trust, without)?;
     let (mut drive, mut opened) = open_or_mend(config, storage, trust, without, true)?;
     opened.repaired += mended;
     let mut storage = Noting { beneath: storage, failed: None };

@@ -49,6 +49,7 @@ mod restore;
 mod segments;
 mod selective;
 mod step;
+mod taking_back;
 mod triggers;
 mod unverified;
 mod verifying;

@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffers, Commands, DeviceId, Request},
     api::config::Tuning,
-    api::error::{DeviceError, OpenError, RequestError},
+    api::error::{DeviceError, OpenError, ReadmitError, RequestError},
     api::location::{Location, Losses},
     api::opened::{Opened, Trust},
     api::stats::Stats,
@@ -230,6 +230,20 @@ impl PlacementOps for LogDrive {
 
     fn close(&mut self, _: &LogIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
         self.close_log(storage, volume)
+    }
+
+    fn has_some_metadata(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> bool {
+        device == self.log_device && self.read_ring(storage, volume, None).is_ok()
+    }
+
+    fn take_back(
+        &mut self,
+        _: &LogIo,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        (volume, _): (VolumeId, u64),
+    ) -> Result<u64, ReadmitError> {
+        self.takes_back(storage, device, volume)
     }
 
     fn fill_replacement(

@@ -81,14 +81,16 @@ impl Segments {
         let within = at - self.start_of(index);
         let unverified = &mut self.segments[index as usize].unverified;
         let end = within + len;
-        if let Some(last) = unverified.appends.last_mut() {
-            if last.sequence == sequence {
-                let fits = within >= u64::from(last.to) && end - u64::from(last.from) <= LONGEST_APPEND;
-                last.to = end as u32;
-                return fits;
-            }
-            if within < u64::from(last.to) + HEADER {
-                return false;
+        if let Some(last) = unverified.appends.last() {
+            let follows = within >= u64::from(last.to) + HEADER;
+            if last.sequence == sequence || !follows {
+                // An append that an earlier index has listed may be listed again.
+                let known = unverified.appends.iter_mut().rev().find(|append| append.sequence == sequence);
+                let Some(append) = known.filter(|append| within >= u64::from(append.from) + HEADER) else {
+                    return false;
+                };
+                append.to = append.to.max(end as u32);
+                return end - u64::from(append.from) <= LONGEST_APPEND;
             }
         }
         // The first data of an append follows its header, at the next place that has the same remainder as its offset.

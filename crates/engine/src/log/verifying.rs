@@ -3,7 +3,7 @@
 //! device cannot read all of one. Host reads wait for that and are answered from the same buffer. A migration reads ahead,
 //! several appends with one command; it moves only what was verified, so it never makes damaged data look sound.
 //!
-//! What is damaged is noted (`damage.rs`). The engine never sees data, so the driver compares: it calls [`LogDrive::verify`]
+//! What is damaged is noted (`damage.rs`). The engine never sees data, so the driver compares: it calls [`LogDrive::verify_unit`]
 //! before it reports that a read has ended.
 
 use std::collections::VecDeque;
