@@ -234,6 +234,11 @@ impl Used {
                 }
                 Command::Power { .. } | Command::Reply { .. } => continue,
             };
+            if result.is_ok()
+                && let Some(verified) = self.engine.verify(io, &self.buffers)
+            {
+                self.engine.verified(verified);
+            }
             self.engine.complete(self.now, io, result, &mut out).expect("it is in flight");
         }
     }

@@ -396,6 +396,12 @@ impl<D: Disks> Driver<D> {
         if self.most_latency > Nanos::ZERO {
             self.now += Nanos(rng.random_range(0..self.most_latency.0));
         }
+        if !failed {
+            let buffers = AsBytes::<D> { requests: &self.requests, moves: &self.buffers };
+            if let Some(verified) = self.engine.verify(io, &buffers) {
+                self.engine.verified(verified);
+            }
+        }
         let result = if failed { Err(DeviceError) } else { Ok(()) };
         self.call(|engine, now, out| engine.complete(now, io, result, out).expect("each command is completed once"));
         (command, failed)

@@ -90,6 +90,11 @@ pub enum What {
     },
     /// What was in doubt was made good, or the host was notified by a flush that failed, or the device was given up.
     DoubtOver,
+    /// Data of a log is not what was written there. Reads of it fail until it is written or discarded.
+    Damage {
+        /// What cannot be read, in the form of the status: `bytes`, some `ranges`, and whether there are `more`.
+        lost: serde_json::Value,
+    },
     /// The fencing of a device, or its absence, is durable: the volume continues without it.
     DeviceGone {
         /// The device.
@@ -119,7 +124,7 @@ impl What {
             What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
                 0
             }
-            What::DeviceError { .. } => 1,
+            What::DeviceError { .. } | What::Damage { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
             What::Outage { .. } | What::OutageOver { .. } | What::InDoubt { .. } | What::DoubtOver => 3,
         }

@@ -178,6 +178,12 @@ impl<B: Backend> Volume<B> {
     #[inline]
     pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>) {
         self.metadata.done(io);
+        if result.is_ok()
+            && self.keeps_data
+            && let Some(verified) = self.engine.verify(io, &*self)
+        {
+            self.engine.verified(verified);
+        }
         // The engine's state is not affected, and other requests continue.
         if let Err(error) = self.engine.complete(now, io, result, &mut self.commands) {
             tracing::error!(%error, "the back end completed a command twice");

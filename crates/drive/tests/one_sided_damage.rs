@@ -141,6 +141,65 @@ fn superblocks_that_are_gone_are_written_again() {
     }
 }
 
+/// What a device said when the volume was closed is known to the others, as far as samples of its data say.
+#[test]
+fn superblocks_that_are_gone_are_written_again_without_a_map_if_the_operator_says_so() {
+    for placement in ["linear", "logging"] {
+        for name in ["fast", "slow"] {
+            let directory = tempfile::tempdir().unwrap();
+            let (at, config) = (directory.path(), config(placement));
+            let served = Served::new(at, config.clone(), Settings::default());
+            write_some(&mut served.client(), 1);
+            served.stop();
+            let case = format!("{placement}, {name}");
+            destroy_superblocks(&at.join(name));
+            let spec = spec(at, config.clone());
+            for error in [refusal(at, config.clone()), repair(&spec, Trust::Nobody, &[]).unwrap_err().to_string()] {
+                assert!(error.contains("if it is the present device, repair --trust as-it-is"), "{case}: {error}");
+                assert!(!error.contains("format"), "{case}: {error}");
+            }
+            let opened = repair(&spec, Trust::AsItIs, &[]).unwrap();
+            assert!(opened.repaired >= 2 && opened.clean, "{case}: {opened:?}");
+            let served = Served::start(at, config.clone(), Settings::default());
+            assert!(is_right(&mut served.client(), 1), "{case}");
+            served.stop();
+            // What another program has written to is not what was closed.
+            destroy_superblocks(&at.join(name));
+            let file = fs::OpenOptions::new().write(true).open(at.join(name)).unwrap();
+            file.write_all_at(&[0x77; 64 << 10], 1 << 20).unwrap();
+            if (placement, name) != ("logging", "fast") {
+                let error = repair(&spec, Trust::AsItIs, &[]).unwrap_err().to_string();
+                assert!(error.contains("lost both its superblocks") && !error.contains("repair"), "{case}: {error}");
+            }
+        }
+    }
+}
+
+/// After a crash nothing says whether the commits that a log has are the newest.
+#[test]
+fn a_log_without_superblocks_is_taken_after_a_crash_if_the_operator_says_that_it_is_the_present_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = config("logging");
+    Served::new(directory.path(), config.clone(), Settings::default()).stop();
+    let left = killed(directory.path(), &config, 1);
+    let at = left.path();
+    let whole = fs::read(at.join("slow")).unwrap();
+    destroy_superblocks(&at.join("slow"));
+    let error = refusal(at, config.clone());
+    assert!(error.contains("lost both its superblocks") && !error.contains("repair"), "{error}");
+    fs::write(at.join("slow"), whole).unwrap();
+    destroy_superblocks(&at.join("fast"));
+    let spec = spec(at, config.clone());
+    for error in [refusal(at, config.clone()), repair(&spec, Trust::Nobody, &[]).unwrap_err().to_string()] {
+        assert!(error.contains("if it is the present device, repair --trust as-it-is"), "{error}");
+    }
+    let opened = repair(&spec, Trust::AsItIs, &[]).unwrap();
+    assert!(opened.repaired >= 2 && opened.lost == 0, "{opened:?}");
+    let served = Served::start(at, config, Settings::default());
+    assert!(is_right(&mut served.client(), 1));
+    served.stop();
+}
+
 #[test]
 fn an_older_copy_of_the_same_generation_is_noticed_after_a_clean_close() {
     for placement in ["linear", "back", "through", "tiering", "logging"] {

@@ -179,15 +179,114 @@ fn an_older_copy_is_not_taken_back_and_nothing_changes() {
     }
 }
 
+/// A log that is emptied soon.
+fn brief() -> Config {
+    let mut config = config("logging");
+    config.tuning.logging.triggers.timeout = Some(Nanos::from_ms(100));
+    config
+}
+
+/// Waits until the primary has everything, and makes that durable.
+fn is_emptied(served: &Served, client: &mut Client) {
+    served.wait_for(|status| status["log_age_s"].is_null());
+    client.flush().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    client.flush().unwrap();
+}
+
+fn vanishes(served: &Served, client: &mut Client, device: u8) {
+    let fault = Fault { device, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Gone };
+    served.handle.fault(fault).unwrap();
+    assert!((0..200).any(|_| {
+        let _ = client.read(0, 512);
+        let _ = client.write(client.size - 512, &[1; 512], false);
+        let _ = client.flush();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        served.handle.events().iter().any(|event| event["event"] == "device_gone")
+    }));
+}
+
 #[test]
-fn a_log_says_why_it_takes_nothing_back() {
-    let directory = tempfile::tempdir().unwrap();
-    let spec = spec(directory.path(), config("logging"));
-    Served::new(directory.path(), config("logging"), Settings::default()).stop();
-    Served::start(directory.path(), config("logging"), without("fast")).stop();
-    let error = readmit(&spec, "fast").unwrap_err().to_string();
-    assert!(error.contains("cannot take device 'fast'"), "{error}");
-    // The volume is not served with it either.
-    let endpoint = Endpoint::Unix(directory.path().join("nbd"));
-    assert!(Service::open(&spec, &endpoint, Settings::default()).is_err());
+fn a_primary_comes_back_to_its_log() {
+    for again in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let (at, config) = (directory.path(), brief());
+        let served = Served::new(at, config.clone(), Settings::default());
+        let mut client = served.client();
+        let units = client.size / UNIT as u64;
+        let mut model = vec![0; units as usize];
+        write_units(&mut client, 0..units, 1, &mut model);
+        is_emptied(&served, &mut client);
+        write_units(&mut client, (0..units).step_by(5), 2, &mut model);
+        vanishes(&served, &mut client, 1);
+        write_units(&mut client, (0..units).step_by(7), 3, &mut model);
+        drop(client);
+        let _ = served.end();
+        if again {
+            let served = Served::start(at, config.clone(), without("slow"));
+            write_units(&mut served.client(), (0..units).step_by(11), 4, &mut model);
+            served.stop();
+        }
+        let spec = spec(at, config.clone());
+        let back = readmit(&spec, "slow").unwrap();
+        assert!(back.opened.gone == 0 && back.restored > 0, "{back:?}");
+        let served = Served::start(at, config.clone(), Settings::default());
+        assert_eq!(served.handle.status().unwrap()["state"], "healthy");
+        let mut client = served.client();
+        // The last sectors were written to find out that the device is gone.
+        let differ = |client: &mut Client, model: &[u8]| differing(client, &model[..units as usize - 1]);
+        assert_eq!(differ(&mut client, &model), Vec::<usize>::new());
+        write_units(&mut client, (0..units).step_by(3), 5, &mut model);
+        drop(client);
+        served.stop();
+        let served = Served::start(at, config, Settings::default());
+        assert_eq!(differ(&mut served.client(), &model), Vec::<usize>::new());
+        served.stop();
+    }
+}
+
+#[test]
+fn a_log_comes_back_if_all_that_it_has_is_on_the_primary_and_says_why_if_not() {
+    for empty in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let (at, config) = (directory.path(), if empty { brief() } else { config("logging") });
+        let served = Served::new(at, config.clone(), Settings::default());
+        let mut client = served.client();
+        let units = client.size / UNIT as u64;
+        let mut model = vec![0; units as usize];
+        write_units(&mut client, 0..units, 1, &mut model);
+        if empty {
+            is_emptied(&served, &mut client);
+        }
+        vanishes(&served, &mut client, 0);
+        write_units(&mut client, (0..units).step_by(7), 3, &mut model);
+        drop(client);
+        let _ = served.end();
+        let spec = spec(at, config.clone());
+        let endpoint = Endpoint::Unix(at.join("nbd"));
+        assert!(
+            Service::open(&spec, &endpoint, Settings::default()).is_err(),
+            "it is not served as if nothing had been"
+        );
+        let before = ["fast", "slow"].map(|name| fs::read(at.join(name)).unwrap());
+        let done = readmit(&spec, "fast");
+        if !empty {
+            let error = done.unwrap_err().to_string();
+            assert!(
+                error.contains("'fast'") && error.contains("is a log with") && error.contains("written last"),
+                "{error}"
+            );
+            assert!(
+                ["fast", "slow"].map(|name| fs::read(at.join(name)).unwrap()) == before,
+                "a refusal writes nothing"
+            );
+            continue;
+        }
+        assert_eq!(done.unwrap().opened.gone, 0);
+        let served = Served::start(at, config, Settings::default());
+        let mut client = served.client();
+        assert_eq!(differing(&mut client, &model[..units as usize - 1]), Vec::<usize>::new());
+        drop(client);
+        served.stop();
+    }
 }

@@ -20,6 +20,7 @@ use crate::{
     api::location::{Location, Losses},
     api::opened::{Formatting, Opened, Trust},
     api::stats::Stats,
+    api::verification::Verification,
     lifecycle::{self, AnyDrive, Detached, Inspection, with_drive},
     placement::PlacementOps,
 };
@@ -127,6 +128,20 @@ impl Engine {
         out: &mut Commands,
     ) -> Result<(), DriverError> {
         drive!(mut self, drive => drive.complete(now, io, result, out))
+    }
+
+    /// Compares what a read has brought with its checksums, if it is data that has to be verified. To be called before a read is
+    /// reported as carried out ([`Engine::complete`]); what it returns goes to [`Engine::verified`] before that. Without it,
+    /// data that has to be verified counts as what the device could not read. A driver that keeps no data need not call it.
+    #[inline]
+    pub fn verify(&self, io: IoId, buffers: &dyn Buffers) -> Option<Verification> {
+        drive!(self, drive => drive.verify(io, buffers))
+    }
+
+    /// Takes the result of [`Engine::verify`].
+    #[cold]
+    pub fn verified(&mut self, result: Verification) {
+        drive!(mut self, drive => drive.placed.is_verified(result));
     }
 
     /// The id of the command in flight with this [index](IoId::index), for drivers whose queues name commands by index.

@@ -17,6 +17,9 @@
 //! engine issues it only after the other has completed. [`Command::Power`] takes effect immediately and is not
 //! reported.
 //!
+//! *Verification.* Before it reports a read as carried out, a driver that keeps data calls [`Engine::verify`], and passes
+//! what that returns to [`Engine::verified`]: a log has checksums of what it held when it was opened.
+//!
 //! *Buffers.* A request's buffer must stay from [`Engine::submit`] until its [`Command::Reply`], and its content must
 //! not change while it is being written. The driver owns [`Engine::move_buffers`] buffers of
 //! [`Engine::move_buffer_bytes`], and asks for their number again after each [`Engine::retune`]. A buffer for metadata
@@ -132,6 +135,9 @@
 //!             }
 //!             Command::Encode { .. } | Command::Power { .. } => continue,
 //!         };
+//!         if let Some(verified) = engine.verify(io, memory) {
+//!             engine.verified(verified);
+//!         }
 //!         engine.complete(now, io, result, &mut out).expect("each command is completed once");
 //!     }
 //! }
@@ -184,6 +190,7 @@ pub use api::{
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
     opened::{Formatting, Opened, Trust},
     stats::{Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
+    verification::Verification,
 };
 pub use engine::Engine;
 pub use lifecycle::{

@@ -18,6 +18,7 @@ use crate::{
     api::location::{Location, Losses},
     api::opened::{Opened, Trust},
     api::stats::Stats,
+    api::verification::Verification,
     io::{InFlight, Io, RequestIndex, Step},
 };
 
@@ -25,6 +26,9 @@ use crate::{
 pub(crate) trait PlacementOps: std::fmt::Debug {
     /// The purpose of a command of this placement.
     type Step: Step;
+
+    /// Whether it verifies what is read: see [`PlacementOps::verify`].
+    const VERIFIES: bool = false;
 
     /// Prepares to run, before the first request.
     fn begin(&mut self, _io: &mut Io<Self::Step>) {}
@@ -145,8 +149,27 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// The next [`PlacementOps::recover`] names what is damaged, and goes on with the rest.
     fn name_damage(&mut self) {}
 
-    /// Whether it has, and what is damaged is not apart from what is not: see [`PlacementOps::write_all_back`].
-    fn is_damaged(&self) -> bool {
+    /// How many blocks are known to be damaged. They are not apart from the others: see [`PlacementOps::write_all_back`].
+    fn damaged_blocks(&self) -> u64 {
+        0
+    }
+
+    /// Whether data was found that has lost its checksums.
+    fn has_unverifiable(&self) -> bool {
+        false
+    }
+
+    /// Compares what a read has brought with its checksums, if it has to be verified.
+    #[inline]
+    fn verify(&self, _step: Self::Step, _buffers: &dyn Buffers) -> Option<Verification> {
+        None
+    }
+
+    /// The result of that. The completion of the read follows.
+    fn is_verified(&mut self, _result: Verification) {}
+
+    /// Starts to verify something that has not been verified since the volume was opened. Returns whether there was anything.
+    fn verify_more(&mut self, _io: &mut Io<Self::Step>, _out: &mut Commands) -> bool {
         false
     }
 
@@ -298,6 +321,11 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     /// Whether the device has metadata of this volume that is as new as that of the others.
     fn has_metadata(&self, _storage: &mut dyn Storage, _device: DeviceId, _volume: VolumeId) -> bool {
+        false
+    }
+
+    /// Whether the device has metadata of this volume, and nothing says how new it is.
+    fn has_some_metadata(&self, _storage: &mut dyn Storage, _device: DeviceId, _volume: VolumeId) -> bool {
         false
     }
 

@@ -1,6 +1,6 @@
 //! Disks with a volatile cache.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use peryton_crash::Effect;
 use peryton_engine::{DeviceError, DeviceId, Storage};
@@ -15,11 +15,13 @@ use super::SECTOR;
 pub struct Disk {
     bytes: Vec<u8>,
     volatile: BTreeMap<usize, Vec<[u8; SECTOR]>>,
+    /// Sectors that cannot be read before they are written again.
+    bad: BTreeSet<usize>,
 }
 
 impl Disk {
     pub fn new(len: usize) -> Disk {
-        Disk { bytes: vec![0; len], volatile: BTreeMap::new() }
+        Disk { bytes: vec![0; len], volatile: BTreeMap::new(), bad: BTreeSet::new() }
     }
 
     pub fn contents(&self) -> &[u8] {
@@ -30,10 +32,23 @@ impl Disk {
         &mut self.bytes
     }
 
+    pub fn make_bad(&mut self, at: u64) {
+        self.bad.insert(at as usize / SECTOR);
+    }
+
+    fn read(&self, at: usize, into: &mut [u8]) -> Result<(), DeviceError> {
+        if self.bad.range(at / SECTOR..(at + into.len()).div_ceil(SECTOR)).next().is_some() {
+            return Err(DeviceError);
+        }
+        into.copy_from_slice(&self.bytes[at..][..into.len()]);
+        Ok(())
+    }
+
     fn put(&mut self, at: usize, from: &[u8]) {
         for (sector, new) in (at / SECTOR..).zip(from.chunks_exact(SECTOR)) {
             let range = sector * SECTOR..(sector + 1) * SECTOR;
             let old: [u8; SECTOR] = self.bytes[range.clone()].try_into().unwrap();
+            self.bad.remove(&sector);
             self.volatile.entry(sector).or_default().push(old);
             self.bytes[range].copy_from_slice(new);
         }
@@ -87,8 +102,7 @@ impl peryton_crash::Disks for Disks {
 
     fn read(&self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
         let disk = self.0[device.index()].as_ref().ok_or(DeviceError)?;
-        into.copy_from_slice(&disk.bytes[at.0 as usize..][..into.len()]);
-        Ok(())
+        disk.read(at.0 as usize, into)
     }
 
     /// Of a write that failed or was under way when the power went, any part may be there.
@@ -172,8 +186,7 @@ impl Storage for Disks {
     }
 
     fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-        into.copy_from_slice(&self.disk(device)?.bytes[at.0 as usize..][..into.len()]);
-        Ok(())
+        self.disk(device)?.read(at.0 as usize, into)
     }
 
     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {

@@ -187,9 +187,9 @@ impl Server {
 /// The most ranges of lost data that the status lists; the sum includes all of them.
 const MOST_RANGES: usize = 256;
 /// The most ranges of lost data that an event lists.
-const MOST_TOLD: usize = 16;
+pub(super) const MOST_TOLD: usize = 16;
 
-fn ranges(losses: &Losses) -> Value {
+pub(super) fn ranges(losses: &Losses) -> Value {
     let range = |range: &std::ops::Range<peryton_units::Bytes>| json!({ "offset": range.start, "length": range.end - range.start });
     let ranges: Vec<Value> = losses.ranges.iter().map(range).collect();
     json!({ "bytes": losses.bytes, "ranges": ranges, "more": losses.more })

@@ -16,4 +16,6 @@ pub(super) struct Outages {
     pub(super) since: [Nanos; 32],
     /// Whether it was reported that the engine is in doubt, and that it has stopped.
     pub(super) reported_doubt: (bool, bool),
+    /// How much damaged data of a log was reported.
+    pub(super) reported_damage: u64,
 }

@@ -2,7 +2,11 @@
 
 use peryton_engine::DeviceId;
 
-use super::Server;
+use super::{
+    Server,
+    admin::{MOST_TOLD, ranges},
+    say::Kind,
+};
 use crate::{events::What, open::Device, serve_error::ServeError};
 
 impl Server {
@@ -68,6 +72,25 @@ impl Server {
         let now = (engine.is_in_doubt(), engine.has_stopped());
         if now != self.outages.reported_doubt {
             self.doubt_changed(now);
+        }
+        let damaged_bytes = self.volume.engine().stats().logging.as_ref().map_or(0, |log| log.damaged_bytes);
+        if damaged_bytes != self.outages.reported_damage {
+            self.damage_found(damaged_bytes);
+        }
+    }
+
+    /// Reports data of a log that was found to be damaged when it was read.
+    #[cold]
+    fn damage_found(&mut self, damaged_bytes: u64) {
+        let more = damaged_bytes > self.outages.reported_damage;
+        self.outages.reported_damage = damaged_bytes;
+        if more && self.limits.allow(Kind::Devices, self.now) {
+            let lost = self.volume.engine().losses(MOST_TOLD);
+            tracing::error!(
+                lost_bytes = lost.bytes.0,
+                "data in the log is damaged: reads of it fail until it is written or discarded; see the status"
+            );
+            self.about.events.report(What::Damage { lost: ranges(&lost) });
         }
     }
 

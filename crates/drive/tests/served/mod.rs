@@ -20,6 +20,7 @@ pub const READ: u16 = 0;
 pub const WRITE: u16 = 1;
 pub const FLUSH: u16 = 3;
 pub const TRIM: u16 = 4;
+pub const CACHE: u16 = 5;
 pub const ZEROES: u16 = 6;
 pub const FUA: u16 = 1;
 pub const EIO: u32 = 5;
@@ -33,7 +34,7 @@ pub struct Client {
 
 impl Client {
     pub fn connect(path: &Path) -> Client {
-        let mut stream = (0..200)
+        let stream = (0..200)
             .find_map(|_| {
                 UnixStream::connect(path).ok().or_else(|| {
                     thread::sleep(Duration::from_millis(20));
@@ -41,23 +42,43 @@ impl Client {
                 })
             })
             .expect("a server that listens");
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Client::greet(stream).unwrap()
+    }
+
+    /// The same with a server that may be gone.
+    pub fn try_connect(path: &Path) -> std::io::Result<Client> {
+        Client::greet(UnixStream::connect(path)?)
+    }
+
+    fn greet(mut stream: UnixStream) -> std::io::Result<Client> {
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         let mut greeting = [0; 18];
-        stream.read_exact(&mut greeting).unwrap();
+        stream.read_exact(&mut greeting)?;
         assert_eq!(&greeting[..8], b"NBDMAGIC");
         let mut hello = 3_u32.to_be_bytes().to_vec();
         hello.extend_from_slice(b"IHAVEOPT");
         hello.extend_from_slice(&1_u32.to_be_bytes());
         hello.extend_from_slice(&0_u32.to_be_bytes());
-        stream.write_all(&hello).unwrap();
+        stream.write_all(&hello)?;
         let mut export = [0; 10];
-        stream.read_exact(&mut export).unwrap();
+        stream.read_exact(&mut export)?;
         let size = u64::from_be_bytes(export[..8].try_into().unwrap());
-        Client { stream, size, cookie: 0 }
+        Ok(Client { stream, size, cookie: 0 })
+    }
+
+    /// One request of a server that may die: whether it was answered, and with which error.
+    pub fn try_ask(&mut self, command: u16, offset: u64, len: u32, data: &[u8]) -> std::io::Result<u32> {
+        self.try_send(command, 0, offset, len, data)?;
+        self.answer().map(|(_, error)| error)
     }
 
     /// Sends a request without waiting for its answer.
     pub fn send(&mut self, command: u16, flags: u16, offset: u64, len: u32, data: &[u8]) -> u64 {
+        self.try_send(command, flags, offset, len, data).unwrap();
+        self.cookie
+    }
+
+    fn try_send(&mut self, command: u16, flags: u16, offset: u64, len: u32, data: &[u8]) -> std::io::Result<()> {
         self.cookie += 1;
         let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
         request.extend_from_slice(&flags.to_be_bytes());
@@ -66,8 +87,7 @@ impl Client {
         request.extend_from_slice(&offset.to_be_bytes());
         request.extend_from_slice(&len.to_be_bytes());
         request.extend_from_slice(data);
-        self.stream.write_all(&request).unwrap();
-        self.cookie
+        self.stream.write_all(&request)
     }
 
     /// Sends bytes as they are.
@@ -108,6 +128,11 @@ impl Client {
 
     pub fn flush(&mut self) -> Result<(), u32> {
         self.ask(FLUSH, 0, 0, 0, &[])
+    }
+
+    /// A hint that the host has dropped a range from its own cache.
+    pub fn cache(&mut self, offset: u64, len: u32) -> Result<(), u32> {
+        self.ask(CACHE, 0, offset, len, &[])
     }
 
     pub fn zeroes(&mut self, offset: u64, len: u32) -> Result<(), u32> {

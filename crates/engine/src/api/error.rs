@@ -289,14 +289,17 @@ pub enum ReadmitError {
         /// What is wrong.
         what: &'static str,
     },
-    /// The placement has no record of which data are newer.
+    /// A log has something that the primary has not, or has otherwise.
     #[error(
-        "a volume that logs cannot take device {device} back: nothing says which of its blocks were written elsewhere since; \
-         copy the volume as it is without it, or replace it (repair --replace), which gives up what only it had"
+        "device {device} is a log with {bytes} of the volume that the primary does not have as they are there, and nothing says \
+         which of the two was written last: copy what you need from the volume as it is without it, or replace it (repair \
+         --replace), which gives up what only it had"
     )]
-    Logging {
+    LogIsNewer {
         /// The index of the device.
         device: usize,
+        /// How many bytes.
+        bytes: Bytes,
     },
 }
 
@@ -397,6 +400,16 @@ pub enum OpenError {
          from what the other device says"
     )]
     NoSuperblocks {
+        /// The index of the device.
+        device: usize,
+    },
+    /// A device has lost its superblocks, and seems to be the present one of its volume.
+    #[error(
+        "device {device} has lost both its superblocks; the rest of it belongs to this volume as far as can be seen, but an earlier \
+         copy may look the same: if it is the present device, repair --trust as-it-is writes them again from what the other \
+         device says"
+    )]
+    NoSuperblocksUncertain {
         /// The index of the device.
         device: usize,
     },

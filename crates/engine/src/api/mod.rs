@@ -10,3 +10,4 @@ pub(crate) mod location;
 pub(crate) mod logging;
 pub(crate) mod opened;
 pub(crate) mod stats;
+pub(crate) mod verification;

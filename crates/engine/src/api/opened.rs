@@ -21,7 +21,7 @@ pub enum Trust {
     Nobody,
     /// The slow device: all copies in the cache are dropped, including those that were not written back (caching).
     Slow,
-    /// All devices as they are; copies in the cache count as newer.
+    /// All devices as they are; copies in the cache count as newer, and data of a log whose checksums are gone counts as whole.
     AsItIs,
 }
 

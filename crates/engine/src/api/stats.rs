@@ -80,6 +80,13 @@ pub struct LoggingStats {
     pub bytes_read_from_log: u64,
     /// Indexes of the log that became durable.
     pub checkpoints: u64,
+    /// Bytes in the log that were read to be verified and are not what was appended there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub damaged_bytes: u64,
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// Migrations by their trigger (Griffin, section 5.2).
@@ -117,6 +124,7 @@ impl LoggingStats {
             reads_from_log,
             bytes_read_from_log,
             checkpoints,
+            damaged_bytes,
         } = other;
         self.bytes_written_by_host += bytes_written_by_host;
         self.records += records;
@@ -138,6 +146,7 @@ impl LoggingStats {
         self.reads_from_log += reads_from_log;
         self.bytes_read_from_log += bytes_read_from_log;
         self.checkpoints += checkpoints;
+        self.damaged_bytes += damaged_bytes;
     }
 
     /// Share of the host's written bytes that did not reach the primary (Griffin, section 3.3); `None` before the first

@@ -9,6 +9,7 @@ use crate::{
     api::error::{DeviceError, DriverError, RequestError, TuningError},
     api::location::Location,
     api::stats::Stats,
+    api::verification::Verification,
     io::{Io, Purpose, Step as _},
     lifecycle::fencing::Fencing,
     lifecycle::identity::Identity,
@@ -211,6 +212,18 @@ impl<P: PlacementOps> Drive<P> {
             take(Record::Gone { devices: self.io.fenced });
         }
         self.placed.take_records(&mut take);
+    }
+
+    /// See [`Engine::verify`](crate::Engine::verify).
+    #[inline]
+    pub(crate) fn verify(&self, id: IoId, buffers: &dyn Buffers) -> Option<Verification> {
+        if !P::VERIFIES {
+            return None;
+        }
+        match self.io.in_flight(id)?.purpose {
+            Purpose::Step(step) => self.placed.verify(step, buffers),
+            Purpose::Probe | Purpose::Fence => None,
+        }
     }
 
     /// Encodes the metadata of a command in flight.

@@ -54,13 +54,15 @@ pub(crate) fn repair(
     trust: Trust,
     without: &[DeviceId],
 ) -> Result<Opened, OpenError> {
-    let mended = mend_superblocks(&config, storage, without)?;
+    let mended = mend_superblocks(&config, storage, trust, without)?;
     let (mut drive, mut opened) = open_or_mend(config, storage, trust, without, true)?;
     opened.repaired += mended;
     let mut storage = Noting { beneath: storage, failed: None };
     let closed = with_drive!(&mut drive, drive => {
         let mut hand = Hand::new(drive);
-        if drive.placed.is_damaged() {
+        drive.verify_everything(&mut hand, &mut storage);
+        opened.lost += drive.placed.damaged_blocks().saturating_sub(opened.lost);
+        if drive.placed.damaged_blocks() > 0 || drive.placed.has_unverifiable() {
             drive.write_back_what_can_be(&mut hand, &mut storage, MOST_IN_VAIN_OF_DAMAGED);
             if drive.placed.is_stuck() {
                 return Err(OpenError::Damaged { device: storage.failed.map_or(0, DeviceId::index), what: TOO_MUCH });
@@ -99,11 +101,22 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
+    /// Verifies what opening the volume did not.
+    fn verify_everything(&mut self, hand: &mut Hand, storage: &mut dyn Storage) {
+        let mut out = Commands::new();
+        while self.placed.verify_more(&mut self.io, &mut out) {
+            hand.carry_out(self, storage, std::mem::take(&mut out));
+        }
+    }
+
     fn detach(&mut self, storage: &mut dyn Storage, device: DeviceId) -> Result<Detached, DetachError> {
         let away = self.placed.away();
         let mut hand = Hand::new(self);
         self.write_back_what_can_be(&mut hand, storage, MOST_IN_VAIN);
         let settled = hand.settle(self, storage);
+        if self.placed.damaged_blocks() > 0 {
+            return Err(DetachError::Lost { extents: self.placed.damaged_blocks() });
+        }
         if self.placed.away() > 0 {
             return Err(DetachError::Dirty { extents: self.placed.away() });
         }
@@ -206,6 +219,11 @@ impl Hand {
         while let Some(command) = out.get(next).copied() {
             next += 1;
             if let Some((io, result)) = self.one(drive, storage, command) {
+                if result.is_ok()
+                    && let Some(verified) = drive.verify(io, &self.moves)
+                {
+                    drive.placed.is_verified(verified);
+                }
                 drive.complete(self.now, io, result, &mut out).expect("each command is completed once");
             }
         }

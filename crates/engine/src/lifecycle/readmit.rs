@@ -1,6 +1,7 @@
 //! Takes back a device that was given up, with the data that it holds. Its generation and its journal show that it holds
 //! everything that it held when it was given up. The other devices hold what was written since, and their map says for each
-//! extent whether it was written. The extents that are lost without the device become part of the volume again.
+//! extent whether it was written. The extents that are lost without the device become part of the volume again. (A log has no
+//! such map: `log/taking_back.rs` says when it takes a device back.)
 //!
 //! A crash on the way destroys nothing, because of the order of the writes. First the other devices get the new map, whose
 //! meaning does not change while their superblocks say that the device is gone. Then the device gets the map, in place of
@@ -13,7 +14,7 @@ use peryton_format::{
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Config, Placement},
+    api::config::Config,
     api::error::{OpenError, ReadmitError},
     api::opened::{Opened, Trust},
     lifecycle::any::with_drive,
@@ -41,9 +42,6 @@ pub(crate) fn readmit(config: Config, storage: &mut dyn Storage, device: DeviceI
 
 fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Result<Readmitted, ReadmitError> {
     let index = device.index();
-    if let Placement::Logging(_) = config.placement {
-        return Err(ReadmitError::Logging { device: index });
-    }
     let sizes = config.sizes().map_err(OpenError::Config)?;
     let size = storage.size(device).ok_or(OpenError::Missing { device: index })?;
     let own = read_superblock(storage, device, sizes.devices[index])?.superblock;
@@ -111,7 +109,7 @@ impl<P: PlacementOps> Drive<P> {
     ) -> Result<Readmitted, ReadmitError> {
         let identity = self.identity.clone().expect("it has just been opened");
         let restored = self.placed.take_back(&self.io, storage, device, (identity.volume, expected))?;
-        opened.lost = opened.lost.saturating_sub(restored);
+        opened.lost = opened.lost.saturating_sub(restored).max(self.placed.damaged_blocks());
         opened.gone &= !(1 << device.index());
         self.join(storage, device, opened.gone, |part| identity.superblock_with(device, part, VolumeState::Clean))?;
         Ok(Readmitted { opened, restored })

@@ -9,8 +9,9 @@ use peryton_format::{
 
 use crate::{
     api::command::DeviceId,
-    api::config::Config,
+    api::config::{Config, Placement},
     api::error::OpenError,
+    api::opened::Trust,
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
     lifecycle::volume::read_superblock,
@@ -18,15 +19,20 @@ use crate::{
 };
 
 /// A device that has lost both its superblocks, and what they would say.
-pub(super) struct LostSuperblocks(Superblock);
+pub(super) struct LostSuperblocks {
+    superblock: Superblock,
+    /// Whether it is certain that the device is the present one of its volume.
+    certain: bool,
+}
 
 impl LostSuperblocks {
     pub(super) fn error(&self) -> OpenError {
-        OpenError::NoSuperblocks { device: self.0.device.index() }
+        let device = self.superblock.device.index();
+        if self.certain { OpenError::NoSuperblocks { device } } else { OpenError::NoSuperblocksUncertain { device } }
     }
 }
 
-/// The first device that has lost both its superblocks and is nevertheless known to be the present one of its volume.
+/// The first device that has lost both its superblocks and is nevertheless known to be part of its volume.
 pub(super) fn lost_superblocks(
     config: &Config,
     storage: &mut dyn Storage,
@@ -50,25 +56,45 @@ pub(super) fn lost_superblocks(
         return None;
     }
     let drive = AnyDrive::new(config.clone(), Some(newest.geometry.spare)).ok()?;
-    let known = with_drive!(&drive, drive => drive.placed.has_metadata(storage, device, newest.volume));
+    let (fingerprint, has_newest, has_some) = with_drive!(&drive, drive => (
+        drive.fingerprint(storage, device, newest.volume),
+        drive.placed.has_metadata(storage, device, newest.volume),
+        drive.placed.has_some_metadata(storage, device, newest.volume),
+    ));
     // Nothing says whether the device was closed in good order: the volume is recovered.
     let state = if newest.state == VolumeState::Clean { VolumeState::Closing } else { newest.state };
-    if !known {
+    let recovered = Superblock { device, state, fingerprint: 0, ..newest.clone() };
+    if has_newest {
+        return Some(LostSuperblocks { superblock: recovered, certain: true });
+    }
+    if let Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) = config.placement {
         return None;
     }
-    Some(LostSuperblocks(Superblock { device, state, fingerprint: 0, ..newest }))
+    // The other devices know what it said when the volume was closed, a digest of samples of its data included. An earlier copy
+    // may have the same samples.
+    let seal = newest.seals[device.index()];
+    let as_closed = Superblock { device, fingerprint, ..newest };
+    if as_closed.state == VolumeState::Clean && as_closed.seal() == seal {
+        return Some(LostSuperblocks { superblock: as_closed, certain: false });
+    }
+    has_some.then_some(LostSuperblocks { superblock: recovered, certain: false })
 }
 
-/// Writes the superblocks again of a device that has lost both, if it is known to be the present one.
+/// Writes the superblocks again of a device that has lost both, if it is known to be the present one, or `trust` says so.
 pub(super) fn mend_superblocks(
     config: &Config,
     storage: &mut dyn Storage,
+    trust: Trust,
     without: &[DeviceId],
 ) -> Result<u64, OpenError> {
-    let Some(LostSuperblocks(superblock)) = lost_superblocks(config, storage, without) else { return Ok(0) };
+    let Some(lost) = lost_superblocks(config, storage, without) else { return Ok(0) };
+    let LostSuperblocks { superblock, certain } = &lost;
+    if !certain && trust != Trust::AsItIs {
+        return Err(lost.error());
+    }
     let device = superblock.device.index();
     let used = config.sizes()?.devices[device];
-    copies::write(storage, &superblock, used).map_err(|_| OpenError::Device { device })?;
+    copies::write(storage, superblock, used).map_err(|_| OpenError::Device { device })?;
     Ok(2)
 }
 

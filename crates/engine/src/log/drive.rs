@@ -27,6 +27,7 @@ use crate::{
     log::segments::Segments,
     log::selective::Overwrites,
     log::step::{LogIo, LogStep},
+    log::verifying::{Verifying, Waiter},
 };
 
 #[derive(Debug)]
@@ -56,6 +57,11 @@ pub(crate) struct LogDrive {
     pub(in crate::log) stopped: Stopped,
     pub(in crate::log) layout: LogLayout,
     pub(in crate::log) on_damage: OnDamage,
+    pub(in crate::log) verifying: Verifying,
+    /// What has lost its checksums is taken as it is.
+    pub(in crate::log) trusts_unverifiable: bool,
+    /// There is such data.
+    pub(in crate::log) has_unverifiable: bool,
 }
 
 impl LogDrive {
@@ -85,6 +91,9 @@ impl LogDrive {
             stopped: Stopped::default(),
             layout,
             on_damage: OnDamage::Refuse,
+            verifying: Verifying::default(),
+            trusts_unverifiable: false,
+            has_unverifiable: false,
         }
     }
 
@@ -136,6 +145,7 @@ impl LogDrive {
         let LogDrive { map, log, .. } = self;
         let border = log.segment_bytes() - 1;
         let mut from_log = 0;
+        let mut waiting: Vec<Waiter> = Vec::new();
         let mut issue = |from: u64, to: u64, place: Option<u64>, io: &mut LogIo| {
             io.add_part(request);
             let buffer = Buffer::Request { id: io.id_of(request), offset: Bytes(from) - asked.offset };
@@ -143,6 +153,12 @@ impl LogDrive {
             match place {
                 _ if gone.has(place) => io.part_done(request, Err(RequestError::Lost), out),
                 Some(at) if log.is_damaged(at, len.0) => io.part_done(request, Err(RequestError::Lost), out),
+                Some(at) if log.is_unverified(at, len.0) => {
+                    let segment = log.segment_of(at);
+                    log.segments[segment as usize].readers += 1;
+                    from_log += len.0;
+                    waiting.push(Waiter { request, at, len: len.0, buffer: from - asked.offset.0 });
+                }
                 None => {
                     let purpose = LogStep::Host { request };
                     io.read((primary, data_at + Bytes(from)), len, buffer, purpose, Cause::Host, out);
@@ -167,6 +183,9 @@ impl LogDrive {
         });
         if let Some((start, end, place)) = run {
             issue(start, end, place, io);
+        }
+        for waiter in waiting {
+            self.wait_until_verified(io, waiter, out);
         }
         let stats = io.stats.logging_mut();
         stats.reads += 1;

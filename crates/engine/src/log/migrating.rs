@@ -18,6 +18,7 @@ use crate::{
     log::segments::Record,
     log::step::{LogIo, LogStep},
     log::triggers::RETRY,
+    log::verifying::VERIFIES,
 };
 
 /// Reads in flight: one that the disk serves, and the next.
@@ -56,6 +57,7 @@ impl LogDrive {
     fn begin(&mut self, io: &mut LogIo, now: Nanos, trigger: Trigger) {
         self.migration.phase = Phase::Planning;
         self.migration.began = now;
+        self.log.retry_unreadable();
         (self.migration.left_over, self.migration.stuck) = (false, false);
         let by = &mut io.stats.logging_mut().migrations;
         *match trigger {
@@ -109,10 +111,10 @@ impl LogDrive {
     fn plan(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
         self.migration.window = window_of(&io.tuning);
         let mut looks = LOOK_AT;
-        if self.migration.whole {
-            self.plan_segments(io, &mut looks);
-        } else {
-            self.plan_range(&mut looks);
+        let unverified =
+            if self.migration.whole { self.plan_segments(io, &mut looks) } else { self.plan_range(&mut looks) };
+        if let Some(at) = unverified {
+            self.verify_ahead(io, at, out);
         }
         let migration = &mut self.migration;
         if !migration.chunks.is_empty() {
@@ -148,7 +150,7 @@ impl LogDrive {
             self.migrate_if_due(io, now, out);
             return !self.migration.is_idle();
         }
-        // The next segment still has appends in flight; the completion of the last one continues the migration.
+        // The next segment still has appends in flight, or is being verified; the completion of that continues the migration.
         false
     }
 
@@ -183,8 +185,6 @@ impl LogDrive {
         failed: bool,
         out: &mut Commands,
     ) {
-        let Chunk { at, len, .. } = self.migration.chunks[chunk as usize];
-        let failed = failed || self.log.is_damaged(at, len);
         self.migration.in_flight -= 1;
         self.migration.chunks[chunk as usize].failed = failed;
         self.migration.left_over |= failed;
@@ -382,5 +382,5 @@ impl LogDrive {
 }
 
 fn window_buffer(chunk: u32) -> u32 {
-    BUFFERS + WRITES + chunk
+    BUFFERS + WRITES + VERIFIES + chunk
 }

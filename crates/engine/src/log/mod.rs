@@ -49,7 +49,10 @@ mod restore;
 mod segments;
 mod selective;
 mod step;
+mod taking_back;
 mod triggers;
+mod unverified;
+mod verifying;
 mod window;
 mod writing_through;
 

@@ -12,21 +12,25 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffers, Commands, DeviceId, Request},
     api::config::Tuning,
-    api::error::{DeviceError, OpenError, RequestError},
+    api::error::{DeviceError, OpenError, ReadmitError, RequestError},
     api::location::{Location, Losses},
     api::opened::{Opened, Trust},
     api::stats::Stats,
+    api::verification::Verification,
     io::RequestIndex,
     log::append::BUFFERS,
     log::damage::OnDamage,
     log::drive::LogDrive,
     log::kept::Kept,
     log::step::{LogCommand, LogIo, LogStep},
+    log::verifying::VERIFIES,
     placement::PlacementOps,
 };
 
 impl PlacementOps for LogDrive {
     type Step = LogStep;
+
+    const VERIFIES: bool = true;
 
     #[inline]
     fn submit(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
@@ -63,6 +67,7 @@ impl PlacementOps for LogDrive {
                 let result = if failed { Err(RequestError::Device) } else { self.answer() };
                 io.part_done(request, result, out);
             }
+            LogStep::Verify { slot } => self.verify_step(io, now, slot, failed, out),
             LogStep::Direct { op } => self.direct_step(io, now, op, failed, out),
             LogStep::MigrationRead { chunk } => self.migration_read(io, now, chunk, failed, out),
             LogStep::MigrationWrite { run } => self.migration_wrote(io, now, run, failed, out),
@@ -94,7 +99,7 @@ impl PlacementOps for LogDrive {
     }
 
     fn move_buffers(&self, tuning: &Tuning) -> u32 {
-        BUFFERS + self.migration.buffers(tuning)
+        BUFFERS + VERIFIES + self.migration.buffers(tuning)
     }
 
     fn write_all_back(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
@@ -113,8 +118,27 @@ impl PlacementOps for LogDrive {
         self.on_damage = OnDamage::Name;
     }
 
-    fn is_damaged(&self) -> bool {
-        self.has_damage()
+    fn damaged_blocks(&self) -> u64 {
+        let mut blocks = 0;
+        self.walk_damaged(|from, to| blocks += (to - from).div_ceil(self.block));
+        blocks
+    }
+
+    fn has_unverifiable(&self) -> bool {
+        self.has_unverifiable
+    }
+
+    fn verify(&self, step: LogStep, buffers: &dyn Buffers) -> Option<Verification> {
+        let LogStep::Verify { slot } = step else { return None };
+        self.verify_unit(slot, buffers)
+    }
+
+    fn is_verified(&mut self, result: Verification) {
+        LogDrive::is_verified(self, result);
+    }
+
+    fn verify_more(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
+        LogDrive::verify_more(self, io, out)
     }
 
     fn is_stuck(&self) -> bool {
@@ -139,6 +163,7 @@ impl PlacementOps for LogDrive {
             && self.directs.is_idle()
             && self.migration.is_idle()
             && self.commit.is_idle()
+            && self.verifying.is_idle()
     }
 
     fn check_invariants(&self, quiet: bool) {
@@ -195,15 +220,30 @@ impl PlacementOps for LogDrive {
         io: &mut LogIo,
         storage: &mut dyn Storage,
         volume: VolumeId,
-        _: (Option<[u32; 2]>, Trust),
+        (_, trust): (Option<[u32; 2]>, Trust),
         left: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
+        self.trusts_unverifiable = trust == Trust::AsItIs;
         self.recover_log(io, storage, volume, left, opened)
     }
 
     fn close(&mut self, _: &LogIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
         self.close_log(storage, volume)
+    }
+
+    fn has_some_metadata(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> bool {
+        device == self.log_device && self.read_ring(storage, volume, None).is_ok()
+    }
+
+    fn take_back(
+        &mut self,
+        _: &LogIo,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        (volume, _): (VolumeId, u64),
+    ) -> Result<u64, ReadmitError> {
+        self.takes_back(storage, device, volume)
     }
 
     fn fill_replacement(

@@ -37,6 +37,8 @@ const FLUSHED_PART: &str = "part of what was flushed to the log cannot be read";
 
 const COMPLETE_PART: &str = "part of what was written to the log cannot be read";
 
+const IMPOSSIBLE_INDEX: &str = "an index lists what no append can hold";
+
 const NAMEABLE_PART: &str = "part of the data in the log is damaged: repair names the blocks that are lost, whose reads then fail \
                              until they are written, and keeps the others";
 
@@ -79,6 +81,7 @@ impl LogDrive {
         opened.taken_over = left.map(|left| left.records.len() as u64);
         let recorded = self.read_ring(storage, volume, left)?;
         let contents = self.find(storage, (&recorded, volume), opened.clean, &mut |_| {})?;
+        let sequence_after = self.sequence_after(&recorded, &contents);
         let Contents { lives, chain, start, cut, mut tail } = contents;
         let mut scan = self.scan(storage, volume);
 
@@ -98,12 +101,8 @@ impl LogDrive {
         pending.append(&mut tail);
         let (index, upto) = kept.last().map_or((NOWHERE, start), |index| (index.at, index.covered.upto));
 
-        let blocks = self.log.segments.len() as u64 * self.log.segment_bytes() / BLOCK;
         let clean = opened.clean && cut == recorded.newest.head.next_sequence;
-        // Appends beyond the cut have lower sequences and lie in segments of their own, so they are never mistaken for
-        // new ones.
-        let highest = lives.iter().map(|(_, opened)| opened).fold(cut, u64::max);
-        let next_sequence = if clean { cut } else { highest.max(recorded.newest.head.next_sequence) + blocks + 1 };
+        let next_sequence = if clean { cut } else { sequence_after };
         let mut in_use: Vec<(u32, u64)> = lives.iter().filter(|(_, opened)| *opened < cut).collect();
         // The primary has the data of the segments before the oldest one that is needed.
         let needed = in_use.iter().position(|(segment, _)| self.log.segments[*segment as usize].live > 0);
@@ -145,8 +144,21 @@ impl LogDrive {
             let listed = recorded.listed.contains_key(segment);
             self.log.segments[*segment as usize].left_over = listed;
         }
+        for segment in 0..self.log.segments.len() as u32 {
+            if self.log.is_free(segment) {
+                self.log.forget_unverified(segment);
+            }
+        }
         io.due(Nanos::ZERO);
         Ok(())
+    }
+
+    /// A sequence after those of all appends that may be in the log. Appends beyond the cut have lower ones and lie in segments of
+    /// their own, so they are never mistaken for new ones.
+    pub(in crate::log) fn sequence_after(&self, recorded: &Recorded, Contents { lives, cut, .. }: &Contents) -> u64 {
+        let blocks = self.log.segments.len() as u64 * self.log.segment_bytes() / BLOCK;
+        let highest = lives.iter().map(|(_, opened)| opened).fold(*cut, u64::max);
+        highest.max(recorded.newest.head.next_sequence) + blocks + 1
     }
 
     /// Reads the records of the ring of commits, and those of the next commits that a killed process has left in memory.
@@ -159,7 +171,7 @@ impl LogDrive {
         let mut recorded =
             Recorded::read(storage, &self.layout, volume).map_err(|NoCommits(what)| self.damaged(what))?;
         if let Some(left) = left {
-            recorded.take_over(left);
+            recorded.take_over(left, !self.gone.primary);
         }
         Ok(recorded)
     }
@@ -211,6 +223,9 @@ impl LogDrive {
                 // Every entry from `start` on must lie in a segment that is in use.
                 if !self.counts(lives, recorded, start, entry) {
                     return Err(self.damaged(FLUSHED_PART));
+                }
+                if !self.log.not_verified(entry.offset, entry.at, entry.len, entry.sequence) {
+                    return Err(self.damaged(IMPOSSIBLE_INDEX));
                 }
                 self.install(replay, Some(entry));
             }
@@ -388,7 +403,7 @@ impl LogDrive {
     }
 
     /// Writes a commit while the devices are idle.
-    fn store_commit(
+    pub(in crate::log) fn store_commit(
         &self,
         storage: &mut dyn Storage,
         volume: VolumeId,

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 use peryton_format::log::{FIRST_SEQUENCE, HEADER, NOWHERE};
 
+use crate::log::unverified::Unverified;
+
 /// What one write put into a segment. `within` and `len` are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Record {
@@ -46,6 +48,8 @@ pub(in crate::log) struct Segment {
     pub(in crate::log) records: Vec<Record>,
     /// Places in it, from and to, that do not hold what was appended there.
     pub(in crate::log) damaged: Vec<(u64, u64)>,
+    /// What of it was there when the volume was opened and has not been verified.
+    pub(in crate::log) unverified: Unverified,
 }
 
 #[derive(Debug)]
@@ -65,6 +69,8 @@ pub(in crate::log) struct Segments {
     pub(in crate::log) gone: bool,
     /// Whether any segment has damaged places, or had.
     pub(in crate::log) any_damaged: bool,
+    /// How much is to be verified before it is used.
+    pub(in crate::log) unverified: u64,
 }
 
 /// Space for an append: its place and its sequence.
@@ -85,6 +91,7 @@ impl Segments {
             left_over: false,
             records: Vec::new(),
             damaged: Vec::new(),
+            unverified: Unverified::default(),
         };
         Segments {
             shift: segment.trailing_zeros(),
@@ -96,6 +103,7 @@ impl Segments {
             next_sequence: FIRST_SEQUENCE,
             gone: false,
             any_damaged: false,
+            unverified: 0,
         }
     }
 
@@ -154,6 +162,7 @@ impl Segments {
                 (row.state, row.opened) = (State::Open, self.next_sequence);
                 row.damaged = Vec::new();
                 self.order.push_back(next);
+                self.forget_unverified(next);
                 self.head = 0;
                 next
             }
@@ -198,7 +207,9 @@ impl Segments {
         assert!(row.state == State::Closed && row.live == 0 && row.appends == 0, "segment {segment} is still needed");
         row.state = State::Draining { committed: false };
         row.left_over = false;
-        row.records = Vec::new();
+        if row.unverified.is_empty() {
+            row.records = Vec::new();
+        }
         self.order.retain(|other| *other != segment);
     }
 
@@ -225,7 +236,9 @@ impl Segments {
         let row = &mut self.segments[segment as usize];
         if row.state == (State::Draining { committed: true }) && row.readers == 0 {
             row.state = State::Free;
+            row.records = Vec::new();
             self.free.push_back(segment);
+            self.forget_unverified(segment);
         }
     }
 

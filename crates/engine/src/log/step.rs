@@ -21,6 +21,10 @@ pub(crate) enum LogStep {
     Direct {
         op: u32,
     },
+    /// A read of appends whose data is to be verified.
+    Verify {
+        slot: u32,
+    },
     MigrationRead {
         chunk: u32,
     },

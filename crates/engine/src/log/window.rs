@@ -1,20 +1,22 @@
-//! Chooses what a migration takes next: as much of its source as fits into the window, as reads of the log.
+//! Chooses what a migration takes next: as much of its source as fits into the window, as reads of the log. It takes nothing that
+//! is damaged, or that was not verified.
 
 use crate::{log::drive::LogDrive, log::layout::BUFFER, log::migration::Part, log::segments::Record, log::step::LogIo};
 
 impl LogDrive {
-    pub(in crate::log) fn plan_segments(&mut self, io: &mut LogIo, looks: &mut u64) {
+    /// Returns the place of what has to be verified before more can be taken.
+    pub(in crate::log) fn plan_segments(&mut self, io: &mut LogIo, looks: &mut u64) -> Option<u64> {
         let LogDrive { migration, log, map, .. } = self;
         let stats = io.stats.logging_mut();
         while let Some(index) = migration.segments.front().copied() {
             let segment = &log.segments[index as usize];
             if segment.appends > 0 {
-                return;
+                return None;
             }
             let start = log.start_of(index);
             while let Some(Record { offset, within, len }) = segment.records.get(migration.record).copied() {
                 if *looks == 0 {
-                    return;
+                    return None;
                 }
                 *looks -= 1;
                 let (at, len) = (start + u64::from(within), u64::from(len));
@@ -32,13 +34,21 @@ impl LogDrive {
                 if live > 0 {
                     let from = migration.parts[first].at;
                     let last = migration.parts[migration.parts.len() - 1];
-                    let Some(chunk) = migration.fit(from, last.at + last.len - from, segment.left_over, |chunk| {
-                        log.segment_of(chunk) == index
-                    }) else {
+                    let bytes = last.at + last.len - from;
+                    if log.is_damaged(from, bytes) || log.is_unreadable(from, bytes) {
                         migration.parts.truncate(first);
-                        return;
-                    };
-                    migration.parts[first..].iter_mut().for_each(|part| part.chunk = chunk);
+                        migration.left_over = true;
+                    } else if log.is_unverified(from, bytes) {
+                        migration.parts.truncate(first);
+                        return Some(from);
+                    } else {
+                        let same = |chunk| log.segment_of(chunk) == index;
+                        let Some(chunk) = migration.fit(from, bytes, segment.left_over, same) else {
+                            migration.parts.truncate(first);
+                            return None;
+                        };
+                        migration.parts[first..].iter_mut().for_each(|part| part.chunk = chunk);
+                    }
                 }
                 if !segment.left_over {
                     stats.bytes_superseded += len - live;
@@ -49,13 +59,16 @@ impl LogDrive {
             migration.record = 0;
             migration.passed.push(index);
         }
+        None
     }
 
     /// Examines the hinted range in the order of addresses; the parts found are read in the order of the log.
-    pub(in crate::log) fn plan_range(&mut self, looks: &mut u64) {
+    /// Returns as [`LogDrive::plan_segments`] does.
+    pub(in crate::log) fn plan_range(&mut self, looks: &mut u64) -> Option<u64> {
         let LogDrive { migration, log, map, block, .. } = self;
         let (mut next, end) = migration.range;
         let mut found: Vec<Part> = Vec::new();
+        let mut unverified = None;
         'blocks: while next < end {
             if *looks == 0 {
                 break;
@@ -65,6 +78,15 @@ impl LogDrive {
             let mut reached = to;
             map.walk(next, to, |from, to, place| {
                 let Some(at) = place.filter(|_| reached > from) else { return };
+                if log.is_damaged(at, to - from) || log.is_unreadable(at, to - from) {
+                    migration.left_over = true;
+                    return;
+                }
+                if log.is_unverified(at, to - from) {
+                    unverified = Some(at);
+                    reached = from;
+                    return;
+                }
                 let full = found.len() >= migration.window as usize;
                 match found.last_mut() {
                     Some(last)
@@ -95,5 +117,6 @@ impl LogDrive {
                 .expect("no more parts than chunks");
             migration.parts.push(part);
         }
+        unverified
     }
 }

@@ -43,11 +43,8 @@ fn degraded(status: &Value, lost: &Value) -> String {
     });
     let shown = shown.collect::<Vec<_>>().join(", ");
     let more = if ranges.len() > MOST_RANGES { ", ..." } else { "" };
-    let without = if gone.is_empty() {
-        "all devices are present again".to_owned()
-    } else {
-        format!("without {}", gone.join(" and "))
-    };
+    let without =
+        if gone.is_empty() { "all devices are present".to_owned() } else { format!("without {}", gone.join(" and ")) };
     match number(&lost["bytes"]) {
         0 => format!("DEGRADED: {without}; nothing is lost"),
         bytes => {
@@ -172,7 +169,7 @@ fn shown(status: &Value) -> String {
     }
     if let Some(age) = status["log_age_s"].as_f64() {
         let newer =
-            if number(&lost["bytes"]) > 0 { "what is lost with the log" } else { "the oldest write in the log" };
+            if status["state"] == "degraded" { "what is lost with the log" } else { "the oldest write in the log" };
         lines.push(format!("{newer} is {} old at most", Nanos((age * 1e9) as u64)));
     }
     let settings: Vec<String> = status["settings"].as_array().into_iter().flatten().map(text).collect();

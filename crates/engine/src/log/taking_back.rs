@@ -1,0 +1,113 @@
+//! Takes back a device of a log that was given up.
+//!
+//! *The primary*: whatever was written without it is in the log, so it only has to be as it was when it was given up. Nothing
+//! that it may not have was recorded since (`Commit::fence`): no write or discard that had not been flushed there made a copy
+//! in the log obsolete.
+//!
+//! *The log*: the primary was written without it, and nothing says where. So it comes back only if it holds nothing that the
+//! primary lacks: then it is emptied, and what the primary has is the volume.
+
+use peryton_format::{
+    block::BLOCK,
+    log::recorded::Recorded,
+    log::ring::CommitHead,
+    log::{NOWHERE, header},
+    storage::Storage,
+    superblock::VolumeId,
+};
+use peryton_units::Bytes;
+
+use crate::{
+    api::command::DeviceId,
+    api::error::{OpenError, ReadmitError},
+    log::{damage::OnDamage, drive::LogDrive, found::Contents, layout::BUFFER},
+};
+
+impl LogDrive {
+    /// See [`PlacementOps::take_back`](crate::placement::PlacementOps::take_back). Returns how many blocks are part of the volume
+    /// again.
+    pub(in crate::log) fn takes_back(
+        &mut self,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        volume: VolumeId,
+    ) -> Result<u64, ReadmitError> {
+        let index = device.index();
+        if device == self.primary {
+            let log = self.log_device.index();
+            let blocks = (self.size - self.log.live) / self.block;
+            self.close_log(storage, volume).map_err(|_| OpenError::Device { device: log })?;
+            return Ok(blocks);
+        }
+        let mut back = LogDrive::new(self.layout);
+        // Data that is damaged is data that the primary lacks.
+        back.on_damage = OnDamage::Name;
+        let recorded = back.read_ring(storage, volume, None)?;
+        let contents = back.find(storage, (&recorded, volume), false, &mut |_| {})?;
+        let newer = back.differing_bytes(storage).ok_or(OpenError::Device { device: index })?;
+        if newer > 0 {
+            return Err(ReadmitError::LogIsNewer { device: index, bytes: Bytes(newer) });
+        }
+        back.empty(storage, volume, (&recorded, &contents))?;
+        Ok(0)
+    }
+
+    /// How many bytes of the volume the log has otherwise than the primary; `None` if that cannot be read.
+    fn differing_bytes(&self, storage: &mut dyn Storage) -> Option<u64> {
+        let mut ranges: Vec<(u64, u64, u64)> = Vec::new();
+        self.map.walk_all(self.size, |from, to, place| ranges.extend(place.map(|at| (from, to, at))));
+        let mut differing = 0;
+        let mut read = |place: (DeviceId, Bytes), len: u64, into: &mut Vec<u8>| {
+            let (device, Bytes(at)) = place;
+            let first = at / BLOCK * BLOCK;
+            into.resize(((at + len).next_multiple_of(BLOCK) - first) as usize, 0);
+            storage.read(device, Bytes(first), into).ok()?;
+            into.drain(..(at - first) as usize);
+            into.truncate(len as usize);
+            Some(())
+        };
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for (from, to, at) in ranges {
+            for next in (from..to).step_by(BUFFER as usize) {
+                let len = BUFFER.min(to - next);
+                let differs = self.log.is_damaged(at + (next - from), len) || {
+                    read(self.log_place(at + (next - from)), len, &mut ours)?;
+                    read(self.primary_place(next), len, &mut theirs)?;
+                    header::data_checksum(&ours) != header::data_checksum(&theirs) || ours != theirs
+                };
+                differing += if differs { len } else { 0 };
+            }
+        }
+        Some(differing)
+    }
+
+    /// Gives up everything in the log.
+    fn empty(
+        &mut self,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        (recorded, contents): (&Recorded, &Contents),
+    ) -> Result<(), ReadmitError> {
+        let newest = &recorded.newest;
+        let next_sequence = self.sequence_after(recorded, contents);
+        self.log.restore(&[], next_sequence);
+        let head = CommitHead {
+            number: recorded.next_number,
+            attempt: 0,
+            previous: newest.head.number,
+            first_needed: recorded.next_number,
+            next_sequence,
+            flushed: next_sequence,
+            index: NOWHERE,
+            segments: newest.head.segments,
+            records: 0,
+        };
+        let index = self.log_device.index();
+        if recorded.used + head.bytes() > self.commit.ring.bytes() {
+            return Err(ReadmitError::Damaged { device: index, what: "its ring of commits has no room" });
+        }
+        let next = (newest.at + newest.head.bytes()) % self.commit.ring.bytes();
+        self.store_commit(storage, volume, &head, &[], next).map_err(|_| OpenError::Device { device: index })?;
+        Ok(())
+    }
+}

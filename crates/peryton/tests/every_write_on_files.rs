@@ -1,0 +1,475 @@
+//! Every N on real files: for each management operation the built program fails at its first write, flush or discard, or is
+//! killed there; then at its second, and so on until it passes untouched. Whatever happens, an operation that did not succeed
+//! says why in one line and can be run again, and what was flushed is there. (The crash simulation does the same on devices that
+//! lose and tear what was not flushed: `crates/crash/tests/every_write.rs`, `every_command.rs`.)
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod interposed;
+#[path = "../../drive/tests/served/mod.rs"]
+mod served;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::peryton;
+use interposed::{At, Point, Watched};
+use served::{CACHE, Client, FLUSH, READ, WRITE};
+
+const BLOCK: usize = 16 << 10;
+const NAMES: [&str; 2] = ["small.img", "large.img"];
+/// No operation takes so many.
+const MOST: u32 = 2_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn design(placement: &str, process_death: &str) -> String {
+    let (sizes, rest) = match placement {
+        "logging" => (["2MiB", "1MiB"], "mode = 'logging'\nlog = 'small'\nprimary = 'large'\n"),
+        "tiering" => (
+            ["512KiB", "1MiB"],
+            "mode = 'tiering'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\ncommit_interval = '20ms'\n\
+                       promotion = { threshold = 0 }\ndemotion = { low = 4, high = 8 }\n",
+        ),
+        _ => (
+            ["512KiB", "1MiB"],
+            "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\ncommit_interval = '20ms'\n\
+               promotion = { threshold = 0 }\ndemotion = { low = 4, high = 8 }\nwriteback = { delay = '50ms' }\n",
+        ),
+    };
+    format!(
+        "[devices.small]\nprofile = 'fixed'\nsize = '{}'\npath = 'small.img'\n[devices.large]\nprofile = 'fixed'\n\
+         size = '{}'\npath = 'large.img'\n[durability]\nprocess_death = '{process_death}'\ndirectory = '.'\n[failure]\n\
+         patience = '0s'\n[placement]\n{rest}",
+        sizes[0], sizes[1]
+    )
+}
+
+/// A folder in memory, where flushes take no time, if there is one.
+fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let in_memory = memory.is_dir().then(|| tempfile::tempdir_in(memory).ok()).flatten();
+    in_memory.unwrap_or_else(|| tempfile::tempdir().unwrap())
+}
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
+    command.args(args).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(fs::File::create(folder.join("err")).unwrap());
+    command
+}
+
+fn at(folder: &Path, nth: u32, point: Point) -> At {
+    At { nth, point, files: NAMES.map(|name| folder.join(name)).to_vec() }
+}
+
+/// Waits until a program has ended.
+fn ended(child: &mut Child) -> ExitStatus {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(began.elapsed() < PATIENCE, "it does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A server; `None` if it has ended before it listened.
+fn served(folder: &Path, child: &mut Child) -> Option<Client> {
+    let began = Instant::now();
+    loop {
+        if let Ok(client) = Client::try_connect(&folder.join("v.nbd")) {
+            return Some(client);
+        }
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        assert!(began.elapsed() < PATIENCE, "it neither listens nor ends");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn terminate(child: &Child) {
+    // SAFETY: it is our child, and was not waited for.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+}
+
+fn content(value: u8) -> Vec<u8> {
+    vec![value; BLOCK]
+}
+
+/// What may be read of each block, or that reading it may fail.
+#[derive(Clone, Debug, Default)]
+struct Model(BTreeMap<u64, (Vec<u8>, bool)>);
+
+impl Model {
+    fn all(value: impl Fn(u64) -> u8, blocks: u64) -> Model {
+        Model((0..blocks).map(|block| (block, (vec![value(block)], false))).collect())
+    }
+
+    /// Serves the volume untouched, and compares.
+    fn check(&self, folder: &Path, case: &str) {
+        let mut child = command(folder, &["serve", "v.toml"]).spawn().unwrap();
+        let Some(mut client) = served(folder, &mut child) else {
+            panic!("{case}: it is not served any more: {}", fs::read_to_string(folder.join("err")).unwrap())
+        };
+        for (block, (may_be, may_fail)) in &self.0 {
+            match client.read(block * BLOCK as u64, BLOCK) {
+                Ok(found) => {
+                    let is_it = may_be.iter().any(|value| found == content(*value));
+                    assert!(is_it, "{case}: block {block} is {} .. {}, not {may_be:?}", found[0], found[BLOCK - 1]);
+                }
+                Err(_) => assert!(may_fail, "{case}: block {block} cannot be read"),
+            }
+        }
+        client.write(0, &content(250), true).unwrap();
+        drop(client);
+        terminate(&child);
+        let status = ended(&mut child);
+        assert!(status.success(), "{case}: {status:?}, {}", fs::read_to_string(folder.join("err")).unwrap());
+    }
+}
+
+/// What a block gets in a round of writes.
+fn written(round: u8, block: u64) -> u8 {
+    round * 80 + block as u8 % 64
+}
+
+/// A volume that is used for a while by a server that is then killed, or ends in good order.
+fn used(folder: &Path, placement: &str, kill: bool) -> Model {
+    fs::write(folder.join("v.toml"), design(placement, "off")).unwrap();
+    peryton(folder, &["format", "v.toml"]).ok();
+    let mut child = command(folder, &["serve", "v.toml"]).spawn().unwrap();
+    let mut client = served(folder, &mut child).expect("it is served");
+    let blocks = client.size / BLOCK as u64;
+    for round in [1, 2] {
+        for block in (0..blocks).filter(|block| round == 1 || block % 3 == 0) {
+            client.write(block * BLOCK as u64, &content(written(round, block)), false).unwrap();
+        }
+        client.flush().unwrap();
+        if placement == "logging" && round == 1 {
+            client.try_ask(CACHE, 0, client.size as u32, &[]).unwrap();
+        }
+    }
+    drop(client);
+    if kill {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    } else {
+        terminate(&child);
+        assert!(ended(&mut child).success());
+    }
+    Model::all(|block| written(if block % 3 == 0 { 2 } else { 1 }, block), blocks)
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(to).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+/// What may be said when the operation is run again because it failed, or was killed, though it had done everything.
+fn is_done(error: &str) -> bool {
+    ["was not given up", "was detached", "is not missing"].iter().any(|part| error.contains(part))
+}
+
+/// Runs an operation at every N, failing and killed. Returns how many points there were.
+fn every(base: &Path, args: &[&str], again: &[&str], check: impl Fn(&Path, &str)) -> u32 {
+    let mut points = 0;
+    for point in [Point::Fails, Point::Kills] {
+        for nth in 1..MOST {
+            let work = folder();
+            let work = work.path();
+            copy(base, work);
+            let case = format!("{args:?}, {point:?} at {nth}");
+            let Some(Watched { mut child, .. }) =
+                interposed::start(command(work, args), at(work, nth, point)).map(|mut watched| {
+                    let status = ended(&mut watched.child);
+                    let untouched = watched.calls() < nth;
+                    judge(work, status, point, untouched, &case);
+                    watched
+                })
+            else {
+                return 0;
+            };
+            let succeeded = ended(&mut child).success();
+            if !succeeded {
+                let again = peryton(work, again);
+                assert!(again.code == 0 || is_done(&again.err), "{case}: it cannot be run again: {}", again.err);
+            }
+            check(work, &case);
+            points += 1;
+            if passed(work) {
+                break;
+            }
+        }
+    }
+    points
+}
+
+/// Remembers in the folder that the program passed untouched.
+fn judge(work: &Path, status: ExitStatus, point: Point, untouched: bool, case: &str) {
+    let error = fs::read_to_string(work.join("err")).unwrap();
+    if untouched {
+        assert!(status.success(), "{case}: nothing failed, and it ends with {status:?}: {error}");
+        fs::write(work.join("passed"), "").unwrap();
+    } else if point == Point::Kills {
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "{case}: {error}");
+    } else {
+        let last = error.lines().last().unwrap_or_default();
+        let said = matches!(status.code(), Some(1 | 2)) && last.starts_with("peryton: ");
+        assert!(status.success() || said, "{case}: {status:?}: {error}");
+    }
+}
+
+fn passed(work: &Path) -> bool {
+    work.join("passed").exists()
+}
+
+fn report(what: &str, points: u32, least: u32) {
+    if points == 0 {
+        return eprintln!("{what}: not run, for lack of seccomp filters that report calls");
+    }
+    eprintln!("{what}: {points} points");
+    assert!(points >= least, "{what} has more points than {points}");
+}
+
+#[test]
+fn every_write_of_format_may_fail() {
+    let mut points = 0;
+    for placement in ["back", "logging"] {
+        let base = folder();
+        fs::write(base.path().join("v.toml"), design(placement, "off")).unwrap();
+        points += every(base.path(), &["format", "v.toml"], &["format", "v.toml", "--force"], |work, case| {
+            Model::all(|_| 0, 20).check(work, case);
+        });
+    }
+    report("format", points, 60);
+}
+
+#[test]
+fn every_write_of_repair_may_fail() {
+    let mut points = 0;
+    for placement in ["back", "logging"] {
+        let base = folder();
+        let model = used(base.path(), placement, true);
+        points +=
+            every(base.path(), &["repair", "v.toml"], &["repair", "v.toml"], |work, case| model.check(work, case));
+    }
+    report("repair", points, 120);
+}
+
+#[test]
+fn every_write_of_detach_may_fail() {
+    let mut points = 0;
+    for placement in ["back", "logging"] {
+        let base = folder();
+        let model = used(base.path(), placement, true);
+        points += every(base.path(), &["detach", "v.toml"], &["detach", "v.toml"], |work, case| {
+            let done = peryton(work, &["detach", "v.toml"]);
+            assert!(is_done(&done.err), "{case}: {}", done.err);
+            let bytes = fs::read(work.join("large.img")).unwrap();
+            let whole = |from: usize| {
+                model.0.iter().all(|(block, (may_be, _))| {
+                    let at = from + *block as usize * BLOCK;
+                    bytes.get(at..at + BLOCK).is_some_and(|found| found == content(may_be[0]))
+                })
+            };
+            assert!((1..4).any(|mib| whole(mib << 20)), "{case}: what is detached does not stand alone");
+        });
+    }
+    report("detach", points, 120);
+}
+
+#[test]
+fn every_write_of_replace_may_fail() {
+    let base = folder();
+    let model = used(base.path(), "through", false);
+    fs::write(base.path().join("small.img"), "").unwrap();
+    let design = design("through", "off");
+    fs::write(base.path().join("v.toml"), &design).unwrap();
+    let args = ["repair", "v.toml", "--replace", "small"];
+    let again = ["repair", "v.toml", "--replace", "small", "--force"];
+    // The cache had written everything back before it was closed, or the lost blocks say so.
+    let points = every(base.path(), &args, &again, |work, case| {
+        let mut model = model.clone();
+        model.0.values_mut().for_each(|(_, may_fail)| *may_fail = true);
+        model.check(work, case);
+    });
+    report("replace", points, 60);
+}
+
+/// A volume whose fast device was given up while it was served.
+fn degraded(folder: &Path, placement: &str, device: u8) -> Model {
+    let mut model = used(folder, placement, false);
+    let mut child = command(folder, &["serve", "v.toml"]).spawn().unwrap();
+    let mut client = served(folder, &mut child).expect("it is served");
+    let fault = format!("{{\"verb\":\"fault\",\"fault\":{{\"device\":{device},\"effect\":\"gone\"}}}}");
+    let asked = peryton_control(folder, &fault);
+    assert!(!asked.contains("error"), "{asked}");
+    let began = Instant::now();
+    while !peryton_control(folder, "{\"verb\":\"events\"}").contains("device_gone") {
+        assert!(began.elapsed() < PATIENCE, "it is not given up");
+        let blocks = client.size / BLOCK as u64;
+        let _ = (0..blocks).map(|block| client.read(block * BLOCK as u64, 512)).filter(Result::is_err).count();
+        let _ = client.flush();
+    }
+    for block in [1, 7, 30] {
+        if client.write(block * BLOCK as u64, &content(77), false).is_ok() {
+            model.0.insert(block, (vec![77], false));
+        }
+    }
+    let _ = client.flush();
+    drop(client);
+    terminate(&child);
+    ended(&mut child);
+    model
+}
+
+fn peryton_control(folder: &Path, line: &str) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let mut stream = std::os::unix::net::UnixStream::connect(folder.join("v.control")).unwrap();
+    writeln!(stream, "{line}").unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    BufReader::new(stream).lines().map_while(Result::ok).collect()
+}
+
+#[test]
+fn every_write_of_readmit_may_fail() {
+    let mut points = 0;
+    for (placement, device, name) in [("back", 0, "small"), ("logging", 1, "large")] {
+        let base = folder();
+        let mut model = degraded(base.path(), placement, device);
+        // What was being moved stays lost.
+        model.0.values_mut().for_each(|(_, may_fail)| *may_fail = placement == "back");
+        let args = ["readmit", "v.toml", name];
+        points += every(base.path(), &args, &args, |work, case| model.check(work, case));
+    }
+    report("readmit", points, 100);
+}
+
+/// A server from its start to its end: it opens the volume, takes writes and flushes, keeps settings, writes home what it is told
+/// to, makes checkpoints (the journal has room for a few commits) and closes the volume.
+fn session(placement: &str) -> u32 {
+    let mut points = 0;
+    let base = folder();
+    let initial = used(base.path(), placement, true);
+    fs::write(base.path().join("v.toml"), design(placement, "shared-memory")).unwrap();
+    for point in [Point::Fails, Point::Kills] {
+        for nth in 1..MOST {
+            let work = folder();
+            let work = work.path();
+            copy(base.path(), work);
+            let case = format!("a server of {placement}, {point:?} at {nth}");
+            let Some(mut watched) = interposed::start(command(work, &["serve", "v.toml"]), at(work, nth, point)) else {
+                return 0;
+            };
+            let model = use_server(work, &mut watched, point, initial.clone());
+            terminate(&watched.child);
+            let status = ended(&mut watched.child);
+            let untouched = watched.calls() < nth;
+            judge(work, status, point, untouched, &case);
+            model.check(work, &case);
+            points += 1;
+            if untouched {
+                break;
+            }
+        }
+    }
+    points
+}
+
+fn use_server(work: &Path, watched: &mut Watched, point: Point, mut model: Model) -> Model {
+    let Some(mut client) = served(work, &mut watched.child) else { return model };
+    let (mut unflushed, mut value): (BTreeMap<u64, Vec<u8>>, u8) = (BTreeMap::new(), 1);
+    for round in 0..4 {
+        for block in [round, 9 + round, 40, 20 + 2 * round] {
+            value += 1;
+            let row = model.0.entry(block).or_default();
+            row.0.push(value);
+            let Ok(error) = client.try_ask(WRITE, block * BLOCK as u64, BLOCK as u32, &content(value)) else {
+                return model;
+            };
+            row.1 |= error != 0;
+            match (error, point) {
+                // A process that dies loses nothing that it answered.
+                (0, Point::Kills) => row.0 = vec![value],
+                (0, Point::Fails) => unflushed.insert(block, vec![value]).map_or((), drop),
+                _ => {
+                    unflushed.remove(&block);
+                }
+            }
+        }
+        if round == 1 {
+            // It may be killed meanwhile.
+            let _ = peryton(work, &["set", "v.control", "placement.max_moves=3"]);
+        }
+        let hint = if placement_is_log(work) { client.try_ask(CACHE, 0, client.size as u32, &[]) } else { Ok(0) };
+        let Ok(_) = hint else { return model };
+        match client.try_ask(FLUSH, 0, 0, &[]) {
+            Ok(0) => {
+                for (block, values) in std::mem::take(&mut unflushed) {
+                    model.0.insert(block, (values, false));
+                }
+            }
+            // What was written since the last flush may be lost, in part or as a whole.
+            Ok(_) => {
+                for (block, values) in std::mem::take(&mut unflushed) {
+                    model.0.entry(block).or_default().0.extend(values);
+                }
+            }
+            Err(_) => return model,
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let Ok(_) = client.try_ask(READ, 0, 512, &[]) else { return model };
+    model
+}
+
+fn placement_is_log(work: &Path) -> bool {
+    fs::read_to_string(work.join("v.toml")).unwrap().contains("'logging'")
+}
+
+#[test]
+fn every_write_of_a_server_of_a_cache_may_fail() {
+    report("a server of a cache", session("back"), 100);
+}
+
+#[test]
+fn every_write_of_a_server_of_a_log_may_fail() {
+    report("a server of a log", session("logging"), 100);
+}
+
+#[test]
+#[ignore = "a fifth of the time of all; what differs from a cache has no operation of its own"]
+fn every_write_of_a_server_of_tiers_may_fail() {
+    report("a server of tiers", session("tiering"), 100);
+}
+
+/// The drill: a server that is watched behaves as any other.
+#[test]
+fn a_program_that_is_watched_and_not_touched_works() {
+    let base = folder();
+    fs::write(base.path().join("v.toml"), design("back", "off")).unwrap();
+    let Some(mut watched) =
+        interposed::start(command(base.path(), &["format", "v.toml"]), at(base.path(), 0, Point::Fails))
+    else {
+        return;
+    };
+    assert!(ended(&mut watched.child).success());
+    assert!(watched.calls() > 10, "only {} calls were seen", watched.calls());
+    let files: Vec<PathBuf> = NAMES.map(|name| base.path().join(name)).to_vec();
+    assert!(files.iter().all(|file| file.exists()));
+}

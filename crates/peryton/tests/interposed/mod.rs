@@ -1,0 +1,193 @@
+//! Runs the built program, as it ships, and fails one of its writes, flushes or discards of certain files, or kills it there. A
+//! seccomp filter reports these system calls to the test, which decides (Linux 5.5, no privileges). The filter refuses
+//! `io_uring_setup`, as some containers do: what goes through a ring cannot be seen, and the program has threads for this case.
+
+use std::{
+    io,
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::{fs::MetadataExt, net::UnixDatagram, process::CommandExt},
+    },
+    path::PathBuf,
+    process::{Child, Command},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+};
+
+/// What happens at the chosen call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// It fails, with an error that does not pass by itself.
+    Fails,
+    /// The program is killed before the call does anything.
+    Kills,
+}
+
+/// Where something happens: at the `nth` write, flush or discard, from 1; 0: nowhere.
+#[derive(Clone, Debug)]
+pub struct At {
+    pub nth: u32,
+    pub point: Point,
+    /// The files that count.
+    pub files: Vec<PathBuf>,
+}
+
+/// A program that is watched.
+pub struct Watched {
+    pub child: Child,
+    calls: Arc<AtomicU32>,
+}
+
+impl Watched {
+    /// How many writes, flushes and discards of the files there were.
+    pub fn calls(&self) -> u32 {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+const CALLS: [libc::c_long; 5] =
+    [libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_fdatasync, libc::SYS_fsync, libc::SYS_fallocate];
+// _IOWR('!', 0, struct seccomp_notif) and _IOWR('!', 1, struct seccomp_notif_resp).
+const RECEIVE: u64 = 0xc000_2100 | (size_of::<libc::seccomp_notif>() as u64) << 16;
+const SEND: u64 = 0xc000_2101 | (size_of::<libc::seccomp_notif_resp>() as u64) << 16;
+
+fn filter() -> Vec<libc::sock_filter> {
+    let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let answer = |k: u32| op(libc::BPF_RET | libc::BPF_K, 0, 0, k);
+    let is = |call: libc::c_long| op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32);
+    // The number of the call is the first word.
+    let mut program = vec![op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
+    program.extend([is(libc::SYS_io_uring_setup), answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32)]);
+    for call in CALLS {
+        program.extend([is(call), answer(libc::SECCOMP_RET_USER_NOTIF)]);
+    }
+    program.push(answer(libc::SECCOMP_RET_ALLOW));
+    program
+}
+
+/// Installs the filter in this process; returns the descriptor at which calls are reported.
+fn install(program: &[libc::sock_filter]) -> io::Result<RawFd> {
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the program is valid as long as the calls take.
+    let listener = unsafe {
+        if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+        libc::syscall(libc::SYS_seccomp, mode, flags, &program)
+    };
+    if listener < 0 { Err(io::Error::last_os_error()) } else { Ok(listener as RawFd) }
+}
+
+/// Sends a descriptor, without allocating: between fork and exec nothing may.
+fn send_descriptor(socket: RawFd, descriptor: RawFd) -> io::Result<()> {
+    let mut byte = 1_u8;
+    let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let mut control = [0_u64; 4];
+    // SAFETY: all that the message points to outlives the call, and the control block has room for one descriptor.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<RawFd>() as u32) as _;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
+        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(descriptor);
+        if libc::sendmsg(socket, &raw const message, 0) < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+fn receive_descriptor(socket: &UnixDatagram) -> io::Result<OwnedFd> {
+    let mut byte = 0_u8;
+    let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let mut control = [0_u64; 4];
+    // SAFETY: as above.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control) as _;
+        if libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        if header.is_null() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()))
+    }
+}
+
+/// Starts the program. `None` if this system has no filters that report calls, or allows none.
+pub fn start(mut command: Command, at: At) -> Option<Watched> {
+    let (ours, theirs) = UnixDatagram::pair().expect("two sockets");
+    let program = filter();
+    let socket = theirs.as_raw_fd();
+    // SAFETY: only system calls, and nothing is allocated.
+    unsafe {
+        command.pre_exec(move || send_descriptor(socket, install(&program)?));
+    }
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("no seccomp filter here: {error}");
+            return None;
+        }
+    };
+    drop(theirs);
+    let listener = receive_descriptor(&ours).expect("the child has sent it");
+    let calls = Arc::new(AtomicU32::new(0));
+    let (counted, pid) = (Arc::clone(&calls), child.id() as libc::pid_t);
+    thread::spawn(move || decide(&listener, pid, &at, &counted));
+    Some(Watched { child, calls })
+}
+
+/// Answers the calls that are reported, until the program has ended.
+fn decide(listener: &OwnedFd, pid: libc::pid_t, at: &At, calls: &AtomicU32) {
+    loop {
+        // SAFETY: plain data.
+        let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        let mut ready = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, which is open; the kernel writes what it says it does.
+        let received = unsafe {
+            libc::poll(&raw mut ready, 1, -1);
+            if ready.revents & libc::POLLIN == 0 {
+                return;
+            }
+            libc::ioctl(listener.as_raw_fd(), RECEIVE as _, &raw mut call)
+        };
+        if received != 0 {
+            continue;
+        }
+        let counts = is_one_of(call.pid, call.data.args[0] as RawFd, &at.files);
+        let is_it = counts && calls.fetch_add(1, Ordering::SeqCst) + 1 == at.nth;
+        let flushes = [libc::SYS_fdatasync, libc::SYS_fsync].contains(&libc::c_long::from(call.data.nr));
+        let (error, flags) = match at.point {
+            _ if !is_it => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+            // The kernel names the blocks as bad, so nobody waits for them to come back.
+            Point::Fails => (-if flushes { libc::EIO } else { libc::ENODATA }, 0),
+            Point::Kills => {
+                // SAFETY: it is our child, which nobody has waited for, because it waits for this answer.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+                (-libc::EIO, 0)
+            }
+        };
+        let mut answer = libc::seccomp_notif_resp { id: call.id, val: 0, error, flags };
+        // SAFETY: as above. It fails if the program has ended meanwhile.
+        unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, &raw mut answer) };
+    }
+}
+
+/// Whether the descriptor of the thread is one of the files.
+fn is_one_of(thread: u32, descriptor: RawFd, files: &[PathBuf]) -> bool {
+    let Ok(open) = std::fs::metadata(format!("/proc/{thread}/fd/{descriptor}")) else { return false };
+    files
+        .iter()
+        .filter_map(|file| std::fs::metadata(file).ok())
+        .any(|file| (file.dev(), file.ino()) == (open.dev(), open.ino()))
+}
