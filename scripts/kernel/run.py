@@ -27,6 +27,7 @@ TESTS = {
     "faults": "errors of dm-flakey, dm-error and QEMU's blkdebug",
     "pulled": "a disk is pulled and put back under load",
     "resets": "the machine is reset amid writes",
+    "block_device": "the volume as a block device (ublk), whose server is killed",
     "stress": "stress-ng's file-system stressors on ext4 and xfs",
 }
 

@@ -113,6 +113,18 @@ pub enum What {
         /// The number of faults in force.
         faults: usize,
     },
+    /// The volume can be used as a block device of this machine.
+    BlockDevice {
+        /// The path of the block device.
+        path: String,
+        /// Whether it had waited for a server.
+        taken_over: bool,
+    },
+    /// The server ends, and the block device waits for the next one.
+    BlockDeviceLeft {
+        /// The path of the block device.
+        path: String,
+    },
     /// The volume is about to be closed.
     Stopping,
 }
@@ -124,6 +136,7 @@ impl What {
             What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
                 0
             }
+            What::BlockDevice { .. } | What::BlockDeviceLeft { .. } => 0,
             What::DeviceError { .. } | What::Damage { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
             What::Outage { .. } | What::OutageOver { .. } | What::InDoubt { .. } | What::DoubtOver => 3,

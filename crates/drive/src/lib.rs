@@ -1,4 +1,4 @@
-//! The live drive: the engine on real devices, exported as a block device over NBD.
+//! The live drive: the engine on real devices, as a block device over NBD or of this machine (ublk).
 //!
 //! One thread owns one volume: front end → engine → io_uring → engine → front end. [`Service`] is all of that, from a
 //! [`VolumeSpec`] to a server. [`Volume`] is the part without threads, clock and sockets: an engine, the buffers that it
@@ -77,6 +77,7 @@ mod shared_memory;
 mod spec;
 mod status;
 mod storage;
+mod ublk;
 mod volume;
 
 pub use arena::Memory;
@@ -95,4 +96,8 @@ pub use server::Handle;
 pub use shared_memory::ProcessDeath;
 pub use spec::{Tuner, VolumeSpec};
 pub use status::{Kind, Traffic};
+pub use ublk::{
+    BlockDevice, Supervision, Task, UblkError, UblkSettings, block_devices, prepare_process, remove_block_device,
+    stop_server,
+};
 pub use volume::{Data, Reply, RetuneError, TooMuchMemory, Volume};

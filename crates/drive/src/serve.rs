@@ -21,12 +21,13 @@ use crate::{
     open::{Device, DevicePath, Opening, named},
     pool::Pool,
     serve_error::{SMALLEST_POOL, ServeError},
-    server::{About, Call, Handle, Parts, Reopening, Server},
+    server::{About, Announce, BlockDevice, Call, Handle, Parts, Reopening, Server},
     shared_memory::{NoMemory, ProcessDeath, SharedMemory},
     spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::Files,
-    volume::Volume,
+    ublk::{Control as UblkControl, Prepared, UblkError, UblkSettings, Wanted},
+    volume::{LONGEST_ZEROS, Volume},
 };
 
 /// Certificates for TLS.
@@ -60,6 +61,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Names of devices to leave out: they are not opened, and data that only they have is lost.
     pub without: Vec<String>,
+    /// How to serve the volume as a block device of this machine, if at all.
+    pub ublk: Option<UblkSettings>,
 }
 
 impl Default for Settings {
@@ -73,6 +76,7 @@ impl Default for Settings {
             cpu_latency: CpuLatency::Auto,
             tls: None,
             without: Vec::new(),
+            ublk: None,
         }
     }
 }
@@ -96,6 +100,8 @@ pub struct Service {
     log: Option<LineLog>,
     memory: Result<SharedMemory, NoMemory>,
     process_death: ProcessDeath,
+    ublk: Option<UblkControl>,
+    announce: Option<Announce>,
 }
 
 /// What a server did while it served.
@@ -117,6 +123,7 @@ impl Service {
         if settings.pool < SMALLEST_POOL {
             return Err(ServeError::Pool(settings.pool));
         }
+        let ublk = ublk_control(&settings)?;
         let tls = match (&settings.tls, endpoint) {
             (None, Endpoint::Tcp(address)) => return Err(ServeError::Clear(address.clone())),
             (Some(files), Endpoint::Tcp(_)) => {
@@ -168,6 +175,8 @@ impl Service {
             log: None,
             memory,
             process_death: spec.process_death.clone(),
+            ublk,
+            announce: None,
         })
     }
 
@@ -196,6 +205,11 @@ impl Service {
         self.engine.losses(0).bytes
     }
 
+    /// Calls `announce` with the path of the block device when it can be used, on another thread.
+    pub fn when_live(&mut self, announce: impl FnOnce(&str) + Send + 'static) {
+        self.announce = Some(Announce(Box::new(announce)));
+    }
+
     /// Listens on a control socket while the returned value lives and the volume is served.
     ///
     /// # Errors
@@ -215,7 +229,14 @@ impl Service {
     ///
     /// # Errors
     /// A system call fails, or the volume cannot be closed in good order; it is recovered when it is opened next.
-    pub fn run(self) -> Result<Summary, ServeError> {
+    pub fn run(mut self) -> Result<Summary, ServeError> {
+        let prepared = match self.prepare_block_device() {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                self.close_unserved();
+                return Err(error.into());
+            }
+        };
         let system = |what| move |source| ServeError::System { what, source };
         let controls = self.controls;
         let devices = self.devices;
@@ -231,6 +252,9 @@ impl Service {
         let kernel =
             Kernel::new(files, waker, DEPTH, self.settings.io_uring).map_err(system("threads for the devices"))?;
         if matches!(kernel, Kernel::Threads(_)) {
+            if prepared.is_some() {
+                return Err(UblkError::NoRing.into());
+            }
             for listener in &self.listeners {
                 listener.set_nonblocking().map_err(system("the listening socket"))?;
             }
@@ -259,13 +283,18 @@ impl Service {
             reopening: Reopening::new(self.process_death),
         })
         .map_err(system("a thread for TLS handshakes"))?;
+        server.expect_block_device(prepared.as_ref());
         server.register();
         server.apply_patience();
         server.restore_settings(kept);
+        if let Some(prepared) = prepared {
+            server.attach(prepared, self.announce)?;
+        }
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
-        let (mut engine, about, mut memory) = server.into_parts();
+        let (mut engine, about, mut memory, block_device) = server.into_parts();
+        let failed = block_device.and_then(BlockDevice::end);
         if let Some(error) = in_doubt {
             // The volume stays marked as open on its devices, so it is recovered when it is opened next.
             about.events.end();
@@ -288,8 +317,51 @@ impl Service {
             memory.remove();
         }
         tracing::info!("closed in good order");
-        Ok(summary)
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(summary),
+        }
     }
+}
+
+impl Service {
+    /// Makes the block device, or finds the one that waits for a server of this volume.
+    fn prepare_block_device(&mut self) -> Result<Option<Prepared>, UblkError> {
+        let (Some(control), Some(settings)) = (self.ublk.take(), self.settings.ublk.clone()) else { return Ok(None) };
+        let wanted = Wanted {
+            settings,
+            name: self.export.name.clone(),
+            volume: self.opened.volume.0,
+            size: self.export.size,
+            rotational: self.export.rotational,
+            memory: self.settings.pool,
+            longest_zeroes: LONGEST_ZEROS as u64,
+        };
+        Prepared::new(control, &wanted).map(Some)
+    }
+
+    /// Closes the volume again, which no client has used.
+    fn close_unserved(mut self) {
+        let closed = Files::new(&self.devices).map(|mut files| self.engine.close(&mut files));
+        self.controls.iter().for_each(Listening::end);
+        self.devices.iter().flatten().for_each(Device::unlock);
+        match (closed, self.memory) {
+            (Ok(Ok(())), Ok(memory)) => memory.remove(),
+            (Ok(Ok(())), Err(_)) => {}
+            (Ok(Err(error)), _) => tracing::warn!(%error, "the volume is recovered when it is opened next"),
+            (Err(error), _) => tracing::warn!(%error, "the volume is recovered when it is opened next"),
+        }
+    }
+}
+
+/// Opens the kernel's control device if the volume is to be a block device.
+fn ublk_control(settings: &Settings) -> Result<Option<UblkControl>, UblkError> {
+    let Some(ublk) = &settings.ublk else { return Ok(None) };
+    ublk.check()?;
+    if !settings.io_uring {
+        return Err(UblkError::NoRing);
+    }
+    UblkControl::open().map(Some)
 }
 
 /// The approximate number of commands in flight.

@@ -10,6 +10,7 @@ use crate::{
     listen::ListenError,
     nbd::{ExportError, TlsError},
     open::DeviceOpenError,
+    ublk::UblkError,
     volume::RetuneError,
 };
 
@@ -89,6 +90,9 @@ pub enum ServeError {
     /// The pool is too small.
     #[error("a pool of {0} is too small: give at least {SMALLEST_POOL}")]
     Pool(Bytes),
+    /// The volume cannot be a block device of this machine.
+    #[error(transparent)]
+    Ublk(#[from] UblkError),
     /// A system call failed.
     #[error("{what}: {source}")]
     System {

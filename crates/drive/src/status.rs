@@ -1,10 +1,8 @@
 //! The figures that a served volume reports.
 
 use hdrhistogram::Histogram;
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, Op};
 use serde::Serialize;
-
-use crate::nbd::Command;
 
 /// The longest time that is distinguished from longer ones.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -57,7 +55,7 @@ pub struct Traffic {
     pub write: Kind,
     /// Flushes.
     pub flush: Kind,
-    /// Trims and hints.
+    /// Discards, and what is not a request for data.
     pub other: Kind,
     /// Bytes read.
     pub bytes_read: Bytes,
@@ -69,18 +67,18 @@ pub struct Traffic {
 
 impl Latencies {
     #[inline]
-    pub(crate) fn record(&mut self, command: Command, took: Nanos, len: Bytes, well: bool) {
-        let histogram = match command {
-            Command::Read { .. } => {
+    pub(crate) fn record(&mut self, op: Op, took: Nanos, len: Bytes, well: bool) {
+        let histogram = match op {
+            Op::Read => {
                 self.bytes_read += len.0;
                 &mut self.reads
             }
-            Command::Write { .. } | Command::WriteZeroes { .. } => {
+            Op::Write => {
                 self.bytes_written += len.0;
                 &mut self.writes
             }
-            Command::Flush => &mut self.flushes,
-            Command::Trim { .. } | Command::Cache | Command::Status { .. } => &mut self.others,
+            Op::Flush => &mut self.flushes,
+            Op::Discard => &mut self.others,
         };
         histogram.saturating_record(took.0);
         self.failed += u64::from(!well);

@@ -88,7 +88,7 @@ impl fmt::Debug for Observer {
 }
 
 /// The longest write of zeros, in bytes.
-const LONGEST_ZEROS: usize = 1 << 20;
+pub(crate) const LONGEST_ZEROS: usize = 1 << 20;
 
 impl<B: Backend> Volume<B> {
     /// Makes a volume. `most_move_memory` bounds the buffers of moves, in bytes.

@@ -8,7 +8,8 @@ use crate::{
     failure::Failure,
     output,
     verbs::{
-        check, completions, detach, devices, dump, events, format, man, readmit, repair, serve, set, sim, status, trace,
+        check, completions, detach, devices, dump, events, format, man, readmit, repair, serve, set, sim, status,
+        supervise, trace, ublk,
     },
 };
 
@@ -45,8 +46,13 @@ pub enum Verb {
     Lifetime(lifetime::Args),
     /// Format the devices of a design as a volume
     Format(format::Args),
-    /// Serve a volume as a block device over NBD
+    /// Serve a volume as a block device: over NBD, or of this machine (--ublk)
     Serve(serve::Args),
+    /// Serve a volume as a block device of this machine, and start the server again when it ends unexpectedly
+    Supervise(supervise::Args),
+    /// List the block devices of this machine that are volumes, or remove one whose server has gone
+    #[command(subcommand)]
+    Ublk(ublk::Verb),
     /// Check a volume that is not being served
     Check(check::Args),
     /// Repair a volume after a crash, or replace a lost device
@@ -107,6 +113,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Plan(args) => plan::run(args),
         Verb::Format(args) => format::run(&args),
         Verb::Serve(args) => serve::run(args),
+        Verb::Supervise(args) => supervise::run(&args),
+        Verb::Ublk(verb) => ublk::run(&verb),
         Verb::Check(args) => check::run(&args),
         Verb::Repair(args) => repair::run(&args),
         Verb::Readmit(args) => readmit::run(&args),

@@ -38,6 +38,18 @@ impl DesignArgs {
         Ok(spec)
     }
 
+    /// The arguments that name the same volume.
+    pub fn again(&self) -> impl Iterator<Item = &std::ffi::OsStr> {
+        let set = self.set.iter().flat_map(|setting| ["--set".as_ref(), setting.as_ref()]);
+        std::iter::once(self.design.as_os_str()).chain(set)
+    }
+
+    /// The absolute path of the design's file.
+    pub fn absolute(&self) -> Result<PathBuf, Failure> {
+        fs::canonicalize(&self.design)
+            .map_err(|error| Failure::bad_input(format!("{}: {error}", self.design.display())))
+    }
+
     /// A path in the design's folder, with its name and this extension.
     pub fn beside(&self, extension: &str) -> PathBuf {
         self.design.with_extension(extension)

@@ -19,6 +19,8 @@ fn every_verb_has_a_page_with_its_options() {
         ("peryton-set.1", "KEY=VALUE"),
         ("peryton-events.1", "follow"),
         ("peryton-trace-mrc.1", "replacement"),
+        ("peryton-supervise.1", "give"),
+        ("peryton-ublk-remove.1", "DEVICE"),
     ] {
         let text = fs::read_to_string(folder.path().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
         assert!(text.contains(".TH") && text.contains(option), "{page} says nothing of {option}:\n{text}");

@@ -28,6 +28,8 @@ pub(crate) enum Event {
     Received { connection: u32, result: i32 },
     /// A message has been sent, or a part of it.
     Sent { connection: u32, result: i32 },
+    /// A request of a block device has come, or none will come any more.
+    BlockDevice { slot: u32, result: i32 },
     /// Another thread has woken the loop.
     Woken,
 }
@@ -125,6 +127,22 @@ impl Kernel {
         match self {
             Kernel::Uring(ring) => ring.send(connection, fd, message),
             Kernel::Threads(threads) => threads.send(connection, fd, message),
+        }
+    }
+
+    /// Gives a command to a queue of a block device.
+    #[inline]
+    pub(crate) fn block_device(&mut self, slot: u32, fd: RawFd, operation: u32, command: [u8; 16]) {
+        match self {
+            Kernel::Uring(ring) => ring.block_device(slot, fd, operation, command),
+            Kernel::Threads(_) => unreachable!("a volume is not served as a block device without io_uring"),
+        }
+    }
+
+    /// Submits the queued calls.
+    pub(crate) fn submit(&mut self) {
+        if let Kernel::Uring(ring) = self {
+            ring.submit();
         }
     }
 

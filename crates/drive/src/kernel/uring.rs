@@ -21,6 +21,7 @@ const ACCEPT: u64 = 1 << 32;
 const RECEIVE: u64 = 2 << 32;
 const SEND: u64 = 3 << 32;
 const WAKE: u64 = 4 << 32;
+const BLOCK_DEVICE: u64 = 5 << 32;
 
 pub(crate) struct Uring {
     ring: IoUring,
@@ -177,6 +178,16 @@ impl Uring {
     }
 
     #[inline]
+    pub(super) fn block_device(&mut self, slot: u32, fd: RawFd, operation: u32, command: [u8; 16]) {
+        let entry = opcode::UringCmd16::new(types::Fd(fd), operation).cmd(command).build();
+        self.push(&entry.user_data(BLOCK_DEVICE | u64::from(slot)));
+    }
+
+    pub(super) fn submit(&mut self) {
+        self.enter(0, 0);
+    }
+
+    #[inline]
     pub(super) fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
         if !self.waker_armed {
             self.waker_armed = true;
@@ -211,6 +222,7 @@ impl Uring {
                 ACCEPT => Event::Accepted { listener: name, result },
                 RECEIVE => Event::Received { connection: name, result },
                 SEND => Event::Sent { connection: name, result },
+                BLOCK_DEVICE => Event::BlockDevice { slot: name, result },
                 _ => {
                     self.waker_armed = false;
                     self.waker.clear();

@@ -87,6 +87,7 @@ impl Server {
     fn status(&self) -> Value {
         let engine = self.volume.engine();
         let stats = engine.stats();
+        let block_device = self.block_device.as_ref().map_or(0, |device| device.serving() as usize);
         let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
             let health = &self.volume.backend.health()[index];
             let gone = engine.is_gone(DeviceId(index as u8));
@@ -156,11 +157,12 @@ impl Server {
             },
             "process_death": process_death(self.volume.memory()),
             "stopping": self.stop.is_asked(),
+            "ublk": self.block_device_status(),
             "kernel": self.kernel.name(),
             "cpu_latency": self.awake.status().map(|(at_most_us, held)| json!({ "at_most_us": at_most_us, "held": held })),
             "clients": self.connected(),
             "clients_served": self.clients_served,
-            "requests_in_flight": self.requests.pending.used(),
+            "requests_in_flight": self.requests.pending.used() + block_device,
             "device_commands_in_flight": self.volume.backend.in_flight(),
             "pool": {
                 "bytes": self.pool.arena().len(),

@@ -54,6 +54,7 @@ impl Server {
                 && client.as_ref().is_some_and(|other| self.now.saturating_sub(other.asked) < share::ASKS)
         };
         self.clients.iter().enumerate().any(asks)
+            || self.block_device.as_ref().is_some_and(|device| device.asks(self.now))
     }
 
     /// Accepts a request; returns `false` if it must wait for a buffer.
@@ -243,7 +244,7 @@ impl Server {
             Op::Read | Op::Write => (Bytes(offset), Data::At(memory)),
         };
         let asked = HostRequest { op, offset, len: Bytes(len as u64) };
-        self.volume.submit(self.now, RequestId(u64::from(piece)), asked, data);
+        self.volume.submit(self.now, RequestId(u64::from(self.first_piece + piece)), asked, data);
     }
 
     /// Submits the next part of a request without data; nearly always that is all of it.
@@ -366,7 +367,7 @@ impl Server {
         let Pending { request, client: index, arrived, .. } = *self.requests.pending.at(slot);
         self.awake.answered();
         let took = self.now.saturating_sub(arrived);
-        self.latencies.record(request.command, took, request.length, result.is_ok());
+        self.latencies.record(kind_of(request.command), took, request.length, result.is_ok());
         match result {
             Ok(()) if matches!(request.command, Command::Read { .. }) => {
                 // The buffers stay in use by the socket until the data is sent.
@@ -447,6 +448,16 @@ impl Server {
         let client = self.clients[pending.client as usize].as_mut().expect("a client waits for its requests");
         client.in_flight -= 1;
         self.released = true;
+    }
+}
+
+/// As what a request counts in the figures.
+fn kind_of(command: Command) -> Op {
+    match command {
+        Command::Read { .. } => Op::Read,
+        Command::Write { .. } | Command::WriteZeroes { .. } => Op::Write,
+        Command::Flush => Op::Flush,
+        Command::Trim { .. } | Command::Cache | Command::Status { .. } => Op::Discard,
     }
 }
 

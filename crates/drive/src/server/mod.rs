@@ -5,6 +5,8 @@ mod about;
 mod accept;
 mod admin;
 mod awake;
+mod block_device;
+mod block_device_control;
 mod client;
 mod ends;
 mod handle;
@@ -34,6 +36,7 @@ use peryton_engine::{Engine, RequestId};
 use peryton_units::Nanos;
 
 pub(crate) use self::about::About;
+pub(crate) use self::block_device::{Announce, BlockDevice};
 pub use self::handle::Handle;
 pub(crate) use self::reopening_state::Reopening;
 use self::{
@@ -41,6 +44,7 @@ use self::{
     share::Shares, spin::Spin,
 };
 use crate::{
+    arena::Memory,
     cpu_latency::CpuLatency,
     disks::Disks,
     kernel::{Event, Kernel, Wait},
@@ -111,6 +115,12 @@ pub(crate) struct Server {
     outages: outage_state::Outages,
     reopening: Reopening,
     log: Option<LineLog>,
+    handle: Handle,
+    block_device: Option<BlockDevice>,
+    /// The engine's number for the request that is a client's first piece. Those of the block device's slots come before.
+    first_piece: u32,
+    /// The memory for the data of its requests.
+    block_device_memory: Option<(Memory, usize)>,
 }
 
 /// The parts that a server is made from.
@@ -133,7 +143,7 @@ pub(crate) struct Parts {
 
 impl Server {
     pub(crate) fn new(parts: Parts) -> io::Result<Server> {
-        let handshakes = parts.tls.is_some().then(|| Handshakes::new(parts.handle)).transpose()?;
+        let handshakes = parts.tls.is_some().then(|| Handshakes::new(parts.handle.clone())).transpose()?;
         let unit = parts.volume.engine().move_buffer_bytes();
         let most = Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX >> 1));
         Ok(Server {
@@ -170,12 +180,17 @@ impl Server {
             outages: outage_state::Outages::default(),
             reopening: parts.reopening,
             log: parts.log,
+            handle: parts.handle,
+            block_device: None,
+            first_piece: 0,
+            block_device_memory: None,
         })
     }
 
     /// Registers the memory that is used most with the kernel; only a bounded part, because it is pinned.
     pub(crate) fn register(&mut self) {
         let mut memory = vec![(self.pool.arena().at(0), self.pool.arena().len())];
+        memory.extend(self.block_device_memory);
         memory.extend(self.volume.backend.arenas().iter().map(|arena| (arena.at(0), arena.len())));
         memory.extend(self.volume.buffers());
         memory.retain(|(_, len)| *len <= PINNED_AT_MOST);
@@ -260,6 +275,7 @@ impl Server {
             Event::Received { connection, result } => self.received(connection, result),
             Event::Sent { connection, result } => self.sent(connection, result),
             Event::Accepted { listener, result } => self.accepted(listener, result),
+            Event::BlockDevice { slot, result } => self.block_device_event(slot, result),
             Event::Woken => {
                 while let Ok(call) = self.calls.try_recv() {
                     call(self);
@@ -298,8 +314,10 @@ impl Server {
             for (RequestId(id), result) in replies.drain(..) {
                 if self.stop.is_flushing() {
                     self.flushed(result);
+                } else if let Some(piece) = (id as u32).checked_sub(self.first_piece) {
+                    self.replied(piece, result);
                 } else {
-                    self.replied(id as u32, result);
+                    self.block_device_replied(id as u32, result);
                 }
             }
             // The allocation is reused unless new results have come meanwhile.
@@ -327,12 +345,12 @@ impl Server {
 
     /// Returns the engine and the devices at the end, when all clients are gone. System calls that are left end with
     /// the ring.
-    pub(crate) fn into_parts(self) -> (Engine, About, Result<SharedMemory, NoMemory>) {
-        let Server { kernel, volume, pool, about, .. } = self;
+    pub(crate) fn into_parts(self) -> (Engine, About, Result<SharedMemory, NoMemory>, Option<BlockDevice>) {
+        let Server { kernel, volume, pool, about, block_device, .. } = self;
         drop(kernel);
         drop(pool);
         let (engine, _, memory) = volume.into_parts();
-        (engine, about, memory)
+        (engine, about, memory, block_device)
     }
 
     /// Number of connected clients.

@@ -3,7 +3,7 @@
 use peryton_engine::{DeviceId, Request, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
-use super::{Server, client::State};
+use super::{BlockDevice, Server, client::State};
 use crate::{disks::Doubt, events::What, serve_error::ServeError, volume::Data};
 
 /// The time for clients to take their last answers.
@@ -52,7 +52,7 @@ impl Stop {
 impl Server {
     /// Accepts no more requests.
     pub(crate) fn begin_to_stop(&mut self) {
-        if self.stop.is_asked() {
+        if self.stop.is_asked() || self.must_remove_first() {
             return;
         }
         tracing::info!("stopping: answering what is in flight");
@@ -90,9 +90,10 @@ impl Server {
                     self.end_if_over(index);
                 }
                 self.settle();
-                if self.clients.iter().all(Option::is_none) {
+                let answered = self.block_device.as_ref().is_none_or(BlockDevice::is_idle);
+                if answered && self.clients.iter().all(Option::is_none) {
                     self.stop.phase = Phase::Flushing;
-                    // No client is left: every row is free, and this request has none.
+                    // No client is left and the block device is idle: every row is free, and this request has none.
                     debug_assert_eq!(self.requests.pending.used(), 0);
                     let flush = Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
                     self.volume.submit(self.now, LAST_FLUSH, flush, Data::None);

@@ -20,6 +20,8 @@ pub mod serve;
 pub mod set;
 pub mod sim;
 pub mod status;
+pub mod supervise;
 pub mod trace;
 #[cfg(feature = "plan")]
 pub mod tune;
+pub mod ublk;

@@ -1,8 +1,9 @@
-//! `peryton serve`: serves a volume as a block device over NBD.
+//! `peryton serve`: serves a volume as a block device, over NBD or of this machine.
 
 use std::{path::PathBuf, time::Duration};
 
-use peryton_drive::{CpuLatency, Endpoint, LineLog, Service, Settings, Summary, TlsFiles};
+use peryton_drive::{CpuLatency, Endpoint, LineLog, Service, Settings, Summary, TlsFiles, UblkSettings};
+use peryton_engine::Opened;
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
 use signal_hook::{
@@ -47,6 +48,19 @@ pub struct Args {
     /// /dev/cpu_dma_latency
     #[arg(long, value_name = "TIME", default_value = "auto")]
     cpu_latency: CpuLatency,
+    /// Make the volume a block device of this machine as well, /dev/ublkbN (Linux 6.5 or later with the module ublk_drv, as root); it
+    /// outlives this server, and the next one takes it over
+    #[arg(long, conflicts_with_all = ["no_io_uring", "no_direct"])]
+    ublk: bool,
+    /// The number of its queues [default: one for each processor, at most four]
+    #[arg(long, value_name = "N", requires = "ublk")]
+    ublk_queues: Option<u16>,
+    /// The number of requests in each queue
+    #[arg(long, value_name = "N", requires = "ublk", default_value = "64")]
+    ublk_depth: u16,
+    /// Its logical block: 512B or 4KiB. What is shorter than 4 KiB is read before it is written
+    #[arg(long, value_name = "SIZE", requires = "ublk", default_value = "512B")]
+    ublk_block: Bytes,
     /// Do not use io_uring
     #[arg(long)]
     no_io_uring: bool,
@@ -66,6 +80,10 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: Args) -> Result<(), Failure> {
+    if args.ublk {
+        // Before there are other threads.
+        peryton_drive::prepare_process().map_err(Failure::bad_input)?;
+    }
     let log = log()?;
     let result = serve(&args, &log);
     log.finish(LAST_LINES);
@@ -76,31 +94,26 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let spec = args.design.spec_to_serve()?;
     let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(args.design.beside("nbd")));
     let control = args.control.clone().unwrap_or_else(|| args.design.beside("control"));
-    let mut service = Service::open(&spec, &endpoint, settings(args))?;
+    let mut service = Service::open(&spec, &endpoint, settings(args)?)?;
     service.set_log(log.clone());
     let opened = service.opened().clone();
     let control = service.control(&control)?;
     let shown = service.endpoint().to_string();
-    if args.json {
-        output::print_json_line(&json!({
-            "name": spec.name,
-            "size": service.size(),
-            "nbd": shown,
-            "control": control.path(),
-            "volume": format!("{:032x}", opened.volume.0),
-            "generation": opened.generation,
-            "clean": opened.clean,
-            "without": args.without,
-            "lost_bytes": service.lost(),
-        }))?;
+    let start = Start {
+        name: spec.name.clone(),
+        size: service.size(),
+        nbd: shown,
+        control: control.path().to_owned(),
+        opened,
+        without: args.without.clone(),
+        lost: service.lost(),
+        json: args.json,
+    };
+    if args.ublk {
+        // Scripts that wait for the line are to find the device.
+        service.when_live(move |path| drop(start.print(Some(path))));
     } else {
-        let how = if opened.clean { "closed in good order" } else { "recovered" };
-        let control = control.path().display();
-        output::print(&format!("{}: {} ({how}) at {shown}, control {control}\n", spec.name, service.size()))?;
-        if !args.without.is_empty() {
-            let lost = service.lost();
-            output::print(&format!("degraded, without {}: {lost} are lost\n", args.without.join(" and ")))?;
-        }
+        start.print(None)?;
     }
     stop_on_signals(&service, log)?;
     let summary = service.run()?;
@@ -108,14 +121,73 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
 }
 
-fn settings(args: &Args) -> Settings {
+/// What is printed when clients can use the volume.
+struct Start {
+    name: String,
+    size: Bytes,
+    nbd: String,
+    control: PathBuf,
+    opened: Opened,
+    without: Vec<String>,
+    lost: Bytes,
+    json: bool,
+}
+
+impl Start {
+    /// `device`: the path of the block device, if there is one.
+    fn print(&self, device: Option<&str>) -> Result<(), Failure> {
+        let Start { name, size, nbd, control, opened, without, lost, json } = self;
+        if *json {
+            let mut line = json!({
+                "name": name,
+                "size": size,
+                "nbd": nbd,
+                "control": control,
+                "volume": format!("{:032x}", opened.volume.0),
+                "generation": opened.generation,
+                "clean": opened.clean,
+                "without": without,
+                "lost_bytes": lost,
+            });
+            if let Some(device) = device {
+                line["ublk"] = device.into();
+            }
+            return output::print_json_line(&line);
+        }
+        let how = if opened.clean { "closed in good order" } else { "recovered" };
+        let device = device.map(|device| format!("{device} and ")).unwrap_or_default();
+        output::print(&format!("{name}: {size} ({how}) at {device}{nbd}, control {}\n", control.display()))?;
+        if without.is_empty() {
+            return Ok(());
+        }
+        output::print(&format!("degraded, without {}: {lost} are lost\n", without.join(" and ")))
+    }
+}
+
+/// The most queues by default; one thread serves them all.
+const QUEUES: usize = 4;
+
+fn ublk(args: &Args) -> Result<Option<UblkSettings>, Failure> {
+    if !args.ublk {
+        return Ok(None);
+    }
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get().min(QUEUES));
+    Ok(Some(UblkSettings {
+        queues: args.ublk_queues.unwrap_or(processors as u16),
+        depth: args.ublk_depth,
+        block: args.ublk_block,
+        design: args.design.absolute()?,
+    }))
+}
+
+fn settings(args: &Args) -> Result<Settings, Failure> {
     let tls = match (&args.tls_cert, &args.tls_key, &args.tls_ca) {
         (Some(certificate), Some(key), Some(authority)) => {
             Some(TlsFiles { certificate: certificate.clone(), key: key.clone(), authority: authority.clone() })
         }
         _ => None,
     };
-    Settings {
+    Ok(Settings {
         pool: args.pool,
         move_memory: args.move_memory,
         io_uring: !args.no_io_uring,
@@ -124,7 +196,8 @@ fn settings(args: &Args) -> Settings {
         cpu_latency: args.cpu_latency,
         tls,
         without: args.without.clone(),
-    }
+        ublk: ublk(args)?,
+    })
 }
 
 /// Logs to standard error, which may be full or closed, or a pipe without a reader. PERYTON_LOG selects the log level

@@ -53,6 +53,16 @@ fn degraded(status: &Value, lost: &Value) -> String {
     }
 }
 
+/// A line about the volume as a block device of this machine.
+fn block_device(device: &Value) -> Option<String> {
+    let path = device["path"].as_str()?;
+    let how = if device["taken_over"] == true { ", taken over from an earlier server" } else { "" };
+    let state = device["state"].as_str().unwrap_or("?");
+    let name = device["name"].as_str().unwrap_or("?");
+    let in_flight = number(&device["requests_in_flight"]);
+    Some(format!("block device {path} ({name}): {state}{how}, {in_flight} requests in flight"))
+}
+
 /// A line about a device that fails and may return.
 fn outage(name: &str, outage: &Value) -> String {
     let seconds = |key: &str| Nanos((outage[key].as_f64().unwrap_or(0.0) as u64) * 1_000_000_000);
@@ -158,6 +168,7 @@ fn shown(status: &Value) -> String {
     let log = &status["ledger"]["logging"];
     lines.push(if log.is_object() { logged(log) } else { mapped(status) });
     let lost = &status["lost"];
+    lines.extend(block_device(&status["ublk"]));
     for (name, device) in
         status["devices"].as_object().into_iter().flatten().filter(|(_, one)| one["state"] == "outage")
     {

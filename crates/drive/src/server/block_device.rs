@@ -1,0 +1,322 @@
+//! The volume as a block device of this machine: requests between the kernel and the engine, on the thread that owns the volume.
+//! Commands to the kernel that take long are given by another thread (`block_device_control.rs`).
+
+use std::{sync::mpsc, thread::JoinHandle};
+
+use peryton_engine::{Request as HostRequest, RequestError, RequestId};
+use peryton_units::{Bytes, Nanos, Op};
+use serde_json::{Value, json};
+
+use super::{
+    Server,
+    block_device_control::{self, Job, Removal},
+    share,
+};
+use crate::{
+    events::What,
+    ublk::{
+        Arrived, COMMIT_AND_FETCH_REQ, Control, FETCH_REQ, Kind, NameFile, Prepared, Queues, Replied, Request, Slots,
+        UblkError, locked_memory,
+    },
+    volume::Data,
+};
+
+/// The state of the block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The kernel is making it, or giving it to this server.
+    Starting,
+    Live,
+    /// The server is to end, and the other thread removes the device if nobody uses it.
+    Removing,
+    /// It is removed.
+    Removed,
+    /// It stays, and the next server takes it over.
+    Left,
+    /// It could not be started.
+    Failed,
+}
+
+/// The block device of the volume.
+#[derive(Debug)]
+pub(crate) struct BlockDevice {
+    queues: Queues,
+    slots: Slots,
+    id: u32,
+    /// The logical block and the longest request in bytes.
+    block: u32,
+    longest: u32,
+    recovered: bool,
+    phase: Phase,
+    /// Whether the server is to stop as soon as the device has started.
+    stop_wanted: bool,
+    error: Option<UblkError>,
+    /// Whether this thread is one that others' writes wait for, and how much memory was locked at the start.
+    memory: (bool, u64),
+    /// When the last request arrived; before the first, long ago.
+    asked: Nanos,
+    name: NameFile,
+    jobs: mpsc::Sender<Job>,
+    thread: JoinHandle<Control>,
+}
+
+/// Called with the path of the block device when it can be used.
+pub(crate) struct Announce(pub(crate) Box<dyn FnOnce(&str) + Send>);
+
+impl std::fmt::Debug for Announce {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Announce")
+    }
+}
+
+/// The negative error number with which the kernel is answered.
+fn number_of(error: RequestError) -> i32 {
+    match error {
+        RequestError::OutOfRange => -libc::EINVAL,
+        RequestError::NoSpace => -libc::ENOSPC,
+        RequestError::Device | RequestError::Lost => -libc::EIO,
+    }
+}
+
+impl BlockDevice {
+    fn path(&self) -> String {
+        format!("/dev/ublkb{}", self.id)
+    }
+
+    /// Whether nothing that was taken is unanswered, or nobody waits for the answers.
+    pub(super) fn is_idle(&self) -> bool {
+        self.slots.serving() == 0
+    }
+
+    /// Whether a request arrived lately.
+    pub(super) fn asks(&self, now: Nanos) -> bool {
+        self.asked > Nanos::ZERO && now.saturating_sub(self.asked) < share::ASKS
+    }
+
+    pub(super) fn serving(&self) -> u32 {
+        self.slots.serving()
+    }
+
+    fn status(&self) -> Value {
+        let (flusher, locked) = self.memory;
+        json!({
+            "path": self.path(),
+            "name": self.name.name,
+            "state": match self.phase {
+                Phase::Starting => "starting",
+                Phase::Live => "live",
+                Phase::Removing => "removing",
+                Phase::Removed => "removed",
+                Phase::Left => "left",
+                Phase::Failed => "failed",
+            },
+            "taken_over": self.recovered,
+            "requests_in_flight": self.slots.serving(),
+            "requests_left": self.slots.left(),
+            "slots": self.slots.count(),
+            "logical_block_bytes": self.block,
+            "longest_request_bytes": self.longest,
+            "io_flusher": flusher,
+            "memory_locked_bytes": locked,
+        })
+    }
+
+    /// Ends the other thread; the kernel must have released the ring. Removes the device if it is not to stay.
+    pub(crate) fn end(self) -> Option<UblkError> {
+        let path = self.path();
+        let BlockDevice { queues, jobs, thread, phase, id, error, recovered, name, .. } = self;
+        drop((queues, jobs));
+        let Ok(mut control) = thread.join() else { return error };
+        let remove = phase == Phase::Removed || (phase == Phase::Failed && !recovered);
+        if remove {
+            if let Err(error) = control.delete(id) {
+                tracing::warn!(%error, "{path} cannot be removed");
+            }
+            name.forget(id);
+        }
+        error
+    }
+}
+
+impl Server {
+    /// Notes the memory of the block device's requests, before memory is registered with the kernel.
+    pub(crate) fn expect_block_device(&mut self, prepared: Option<&Prepared>) {
+        self.block_device_memory = prepared.map(|prepared| (prepared.buffers.at(0), prepared.buffers.len()));
+    }
+
+    /// Opens the block device's queues, and lets requests come.
+    pub(crate) fn attach(&mut self, prepared: Prepared, announce: Option<Announce>) -> Result<(), UblkError> {
+        let limits = prepared.limits();
+        let attached = prepared.open()?;
+        let (info, params, recovered) = (attached.info, attached.params, attached.recovered);
+        let (name, queues) = (attached.name.clone(), attached.queues);
+        let slots = Slots::new(queues.count(), limits);
+        // All slots wait for requests before anything else is done.
+        for slot in 0..slots.count() {
+            self.kernel.block_device(slot, queues.fd(), FETCH_REQ, queues.command(slot, 0));
+        }
+        self.kernel.submit();
+        let (jobs, thread) = block_device_control::spawn(attached.control, self.handle.clone())
+            .map_err(UblkError::system("a thread for the block device"))?;
+        let start = Job::Start { device: info.id, recovered, name: name.clone(), announce };
+        jobs.send(start).expect("the thread has just begun, and waits");
+        self.first_piece = slots.count();
+        self.block_device = Some(BlockDevice {
+            queues,
+            slots,
+            id: info.id,
+            block: 1 << params.logical_shift,
+            longest: info.longest,
+            recovered,
+            phase: Phase::Starting,
+            stop_wanted: false,
+            error: None,
+            memory: locked_memory(),
+            asked: Nanos::ZERO,
+            name,
+            jobs,
+            thread,
+        });
+        Ok(())
+    }
+
+    fn device(&mut self) -> &mut BlockDevice {
+        self.block_device.as_mut().expect("only a block device has slots, and a thread that reports about it")
+    }
+
+    /// The block device has been started, or not.
+    pub(super) fn block_device_started(&mut self, result: Result<(), UblkError>) {
+        let device = self.device();
+        let stop = device.stop_wanted || result.is_err();
+        let (path, taken_over) = (device.path(), device.recovered);
+        match result {
+            Ok(()) => {
+                device.phase = Phase::Live;
+                tracing::info!(taken_over, "{path} is live");
+                self.about.events.report(What::BlockDevice { path, taken_over });
+            }
+            Err(error) => {
+                device.phase = Phase::Failed;
+                device.slots.leave();
+                device.error = Some(error);
+            }
+        }
+        if stop {
+            self.begin_to_stop();
+        }
+    }
+
+    /// Whether the server has to go on serving before it stops: as long as programs use the block device, the kernel writes what it
+    /// has of it before it is removed.
+    pub(super) fn must_remove_first(&mut self) -> bool {
+        let Some(device) = &mut self.block_device else { return false };
+        match device.phase {
+            Phase::Starting => device.stop_wanted = true,
+            Phase::Live => {
+                device.phase = Phase::Removing;
+                // A failure means that the thread has panicked; then the device stays.
+                if device.jobs.send(Job::Remove { device: device.id }).is_err() {
+                    device.phase = Phase::Left;
+                    device.slots.leave();
+                    return false;
+                }
+            }
+            Phase::Removing => {}
+            Phase::Removed | Phase::Left | Phase::Failed => return false,
+        }
+        true
+    }
+
+    /// The other thread has removed the block device, or left it as it is.
+    pub(super) fn block_device_removed(&mut self, removal: Removal) {
+        let device = self.device();
+        let path = device.path();
+        match removal {
+            Removal::Removed => device.phase = Phase::Removed,
+            Removal::Left { why } => {
+                device.phase = Phase::Left;
+                device.slots.leave();
+                tracing::warn!(
+                    "{path} stays ({why}): its requests wait until peryton serve --ublk takes it over; peryton ublk remove \
+                     {path} lets them fail"
+                );
+                self.about.events.report(What::BlockDeviceLeft { path });
+            }
+        }
+        self.begin_to_stop();
+    }
+
+    /// A command that waited for a request has ended.
+    #[inline]
+    pub(super) fn block_device_event(&mut self, slot: u32, result: i32) {
+        let now = self.now;
+        let device = self.device();
+        let queues = &device.queues;
+        match device.slots.arrived(now, slot, result, || queues.descriptor(slot)) {
+            Arrived::Submit(request) => {
+                device.asked = now;
+                self.submit_from_block_device(slot, &request);
+            }
+            Arrived::Refuse(result) => {
+                tracing::warn!(result, "a request of the kernel was refused");
+                self.answer_block_device(slot, result);
+            }
+            Arrived::Nothing => {}
+            Arrived::Fault(result) => {
+                tracing::error!(slot, result, "the kernel refuses a command for {}", device.path());
+            }
+        }
+    }
+
+    #[inline]
+    fn submit_from_block_device(&mut self, slot: u32, request: &Request) {
+        let data = || Data::At(self.block_device.as_ref().expect("it has slots").queues.data(slot));
+        let (op, data) = match request.kind {
+            Kind::Read => (Op::Read, data()),
+            Kind::Write => (Op::Write, data()),
+            Kind::WriteZeroes => (Op::Write, Data::Zeros),
+            Kind::Discard => (Op::Discard, Data::None),
+            Kind::Flush => (Op::Flush, Data::None),
+        };
+        let asked = HostRequest { op, offset: request.offset, len: request.len };
+        self.volume.submit(self.now, RequestId(u64::from(slot)), asked, data);
+    }
+
+    /// The volume has answered the request in `slot`.
+    #[inline]
+    pub(super) fn block_device_replied(&mut self, slot: u32, result: Result<(), RequestError>) {
+        let now = self.now;
+        match self.device().slots.replied(now, slot, result.map_err(number_of)) {
+            Replied::Flush => {
+                let flush = HostRequest { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
+                self.volume.submit(now, RequestId(u64::from(slot)), flush, Data::None);
+            }
+            Replied::Answer(answer) => {
+                let op = match answer.request.kind {
+                    Kind::Read => Op::Read,
+                    Kind::Write | Kind::WriteZeroes => Op::Write,
+                    Kind::Flush => Op::Flush,
+                    Kind::Discard => Op::Discard,
+                };
+                self.awake.answered();
+                self.latencies.record(op, answer.took, answer.request.len, answer.result >= 0);
+                self.answer_block_device(slot, answer.result);
+            }
+        }
+        while let Some((slot, request)) = self.device().slots.next_discard() {
+            self.submit_from_block_device(slot, &request);
+        }
+    }
+
+    #[inline]
+    fn answer_block_device(&mut self, slot: u32, result: i32) {
+        let device = self.block_device.as_ref().expect("it has slots");
+        let command = device.queues.command(slot, result);
+        self.kernel.block_device(slot, device.queues.fd(), COMMIT_AND_FETCH_REQ, command);
+    }
+
+    /// The state of the block device, for the status; null without one.
+    pub(super) fn block_device_status(&self) -> Value {
+        self.block_device.as_ref().map_or(Value::Null, BlockDevice::status)
+    }
+}

@@ -1,0 +1,57 @@
+//! The volume as a block device of this machine, by the kernel's driver `ublk_drv`: `/dev/ublkbN`.
+//!
+//! The kernel hands a request over by ending an `io_uring` command that waited for it, and is answered by the next command, which
+//! waits again. All queues of a device are served by the thread that owns the volume, on its one ring (`server/block_device.rs`).
+//! Nothing in this folder but `control`, `queues` and `find` speaks with the kernel; what a request asks for, and which requests
+//! are where, is decided without I/O (`request`, `slots`).
+//!
+//! The kernel copies data between the pages of a request and the slot's own memory here. So a request never waits for memory, of
+//! which other programs' need could deprive it.
+
+mod attach;
+mod control;
+mod error;
+mod find;
+mod locked_memory;
+mod names;
+mod queues;
+mod request;
+mod slots;
+mod supervision;
+mod wire;
+
+pub use self::{
+    attach::UblkSettings,
+    error::UblkError,
+    find::{BlockDevice, block_devices, remove_block_device},
+    supervision::{Supervision, Task},
+};
+pub(crate) use self::{
+    attach::{Attached, Prepared, Wanted},
+    control::Control,
+    locked_memory::state as locked_memory,
+    names::NameFile,
+    queues::Queues,
+    request::{Kind, Request},
+    slots::{Arrived, Replied, Slots},
+    wire::{COMMIT_AND_FETCH_REQ, FETCH_REQ},
+};
+
+/// Asks a server to end in good order, or kills it. Nothing happens if there is no such process.
+pub fn stop_server(pid: u32, kill: bool) {
+    let signal = if kill { rustix::process::Signal::KILL } else { rustix::process::Signal::TERM };
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(Err(error)) = pid.map(|pid| rustix::process::kill_process(pid, signal)) {
+        tracing::debug!(%error, "the server has ended");
+    }
+}
+
+/// Prepares this process for serving a block device: looks whether the kernel can do it, and locks the memory. To be called before
+/// there are other threads.
+///
+/// # Errors
+/// The kernel has no ublk, or this process may not use it or lock its memory.
+pub fn prepare_process() -> Result<(), UblkError> {
+    Control::open()?;
+    locked_memory::lock_memory()
+}
