@@ -6,7 +6,7 @@ mod crashing;
 
 use crashing::{Disks, Machine, blank, check_all, formatted, open, use_it};
 use peryton_engine::{
-    Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection, Logging,
+    Cleaning, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection, Logging,
     OpenError, Placement, Replacement, Storage, Trust, Tuning, Verdict, VolumeId,
 };
 use peryton_units::{Bytes, Nanos, Op};
@@ -193,9 +193,9 @@ fn inspecting_reports_the_condition_and_changes_nothing() {
 }
 
 #[test]
-fn everything_can_be_written_home_whatever_the_queue_holds() {
+fn everything_can_be_written_home_without_delay() {
     let mut config = config(true);
-    config.tuning.writeback_queue = 2;
+    config.tuning.cleaning = Cleaning::UNBOUNDED;
     config.tuning.writeback_delay = Nanos::from_s(3600);
     let mut machine = open(&config, formatted(&config)).unwrap();
     let model = use_it(&mut machine, 60, 0);

@@ -7,6 +7,7 @@ mod admin;
 mod awake;
 mod block_device;
 mod block_device_control;
+mod cleaning;
 mod client;
 mod ends;
 mod handle;

@@ -152,6 +152,12 @@ impl<S: Step> Io<S> {
         self.requests.responses_mut()
     }
 
+    /// The response times of the host since they were last cleared, for the cleaning of a cache; recording starts with the
+    /// first call.
+    pub(crate) fn foreground(&mut self) -> &mut ResponseTimes {
+        self.requests.foreground()
+    }
+
     /// Whether no host request is in flight.
     pub(crate) fn is_idle_for_host(&self) -> bool {
         self.requests.len() == 0
@@ -171,6 +177,7 @@ impl<S: Step> Io<S> {
     ) -> IoId {
         let state = &mut self.devices[device.index()];
         state.in_flight += 1;
+        state.leaving += u32::from(leaving);
         state.standby = false;
         self.commands.insert(InFlight { purpose, device, op, at, len, buffer, began: self.now, leaving })
     }
@@ -300,6 +307,7 @@ impl<S: Step> Io<S> {
         self.commands.remove(id);
         let state = &mut self.devices[command.device.index()];
         state.in_flight -= 1;
+        state.leaving -= u32::from(command.leaving);
         if let Op::Read | Op::Write = command.op {
             state.measure(command.op as usize, command.took(now));
         }
@@ -361,6 +369,17 @@ impl<S: Step> Io<S> {
             let due = now.saturating_add(*after);
             self.due(due);
         }
+    }
+
+    /// Whether commands are in flight on the device that do not move data off the fast device.
+    pub(crate) fn is_busy_for_host(&self, device: DeviceId) -> bool {
+        let state = &self.devices[device.index()];
+        state.in_flight > state.leaving
+    }
+
+    /// Whether the device was put to standby.
+    pub(crate) fn sleeps(&self, device: DeviceId) -> bool {
+        self.devices[device.index()].standby
     }
 
     // Flushes that fail.

@@ -54,6 +54,7 @@ pub(super) struct Requests {
     answered_in_doubt: bool,
     /// Response times, recorded once they are asked for.
     responses: Option<Box<ResponseTimes>>,
+    foreground: Option<Box<ResponseTimes>>,
 }
 
 impl Requests {
@@ -65,6 +66,7 @@ impl Requests {
             in_doubt: 0,
             answered_in_doubt: false,
             responses: None,
+            foreground: None,
         }
     }
 
@@ -178,6 +180,9 @@ impl Requests {
         if let Some(responses) = &mut self.responses {
             responses.record(now.saturating_sub(row.began).0);
         }
+        if let Some(foreground) = &mut self.foreground {
+            foreground.record(now.saturating_sub(row.began).0);
+        }
         self.rows.remove(request.0);
         if self.reports_answers {
             self.answered.push(request);
@@ -186,6 +191,10 @@ impl Requests {
 
     pub(super) fn next_answered(&mut self) -> Option<RequestIndex> {
         self.answered.pop()
+    }
+
+    pub(super) fn foreground(&mut self) -> &mut ResponseTimes {
+        self.foreground.get_or_insert_with(|| Box::new(ResponseTimes::new()))
     }
 
     pub(super) fn responses_mut(&mut self) -> &mut ResponseTimes {

@@ -48,6 +48,11 @@ impl CacheDrive {
                 row.accessed = true;
                 fragment.op == Op::Discard && covers
             }
+            (Kind::WriteBack, Phase::Draining) => true,
+            (Kind::WriteBack, _) if row.holds && fragment.op == Op::Write => {
+                io.stats.held_writes += u64::from(fragment.first);
+                true
+            }
             (Kind::Eviction | Kind::WriteBack, phase) => {
                 row.accessed = true;
                 row.rewritten |= fragment.op == Op::Write;

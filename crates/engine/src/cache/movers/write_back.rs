@@ -1,6 +1,7 @@
 //! Write-backs and evictions of dirty extents (caching): the copy is written home; an eviction then drops it.
 
-use peryton_units::Nanos;
+use peryton_format::mutation::{self, Mutation};
+use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::Commands,
@@ -19,6 +20,31 @@ impl CacheDrive {
         self.move_read(io, index, from, kind.cause(), out);
     }
 
+    /// Starts to copy a dirty extent home that has been dirty for too long. Accesses that arrive wait until those in flight
+    /// have ended, and writes until the copy is home: no load can keep the extent dirty.
+    pub(in crate::cache) fn start_held_writeback(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        extent: u32,
+        out: &mut Commands,
+    ) {
+        self.cleaner.begins(now);
+        let index = self.start(Kind::WriteBack, Phase::Draining, extent, Some(self.home(extent)), None);
+        self.moves[index].holds = true;
+        if self.map.entry(extent).in_flight == 0 {
+            self.writeback_drained(io, index, out);
+        }
+    }
+
+    /// Reads the extent after the accesses that were in flight have ended.
+    pub(in crate::cache) fn writeback_drained(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        row.phase = Phase::Reading;
+        let extent = row.extent;
+        self.move_read(io, index, self.current_place(extent), Kind::WriteBack.cause(), out);
+    }
+
     pub(in crate::cache) fn written_back(
         &mut self,
         io: &mut CacheIo,
@@ -29,10 +55,12 @@ impl CacheDrive {
     ) {
         let row = &self.moves[index];
         let (kind, extent, accessed, rewritten) = (row.kind, row.extent, row.accessed, row.rewritten);
-        let copied = !failed && !rewritten;
+        let in_run = row.run.is_some();
+        let copied = !failed && (!rewritten || in_run && mutation::is(Mutation::SweepRewritten));
         if copied {
             io.stats.moves.writebacks += 1;
-            self.map.set_dirty(extent, false);
+            self.map.set_clean(extent);
+            self.cleaner.wrote_home(now, Bytes(self.layout.extent_bytes));
             self.note(io, now, extent, true);
         } else if !failed {
             io.stats.moves.cancelled.accessed += 1;
@@ -45,9 +73,7 @@ impl CacheDrive {
                 io.stats.moves.cancelled.accessed += 1;
             }
         }
-        if !copied {
-            self.queue_writeback(io, now, extent, failed);
-        }
+        self.cleaner.failed |= failed;
         if failed && kind == Kind::Eviction {
             self.cannot_leave(io, now, extent);
         }

@@ -1,0 +1,50 @@
+//! Misses that go past the cache: sequential streams, and everything while the fast device is slower than the slow one. What
+//! is cached is served by the cache all the same, which may have the only new copy.
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo, cache::streams::Place};
+
+/// A device that answers within these times is not congested, however fast the other one is (reads, writes).
+const NEVER_SLOW: [Nanos; 2] = [Nanos::from_ms(2), Nanos::from_ms(20)];
+/// While the fast device is congested, one miss of so many uses it, to see how it is.
+const PROBE_ONE_IN: u64 = 16;
+
+impl CacheDrive {
+    /// Whether a miss goes past the cache.
+    #[inline]
+    pub(in crate::cache) fn goes_past(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
+        let bypass = io.tuning.bypass;
+        if let Some(longest) = bypass.sequential {
+            let map = &self.map;
+            let is_cached = |extent| map.entry(extent).place().is_some();
+            let Fragment { extent, within, len, .. } = fragment;
+            let place = Place { extent, within, len, extent_bytes: self.layout.extent_bytes as u32 };
+            let so_far = self.streams.follow(fragment.op, place, is_cached);
+            // A request that is long enough is a stream from its start on.
+            let more = fragment.request_len - fragment.offset - Bytes(u64::from(fragment.len));
+            if so_far + more >= longest {
+                io.stats.bypasses.sequential += 1;
+                return true;
+            }
+        }
+        if bypass.congested && self.fast_is_congested(io, fragment.op) {
+            self.congested_misses += 1;
+            if !self.congested_misses.is_multiple_of(PROBE_ONE_IN) {
+                io.stats.bypasses.congested += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether the fast device has lately been slower than the slow one.
+    fn fast_is_congested(&self, io: &CacheIo, op: Op) -> bool {
+        let which = usize::from(op == Op::Write);
+        let fast = io.latency(self.layout.fast)[which];
+        fast >= NEVER_SLOW[which] && {
+            let slow = io.latency(self.layout.slow)[which];
+            slow > Nanos::ZERO && fast > slow
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Sequential streams of reads and of writes, found among the misses of a cache. A stream that was long enough is not worth
+//! caching: a disk is good at it, and it would replace what is used again.
+//!
+//! An access continues a stream if it begins where the stream has ended, or a little further: several queues may change the order,
+//! and one that comes late adds nothing. A stream may pass over extents that are cached, because those are hits, which are not
+//! shown here.
+
+use peryton_units::{Bytes, Op};
+
+/// The most streams of each operation that are followed at a time.
+const MOST_STREAMS: usize = 64;
+/// The most extents that a stream may pass over, if all of them are cached.
+const MOST_PASSED: u32 = 64;
+/// An access may come so many times its length too early, and twice as many too late.
+const MOST_EARLY: u64 = 4;
+/// How many extents too late it may come.
+const MOST_LATE: u32 = 4;
+
+/// The streams of one operation. The columns are separate, so that all streams are compared at once.
+#[derive(Clone, Debug)]
+struct Table {
+    /// The extent of the latest access of each stream.
+    at: [u32; MOST_STREAMS],
+    /// Where in its extent the latest access ended.
+    end: [u32; MOST_STREAMS],
+    bytes: [u64; MOST_STREAMS],
+    /// Streams that have gone on since the hand last passed, one bit each.
+    used: u64,
+    hand: usize,
+}
+
+impl Table {
+    fn new() -> Table {
+        Table { at: [u32::MAX; MOST_STREAMS], end: [0; MOST_STREAMS], bytes: [0; MOST_STREAMS], used: 0, hand: 0 }
+    }
+
+    /// The streams that have ended near this extent, one bit each.
+    #[inline]
+    fn near(&self, extent: u32) -> u64 {
+        let mut near = 0_u64;
+        for (index, at) in self.at.iter().enumerate() {
+            let ahead = extent.wrapping_add(MOST_LATE).wrapping_sub(*at);
+            near |= u64::from(ahead <= MOST_LATE + MOST_PASSED) << index;
+        }
+        near
+    }
+
+    fn follow(&mut self, place: Place, is_cached: impl Fn(u32) -> bool) -> u64 {
+        let mut near = self.near(place.extent);
+        while near != 0 {
+            let index = near.trailing_zeros() as usize;
+            near &= near - 1;
+            let at = self.at[index];
+            if at == u32::MAX {
+                continue;
+            }
+            let position =
+                |extent: u32, within: u32| u64::from(extent) * u64::from(place.extent_bytes) + u64::from(within);
+            let (ended, begins) = (position(at, self.end[index]), position(place.extent, place.within));
+            let reach = MOST_EARLY * u64::from(place.len);
+            if begins < ended && ended - begins <= 2 * reach {
+                return self.bytes[index];
+            }
+            let passes = self.end[index] == place.extent_bytes && place.within == 0 && at < place.extent;
+            let continues =
+                begins >= ended && (begins - ended <= reach || passes && (at + 1..place.extent).all(&is_cached));
+            if continues {
+                self.used |= 1 << index;
+                (self.at[index], self.end[index]) = (place.extent, place.within + place.len);
+                self.bytes[index] += u64::from(place.len);
+                return self.bytes[index];
+            }
+        }
+        self.begin(place)
+    }
+
+    /// A new stream takes the place of one that has not gone on for long.
+    fn begin(&mut self, place: Place) -> u64 {
+        while self.used >> self.hand & 1 == 1 {
+            self.used &= !(1 << self.hand);
+            self.hand = (self.hand + 1) % MOST_STREAMS;
+        }
+        let index = self.hand;
+        self.hand = (self.hand + 1) % MOST_STREAMS;
+        let bytes = u64::from(place.len);
+        (self.at[index], self.end[index], self.bytes[index]) = (place.extent, place.within + place.len, bytes);
+        bytes
+    }
+}
+
+/// An access to `len` bytes of an extent, from `within` on.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cache) struct Place {
+    pub(in crate::cache) extent: u32,
+    pub(in crate::cache) within: u32,
+    pub(in crate::cache) len: u32,
+    /// The length of an extent.
+    pub(in crate::cache) extent_bytes: u32,
+}
+
+/// The streams of reads and of writes.
+#[derive(Clone, Debug)]
+pub(in crate::cache) struct Streams(Box<[Table; 2]>);
+
+impl Streams {
+    pub(in crate::cache) fn new() -> Streams {
+        Streams(Box::new([Table::new(), Table::new()]))
+    }
+
+    /// Takes a miss into account. Returns how many bytes its stream has had so far.
+    pub(in crate::cache) fn follow(&mut self, op: Op, place: Place, is_cached: impl Fn(u32) -> bool) -> Bytes {
+        Bytes(self.0[usize::from(op == Op::Write)].follow(place, is_cached))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXTENT: u32 = 65536;
+
+    fn place(extent: u32, within: u32, len: u32) -> Place {
+        Place { extent, within, len, extent_bytes: EXTENT }
+    }
+
+    fn read(streams: &mut Streams, extent: u32) -> u64 {
+        streams.follow(Op::Read, place(extent, 0, EXTENT), |_| false).0 / u64::from(EXTENT)
+    }
+
+    #[test]
+    fn as_many_streams_as_there_are_places_are_told_apart() {
+        let mut streams = Streams::new();
+        for step in 0..100 {
+            for stream in 0..MOST_STREAMS as u32 {
+                assert_eq!(read(&mut streams, 10_000 * stream + step), u64::from(step) + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn accesses_here_and_there_do_not_end_a_stream_and_are_none() {
+        let mut streams = Streams::new();
+        for step in 0..1000 {
+            assert_eq!(read(&mut streams, step), u64::from(step) + 1);
+            for other in 0..20 {
+                assert_eq!(read(&mut streams, 1_000_000 + (step * 20 + other) * 7919 % 999_983 * 100), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_passes_over_what_is_cached_and_over_nothing_else() {
+        let mut streams = Streams::new();
+        let from =
+            |streams: &mut Streams, extent| streams.follow(Op::Read, place(extent, 0, EXTENT), |at| at % 10 != 9).0;
+        assert_eq!(from(&mut streams, 0) / u64::from(EXTENT), 1);
+        assert_eq!(from(&mut streams, 9) / u64::from(EXTENT), 2, "1 to 8 are cached");
+        assert_eq!(from(&mut streams, 39) / u64::from(EXTENT), 1, "19 is not");
+    }
+
+    #[test]
+    fn what_does_not_begin_where_a_stream_has_ended_is_none() {
+        let mut streams = Streams::new();
+        let mut follow = |extent, within| streams.follow(Op::Write, place(extent, within, 4096), |_| false).0;
+        assert_eq!([follow(5, 0), follow(5, 4096), follow(5, 4096), follow(5, 0)], [4096, 8192, 8192, 8192]);
+        assert_eq!(follow(5, 32768), 4096, "it leaves too much out");
+        assert_eq!(follow(6, 0), 4096, "so does this");
+        assert_eq!(follow(9, EXTENT - 4096), 4096);
+        assert_eq!(follow(10, 0), 8192);
+        // Blocks that are written again and again, at random, are no stream.
+        let mut streams = Streams::new();
+        let longest = (0..100_000_u32).map(|n| {
+            let block = n.wrapping_mul(2_654_435_761) >> 16 & 0xfff;
+            streams.follow(Op::Write, place(block >> 4, (block & 15) * 4096, 4096), |_| false).0
+        });
+        assert!(longest.max().is_some_and(|longest| longest < 1 << 20));
+    }
+
+    #[test]
+    fn streams_whose_order_is_changed_are_still_found() {
+        let mut streams = Streams::new();
+        let mut longest = 0;
+        for pair in 0..200 {
+            for extent in [2 * pair + 1, 2 * pair] {
+                longest = longest.max(read(&mut streams, extent));
+            }
+        }
+        assert!(longest >= 199, "{longest} of 400 extents");
+    }
+}
