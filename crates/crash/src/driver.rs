@@ -413,7 +413,7 @@ impl<D: Disks> Driver<D> {
             self.now += Nanos(rng.random_range(0..self.most_latency.0));
         }
         if !failed {
-            let buffers = AsBytes::<D> { requests: &self.requests, moves: &self.buffers };
+            let buffers = AsBytes::<D> { requests: &self.requests, moves: &self.buffers, runs: &self.run_buffers };
             if let Some(verified) = self.engine.verify(io, &buffers) {
                 self.engine.verified(verified);
             }
