@@ -270,6 +270,9 @@ fn a_cache_recovered_with_too_many_extents_makes_room() {
                 machine.request(Op::Read, extent * EXTENT.0, vec![0; 512]);
             }
         };
+        // Without a dirty extent that was committed, no copy would count after a crash.
+        machine.request(Op::Write, 0, vec![1; EXTENT.0 as usize]);
+        machine.request(Op::Flush, 0, Vec::new());
         read(&mut machine, 0..64);
         machine.settle();
         read(&mut machine, 64..70);

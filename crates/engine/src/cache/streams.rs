@@ -46,32 +46,42 @@ impl Table {
     }
 
     fn follow(&mut self, place: Place, is_cached: impl Fn(u32) -> bool) -> u64 {
+        let position = |extent: u32, within: u32| u64::from(extent) * u64::from(place.extent_bytes) + u64::from(within);
+        let begins = position(place.extent, place.within);
+        let reach = MOST_EARLY * u64::from(place.len);
+        // The stream that has gone on for longest, if it is part of several, and whether it is late for it.
+        let mut longest: Option<(u64, usize, bool)> = None;
         let mut near = self.near(place.extent);
         while near != 0 {
             let index = near.trailing_zeros() as usize;
             near &= near - 1;
-            let at = self.at[index];
-            if at == u32::MAX {
+            let (at, end, bytes) = (self.at[index], self.end[index], self.bytes[index]);
+            if at == u32::MAX || longest.is_some_and(|(most, ..)| most >= bytes) {
                 continue;
             }
-            let position =
-                |extent: u32, within: u32| u64::from(extent) * u64::from(place.extent_bytes) + u64::from(within);
-            let (ended, begins) = (position(at, self.end[index]), position(place.extent, place.within));
-            let reach = MOST_EARLY * u64::from(place.len);
-            if begins < ended && ended - begins <= 2 * reach {
-                return self.bytes[index];
-            }
-            let passes = self.end[index] == place.extent_bytes && place.within == 0 && at < place.extent;
-            let continues =
-                begins >= ended && (begins - ended <= reach || passes && (at + 1..place.extent).all(&is_cached));
-            if continues {
-                self.used |= 1 << index;
-                (self.at[index], self.end[index]) = (place.extent, place.within + place.len);
-                self.bytes[index] += u64::from(place.len);
-                return self.bytes[index];
+            let ended = position(at, end);
+            let late = begins < ended;
+            let is_part = match late {
+                true => ended - begins <= 2 * reach,
+                false => {
+                    let passes = end == place.extent_bytes && place.within == 0 && at < place.extent;
+                    begins - ended <= reach || passes && (at + 1..place.extent).all(&is_cached)
+                }
+            };
+            if is_part {
+                longest = Some((bytes, index, late));
             }
         }
-        self.begin(place)
+        match longest {
+            None => self.begin(place),
+            Some((bytes, _, true)) => bytes,
+            Some((bytes, index, false)) => {
+                self.used |= 1 << index;
+                (self.at[index], self.end[index]) = (place.extent, place.within + place.len);
+                self.bytes[index] = bytes + u64::from(place.len);
+                self.bytes[index]
+            }
+        }
     }
 
     /// A new stream takes the place of one that has not gone on for long.
