@@ -122,6 +122,13 @@ fn makes_checkpoints(run: &mut Run) -> bool {
         if run.ask(Op::Read, extent, vec![0; 4096]).is_none() {
             return false;
         }
+        // Extents that go home and are written again are changes of the map, which lead to commits.
+        if run.machine.engine.cleaning(run.machine.now).is_some() {
+            run.machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+            if !run.carry_out() {
+                return false;
+            }
+        }
         run.machine.tick(Nanos::from_s(20));
         if !run.carry_out() {
             return false;

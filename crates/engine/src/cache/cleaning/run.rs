@@ -63,7 +63,11 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         // The last place among the moves in flight is that of the victim.
-        let room = self.longest_run().min(io.tuning.max_moves.saturating_sub(self.copying)).max(1);
+        let room = match self.controller {
+            // A partitioned drive keeps dirty extents on the fast device until they are cold.
+            Some(_) => 1,
+            None => self.longest_run().min(io.tuning.max_moves.saturating_sub(self.copying)).max(1),
+        };
         let before =
             (1..room).take_while(|less| victim.checked_sub(*less).is_some_and(|at| self.joins(at))).count() as u32;
         let after = (1..room - before).take_while(|more| self.joins(victim + more)).count() as u32;
