@@ -360,7 +360,7 @@ fn every_write_of_readmit_may_fail() {
     report("readmit", points, 100);
 }
 
-/// A server from its start to its end: it opens the volume, takes writes and flushes, keeps settings, writes home what it is told
+/// A server from its start to its end: it opens the volume, takes writes and flushes, keeps settings, writes home what it is asked
 /// to, makes checkpoints (the journal has room for a few commits) and closes the volume.
 fn session(placement: &str) -> u32 {
     let mut points = 0;
