@@ -11,6 +11,7 @@ use super::{
     Server,
     block_device_control::{self, Job, Removal},
     share,
+    stop::OUTAGE_PATIENCE,
 };
 use crate::{
     events::What,
@@ -227,6 +228,11 @@ impl Server {
         true
     }
 
+    /// Nobody uses the block device, and it is being removed: what is in flight is not to wait for a device that fails.
+    pub(super) fn block_device_goes(&mut self) {
+        self.volume.backend.hurry(self.now.saturating_add(OUTAGE_PATIENCE));
+    }
+
     /// The other thread has removed the block device, or left it as it is.
     pub(super) fn block_device_removed(&mut self, removal: Removal) {
         let device = self.device();
@@ -302,6 +308,7 @@ impl Server {
                 self.latencies.record(op, answer.took, answer.request.len, answer.result >= 0);
                 self.answer_block_device(slot, answer.result);
             }
+            Replied::Nothing => {}
         }
         while let Some((slot, request)) = self.device().slots.next_discard() {
             self.submit_from_block_device(slot, &request);
