@@ -11,25 +11,11 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Handle, Server, block_device::Announce};
-use crate::ublk::{Attached, Control, NameFile, UblkError};
-
-/// What the thread is to do.
-pub(super) enum Job {
-    /// Let requests come to a new device, or to one that was taken over.
-    Start { device: u32, recovered: bool, name: NameFile, announce: Option<Announce> },
-    /// Remove the device if nobody uses it.
-    Remove { device: u32 },
-}
-
-/// What became of the device.
-#[derive(Debug)]
-pub(super) enum Removal {
-    /// It has gone.
-    Removed,
-    /// It stays.
-    Left { why: String },
-}
+use super::{
+    Handle, Server,
+    block_device_state::{Job, Removal},
+};
+use crate::ublk::{Attached, Control, UblkError};
 
 /// Begins the thread. It ends when the sender is gone, and returns the control device.
 pub(super) fn spawn(mut control: Control, handle: Handle) -> io::Result<(mpsc::Sender<Job>, JoinHandle<Control>)> {
