@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test test-kernel torture mutants bench findings fuzz libfuzzer setup clean
+.PHONY: demo test test-python wheel test-kernel torture mutants bench findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -30,7 +30,14 @@ test: setup
 	$(CARGO) fmt --all --check -- $(MACRO_MODULES)
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked
+	@python3 scripts/python.py test --built
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# Tests the package for Python alone, or builds its wheel and tries it (target/wheels).
+test-python: setup
+	@python3 scripts/python.py test
+wheel: setup
+	@python3 scripts/python.py wheel
 
 # Tests the built drive under a real Linux kernel, through its NBD client, in a virtual machine (scripts/vm): about 20 minutes; CUT=1: at
 # most five. TESTS names some of them: replay, faults, pulled, resets, block_device, stress. Without root, apt-get or a network it says what is

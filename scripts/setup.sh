@@ -15,6 +15,7 @@ if [[ ${1:-} == test ]]; then
   packages=()
   command -v nbdinfo >/dev/null && command -v nbdfuse >/dev/null || packages+=(libnbd-bin)
   command -v nbdsh >/dev/null || packages+=(python3-libnbd)
+  python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
   command -v qemu-io >/dev/null || packages+=(qemu-utils)
   command -v fio >/dev/null || packages+=(fio)
   command -v mkfs.ext4 >/dev/null || packages+=(e2fsprogs)

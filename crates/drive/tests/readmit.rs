@@ -208,45 +208,6 @@ fn vanishes(served: &Served, client: &mut Client, device: u8) {
 }
 
 #[test]
-fn a_primary_comes_back_to_its_log() {
-    for again in [false, true] {
-        let directory = tempfile::tempdir().unwrap();
-        let (at, config) = (directory.path(), brief());
-        let served = Served::new(at, config.clone(), Settings::default());
-        let mut client = served.client();
-        let units = client.size / UNIT as u64;
-        let mut model = vec![0; units as usize];
-        write_units(&mut client, 0..units, 1, &mut model);
-        is_emptied(&served, &mut client);
-        write_units(&mut client, (0..units).step_by(5), 2, &mut model);
-        vanishes(&served, &mut client, 1);
-        write_units(&mut client, (0..units).step_by(7), 3, &mut model);
-        drop(client);
-        let _ = served.end();
-        if again {
-            let served = Served::start(at, config.clone(), without("slow"));
-            write_units(&mut served.client(), (0..units).step_by(11), 4, &mut model);
-            served.stop();
-        }
-        let spec = spec(at, config.clone());
-        let back = readmit(&spec, "slow").unwrap();
-        assert!(back.opened.gone == 0 && back.restored > 0, "{back:?}");
-        let served = Served::start(at, config.clone(), Settings::default());
-        assert_eq!(served.handle.status().unwrap()["state"], "healthy");
-        let mut client = served.client();
-        // The last sectors were written to find out that the device is gone.
-        let differ = |client: &mut Client, model: &[u8]| differing(client, &model[..units as usize - 1]);
-        assert_eq!(differ(&mut client, &model), Vec::<usize>::new());
-        write_units(&mut client, (0..units).step_by(3), 5, &mut model);
-        drop(client);
-        served.stop();
-        let served = Served::start(at, config, Settings::default());
-        assert_eq!(differ(&mut served.client(), &model), Vec::<usize>::new());
-        served.stop();
-    }
-}
-
-#[test]
 fn a_log_comes_back_if_all_that_it_has_is_on_the_primary_and_says_why_if_not() {
     for empty in [true, false] {
         let directory = tempfile::tempdir().unwrap();

@@ -48,14 +48,7 @@ enum FitArg {
 impl ArrivalArgs {
     /// The options in the simulator's form.
     pub fn options(&self) -> Result<Options, Failure> {
-        let replay = match (self.replay, self.speed) {
-            (replay, None) => replay,
-            (Replay::Timed { .. }, Some(speed)) if speed > 0.0 && speed.is_finite() => Replay::Timed { speed },
-            (Replay::Timed { .. }, Some(speed)) => {
-                return Err(Failure::bad_input(format!("--speed {speed}: give a number above 0, such as 2")));
-            }
-            (_, Some(_)) => return Err(Failure::bad_input("--speed: only --replay timed has a speed, leave it out")),
-        };
+        let replay = self.replay.at_speed(self.speed).map_err(Failure::bad_input)?;
         Ok(Options { replay, warm_up_requests: self.warm_up_requests.unwrap_or(0), ..Options::default() })
     }
 }

@@ -1,14 +1,10 @@
 //! The command-line options that name and read traces.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use peryton_trace::{
-    Format, Join, OpenOptions, Reader, Request, Skipped, Source, SynthSource, SynthSpec, TraceError, open_all,
+    Format, OpenOptions, Reader, SaveError, Skipped, SkippedCount, Source, SourceError, TraceError, TraceFiles,
 };
 
 use crate::failure::Failure;
@@ -68,51 +64,28 @@ impl TraceArgs {
         words
     }
 
+    /// These files, with the options.
+    pub fn files(&self, paths: &[PathBuf]) -> TraceFiles {
+        TraceFiles { paths: paths.to_vec(), options: self.options() }
+    }
+
     /// Opens the files as one trace.
     pub fn open(&self, paths: &[PathBuf]) -> Result<Reader, TraceError> {
-        open_all(paths, Join::ByTime, &self.options())
+        self.files(paths).open()
     }
 
     /// Opens a trace, or draws one if the file is a specification (`.toml`); the count of skipped lines goes to
     /// `skipped`.
     pub fn source(&self, paths: &[PathBuf], skipped: &Counted) -> Result<Box<dyn Source>, SourceError> {
-        if let [path] = paths
-            && is_specification(path)
-        {
-            let spec = SynthSpec::load(path)?;
-            return Ok(Box::new(SynthSource::new(&spec, &path.display().to_string())?));
-        }
-        Ok(Box::new(Watched { reader: self.open(paths)?, skipped: skipped.clone() }))
+        self.files(paths).source(&skipped.0)
     }
 
     /// Opens the trace again, after [`TraceArgs::source`] has succeeded.
     pub fn again(&self, paths: &[PathBuf], skipped: &Counted) -> Result<Box<dyn Source>, TraceError> {
-        self.source(paths, skipped).map_err(|error| match error {
-            SourceError::Trace(error) => error,
-            SourceError::Synth(error) => TraceError::Io { path: name(paths), source: io::Error::other(error) },
-        })
+        self.files(paths).again(&skipped.0)
     }
 }
 
-/// The reason why a trace cannot be opened or drawn.
-#[derive(Debug)]
-pub enum SourceError {
-    /// The trace cannot be read.
-    Trace(TraceError),
-    /// The specification is wrong.
-    Synth(peryton_trace::SynthError),
-}
-
-impl From<TraceError> for SourceError {
-    fn from(error: TraceError) -> SourceError {
-        SourceError::Trace(error)
-    }
-}
-impl From<peryton_trace::SynthError> for SourceError {
-    fn from(error: peryton_trace::SynthError) -> SourceError {
-        SourceError::Synth(error)
-    }
-}
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Failure {
         match error {
@@ -122,30 +95,29 @@ impl From<SourceError> for Failure {
     }
 }
 
-/// Whether a file is a specification to draw a trace from.
-pub fn is_specification(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "toml")
+impl From<SaveError> for Failure {
+    fn from(error: SaveError) -> Failure {
+        match error {
+            SaveError::Trace(error) => error.into(),
+            SaveError::Csv { path, source } => Failure::writing(&path, &source),
+        }
+    }
 }
 
 /// The name of a trace from these files: their names without folders.
 pub fn name(paths: &[PathBuf]) -> String {
-    let names = paths.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
-    names.collect::<Vec<_>>().join(" + ")
+    TraceFiles { paths: paths.to_vec(), ..TraceFiles::default() }.name()
 }
 
 /// The lines that were skipped in a trace; complete when the trace has been read to its end.
 #[derive(Clone, Default)]
-pub struct Counted(Arc<Mutex<Option<Skipped>>>);
+pub struct Counted(SkippedCount);
 
 impl Counted {
-    fn set(&self, skipped: Skipped) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(skipped);
-    }
-
     /// Warns on standard error if anything was skipped.
     pub fn report(&self) {
-        if let Some(skipped) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            warn_skipped(skipped);
+        if let Some(skipped) = self.0.get() {
+            warn_skipped(&skipped);
         }
     }
 }
@@ -155,23 +127,5 @@ pub fn warn_skipped(skipped: &Skipped) {
     if skipped.count > 0 {
         let first = skipped.first.first().map_or(String::new(), |first| format!(", the first: {first}"));
         eprintln!("peryton: skipped {} bad lines or records{first}", skipped.count);
-    }
-}
-
-/// A reader that passes its count of skipped lines on when it is dropped.
-struct Watched {
-    reader: Reader,
-    skipped: Counted,
-}
-
-impl Source for Watched {
-    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
-        self.reader.next_batch(batch)
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.skipped.set(self.reader.skipped());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use peryton_units::{Nanos, SECONDS_PER_YEAR};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -37,6 +38,20 @@ pub enum ConstraintError {
         /// The comparison in the right direction.
         right: &'static str,
     },
+    /// A metric has two bounds.
+    #[error("{metric} has two budgets: leave one of them out")]
+    Twice {
+        /// The metric.
+        metric: &'static str,
+    },
+    /// A bound in a list cannot be read.
+    #[error("{option}: {why}")]
+    Listed {
+        /// The option with the list.
+        option: &'static str,
+        /// The error.
+        why: Box<ConstraintError>,
+    },
     /// No design can meet the bound, or every design does.
     #[error("a budget of {value} for {metric} {why}: use one above zero")]
     Zero {
@@ -68,6 +83,38 @@ impl Constraint {
     /// The error of the first bound that cannot be read.
     pub fn list(text: &str) -> Result<Vec<Constraint>, ConstraintError> {
         text.split(',').map(str::parse).collect()
+    }
+
+    /// The budgets of a mean response time, of a lifetime, and of texts that each list several.
+    ///
+    /// # Errors
+    /// The first text that cannot be read, or a metric that has two budgets.
+    pub fn gather(
+        latency: Option<Nanos>,
+        lifetime: Option<Nanos>,
+        subject_to: &[String],
+    ) -> Result<Vec<Constraint>, ConstraintError> {
+        let mut all = Vec::new();
+        let given = [
+            (Metric::Latency, latency.map(|time| time.as_s_f64() * 1e3)),
+            (Metric::Lifetime, lifetime.map(|time| time.as_s_f64() / SECONDS_PER_YEAR)),
+        ];
+        for (metric, limit) in given {
+            if let Some(limit) = limit {
+                all.push(Constraint::new(metric, limit)?);
+            }
+        }
+        for text in subject_to {
+            let listed = Constraint::list(text)
+                .map_err(|why| ConstraintError::Listed { option: "--subject-to", why: Box::new(why) })?;
+            for constraint in listed {
+                if all.iter().any(|known: &Constraint| known.metric == constraint.metric) {
+                    return Err(ConstraintError::Twice { metric: constraint.metric.name() });
+                }
+                all.push(constraint);
+            }
+        }
+        Ok(all)
     }
 
     /// The ratio of a design's figure to this bound: at most 1 if the bound is met, 2 if the figure would have to be

@@ -193,6 +193,21 @@ impl Array {
         })
     }
 
+    /// The same for each of these shares of admitted misses, or for the array's own if there are none.
+    ///
+    /// # Errors
+    /// Those of [`Array::lifetime`].
+    pub fn lifetimes(&self, admit: &[f64]) -> Result<Vec<Lifetime>, LifetimeError> {
+        let own = [self.workload.admit];
+        let admit = if admit.is_empty() { &own } else { admit };
+        let one = |share: &f64| {
+            let mut array = *self;
+            array.workload.admit = *share;
+            array.lifetime()
+        };
+        admit.iter().map(one).collect()
+    }
+
     fn check(&self) -> Result<(), LifetimeError> {
         let w = &self.workload;
         let range = |key: &str, value: String, remedy| Err(LifetimeError::Range { key: key.to_owned(), value, remedy });

@@ -6,8 +6,13 @@ macro_rules! named {
         impl $Type {
             /// The name in design files, in reports and on command lines.
             pub fn name(self) -> &'static str {
-                let found = $Type::ALL.iter().find(|(_, known)| *known == self);
-                found.expect("all variants are listed").0
+                match self {
+                    $Type::Custom(custom) => custom.name(),
+                    listed => {
+                        let found = $Type::ALL.iter().find(|(_, known)| *known == listed);
+                        found.expect("all other variants are listed").0
+                    }
+                }
             }
         }
 

@@ -44,6 +44,11 @@ pub(crate) struct Document {
 
 impl Document {
     pub(crate) fn read(path: &Path) -> Result<Document, DesignError> {
+        Document::parse(&Document::text(path)?, path.display().to_string())
+    }
+
+    /// The text of a file that may be a design.
+    pub(crate) fn text(path: &Path) -> Result<String, DesignError> {
         let file = path.display().to_string();
         let failed = |source| DesignError::Read { file: file.clone(), source };
         let about = std::fs::metadata(path).map_err(failed)?;
@@ -53,10 +58,8 @@ impl Document {
         if about.len() > LARGEST_FILE {
             return Err(DesignError::NotADesign { file, why: "larger than 1MiB" });
         }
-        match String::from_utf8(std::fs::read(path).map_err(failed)?) {
-            Ok(text) => Document::parse(&text, file),
-            Err(_) => Err(DesignError::NotADesign { file, why: "not text" }),
-        }
+        let bytes = std::fs::read(path).map_err(failed)?;
+        String::from_utf8(bytes).map_err(|_| DesignError::NotADesign { file, why: "not text" })
     }
 
     pub(crate) fn parse(text: &str, file: String) -> Result<Document, DesignError> {

@@ -33,6 +33,7 @@
 
 mod array;
 mod array_report;
+mod curves;
 mod design;
 mod document;
 mod error;
@@ -60,7 +61,8 @@ mod warnings;
 mod wear_parts;
 
 pub use array_report::ArrayReport;
-pub use design::{Design, DeviceDesign};
+pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
+pub use design::{Design, DesignText, DeviceDesign};
 pub use error::{DesignError, SimError};
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
 pub use latency::LatencySummary;

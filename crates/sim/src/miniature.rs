@@ -50,6 +50,12 @@ pub enum MiniatureError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// A setting of [`Curves`](crate::Curves) is out of range.
+    #[error("{problem}")]
+    Setting {
+        /// The setting, and the remedy.
+        problem: String,
+    },
     /// The rate is not a share.
     #[error("a sampling rate of {rate} is no share of the blocks: use one above 0 and up to 1, such as 0.01")]
     Rate {

@@ -27,6 +27,21 @@ pub enum Replay {
     Depth(u32),
 }
 
+impl Replay {
+    /// The same at this speed, if one is given: only a timed replay has one.
+    ///
+    /// # Errors
+    /// The speed is not above 0, or the replay is not timed.
+    pub fn at_speed(self, speed: Option<f64>) -> Result<Replay, String> {
+        match (self, speed) {
+            (replay, None) => Ok(replay),
+            (Replay::Timed { .. }, Some(speed)) if speed > 0.0 && speed.is_finite() => Ok(Replay::Timed { speed }),
+            (Replay::Timed { .. }, Some(speed)) => Err(format!("--speed {speed}: give a number above 0, such as 2")),
+            (_, Some(_)) => Err("--speed: only --replay timed has a speed, leave it out".to_owned()),
+        }
+    }
+}
+
 /// The deepest closed loop: each request in flight takes some memory.
 const DEEPEST: u32 = 65_536;
 

@@ -93,6 +93,14 @@ pub enum TraceError {
         /// The volumes of the trace.
         present: String,
     },
+    /// Columns in memory are not a trace.
+    #[error("{trace}: {problem}")]
+    Columns {
+        /// The name of the trace.
+        trace: String,
+        /// The row or column, the problem, and what was expected.
+        problem: String,
+    },
     /// The options cannot be applied to this trace.
     #[error("{path}: {problem}: {remedy}")]
     Options {

@@ -37,6 +37,7 @@ mod compression;
 mod decode;
 mod error;
 mod field;
+mod files;
 mod format;
 mod formats;
 mod info;
@@ -51,11 +52,13 @@ mod parquet;
 mod parquet;
 mod request;
 mod request_hash;
+mod save;
 mod synth;
 mod volumes;
 
 pub use decode::{MAX_TRANSFER, Skipped};
 pub use error::TraceError;
+pub use files::{SkippedCount, SourceError, TraceFiles};
 pub use format::UnknownFormatName;
 pub use formats::{
     Format, TimeUnit,
@@ -71,9 +74,12 @@ pub use info::{
 pub use join::Join;
 pub use open::{MAX_FILES, OpenOptions, Reader, open, open_all, read};
 pub use order::REORDER_WINDOW;
+#[cfg(feature = "parquet")]
+pub use parquet::{ColumnSource, ColumnTrace, record_batch, schema};
 pub use parquet::{ParquetSource, ParquetWriter};
 pub use request::{BATCH, Request, Source};
 pub use request_hash::{Hashed, RequestHash};
+pub use save::{CSV_HEADER, SaveError, csv_line, save};
 pub use synth::{
     Address, Arrival, FileAccess, Files, Flush, OpSpec, Phase, Region, Rewrite, Size, SynthError, SynthSource,
     SynthSpec,

@@ -1,73 +1,22 @@
-//! The volume as a block device of this machine: requests between the kernel and the engine, on the thread that owns the volume.
-//! Commands to the kernel that take long are given by another thread (`block_device_control.rs`).
-
-use std::{sync::mpsc, thread::JoinHandle};
+//! Requests between the kernel, which has the volume as a block device, and the engine, on the thread that owns the volume. Commands
+//! to the kernel that take long are given by another thread (`block_device_control.rs`).
 
 use peryton_engine::{Request as HostRequest, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
-    Server,
-    block_device_control::{self, Job, Removal},
-    share,
+    Announce, BlockDevice, Server, block_device_control,
+    block_device_state::{Job, Phase, Removal},
+    stop::OUTAGE_PATIENCE,
 };
 use crate::{
     events::What,
     ublk::{
-        Arrived, COMMIT_AND_FETCH_REQ, Control, FETCH_REQ, Kind, NameFile, Prepared, Queues, Replied, Request, Slots,
-        UblkError, locked_memory,
+        Arrived, COMMIT_AND_FETCH_REQ, FETCH_REQ, Kind, Prepared, Replied, Request, Slots, UblkError, locked_memory,
     },
     volume::Data,
 };
-
-/// The state of the block device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The kernel is making it, or giving it to this server.
-    Starting,
-    Live,
-    /// The server is to end, and the other thread removes the device if nobody uses it.
-    Removing,
-    /// It is removed.
-    Removed,
-    /// It stays, and the next server takes it over.
-    Left,
-    /// It could not be started.
-    Failed,
-}
-
-/// The block device of the volume.
-#[derive(Debug)]
-pub(crate) struct BlockDevice {
-    queues: Queues,
-    slots: Slots,
-    id: u32,
-    /// The logical block and the longest request in bytes.
-    block: u32,
-    longest: u32,
-    recovered: bool,
-    phase: Phase,
-    /// Whether the server is to stop as soon as the device has started.
-    stop_wanted: bool,
-    error: Option<UblkError>,
-    /// Whether this thread is one that others' writes wait for, and how much memory was locked at the start.
-    memory: (bool, u64),
-    /// When the last request arrived; before the first, long ago.
-    asked: Nanos,
-    name: NameFile,
-    jobs: mpsc::Sender<Job>,
-    thread: JoinHandle<Control>,
-}
-
-/// Called with the path of the block device when it can be used.
-pub(crate) struct Announce(pub(crate) Box<dyn FnOnce(&str) + Send>);
-
-impl std::fmt::Debug for Announce {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Announce")
-    }
-}
 
 /// The negative error number with which the kernel is answered.
 fn number_of(error: RequestError) -> i32 {
@@ -75,66 +24,6 @@ fn number_of(error: RequestError) -> i32 {
         RequestError::OutOfRange => -libc::EINVAL,
         RequestError::NoSpace => -libc::ENOSPC,
         RequestError::Device | RequestError::Lost => -libc::EIO,
-    }
-}
-
-impl BlockDevice {
-    fn path(&self) -> String {
-        format!("/dev/ublkb{}", self.id)
-    }
-
-    /// Whether nothing that was taken is unanswered, or nobody waits for the answers.
-    pub(super) fn is_idle(&self) -> bool {
-        self.slots.serving() == 0
-    }
-
-    /// Whether a request arrived lately.
-    pub(super) fn asks(&self, now: Nanos) -> bool {
-        self.asked > Nanos::ZERO && now.saturating_sub(self.asked) < share::ASKS
-    }
-
-    pub(super) fn serving(&self) -> u32 {
-        self.slots.serving()
-    }
-
-    fn status(&self) -> Value {
-        let (flusher, locked) = self.memory;
-        json!({
-            "path": self.path(),
-            "name": self.name.name,
-            "state": match self.phase {
-                Phase::Starting => "starting",
-                Phase::Live => "live",
-                Phase::Removing => "removing",
-                Phase::Removed => "removed",
-                Phase::Left => "left",
-                Phase::Failed => "failed",
-            },
-            "taken_over": self.recovered,
-            "requests_in_flight": self.slots.serving(),
-            "requests_left": self.slots.left(),
-            "slots": self.slots.count(),
-            "logical_block_bytes": self.block,
-            "longest_request_bytes": self.longest,
-            "io_flusher": flusher,
-            "memory_locked_bytes": locked,
-        })
-    }
-
-    /// Ends the other thread; the kernel must have released the ring. Removes the device if it is not to stay.
-    pub(crate) fn end(self) -> Option<UblkError> {
-        let path = self.path();
-        let BlockDevice { queues, jobs, thread, phase, id, error, recovered, name, .. } = self;
-        drop((queues, jobs));
-        let Ok(mut control) = thread.join() else { return error };
-        let remove = phase == Phase::Removed || (phase == Phase::Failed && !recovered);
-        if remove {
-            if let Err(error) = control.delete(id) {
-                tracing::warn!(%error, "{path} cannot be removed");
-            }
-            name.forget(id);
-        }
-        error
     }
 }
 
@@ -227,6 +116,11 @@ impl Server {
         true
     }
 
+    /// Nobody uses the block device, and it is being removed: what is in flight is not to wait for a device that fails.
+    pub(super) fn block_device_goes(&mut self) {
+        self.volume.backend.hurry(self.now.saturating_add(OUTAGE_PATIENCE));
+    }
+
     /// The other thread has removed the block device, or left it as it is.
     pub(super) fn block_device_removed(&mut self, removal: Removal) {
         let device = self.device();
@@ -302,6 +196,7 @@ impl Server {
                 self.latencies.record(op, answer.took, answer.request.len, answer.result >= 0);
                 self.answer_block_device(slot, answer.result);
             }
+            Replied::Nothing => {}
         }
         while let Some((slot, request)) = self.device().slots.next_discard() {
             self.submit_from_block_device(slot, &request);

@@ -11,25 +11,11 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Handle, block_device::Announce};
-use crate::ublk::{Attached, Control, NameFile, UblkError};
-
-/// What the thread is to do.
-pub(super) enum Job {
-    /// Let requests come to a new device, or to one that was taken over.
-    Start { device: u32, recovered: bool, name: NameFile, announce: Option<Announce> },
-    /// Remove the device if nobody uses it.
-    Remove { device: u32 },
-}
-
-/// What became of the device.
-#[derive(Debug)]
-pub(super) enum Removal {
-    /// It has gone.
-    Removed,
-    /// It stays.
-    Left { why: String },
-}
+use super::{
+    Handle, Server,
+    block_device_state::{Job, Removal},
+};
+use crate::ublk::{Attached, Control, UblkError};
 
 /// Begins the thread. It ends when the sender is gone, and returns the control device.
 pub(super) fn spawn(mut control: Control, handle: Handle) -> io::Result<(mpsc::Sender<Job>, JoinHandle<Control>)> {
@@ -46,7 +32,7 @@ pub(super) fn spawn(mut control: Control, handle: Handle) -> io::Result<(mpsc::S
                     }
                 }
                 Job::Remove { device } => {
-                    let removal = remove(&mut control, device);
+                    let removal = remove(&mut control, device, &handle);
                     handle.send(Box::new(move |server| server.block_device_removed(removal)));
                 }
             }
@@ -56,7 +42,7 @@ pub(super) fn spawn(mut control: Control, handle: Handle) -> io::Result<(mpsc::S
     Ok((jobs, thread))
 }
 
-fn remove(control: &mut Control, device: u32) -> Removal {
+fn remove(control: &mut Control, device: u32, handle: &Handle) -> Removal {
     let path = format!("/dev/ublkb{device}");
     // While this is open, no file system on it can be mounted, and no mapping of it be made.
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -65,6 +51,7 @@ fn remove(control: &mut Control, device: u32) -> Removal {
         Err(Errno::BUSY) => return Removal::Left { why: "it is mounted, or otherwise in use".to_owned() },
         Err(error) => return Removal::Left { why: error.to_string() },
     };
+    handle.send(Box::new(Server::block_device_goes));
     let stopped = control.stop(device).map_err(UblkError::system(format!("stopping {path}")));
     drop(file);
     match stopped {

@@ -7,6 +7,7 @@ mod admin;
 mod awake;
 mod block_device;
 mod block_device_control;
+mod block_device_state;
 mod cleaning;
 mod client;
 mod ends;
@@ -37,7 +38,7 @@ use peryton_engine::{Engine, RequestId};
 use peryton_units::Nanos;
 
 pub(crate) use self::about::About;
-pub(crate) use self::block_device::{Announce, BlockDevice};
+pub(crate) use self::block_device_state::{Announce, BlockDevice};
 pub use self::handle::Handle;
 pub(crate) use self::reopening_state::Reopening;
 use self::{

@@ -10,7 +10,7 @@ use crate::{disks::Doubt, events::What, serve_error::ServeError, volume::Data};
 const FAREWELL: Nanos = Nanos::from_s(5);
 
 /// The time for devices that fail to come back.
-const OUTAGE_PATIENCE: Nanos = Nanos::from_s(4);
+pub(super) const OUTAGE_PATIENCE: Nanos = Nanos::from_s(4);
 
 /// The id of the last flush, which no client requested.
 const LAST_FLUSH: RequestId = RequestId(0);

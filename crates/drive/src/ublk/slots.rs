@@ -57,6 +57,8 @@ pub(crate) enum Replied {
     Flush,
     /// Answer the kernel.
     Answer(Answer),
+    /// Nothing: it failed for a server that is about to end, and the next one tries again.
+    Nothing,
 }
 
 /// An answer.
@@ -166,8 +168,14 @@ impl Slots {
             return Replied::Flush;
         }
         let Serving { request, arrived, .. } = *serving;
-        *place = Slot::Fetching;
         self.serving -= 1;
+        if self.leaving && result.is_err() {
+            // Perhaps it failed because a device was not waited for any longer.
+            *place = Slot::Left;
+            self.left += 1;
+            return Replied::Nothing;
+        }
+        *place = Slot::Fetching;
         let result = result.map_or_else(|error| error, |()| request.done());
         Replied::Answer(Answer { request, took: now.saturating_sub(arrived), result })
     }
@@ -282,6 +290,18 @@ mod tests {
     }
 
     #[test]
+    fn what_fails_while_the_server_leaves_is_tried_again_by_the_next_one() {
+        let mut slots = Slots::new(2, LIMITS);
+        arrive(&mut slots, 0, OP_WRITE, 0);
+        arrive(&mut slots, 1, OP_WRITE, F_FUA);
+        slots.leave();
+        assert_eq!(slots.replied(Nanos::ZERO, 0, Err(-libc::EIO)), Replied::Nothing);
+        assert_eq!(slots.replied(Nanos::ZERO, 1, Ok(())), Replied::Flush);
+        assert_eq!(slots.replied(Nanos::ZERO, 1, Err(-libc::EIO)), Replied::Nothing, "the flush failed");
+        assert_eq!((slots.serving(), slots.left()), (0, 2));
+    }
+
+    #[test]
     fn a_device_that_was_stopped_takes_its_slots_back() {
         let mut slots = Slots::new(3, LIMITS);
         arrive(&mut slots, 1, OP_WRITE, 0);
@@ -322,9 +342,16 @@ mod tests {
                     }
                 } else if let Some(at) = volume.iter().position(|other| *other == slot) {
                     let result = if fails { Err(-libc::EIO) } else { Ok(()) };
-                    if let Replied::Answer(_) = slots.replied(Nanos::ZERO, slot, result) {
-                        volume.swap_remove(at);
-                        asked[slot as usize] = false;
+                    match slots.replied(Nanos::ZERO, slot, result) {
+                        Replied::Answer(_) => {
+                            volume.swap_remove(at);
+                            asked[slot as usize] = false;
+                        }
+                        Replied::Nothing => {
+                            prop_assert!(left && fails);
+                            volume.swap_remove(at);
+                        }
+                        Replied::Flush => {}
                     }
                 }
                 while let Some((slot, _)) = slots.next_discard() {

@@ -289,6 +289,16 @@ pub enum ReadmitError {
         /// What is wrong.
         what: &'static str,
     },
+    /// The primary of a log may lack what the log has given up for it.
+    #[error(
+        "device {device} is the primary of a log, and may have lost what it had not flushed when it failed; the log has no record of \
+         that, so it is not taken back: copy what you need from the volume as it is without it, or replace it (repair --replace), \
+         which gives up what only it had"
+    )]
+    PrimaryOfLog {
+        /// The index of the device.
+        device: usize,
+    },
     /// A log has something that the primary has not, or has otherwise.
     #[error(
         "device {device} is a log with {bytes} of the volume that the primary does not have as they are there, and nothing says \

@@ -309,17 +309,9 @@ impl Commit {
         self.head = CommitHead { number: number + 1, previous: number, attempt: 0, ..self.head };
     }
 
-    /// Fences a device. Without the log there is nothing to record. Without the primary nothing is recorded that rests on what the
-    /// primary has: it may have lost what was not flushed, and it may come back.
+    /// Fences a device. Without the log there is nothing to record.
     pub(in crate::log) fn fence(&mut self, log: bool) {
         self.group.fence(usize::from(log));
-        if !log {
-            for batch in [&mut self.group.gathering, &mut self.group.committing] {
-                batch.records.retain(|record| !matches!(record, CommitRecord::Void { .. }));
-                batch.freed.clear();
-                batch.obsolete = 0;
-            }
-        }
         if log {
             for batch in [&mut self.group.gathering, &mut self.group.committing] {
                 batch.records.clear();

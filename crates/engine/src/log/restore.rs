@@ -171,7 +171,7 @@ impl LogDrive {
         let mut recorded =
             Recorded::read(storage, &self.layout, volume).map_err(|NoCommits(what)| self.damaged(what))?;
         if let Some(left) = left {
-            recorded.take_over(left, !self.gone.primary);
+            recorded.take_over(left);
         }
         Ok(recorded)
     }

@@ -1,8 +1,8 @@
 //! Takes back a device of a log that was given up.
 //!
-//! *The primary*: whatever was written without it is in the log, so it only has to be as it was when it was given up. Nothing
-//! that it may not have was recorded since (`Commit::fence`): no write or discard that had not been flushed there made a copy
-//! in the log obsolete.
+//! *The primary* is refused. It may have lost what it had not flushed when it failed, and the log may have given up an older copy
+//! for a write that it took directly. Nothing records for which: the voids of the log say that the primary has newer data, and
+//! without them the log would answer with the older copy.
 //!
 //! *The log*: the primary was written without it, and nothing says where. So it comes back only if it holds nothing that the
 //! primary lacks: then it is emptied, and what the primary has is the volume.
@@ -34,10 +34,7 @@ impl LogDrive {
     ) -> Result<u64, ReadmitError> {
         let index = device.index();
         if device == self.primary {
-            let log = self.log_device.index();
-            let blocks = (self.size - self.log.live) / self.block;
-            self.close_log(storage, volume).map_err(|_| OpenError::Device { device: log })?;
-            return Ok(blocks);
+            return Err(ReadmitError::PrimaryOfLog { device: index });
         }
         let mut back = LogDrive::new(self.layout);
         // Data that is damaged is data that the primary lacks.

@@ -167,9 +167,6 @@ impl LogDrive {
 
     /// Even where the map knows of no copy in the log, the log may hold old ones that a replay would find.
     fn record_void(&mut self, io: &mut LogIo, now: Nanos, from: u64, to: u64) {
-        if self.gone.primary {
-            return;
-        }
         if !self.log.is_empty() {
             let void = CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() };
             self.commit.record(io, now, void);

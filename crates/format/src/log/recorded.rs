@@ -115,11 +115,10 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// Adds what a process that was killed has left in memory of the next commits. `voids`: also which ranges the primary has newer
-    /// data for; without the primary nothing says whether it has them.
-    pub fn take_over(&mut self, left: &Found, voids: bool) {
+    /// Adds what a process that was killed has left in memory of the next commits.
+    pub fn take_over(&mut self, left: &Found) {
         let mut records: Vec<CommitRecord> = Vec::new();
-        for record in left.records.iter().filter(|record| voids || !matches!(record, CommitRecord::Void { .. })) {
+        for record in &left.records {
             if !records.last_mut().is_some_and(|last| last.join(*record)) {
                 records.push(*record);
             }

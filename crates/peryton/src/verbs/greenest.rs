@@ -1,16 +1,14 @@
 //! `peryton greenest`: which devices need the least energy, and which the least money.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
-use peryton_device::{Class, Era, Profile};
+use peryton_device::Era;
 use peryton_plan::energy::{
-    self, BreakEven, Decisive, Demand, DominantNeed, Figures, FiguresError, Fleet, MeasuredDemand, Objective, Order,
-    Pattern, Policy, Prices, Ranked, Segment, Source, Span, Terms,
+    Accesses, Answer, BreakEven, Demand, DominantNeed, Objective, Order, OtherSize, Policy, Question, QuestionError,
+    Ranked, Source, Unneeded,
 };
-use peryton_trace::{Hashed, RequestHash};
+use peryton_sim::TraceFactory;
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
-use rayon::prelude::*;
-use serde::Serialize;
 
 use crate::{
     failure::Failure,
@@ -123,285 +121,86 @@ enum By {
     Cost,
 }
 
-/// What is printed as JSON.
-#[derive(Serialize)]
-struct Found {
-    peryton_version: &'static str,
-    command: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace: Option<Traced>,
-    /// What was not given and is taken to be so.
-    assumptions: Vec<String>,
-    demand: Demand,
-    pattern: Pattern,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    measured: Option<MeasuredDemand>,
-    run_time_s: f64,
-    alpha: f64,
-    electricity_usd_per_kwh: f64,
-    devices: Vec<Ranked>,
-    /// How many it takes with requests of other sizes, where none was given.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    other_request_sizes: Vec<OtherSize>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    fleets: Vec<Fleet>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    segments: Vec<Segment>,
-    /// Figures resting on estimates that would put another device first if they were 30 % off.
-    decisive_estimates: Vec<Decisive>,
-    /// Devices that take no part, and why.
-    left_out: Vec<String>,
-}
-
-/// Which trace was measured.
-#[derive(Serialize)]
-struct Traced {
-    name: String,
-    hash: RequestHash,
-    requests: u64,
-}
-
-/// How many devices of each kind requests of another size need.
-#[derive(Serialize)]
-struct OtherSize {
-    request: Bytes,
-    devices: BTreeMap<String, u64>,
-}
-
-/// What random requests are tried with where nobody says how large they are.
-const OTHER_SIZES: [Bytes; 2] = [Bytes::kib(64), Bytes::kib(4)];
-
 /// Ranks and prints.
 pub fn run(args: Args) -> Result<(), Failure> {
-    if !(args.alpha >= 1.0 && args.alpha.is_finite()) {
-        return Err(Failure::bad_input(format!(
-            "--alpha {}: use 1 (only what is needed is active) or more",
-            args.alpha
-        )));
-    }
-    if !(args.electricity >= 0.0 && args.electricity.is_finite()) {
-        return Err(Failure::bad_input(format!("--electricity {}: use a price such as 0.12", args.electricity)));
-    }
-    let (measured, segments, trace) = measure(&args)?;
-    let (demand, pattern) = asked(&args, measured)?;
-    let (figures, left_out) = catalogue(&args, &pattern)?;
-    let policies = policies(args.policy, &pattern);
-    let prices = Prices { usd_per_kwh: args.electricity };
-    let span = span(&args, &demand, &pattern, &figures);
-    let terms = Terms { demand: &demand, alpha: args.alpha, policies, span, prices };
-    let mut devices = energy::rank(&figures, &terms);
-    let Some(run_time_s) = devices.first().map(|first| first.run_time_s) else {
-        return Err(Failure::bad_input(format!("no device can take part in this: {}", left_out.join("; "))));
-    };
-    let assumed = args.request_size.is_none() && args.trace.is_empty();
-    let mut other_request_sizes = Vec::new();
-    if assumed && pattern.random {
-        for request in OTHER_SIZES {
-            let (figures, _) = catalogue(&args, &Pattern { request, ..pattern })?;
-            let ranked = energy::rank(&figures, &terms);
-            let devices = ranked.into_iter().map(|row| (row.figures.device, row.devices)).collect();
-            other_request_sizes.push(OtherSize { request, devices });
+    let question = question(&args)?;
+    question.check()?;
+    let skipped = Counted::default();
+    let mut trace = None;
+    if !args.trace.is_empty() {
+        let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
+        if from_stdin && args.mixed {
+            return Err(Failure::bad_input(
+                "--mixed reads the trace twice, but standard input can be read only once: save it in a file",
+            ));
         }
-    }
-    let order = if args.by == By::Cost { Order::Cost } else { Order::Energy };
-    if order == Order::Cost {
-        energy::sort_by_cost(&mut devices);
-    }
-    let decisive_estimates = energy::decisive(&figures, &terms, order);
-    let mut fleets = Vec::new();
-    if args.mixed {
-        for objective in [Objective::Energy, Objective::Cost] {
-            match best_fleet(&figures, &demand, &segments, args.alpha, policies, run_time_s, prices, objective) {
-                Ok(fleet) => fleets.push(fleet),
-                Err(error) => eprintln!("peryton: --mixed: {error}"),
-            }
+        // A specification from which no trace can be drawn is reported as such.
+        if !from_stdin {
+            args.trace_args.source(&args.trace, &skipped)?;
         }
+        trace = Some(trace_args::name(&args.trace));
     }
-    let found = Found {
-        peryton_version: env!("CARGO_PKG_VERSION"),
-        command: page::command_line(),
-        trace,
-        assumptions: assumptions(&args, &pattern, assumed),
-        demand,
-        pattern,
-        measured,
-        run_time_s,
-        alpha: args.alpha,
-        electricity_usd_per_kwh: args.electricity,
-        devices,
-        other_request_sizes,
-        fleets,
-        segments: if args.mixed { segments } else { Vec::new() },
-        decisive_estimates,
-        left_out,
-    };
+    let open = || args.trace_args.again(&args.trace, &skipped);
+    let mut found = question.answer(trace.as_deref().map(|name| (name, &open as &TraceFactory<'_>)))?;
+    skipped.report();
+    found.command = Some(page::command_line());
+    for error in &found.no_fleet {
+        eprintln!("peryton: --mixed: {error}");
+    }
     if args.json { output::print_json(&found) } else { output::print(&shown(&found)) }
 }
 
-/// What figures rest on that the user did not say.
-fn assumptions(args: &Args, pattern: &Pattern, assumed: bool) -> Vec<String> {
-    let mut all = Vec::new();
-    if assumed {
-        all.push(format!(
-            "requests of {}, as the paper measured: what devices can do at random depends on their size more than on anything \
-             else (--request-size)",
-            pattern.request
-        ));
+impl From<QuestionError> for Failure {
+    fn from(error: QuestionError) -> Failure {
+        Failure::bad_input(error)
     }
-    if args.queue_depth.is_none() {
-        let depth = pattern.queue_depth;
-        all.push(format!("devices are given {depth} requests at a time (--queue-depth)"));
-    }
-    all
 }
 
-/// What the trace says, of what, and from where.
-type FromTrace = (Option<MeasuredDemand>, Vec<Segment>, Option<Traced>);
-
-fn measure(args: &Args) -> Result<FromTrace, Failure> {
-    if args.trace.is_empty() {
-        return Ok((None, vec![Segment::WHOLE], None));
-    }
-    let skipped = Counted::default();
-    let mut source = Hashed::new(args.trace_args.source(&args.trace, &skipped)?);
-    let measured = MeasuredDemand::of(&mut source)?;
-    let hash = source.hash();
-    drop(source);
-    skipped.report();
-    let traced = Traced { name: trace_args::name(&args.trace), hash, requests: hash.requests() };
-    if !args.mixed {
-        return Ok((Some(measured), vec![Segment::WHOLE], Some(traced)));
-    }
-    if args.trace.iter().any(|path| path.as_os_str() == "-") {
-        return Err(Failure::bad_input(
-            "--mixed reads the trace twice, but standard input can be read only once: save it in a file",
-        ));
-    }
-    let segments = Segment::of(&mut *args.trace_args.source(&args.trace, &skipped)?, measured.demand.capacity_mb)
-        .map_err(Failure::bad_input)?;
-    Ok((Some(measured), segments, Some(traced)))
-}
-
-/// What was given, else what was measured.
-fn asked(args: &Args, measured: Option<MeasuredDemand>) -> Result<(Demand, Pattern), Failure> {
-    let mb = |bytes: Bytes| bytes.0 as f64 / 1e6;
-    let given = |of: Option<Bytes>, measured: Option<f64>| of.map(mb).or(measured).unwrap_or(0.0);
-    let demand = measured.map(|measured| measured.demand);
-    let demand = Demand::new(
-        given(args.peak, demand.map(|d| d.peak_mb_per_s)),
-        given(args.average, demand.map(|d| d.average_mb_per_s)),
-        given(args.capacity, demand.map(|d| d.capacity_mb)),
-    )?;
-    let mut pattern = measured.map_or_else(
-        || match args.workload {
-            Workload::SeqRead => Pattern::large(false, 1.0),
-            Workload::SeqWrite => Pattern::large(false, 0.0),
-            Workload::RandRead => Pattern::large(true, 1.0),
-            Workload::RandWrite => Pattern::large(true, 0.0),
-            Workload::RandMixed => Pattern::large(true, 0.5),
+fn question(args: &Args) -> Result<Question, Failure> {
+    Ok(Question {
+        peak: args.peak,
+        average: args.average,
+        capacity: args.capacity,
+        accesses: match args.workload {
+            Workload::SeqRead => Accesses::SeqRead,
+            Workload::SeqWrite => Accesses::SeqWrite,
+            Workload::RandRead => Accesses::RandRead,
+            Workload::RandWrite => Accesses::RandWrite,
+            Workload::RandMixed => Accesses::RandMixed,
         },
-        |measured| measured.pattern,
-    );
-    if let Some(request) = args.request_size {
-        pattern.request = request;
-    }
-    if let Some(depth) = args.queue_depth {
-        pattern.queue_depth = depth;
-    }
-    if pattern.request == Bytes::ZERO || !pattern.request.is_multiple_of(Bytes(512)) {
-        return Err(Failure::bad_input(format!(
-            "--request-size {}: use a multiple of 512B, such as 1MiB",
-            pattern.request
-        )));
-    }
-    if !(1..=1024).contains(&pattern.queue_depth) {
-        return Err(Failure::bad_input(format!("--queue-depth {}: use 1 to 1024", pattern.queue_depth)));
-    }
-    Ok((demand, pattern))
+        request_size: args.request_size,
+        queue_depth: args.queue_depth,
+        devices: args.devices.clone(),
+        era: args.era.clone(),
+        prices: args.price.iter().map(|text| price(text)).collect::<Result<_, _>>()?,
+        alpha: args.alpha,
+        unneeded: match args.policy {
+            PolicyArg::Best => Unneeded::Best,
+            PolicyArg::Idle => Unneeded::Always(Policy::Idle),
+            PolicyArg::Standby => Unneeded::Always(Policy::Standby),
+            PolicyArg::AllActive => Unneeded::Always(Policy::AllActive),
+        },
+        run_for: args.run_for,
+        usd_per_kwh: args.electricity,
+        order: if args.by == By::Cost { Order::Cost } else { Order::Energy },
+        model: args.model,
+        mixed: args.mixed,
+    })
 }
 
-/// The figures of each device, and why some have none.
-fn catalogue(args: &Args, pattern: &Pattern) -> Result<(Vec<Figures>, Vec<String>), Failure> {
-    let chosen = !args.devices.is_empty();
-    let names: Vec<String> =
-        if chosen { args.devices.clone() } else { Profile::shipped().map(str::to_owned).collect() };
-    let mut profiles = names.iter().map(|name| Profile::named(name)).collect::<Result<Vec<_>, _>>()?;
-    // The models of analytic work are no devices that one could buy.
-    profiles.retain(|profile| chosen || (profile.class != Class::Fixed && args.era.has(profile)));
-    for text in &args.price {
-        let bad = || {
-            Failure::bad_input(format!(
-                "--price {text}: write a device of the list and its price, such as intel-320-300gb=529"
-            ))
-        };
-        let (name, usd) = text.split_once('=').ok_or_else(bad)?;
-        let usd: f64 = usd.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0).ok_or_else(bad)?;
-        let profile = profiles.iter_mut().find(|profile| profile.name == name).ok_or_else(bad)?;
-        profile.price_usd = Some(usd);
-    }
-    let of = if args.model { Figures::modelled } else { Figures::of };
-    let results: Vec<Result<Figures, FiguresError>> = profiles.par_iter().map(|profile| of(profile, pattern)).collect();
-    let (mut figures, mut left_out) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(found) => figures.push(found),
-            Err(error) if chosen => return Err(Failure::bad_input(error)),
-            Err(error) => left_out.push(error.to_string()),
-        }
-    }
-    Ok((figures, left_out))
+/// A device and its price.
+fn price(text: &str) -> Result<(String, f64), Failure> {
+    let one = || {
+        let (name, usd) = text.split_once('=')?;
+        Some((name.to_owned(), usd.parse().ok()?))
+    };
+    one().ok_or_else(|| {
+        let remedy = "write a device of the list and its price, such as intel-320-300gb=529";
+        Failure::bad_input(format!("--price {text}: {remedy}"))
+    })
 }
 
-fn policies(policy: PolicyArg, pattern: &Pattern) -> &'static [Policy] {
-    match policy {
-        PolicyArg::Best if pattern.random => &[Policy::AllActive],
-        PolicyArg::Best => &[Policy::Idle, Policy::Standby],
-        PolicyArg::Idle => &[Policy::Idle],
-        PolicyArg::Standby => &[Policy::Standby],
-        PolicyArg::AllActive => &[Policy::AllActive],
-    }
-}
-
-fn span(args: &Args, demand: &Demand, pattern: &Pattern, figures: &[Figures]) -> Span {
-    if let Some(time) = args.run_for {
-        return Span::Seconds(time.as_s_f64());
-    }
-    let capacity = figures.iter().all(|one| one.kind(demand) == DominantNeed::Capacity);
-    match demand.time_to_finish_s() {
-        Some(_) if capacity && !pattern.random && args.trace.is_empty() => Span::Once,
-        _ => Span::Seconds(SECONDS_PER_YEAR),
-    }
-}
-
-/// Of the fleets under each policy that may be used, the best.
-#[allow(clippy::too_many_arguments)]
-fn best_fleet(
-    figures: &[Figures],
-    demand: &Demand,
-    segments: &[Segment],
-    alpha: f64,
-    policies: &[Policy],
-    run_time_s: f64,
-    prices: Prices,
-    objective: Objective,
-) -> Result<Fleet, energy::FleetError> {
-    let mut best: Result<Fleet, _> = Err(energy::FleetError::NoDevices);
-    for policy in policies {
-        let found = energy::fleet(figures, demand, segments, alpha, *policy, run_time_s, prices, objective);
-        let value = |fleet: &Fleet| match objective {
-            Objective::Energy => fleet.energy_j,
-            Objective::Cost => fleet.total_usd.unwrap_or(f64::INFINITY),
-        };
-        best = match (best, found) {
-            (Ok(a), Ok(b)) => Ok(if value(&b) < value(&a) { b } else { a }),
-            (Err(_), found) => found,
-            (found, Err(_)) => found,
-        };
-    }
-    best
-}
-
-fn shown(found: &Found) -> String {
+fn shown(found: &Answer) -> String {
     let Demand { peak_mb_per_s, average_mb_per_s, capacity_mb } = found.demand;
     let pattern = &found.pattern;
     let mut text = format!(
@@ -507,7 +306,7 @@ fn shown(found: &Found) -> String {
 }
 
 /// Which rows rest on estimates, and which of those decide.
-fn estimates(found: &Found) -> String {
+fn estimates(found: &Answer) -> String {
     let unsure = |row: &&Ranked| !row.figures.estimates.is_empty();
     let names: Vec<&str> = found.devices.iter().filter(unsure).map(|row| row.figures.device.as_str()).collect();
     if names.is_empty() {

@@ -225,16 +225,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         _ => error.into(),
     };
     let array = Array::load(args.file.as_deref(), &args.overlay()).map_err(failure)?;
-    let mut admits = args.admit.clone();
-    if admits.is_empty() {
-        admits.push(array.workload.admit);
-    }
-    let mut rows = Vec::new();
-    for admit in admits {
-        let mut array = array;
-        array.workload.admit = admit;
-        rows.push(array.lifetime().map_err(failure)?);
-    }
+    let rows = array.lifetimes(&args.admit).map_err(failure)?;
     if args.json {
         // One row is printed as a single object, as by the other verbs.
         let printed: Vec<Printed<'_>> = rows.iter().map(Printed::new).collect();

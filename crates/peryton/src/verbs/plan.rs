@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::Mutex, time::Duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_device::Era;
 use peryton_plan::{
-    capacity::{self, Active, Ask, Catalogue, Found, Models, Plan, PlanError, Trained, Training, Workload},
+    capacity::{self, Active, Ask, Catalogue, Found, KeptModels, Notice, Plan, PlanError, Trained, Training, Workload},
     constraint::{Constraint, Metric},
     evaluate::Account,
 };
@@ -115,9 +115,6 @@ pub struct Args {
     json: bool,
 }
 
-/// The part of the trace that warms up designs unless the user says otherwise: one in so many requests.
-const WARM_UP_PART: u64 = 2;
-
 /// Plans and prints.
 pub fn run(mut args: Args) -> Result<(), Failure> {
     let mut ask = ask(&args)?;
@@ -147,19 +144,12 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     bar.show("reading the trace", 0, 0);
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
     skipped.report();
-    // The same warm-up for every design: an empty cache or tier would be compared with devices that need no filling.
-    ask.options.warm_up_requests =
-        *args.arrival_args.warm_up_requests.get_or_insert(workload.hash.requests() / WARM_UP_PART);
+    ask.options.warm_up_requests = *args.arrival_args.warm_up_requests.get_or_insert(workload.warm_up_requests());
     let trained = if args.no_models { None } else { Some(trained(&args, &catalogue, &bar)?) };
     let mut plan =
         capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
     bar.finish();
     plan.command = Some(page::command_line());
-    if !catalogue.unpriced.is_empty() {
-        let names = catalogue.unpriced.join(", ");
-        plan.assumptions.push(format!("devices of which no price is known take no part: {names} (--price NAME=USD)"));
-    }
-    plan.estimated_values = estimates::of(&plan, &catalogue);
     if args.sensitivity {
         plan.sensitivity = Some(estimates::sensitivity(&plan, &ask.options, &trace)?);
     }
@@ -186,28 +176,7 @@ impl From<PlanError> for Failure {
 }
 
 fn ask(args: &Args) -> Result<Ask, Failure> {
-    let mut constraints = Vec::new();
-    let years = |time: Nanos| time.as_s_f64() / SECONDS_PER_YEAR;
-    let given = [
-        (Metric::Latency, args.latency.map(|time| time.as_s_f64() * 1e3)),
-        (Metric::Lifetime, args.lifetime.map(years)),
-    ];
-    for (metric, limit) in given {
-        if let Some(limit) = limit {
-            constraints.push(Constraint::new(metric, limit).map_err(Failure::bad_input)?);
-        }
-    }
-    for text in &args.subject_to {
-        for constraint in
-            Constraint::list(text).map_err(|error| Failure::bad_input(format!("--subject-to: {error}")))?
-        {
-            if constraints.iter().any(|known| known.metric == constraint.metric) {
-                let metric = constraint.metric;
-                return Err(Failure::bad_input(format!("{metric} has two budgets: leave one of them out")));
-            }
-            constraints.push(constraint);
-        }
-    }
+    let constraints = Constraint::gather(args.latency, args.lifetime, &args.subject_to).map_err(Failure::bad_input)?;
     if args.run_for == Nanos::ZERO {
         return Err(Failure::bad_input("--for 0s: give a time such as 5y"));
     }
@@ -222,7 +191,7 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         most: args.most,
         runners_up: args.runners_up,
         protection: args.protection.protection(),
-        account: Account { years: years(args.run_for), usd_per_kwh: args.electricity },
+        account: Account { years: args.run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: args.electricity },
         options: args.arrival_args.options()?,
     })
 }
@@ -255,42 +224,12 @@ fn owned(texts: &[String]) -> Result<Vec<(String, u32)>, Failure> {
 /// The models of every device, from the file where they are kept; missing models are trained and added to the file.
 fn trained(args: &Args, catalogue: &Catalogue, bar: &Bar) -> Result<Trained, Failure> {
     let training = Training { traces: args.training_traces, seed: args.seed };
-    let file = args.models.clone().or_else(cache);
-    let mut models = match &file {
-        Some(file) => match Models::load(file) {
-            // An unreadable file that the user named is an error; the default file can simply be written again.
-            Err(error) if args.models.is_none() => {
-                eprintln!("peryton: {error}; models are trained again");
-                Models::new()
-            }
-            loaded => loaded?,
-        },
-        None => Models::new(),
+    let kept = args.models.clone().map_or(KeptModels::Cache, KeptModels::File);
+    let notice = |notice: Notice| match notice {
+        Notice::Training(_) => bar.say(&notice.to_string()),
+        Notice::Unreadable(_) | Notice::NotKept(_) => eprintln!("peryton: {notice}"),
     };
-    let missing = models.missing(&catalogue.kinds, &training);
-    if missing > 0 {
-        bar.say(&format!(
-            "the regressions of {missing} devices are trained first, once (seconds to half a minute of processor time each); \
-             --no-models plans by simulation alone"
-        ));
-    }
-    let (trained, changed) = models.train(&catalogue.kinds, &training, &|what, done, of| bar.show(what, done, of))?;
-    if let Some(file) = file.filter(|_| changed)
-        && let Err(error) = models.save(&file)
-    {
-        if args.models.is_some() {
-            return Err(error.into());
-        }
-        eprintln!("peryton: trained models are not kept: {error}");
-    }
-    Ok(trained)
-}
-
-/// The default file of models (XDG base directories).
-fn cache() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(folder.join("peryton").join("plan-models.json"))
+    Ok(kept.trained(catalogue, &training, &notice, &|what, done, of| bar.show(what, done, of))?)
 }
 
 /// The progress bar on a terminal.

@@ -8,7 +8,9 @@
 mod candidate;
 mod catalogue;
 mod error;
+mod estimates;
 mod failures;
+mod kept_models;
 mod models;
 mod plan;
 mod predict;
@@ -25,6 +27,7 @@ pub use candidate::{Candidate, Enumerate, Member, Mode};
 pub use catalogue::{Catalogue, Kind};
 pub use error::PlanError;
 pub use failures::{Failures, TierFailures};
+pub use kept_models::{KeptModels, Notice};
 pub use models::{DeviceModels, Fitted, Form, MODEL_VERSION, Models, Predictors, Trained};
 pub use plan::{Active, Ask, plan};
 pub use predict::Prediction;

@@ -7,7 +7,7 @@ use peryton_sim::{Options, Replay};
 use peryton_units::Bytes;
 
 use super::{
-    Candidate, Catalogue, Enumerate, PlanError, Prediction, Progress, Protection, Scale, Trained, Workload,
+    Candidate, Catalogue, Enumerate, PlanError, Prediction, Progress, Protection, Scale, Trained, Workload, estimates,
     failures::{self, Failures},
     predict,
     quality::regression,
@@ -167,7 +167,7 @@ pub fn plan(
     let left_out = known.iter().filter(|one| one.exact.is_none() && one.sampled.is_none());
     let left_out =
         left_out.filter_map(|one| Some(format!("{}: {}", one.candidate.label(catalogue), one.failed.as_ref()?)));
-    Ok(Plan {
+    let mut plan = Plan {
         peryton_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: None,
         trace: workload.name.clone(),
@@ -195,7 +195,13 @@ pub fn plan(
         infeasible,
         regression,
         simulated,
-    })
+    };
+    if !catalogue.unpriced.is_empty() {
+        let names = catalogue.unpriced.join(", ");
+        plan.assumptions.push(format!("devices of which no price is known take no part: {names} (--price NAME=USD)"));
+    }
+    plan.estimated_values = estimates::of(&plan, catalogue);
+    Ok(plan)
 }
 
 /// How much of the stored data is in use over a time as long as the trace.

@@ -87,6 +87,12 @@ impl<'a> Workload<'a> {
         })
     }
 
+    /// The number of requests that warm up every design unless the user gives another: half of the trace. An empty cache or
+    /// tier would be compared with devices that need no filling.
+    pub fn warm_up_requests(&self) -> u64 {
+        self.hash.requests() / 2
+    }
+
     /// The whole trace, from its start.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ struct Smoothed {
     seen: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Adapting {
     config: Adaptive,
     by: AdmitBy,

@@ -14,7 +14,7 @@ use peryton_units::{Bytes, Nanos};
 use adaptive::Adapting;
 pub use adaptive::{AdaptiveView, Costs, Wear};
 use rules::BuiltInRule;
-pub use rules::{Access, AdmitBy, Unit, WriteHits};
+pub use rules::{Access, AdmitBy, CustomAdmission, Unit, WriteHits};
 pub use settings::{AccessEnergy, Adaptive, Admission, Objective, Threshold};
 
 /// A multiplicative hash of an extent, for sampling and chance without a table.
@@ -26,7 +26,7 @@ fn mix(value: u64) -> u64 {
 }
 
 /// A rule with its threshold.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Evaluator {
     rule: BuiltInRule,
     /// The threshold: bytes, references, or a probability.
@@ -78,7 +78,7 @@ fn limit(of: &[Option<Bytes>], device: usize) -> Option<Bytes> {
 /// assert!(!gate.admits(miss(Bytes::mib(1))));
 /// # Ok::<(), peryton_policy::SettingError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Gate {
     config: Admission,
     evaluator: Evaluator,

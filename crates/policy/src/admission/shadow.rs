@@ -38,7 +38,7 @@ pub(super) const STORAGE_READ: usize = 2;
 pub(super) const STORAGE_WRITE: usize = 3;
 
 /// An LRU cache of extents with dirty flags. It takes memory for `size` extents, whatever the accesses are.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Shadow {
     pub(super) evaluator: Evaluator,
     slots: Vec<(u32, bool)>,

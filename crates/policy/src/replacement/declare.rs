@@ -18,6 +18,8 @@ macro_rules! replacement_policies {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Replacement {
             $(#[doc = $doc] $Policy,)*
+            /// A policy of another crate: see [`Replacement::custom`].
+            Custom(CustomReplacement),
         }
 
         impl Replacement {
@@ -28,10 +30,12 @@ macro_rules! replacement_policies {
 
         /// The policy in force: an enum, so that a hit is a jump and not a call through a table.
         // A tag of its own is cheaper to read at each hit than one that hides in a field of the policies.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         #[repr(u8)]
         pub enum BuiltInPolicy {
             $(#[doc = $doc] $Policy($module::$Policy),)*
+            /// A policy of another crate.
+            Custom(CustomPolicy),
         }
 
         impl BuiltInPolicy {
@@ -39,6 +43,7 @@ macro_rules! replacement_policies {
             pub fn new(which: Replacement, capacity: Capacity) -> BuiltInPolicy {
                 match which {
                     $(Replacement::$Policy => BuiltInPolicy::$Policy($module::$Policy::new(capacity)),)*
+                    Replacement::Custom(custom) => BuiltInPolicy::Custom(custom.make(capacity)),
                 }
             }
         }
@@ -48,6 +53,7 @@ macro_rules! replacement_policies {
             fn admitting(&mut self, extent: u32) {
                 match self {
                     $(BuiltInPolicy::$Policy(policy) => policy.admitting(extent),)*
+                    BuiltInPolicy::Custom(policy) => policy.admitting(extent),
                 }
             }
 
@@ -55,6 +61,7 @@ macro_rules! replacement_policies {
             fn inserted(&mut self, slot: SlotIndex, extent: u32) {
                 match self {
                     $(BuiltInPolicy::$Policy(policy) => policy.inserted(slot, extent),)*
+                    BuiltInPolicy::Custom(policy) => policy.inserted(slot, extent),
                 }
             }
 
@@ -62,6 +69,7 @@ macro_rules! replacement_policies {
             fn accessed(&mut self, slot: SlotIndex) {
                 match self {
                     $(BuiltInPolicy::$Policy(policy) => policy.accessed(slot),)*
+                    BuiltInPolicy::Custom(policy) => policy.accessed(slot),
                 }
             }
 
@@ -69,6 +77,7 @@ macro_rules! replacement_policies {
             fn prefetch(&self, slot: SlotIndex) {
                 match self {
                     $(BuiltInPolicy::$Policy(policy) => policy.prefetch(slot),)*
+                    BuiltInPolicy::Custom(policy) => policy.prefetch(slot),
                 }
             }
 
@@ -76,6 +85,7 @@ macro_rules! replacement_policies {
             fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
                 match self {
                     $(BuiltInPolicy::$Policy(policy) => policy.likely_victims(),)*
+                    BuiltInPolicy::Custom(policy) => policy.likely_victims(),
                 }
             }
 
@@ -83,12 +93,14 @@ macro_rules! replacement_policies {
             fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
                 match self {
                     $(BuiltInPolicy::$Policy(policy) => policy.removed(slot, extent, evicted),)*
+                    BuiltInPolicy::Custom(policy) => policy.removed(slot, extent, evicted),
                 }
             }
 
             fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
                 match self {
                     $(BuiltInPolicy::$Policy(policy) => policy.victim(candidates),)*
+                    BuiltInPolicy::Custom(policy) => policy.victim(candidates),
                 }
             }
         }

@@ -8,9 +8,11 @@
 #[macro_use]
 mod declare;
 mod bare;
+mod custom;
 mod policy;
 
 pub use bare::BareCache;
+pub use custom::{CustomPolicy, CustomReplacement};
 pub use policy::{Candidate, Candidates, Capacity, ReplacementPolicy, SlotIndex};
 
 // One line for each policy: its file, which is also its name in design files and on command lines, its type, and its

@@ -63,6 +63,23 @@ pub trait Candidates {
     }
 }
 
+impl<C: Candidates + ?Sized> Candidates for &mut C {
+    #[inline]
+    fn now(&self) -> Nanos {
+        (**self).now()
+    }
+
+    #[inline]
+    fn window(&self) -> Nanos {
+        (**self).window()
+    }
+
+    #[inline]
+    fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
+        (**self).candidate(slot)
+    }
+}
+
 /// A replacement policy. The owner reports when slots are given an extent, accessed, and given up; the policy names
 /// victims.
 ///

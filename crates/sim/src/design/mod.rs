@@ -2,6 +2,7 @@
 
 mod admission;
 mod climb;
+mod custom;
 mod device;
 mod devices;
 mod durability;
@@ -10,6 +11,7 @@ mod logging;
 mod partition;
 mod placement;
 mod sizes;
+mod text;
 mod volumes;
 
 use std::{
@@ -22,6 +24,7 @@ use peryton_engine::{Config, Placement, Tuning};
 use peryton_units::Bytes;
 
 pub use device::DeviceDesign;
+pub use text::DesignText;
 
 use crate::{
     DesignError,
@@ -97,9 +100,7 @@ impl Design {
     /// # Errors
     /// One line that names the place and the remedy.
     pub fn load(path: impl AsRef<Path>, overrides: &[String]) -> Result<Design, DesignError> {
-        let path = path.as_ref();
-        let name = path.file_stem().map_or_else(|| "design".into(), |stem| stem.to_string_lossy());
-        Design::from_document(Document::read(path)?, &name, overrides)
+        DesignText::read(path)?.design(overrides)
     }
 
     /// Returns a design file with overrides applied, as TOML, without comments; every other key is as it was written.

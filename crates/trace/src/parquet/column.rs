@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, LargeStringArray, PrimitiveArray, StringArray, StringViewArray,
     types::{Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type},
 };
 use arrow_schema::DataType;
@@ -31,10 +31,22 @@ pub(super) fn numbers(array: &ArrayRef, scale: u64) -> Result<Cow<'_, [u64]>, (u
     }
 }
 
-/// The values of a column of words.
-pub(super) fn words(array: &ArrayRef) -> Result<Option<&StringArray>, (usize, String)> {
+/// Whether [`words`] can read the type.
+pub(super) fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// The values of a column of words; `None` if it has no words.
+pub(super) fn words(array: &ArrayRef) -> Result<Option<Vec<&str>>, (usize, String)> {
     no_nulls(array)?;
-    Ok(array.as_any().downcast_ref())
+    let any = array.as_any();
+    if let Some(words) = any.downcast_ref::<StringArray>() {
+        return Ok(Some(words.iter().flatten().collect()));
+    }
+    if let Some(words) = any.downcast_ref::<LargeStringArray>() {
+        return Ok(Some(words.iter().flatten().collect()));
+    }
+    Ok(any.downcast_ref::<StringViewArray>().map(|words| words.iter().flatten().collect()))
 }
 
 fn no_nulls(array: &ArrayRef) -> Result<(), (usize, String)> {

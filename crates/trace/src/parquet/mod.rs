@@ -5,16 +5,19 @@
 //! key-value metadata. [`ParquetSource`] also reads files of other writers with equivalent columns.
 
 mod column;
+mod columns_in_memory;
 mod guard;
 mod reader;
+mod rows;
 mod writer;
 
 use std::{io, path::Path};
 
 use crate::TraceError;
 
+pub use columns_in_memory::{ColumnSource, ColumnTrace};
 pub use reader::ParquetSource;
-pub use writer::ParquetWriter;
+pub use writer::{ParquetWriter, record_batch, schema};
 
 /// Key of the metadata entry with the version of the schema.
 pub const VERSION_KEY: &str = "peryton.trace.version";

@@ -1,11 +1,9 @@
 use std::{
-    borrow::Cow,
     fs::File,
     path::{Path, PathBuf},
 };
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_array::RecordBatch;
 use parquet::{
     arrow::{
         ProjectionMask,
@@ -13,14 +11,8 @@ use parquet::{
     },
     file::metadata::ParquetMetaData,
 };
-use peryton_units::{Bytes, Nanos, Op};
 
-use super::{
-    ORIGIN_KEY, VERSION, VERSION_KEY,
-    column::{is_number, numbers, words},
-    guard::guarded,
-    invalid, io_error,
-};
+use super::{ORIGIN_KEY, VERSION, VERSION_KEY, guard::guarded, invalid, io_error, rows::Columns};
 use crate::{BATCH, Request, Source, TraceError};
 
 /// Reads a trace from Parquet, in bounded memory: a page of each column.
@@ -52,19 +44,6 @@ pub struct ParquetSource {
     done: bool,
 }
 
-/// The indices of the projected columns, and the factor that converts each to bytes or nanoseconds.
-struct Columns {
-    time: (usize, u64),
-    op: usize,
-    volume: Option<usize>,
-    offset: (usize, u64),
-    length: (usize, u64),
-}
-
-const TIMES: &[(&str, u64)] = &[("time_ns", 1), ("time_us", 1_000), ("time_ms", 1_000_000), ("time_s", 1_000_000_000)];
-const OFFSETS: &[(&str, u64)] = &[("offset", 1), ("sector", 512)];
-const LENGTHS: &[(&str, u64)] = &[("length", 1), ("sectors", 512)];
-
 impl ParquetSource {
     /// Opens the trace at `path` and checks its columns.
     ///
@@ -94,36 +73,8 @@ impl ParquetSource {
     }
 
     fn fill(&mut self, rows: &RecordBatch, batch: &mut Vec<Request>) -> Result<(), TraceError> {
-        let (path, first_row) = (&self.path, self.row);
-        let at = |name: &'static str| {
-            move |(row, what): (usize, String)| {
-                invalid(path, format!("row {}: {name} {what}", first_row + row as u64 + 1))
-            }
-        };
-        let columns = &self.columns;
-        let time = numbers(rows.column(columns.time.0), columns.time.1).map_err(at("time"))?;
-        let op = ops(rows.column(columns.op)).map_err(at("op"))?;
-        let offset = numbers(rows.column(columns.offset.0), columns.offset.1).map_err(at("offset"))?;
-        let length = numbers(rows.column(columns.length.0), columns.length.1).map_err(at("length"))?;
-        let volume = match columns.volume {
-            Some(column) => numbers(rows.column(column), 1).map_err(at("volume"))?,
-            None => Cow::Borrowed(&[][..]),
-        };
-        if let Some(row) = volume.iter().position(|&v| v > u64::from(u32::MAX)) {
-            return Err(at("volume")((row, format!("is {}, expected at most {}", volume[row], u32::MAX))));
-        }
-        if let Some(row) = (0..rows.num_rows()).find(|&i| offset[i].checked_add(length[i]).is_none()) {
-            return Err(at("offset")((row, format!("{} + length {} passes 2^64", offset[row], length[row]))));
-        }
-        let start = *self.start.get_or_insert_with(|| time.first().copied().unwrap_or(0));
-        let columns = time.iter().zip(op.iter()).zip(offset.iter()).zip(length.iter()).enumerate();
-        batch.extend(columns.map(|(row, (((&time, &op), &offset), &len))| Request {
-            at: Nanos(time.saturating_sub(start)),
-            offset: Bytes(offset),
-            len: Bytes(len),
-            volume: volume.get(row).map_or(0, |&v| v as u32),
-            op: Op::ALL[usize::from(op & 3)],
-        }));
+        let filled = self.columns.fill(rows, self.row, &mut self.start, batch);
+        filled.map_err(|message| invalid(&self.path, message))?;
         self.row += rows.num_rows() as u64;
         Ok(())
     }
@@ -171,26 +122,12 @@ fn open_file(file: File) -> Result<(ParquetRecordBatchReader, Columns, About), S
         .map_err(|error| format!("is not a readable Parquet file: {error}"))?;
     let about = about(builder.metadata())?;
     let schema = builder.schema().clone();
-    let mut wanted =
-        vec![pick(&schema, TIMES)?.0, find(&schema, "op")?, pick(&schema, OFFSETS)?.0, pick(&schema, LENGTHS)?.0];
-    wanted.extend(schema.index_of("volume"));
+    let wanted = Columns::of(&schema)?.indices();
     let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
     let reader = builder.with_batch_size(BATCH).with_projection(mask).build().map_err(|error| error.to_string())?;
     // The projection renumbers the columns.
     let schema = arrow_array::RecordBatchReader::schema(&reader);
-    let columns = Columns {
-        time: pick(&schema, TIMES)?,
-        op: find(&schema, "op")?,
-        volume: schema.index_of("volume").ok(),
-        offset: pick(&schema, OFFSETS)?,
-        length: pick(&schema, LENGTHS)?,
-    };
-    for (column, field) in schema.fields().iter().enumerate() {
-        let word = column == columns.op && *field.data_type() == DataType::Utf8;
-        if !word && !is_number(field.data_type()) {
-            return Err(format!("column '{}' has type {}, expected whole numbers", field.name(), field.data_type()));
-        }
-    }
+    let columns = Columns::of(&schema)?;
     Ok((reader, columns, about))
 }
 
@@ -210,50 +147,4 @@ fn about(metadata: &ParquetMetaData) -> Result<About, String> {
     }
     let requests = u64::try_from(file.num_rows()).map_err(|_| "says it has a negative number of rows".to_owned())?;
     Ok(About { ours: version.is_some(), origin: entry(ORIGIN_KEY), requests })
-}
-
-/// The first of the named columns that exists in the file, and its factor.
-fn pick(schema: &SchemaRef, names: &[(&str, u64)]) -> Result<(usize, u64), String> {
-    let found = names.iter().find_map(|(name, scale)| Some((schema.index_of(name).ok()?, *scale)));
-    found.ok_or_else(|| missing(schema, &names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("' or '")))
-}
-
-fn find(schema: &SchemaRef, name: &str) -> Result<usize, String> {
-    schema.index_of(name).map_err(|_| missing(schema, name))
-}
-
-fn missing(schema: &SchemaRef, names: &str) -> String {
-    let present = schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", ");
-    format!(
-        "has no column '{names}' (it has: {present}): rename the column, or convert the trace from its original format"
-    )
-}
-
-/// Checked codes of operations.
-fn ops(array: &ArrayRef) -> Result<Cow<'_, [u8]>, (usize, String)> {
-    if let Some(words) = words(array)? {
-        let mut codes = Vec::with_capacity(words.len());
-        for row in 0..words.len() {
-            let word = words.value(row);
-            let op = match word.to_ascii_lowercase().as_str() {
-                "r" | "read" => Op::Read,
-                "w" | "write" => Op::Write,
-                "d" | "discard" | "trim" | "unmap" => Op::Discard,
-                "f" | "flush" => Op::Flush,
-                _ => return Err((row, format!("is '{word}', expected read, write, discard or flush"))),
-            };
-            codes.push(op as u8);
-        }
-        return Ok(Cow::Owned(codes));
-    }
-    let codes = match array.as_any().downcast_ref::<arrow_array::UInt8Array>() {
-        Some(codes) if codes.null_count() == 0 => Cow::Borrowed(&codes.values()[..]),
-        _ => Cow::Owned(numbers(array, 1)?.iter().map(|&code| u8::try_from(code).unwrap_or(u8::MAX)).collect()),
-    };
-    match codes.iter().position(|&code| Op::from_code(code).is_none()) {
-        Some(row) => {
-            Err((row, format!("has code {}, expected 0 (read), 1 (write), 2 (discard) or 3 (flush)", codes[row])))
-        }
-        None => Ok(codes),
-    }
 }

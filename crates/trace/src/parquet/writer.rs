@@ -2,7 +2,7 @@ use std::{
     fs::{self, File},
     io::BufWriter,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use arrow_array::{ArrayRef, RecordBatch, UInt8Array, UInt32Array, UInt64Array};
@@ -40,7 +40,6 @@ use crate::{Request, TraceError};
 pub struct ParquetWriter {
     path: PathBuf,
     partial: PathBuf,
-    schema: Arc<Schema>,
     /// `None` after the writer has finished.
     writer: Option<ArrowWriter<BufWriter<File>>>,
     requests: u64,
@@ -57,14 +56,13 @@ impl ParquetWriter {
         name.push(format!(".partial-{}", std::process::id()));
         let partial = path.with_file_name(name);
         let file = File::create(&partial).map_err(|error| io_error(&partial, error))?;
-        let schema = Arc::new(schema());
-        let writer = ArrowWriter::try_new(BufWriter::new(file), schema.clone(), Some(properties(origin)));
+        let writer = ArrowWriter::try_new(BufWriter::new(file), schema(), Some(properties(origin)));
         let writer = writer.map_err(|error| {
             // Errors are ignored here, because the first error is the one to report.
             let _ = fs::remove_file(&partial);
             invalid(&path, error)
         })?;
-        Ok(ParquetWriter { path, partial, schema, writer: Some(writer), requests: 0 })
+        Ok(ParquetWriter { path, partial, writer: Some(writer), requests: 0 })
     }
 
     /// Appends any number of requests.
@@ -72,15 +70,7 @@ impl ParquetWriter {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&mut self, requests: &[Request]) -> Result<(), TraceError> {
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.at.0))),
-            Arc::new(UInt8Array::from_iter_values(requests.iter().map(|r| r.op as u8))),
-            Arc::new(UInt32Array::from_iter_values(requests.iter().map(|r| r.volume))),
-            Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.offset.0))),
-            Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.len.0))),
-        ];
-        let batch = RecordBatch::try_new(self.schema.clone(), columns)
-            .expect("the columns are those of the schema, equally long");
+        let batch = record_batch(requests);
         let writer = self.writer.as_mut().expect("finish takes the writer by value");
         writer.write(&batch).map_err(|error| invalid(&self.path, error))?;
         self.requests += requests.len() as u64;
@@ -113,8 +103,25 @@ impl Drop for ParquetWriter {
     }
 }
 
+/// Requests as columns of the schema of [`ParquetWriter`].
+pub fn record_batch(requests: &[Request]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.at.0))),
+        Arc::new(UInt8Array::from_iter_values(requests.iter().map(|r| r.op as u8))),
+        Arc::new(UInt32Array::from_iter_values(requests.iter().map(|r| r.volume))),
+        Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.offset.0))),
+        Arc::new(UInt64Array::from_iter_values(requests.iter().map(|r| r.len.0))),
+    ];
+    RecordBatch::try_new(schema(), columns).expect("the columns are those of the schema, equally long")
+}
+
 /// The columns. A length has 64 bits because a discard may span a device; with dictionary encoding these take no space.
-fn schema() -> Schema {
+pub fn schema() -> Arc<Schema> {
+    static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(columns()));
+    Arc::clone(&SCHEMA)
+}
+
+fn columns() -> Schema {
     Schema::new(vec![
         Field::new("time_ns", DataType::UInt64, false),
         Field::new("op", DataType::UInt8, false),

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::writer;
+use peryton_trace::save;
+
 use crate::{
     failure::Failure,
     trace_args::{self, TraceArgs},
@@ -29,8 +30,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None if files.len() > 1 => files.pop().expect("there are at least two"),
         None => return Err(Failure::bad_input("give the file to write: peryton trace convert TRACE OUT.parquet")),
     };
-    let mut reader = args.trace_args.open(&files)?;
-    let requests = writer::write_all(&mut reader, &output, &trace_args::name(&files))?;
+    let files = args.trace_args.files(&files);
+    let mut reader = files.open()?;
+    let requests = save(&mut reader, &output, &files.name())?;
     trace_args::warn_skipped(&reader.skipped());
     eprintln!("peryton: wrote {requests} requests to {}", output.display());
     Ok(())

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use peryton_trace::Source;
+use peryton_trace::{CSV_HEADER, Source, csv_line};
 
-use super::writer::{CSV_HEADER, csv_line};
 use crate::{failure::Failure, output, trace_args::TraceArgs};
 
 /// Options of `peryton trace head`.

@@ -5,7 +5,6 @@ mod head;
 mod info;
 mod mrc;
 mod synth;
-mod writer;
 
 use crate::failure::Failure;
 

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use peryton_engine::Replacement;
-use peryton_sim::Miniature;
-use peryton_trace::{DEFAULT_MAX_BLOCKS, MissRatioCurve, MissRatios};
+use peryton_sim::{CurveRow, CurveSizes, Curves};
 use peryton_units::{Bytes, Nanos};
-use serde::Serialize;
 
 use crate::{
     failure::Failure,
@@ -60,122 +58,43 @@ fn policy() -> impl TypedValueParser<Value = Replacement> {
     })
 }
 
-/// The result for one policy at one size.
-#[derive(Clone, Serialize)]
-struct Row {
-    replacement: Replacement,
-    #[serde(flatten)]
-    ratios: MissRatios,
-    /// The share of blocks that was sampled.
-    rate: f64,
-    /// The error of the same sample for LRU at this size, over all accesses; absent if nothing was sampled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sampling_error: Option<f64>,
-}
-
-/// The default number of sampled blocks.
-const SAMPLED: f64 = 131_072.0;
-const MOST_POINTS: u32 = 10_000;
-
 /// Prints the curves.
-pub fn run(mut args: Args) -> Result<(), Failure> {
-    if args.block == Bytes::ZERO {
-        return Err(Failure::bad_input("--block 0: give the size of a block, such as 4KiB"));
-    }
-    if let Some(rate) = args.rate.filter(|rate| !(*rate > 0.0 && *rate <= 1.0)) {
-        return Err(Failure::bad_input(format!("--rate {rate}: use a share above 0 and up to 1, such as 0.01")));
-    }
-    if let Some(points) = args.points.filter(|points| !(1..=MOST_POINTS).contains(points)) {
-        return Err(Failure::bad_input(format!("--points {points}: use 1 to {MOST_POINTS}")));
-    }
-    args.replacement.dedup();
-    let others: Vec<Replacement> =
-        args.replacement.iter().copied().filter(|policy| *policy != Replacement::Lru).collect();
-    if !others.is_empty() && args.files.iter().any(|path| path.as_os_str() == "-") {
+pub fn run(args: Args) -> Result<(), Failure> {
+    let sizes = match args.points {
+        Some(points) => CurveSizes::Points(points),
+        None if args.sizes.is_empty() => CurveSizes::Doubling,
+        None => CurveSizes::Given(args.sizes),
+    };
+    let Args { block, replacement: policies, rate, window, .. } = args;
+    let curves = Curves { block, sizes, policies, rate, window };
+    curves.check()?;
+    let from_stdin = args.files.iter().any(|path| path.as_os_str() == "-");
+    if curves.reads_twice() && from_stdin {
         return Err(Failure::bad_input(
             "-: policies other than lru read the trace twice, but standard input can be read only once: save it in a file",
         ));
     }
     let skipped = Counted::default();
-    let mut source = args.trace_args.source(&args.files, &skipped)?;
-    let curve = MissRatioCurve::of(&mut *source, args.block, DEFAULT_MAX_BLOCKS)?;
-    drop(source);
-    skipped.report();
-    let sizes = sizes(&args, &curve);
-    let exact = curve.at(&sizes);
-    let simulated = if others.is_empty() { Vec::new() } else { simulate(&args, &curve, &sizes, &exact, &others)? };
-    let mut rows = Vec::new();
-    for policy in args.replacement.iter().copied() {
-        match others.iter().position(|other| *other == policy) {
-            Some(index) => rows.extend(simulated[index * sizes.len()..][..sizes.len()].iter().cloned()),
-            None => rows.extend(exact.iter().map(|ratios| Row {
-                replacement: policy,
-                ratios: *ratios,
-                rate: curve.sampled_share(),
-                sampling_error: None,
-            })),
-        }
+    // A specification from which no trace can be drawn is reported as such.
+    if !from_stdin {
+        args.trace_args.source(&args.files, &skipped)?;
     }
-    if args.json { output::print_json(&rows) } else { output::print(&shown(&rows, &sizes)) }
+    let rows = curves.of(&|| args.trace_args.again(&args.files, &skipped), &|_| {})?;
+    skipped.report();
+    if args.json { output::print_json(&rows) } else { output::print(&shown(&rows)) }
 }
 
-fn sizes(args: &Args, curve: &MissRatioCurve) -> Vec<Bytes> {
-    let largest = Bytes(curve.blocks().saturating_mul(args.block.0)).max(args.block);
-    let mut sizes = match args.points {
-        Some(points) => {
-            let (first, last) = (args.block.0 as f64, largest.0 as f64);
-            let size = |n: u32| first * (last / first).powf(f64::from(n) / f64::from(points.max(2) - 1));
-            (0..points).map(|n| Bytes((size(n) / first).round() as u64 * args.block.0)).collect()
-        }
-        None if args.sizes.is_empty() => {
-            let doubled = std::iter::successors(Some(args.block), |size| size.0.checked_mul(2).map(Bytes));
-            doubled.take_while(|size| *size < largest).chain([largest]).collect()
-        }
-        None => args.sizes.clone(),
-    };
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
-}
-
-/// Simulates the policies that have no exact curve, and LRU too, because its exact curve shows the sample's error.
-fn simulate(
-    args: &Args,
-    curve: &MissRatioCurve,
-    sizes: &[Bytes],
-    exact: &[MissRatios],
-    policies: &[Replacement],
-) -> Result<Vec<Row>, Failure> {
-    let rate = args.rate.unwrap_or_else(|| (SAMPLED / curve.blocks().max(1) as f64).min(1.0));
-    let sampled = rate < 1.0;
-    let yardstick = sampled.then_some(Replacement::Lru);
-    let policies: Vec<Replacement> = policies.iter().copied().chain(yardstick).collect();
-    let caches = policies.iter().flat_map(|policy| sizes.iter().map(|size| (*policy, *size))).collect();
-    let miniature = Miniature { block: args.block, rate, window: args.window, caches };
-    let mut source = args.trace_args.source(&args.files, &Counted::default())?;
-    let ratios = miniature.run(&mut *source, &|_| {})?;
-    let lru = sampled.then(|| &ratios[ratios.len() - sizes.len()..]);
-    let row = |(index, ratios): (usize, &MissRatios)| Row {
-        replacement: policies[index / sizes.len()],
-        ratios: *ratios,
-        rate,
-        sampling_error: lru.map(|lru| {
-            let size = index % sizes.len();
-            (lru[size].blocks.all - exact[size].blocks.all).abs()
-        }),
-    };
-    Ok(ratios.iter().enumerate().map(row).collect())
-}
-
-fn shown(rows: &[Row], sizes: &[Bytes]) -> String {
+fn shown(rows: &[CurveRow]) -> String {
+    let sizes = rows.iter().take_while(|row| row.replacement == rows[0].replacement).map(|row| row.ratios.cache_bytes);
+    let sizes: Vec<Bytes> = sizes.map(Bytes).collect();
     let four = |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| format!("{value:.4}"));
-    let curves: Vec<&[Row]> = rows.chunks(sizes.len()).collect();
+    let curves: Vec<&[CurveRow]> = rows.chunks(sizes.len()).collect();
     if let [only] = &curves[..] {
         let header = ["cache", "miss ratio", "of reads", "of writes", "of bytes", "of bytes read", "of bytes written"];
         let sampled = only.iter().any(|row| row.sampling_error.is_some());
         let header: Vec<&str> = header.into_iter().chain(sampled.then_some("sampling error")).collect();
         let mut shown = table::figures(&header);
-        for (size, Row { ratios, sampling_error, .. }) in sizes.iter().zip(*only) {
+        for (size, CurveRow { ratios, sampling_error, .. }) in sizes.iter().zip(*only) {
             let (blocks, bytes) = (ratios.blocks, ratios.bytes);
             let cells =
                 [Some(blocks.all), blocks.read, blocks.write, Some(bytes.all), bytes.read, bytes.write].map(four);
@@ -184,7 +103,7 @@ fn shown(rows: &[Row], sizes: &[Bytes]) -> String {
         }
         return table::shown(&shown);
     }
-    let name = |row: &Row| {
+    let name = |row: &CurveRow| {
         serde_json::to_value(row.replacement)
             .map_or_else(|_| String::new(), |word| word.as_str().unwrap_or_default().to_owned())
     };

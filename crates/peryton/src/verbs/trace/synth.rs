@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use peryton_trace::{SynthSource, SynthSpec};
+use peryton_trace::{SynthSource, SynthSpec, save};
 
-use super::writer;
-use crate::{failure::Failure, trace_args};
+use crate::failure::Failure;
 
 /// Options of `peryton trace synth`.
 #[derive(Debug, clap::Args)]
@@ -32,8 +31,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut source = SynthSource::new(&spec, &args.spec.display().to_string())?;
     let output = args.output.as_ref().or(args.out.as_ref()).expect("clap asks for one");
-    let origin = format!("drawn from {}, seed {}", trace_args::name(std::slice::from_ref(&args.spec)), spec.seed);
-    let requests = writer::write_all(&mut source, output, &origin)?;
+    let name = args.spec.file_name().unwrap_or(args.spec.as_os_str()).to_string_lossy();
+    let origin = format!("drawn from {name}, seed {}", spec.seed);
+    let requests = save(&mut source, output, &origin)?;
     eprintln!("peryton: wrote {requests} requests to {}", output.display());
     Ok(())
 }

@@ -10,6 +10,8 @@ macro_rules! admission_rules {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum AdmitBy {
             $(#[doc = $doc] $Rule,)*
+            /// A rule of another crate: see [`AdmitBy::custom`].
+            Custom(CustomAdmission),
         }
 
         impl AdmitBy {
@@ -21,6 +23,7 @@ macro_rules! admission_rules {
             pub fn unit(self) -> Unit {
                 match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::UNIT,)*
+                    AdmitBy::Custom(_) => Unit::Nothing,
                 }
             }
 
@@ -28,6 +31,7 @@ macro_rules! admission_rules {
             pub fn default_threshold(self) -> Option<f64> {
                 match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::DEFAULT_THRESHOLD,)*
+                    AdmitBy::Custom(_) => None,
                 }
             }
 
@@ -35,6 +39,7 @@ macro_rules! admission_rules {
             pub fn adapts(self) -> bool {
                 match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::ADAPTS,)*
+                    AdmitBy::Custom(_) => false,
                 }
             }
 
@@ -42,6 +47,7 @@ macro_rules! admission_rules {
             pub fn write_hits(self) -> Option<WriteHits> {
                 match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::WRITE_HITS,)*
+                    AdmitBy::Custom(_) => None,
                 }
             }
 
@@ -49,27 +55,31 @@ macro_rules! admission_rules {
             pub(in crate::admission) fn sampled_thresholds(self, caches: u32) -> Vec<f64> {
                 let of = match self {
                     $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::sampled_threshold,)*
+                    AdmitBy::Custom(_) => |_, _| 1.0,
                 };
                 (1..=caches).map(|step| of(step, caches)).collect()
             }
         }
 
         /// The rule in force.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub(in crate::admission) enum BuiltInRule {
             $($Rule($module::$Rule),)*
+            Custom(CustomRule),
         }
 
         impl BuiltInRule {
             pub(in crate::admission) fn new(by: AdmitBy, extents: usize, seed: u64) -> BuiltInRule {
                 match by {
                     $(AdmitBy::$Rule => BuiltInRule::$Rule($module::$Rule::new(extents, seed)),)*
+                    AdmitBy::Custom(custom) => BuiltInRule::Custom(custom.make(extents, seed)),
                 }
             }
 
             pub(in crate::admission) fn set_threshold(&mut self, threshold: f64) {
                 match self {
                     $(BuiltInRule::$Rule(rule) => rule.set_threshold(threshold),)*
+                    BuiltInRule::Custom(_) => {}
                 }
             }
 
@@ -77,6 +87,7 @@ macro_rules! admission_rules {
             pub(in crate::admission) fn admits(&mut self, miss: Access) -> bool {
                 match self {
                     $(BuiltInRule::$Rule(rule) => rule.admits(miss),)*
+                    BuiltInRule::Custom(rule) => rule.admits(miss),
                 }
             }
 
@@ -84,6 +95,7 @@ macro_rules! admission_rules {
             pub(in crate::admission) fn remembered(&self) -> usize {
                 match self {
                     $(BuiltInRule::$Rule(rule) => rule.remembered(),)*
+                    BuiltInRule::Custom(_) => 0,
                 }
             }
         }

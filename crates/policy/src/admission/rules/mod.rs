@@ -2,8 +2,11 @@
 
 #[macro_use]
 mod declare;
+mod custom;
 mod rule;
 
+pub use custom::CustomAdmission;
+use custom::CustomRule;
 pub(super) use rule::AdmissionRule;
 pub use rule::{Access, Unit, WriteHits};
 

@@ -1,0 +1,134 @@
+//! The state of the volume as a block device of this machine.
+
+use std::{sync::mpsc, thread::JoinHandle};
+
+use peryton_units::Nanos;
+use serde_json::{Value, json};
+
+use super::share;
+use crate::ublk::{Control, NameFile, Queues, Slots, UblkError};
+
+/// The state of the block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The kernel is making it, or giving it to this server.
+    Starting,
+    Live,
+    /// The server is to end, and the other thread removes the device if nobody uses it.
+    Removing,
+    /// It is removed.
+    Removed,
+    /// It stays, and the next server takes it over.
+    Left,
+    /// It could not be started.
+    Failed,
+}
+
+/// The block device of the volume.
+#[derive(Debug)]
+pub(crate) struct BlockDevice {
+    pub(super) queues: Queues,
+    pub(super) slots: Slots,
+    pub(super) id: u32,
+    /// The logical block and the longest request in bytes.
+    pub(super) block: u32,
+    pub(super) longest: u32,
+    pub(super) recovered: bool,
+    pub(super) phase: Phase,
+    /// Whether the server is to stop as soon as the device has started.
+    pub(super) stop_wanted: bool,
+    pub(super) error: Option<UblkError>,
+    /// Whether this thread is one that others' writes wait for, and how much memory was locked at the start.
+    pub(super) memory: (bool, u64),
+    /// When the last request arrived; before the first, long ago.
+    pub(super) asked: Nanos,
+    pub(super) name: NameFile,
+    pub(super) jobs: mpsc::Sender<Job>,
+    pub(super) thread: JoinHandle<Control>,
+}
+
+/// Called with the path of the block device when it can be used.
+pub(crate) struct Announce(pub(crate) Box<dyn FnOnce(&str) + Send>);
+
+impl std::fmt::Debug for Announce {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Announce")
+    }
+}
+
+/// What the thread is to do.
+pub(super) enum Job {
+    /// Let requests come to a new device, or to one that was taken over.
+    Start { device: u32, recovered: bool, name: NameFile, announce: Option<Announce> },
+    /// Remove the device if nobody uses it.
+    Remove { device: u32 },
+}
+
+/// What became of the device.
+#[derive(Debug)]
+pub(super) enum Removal {
+    /// It has gone.
+    Removed,
+    /// It stays.
+    Left { why: String },
+}
+
+impl BlockDevice {
+    pub(super) fn path(&self) -> String {
+        format!("/dev/ublkb{}", self.id)
+    }
+
+    /// Whether nothing that was taken is unanswered, or nobody waits for the answers.
+    pub(super) fn is_idle(&self) -> bool {
+        self.slots.serving() == 0
+    }
+
+    /// Whether a request arrived lately.
+    pub(super) fn asks(&self, now: Nanos) -> bool {
+        self.asked > Nanos::ZERO && now.saturating_sub(self.asked) < share::ASKS
+    }
+
+    pub(super) fn serving(&self) -> u32 {
+        self.slots.serving()
+    }
+
+    pub(super) fn status(&self) -> Value {
+        let (flusher, locked) = self.memory;
+        json!({
+            "path": self.path(),
+            "name": self.name.name,
+            "state": match self.phase {
+                Phase::Starting => "starting",
+                Phase::Live => "live",
+                Phase::Removing => "removing",
+                Phase::Removed => "removed",
+                Phase::Left => "left",
+                Phase::Failed => "failed",
+            },
+            "taken_over": self.recovered,
+            "requests_in_flight": self.slots.serving(),
+            "requests_left": self.slots.left(),
+            "slots": self.slots.count(),
+            "logical_block_bytes": self.block,
+            "longest_request_bytes": self.longest,
+            "io_flusher": flusher,
+            "memory_locked_bytes": locked,
+        })
+    }
+
+    /// Ends the other thread; the kernel must have released the ring. Removes the device if it is not to stay.
+    pub(crate) fn end(self) -> Option<UblkError> {
+        let path = self.path();
+        let BlockDevice { queues, jobs, thread, phase, id, error, recovered, name, .. } = self;
+        drop((queues, jobs));
+        let Ok(mut control) = thread.join() else { return error };
+        let remove = phase == Phase::Removed || (phase == Phase::Failed && !recovered);
+        if remove {
+            if let Err(error) = control.delete(id) {
+                tracing::warn!(%error, "{path} cannot be removed");
+            }
+            name.forget(id);
+        }
+        error
+    }
+}

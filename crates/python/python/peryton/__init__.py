@@ -1,0 +1,48 @@
+"""Plan and simulate hybrid drives: disk and flash, or fast and cheap flash, behind one block device.
+
+>>> import peryton
+>>> trace = peryton.Trace("examples/traces/pgbench-ext4.parquet")
+>>> report = peryton.simulate("examples/designs/tiering.toml", trace, replay="qd=8", fit="wrap")
+>>> report["latency_us.all.p99"]  # doctest: +SKIP
+
+The figures are those of the command ``peryton`` for the same input, to the last digit: both call the same libraries.
+``docs/python.md`` of the repository is a tutorial.
+"""
+
+from ._api import greenest, lifetime, mrc, plan, simulate
+from ._design import Design
+from ._native import Candidates, Capacity, InputError, SimulationError, __version__, devices, formats
+from ._policy import DISCARD, FLUSH, READ, WRITE, AdmissionRule, ReplacementPolicy, admission_rules, replacement_policies
+from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports
+from ._trace import Trace
+
+__all__ = [
+    "DISCARD",
+    "FLUSH",
+    "READ",
+    "WRITE",
+    "AdmissionRule",
+    "Answer",
+    "Candidates",
+    "Capacity",
+    "Curves",
+    "Design",
+    "InputError",
+    "Lifetimes",
+    "Plan",
+    "ReplacementPolicy",
+    "Report",
+    "Reports",
+    "SimulationError",
+    "Trace",
+    "__version__",
+    "admission_rules",
+    "devices",
+    "formats",
+    "greenest",
+    "lifetime",
+    "mrc",
+    "plan",
+    "replacement_policies",
+    "simulate",
+]

@@ -1,0 +1,386 @@
+"""The functions of the package."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
+
+from . import _native
+from ._design import Design, designs
+from ._policy import AdmissionRule, ReplacementPolicy
+from ._progress import Progress, shown
+from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports
+from ._trace import Trace, traced
+
+Path: TypeAlias = str | os.PathLike[str]
+Size: TypeAlias = int | str
+Time: TypeAlias = float | str
+
+
+class Options(TypedDict, total=False):
+    """The options of :func:`simulate`, which describes them."""
+
+    replay: str
+    speed: float | None
+    warm_up: bool
+    warm_up_requests: int
+    limit: int | None
+    fit: Literal["error", "wrap", "skip"]
+    replacement: type[ReplacementPolicy] | None
+    admission: type[AdmissionRule] | None
+    jobs: int | None
+    progress: Progress
+
+
+@overload
+def simulate(design: Design | Path | Mapping[str, Any], trace: Any, **options: Unpack[Options]) -> Report: ...
+@overload
+def simulate(
+    design: Sequence[Design | Path | Mapping[str, Any]], trace: Any, **options: Unpack[Options]
+) -> Reports: ...
+def simulate(
+    design: Any,
+    trace: Any,
+    *,
+    replay: str = "timed",
+    speed: float | None = None,
+    warm_up: bool = False,
+    warm_up_requests: int = 0,
+    limit: int | None = None,
+    fit: str = "error",
+    replacement: type[ReplacementPolicy] | None = None,
+    admission: type[AdmissionRule] | None = None,
+    jobs: int | None = None,
+    progress: Progress = None,
+) -> Report | Reports:
+    """Replays a trace on models of a design's devices.
+
+    The interpreter's lock is released meanwhile, and Ctrl-C ends the simulation. The same input gives the same figures,
+    those of ``peryton sim --json``.
+
+    Args:
+        design: a :class:`Design`, the path of a design file, or a dictionary with its keys; or a list of these, which are
+            simulated in parallel and share the flash images of equal devices.
+        trace: a :class:`Trace`, a path, several paths, a data frame, or a dictionary of arrays.
+        replay: when requests arrive: ``"timed"`` (as recorded), ``"sync"`` (one after the other, without think time), or
+            ``"qd=N"`` (N in flight at all times, 1 to 65536).
+        speed: with timed replay, how many times faster than recorded.
+        warm_up: begin with the map that a scan of the whole volume leaves behind, and with flash that has been in use.
+        warm_up_requests: replay this many requests before the measured ones.
+        limit: stop after this many requests.
+        fit: what to do with requests past the end of the volume: ``"error"``, ``"wrap"`` (offsets modulo the volume) or
+            ``"skip"``.
+        replacement: a class with the methods of :class:`ReplacementPolicy`, in place of the design's policy (tiering,
+            caching, partitioned).
+        admission: a class with the methods of :class:`AdmissionRule`, in place of the design's rule (caching).
+        jobs: the number of threads; by default one on each core.
+        progress: a bar on a terminal and in a notebook (None), always (True), never (False), or a function that is called
+            with a text, the amount done and the whole amount (0 if it is not known).
+
+    Returns:
+        A :class:`Report`; for a list of designs, :class:`Reports` in their order.
+
+    Raises:
+        InputError: the design, the trace or an argument is wrong; the line says where and what to do.
+        SimulationError: the machine or Peryton failed, or a policy broke its contract.
+    """
+    all_designs = designs(design)
+    with shown(progress) as callback:
+        found = _native.simulate(
+            [one._inner for one in all_designs],
+            traced(trace)._inner,
+            replay=replay,
+            speed=speed,
+            warm_up=warm_up,
+            warm_up_requests=warm_up_requests,
+            limit=limit,
+            fit=fit,
+            replacement=replacement,
+            admission=admission,
+            jobs=jobs,
+            progress=callback,
+        )
+    reports = [Report(report) for report in json.loads(found)]
+    return Reports(reports) if isinstance(design, list | tuple) else reports[0]
+
+
+def mrc(
+    trace: Any,
+    *,
+    policies: str | type | Iterable[str | type] = "lru",
+    block: Size = "4KiB",
+    sizes: Iterable[Size] | None = None,
+    points: int | None = None,
+    rate: float | None = None,
+    window: Time = "60s",
+    jobs: int | None = None,
+    progress: Progress = None,
+) -> Curves:
+    """Miss ratios of caches of several sizes under replacement policies, without devices; as ``peryton trace mrc --json``.
+
+    LRU is exact, from one pass. Other policies are simulated on a sample of the blocks, in caches that are smaller by as
+    much (SHARDS, and miniature simulation: Waldspurger et al., FAST 2015 and USENIX ATC 2017); ``docs/miss-ratios.md`` of the
+    repository says how far that can be trusted.
+
+    Args:
+        trace: as in :func:`simulate`.
+        policies: names of policies (:func:`replacement_policies`), or classes with the methods of :class:`ReplacementPolicy`.
+        block: the unit of caching, in bytes or as a text.
+        sizes: the sizes of the caches; by default each power of two of blocks up to the footprint.
+        points: in place of them, this many sizes up to the footprint, each larger by the same factor.
+        rate: the share of blocks that is simulated, above 0 and up to 1; by default the share that leaves 131,072.
+        window: WSClock's working-set window, in seconds or as a text.
+        jobs, progress: as in :func:`simulate`.
+
+    Returns:
+        :class:`Curves`, for each policy in turn each size in ascending order.
+
+    Raises:
+        InputError: the trace or an argument is wrong.
+        SimulationError: a policy broke its contract.
+    """
+    chosen = [policies] if isinstance(policies, str | type) or callable(policies) else list(policies)
+    with shown(progress) as callback:
+        found = _native.mrc(
+            traced(trace)._inner,
+            policies=chosen,
+            block=block,
+            sizes=None if sizes is None else list(sizes),
+            points=points,
+            rate=rate,
+            window=window,
+            jobs=jobs,
+            progress=callback,
+        )
+    return Curves(json.loads(found))
+
+
+@overload
+def lifetime(
+    array: Path | Mapping[str, Any] | None = None, *, admit: float | None = None, **tables: Mapping[str, Any]
+) -> Answer: ...
+@overload
+def lifetime(
+    array: Path | Mapping[str, Any] | None = None, *, admit: Iterable[float], **tables: Mapping[str, Any]
+) -> Lifetimes: ...
+def lifetime(
+    array: Path | Mapping[str, Any] | None = None,
+    *,
+    admit: float | Iterable[float] | None = None,
+    **tables: Mapping[str, Any],
+) -> Answer | Lifetimes:
+    """How long an array of a cache and a storage lives, by arithmetic; as ``peryton lifetime --json``.
+
+    The model is that of "Mixed SSD arrays", section IV, equations (2) to (6): every miss is written to the cache, every
+    dirty block that leaves it is written to the storage, all cells of a device wear equally, and no request waits for
+    another.
+
+    Args:
+        array: the path of a file, or a dictionary with its tables ``workload`` (``read`` and ``write`` in bytes per second,
+            ``read_hit``, ``write_hit`` and ``dirty`` as shares, ``read_size``, ``write_size``), ``cache`` and ``storage``
+            (``profile``, ``count``; or ``capacity``, ``cycles``, ``read``, ``write``, ``write_amplification``).
+        admit: the share of the misses that may enter the cache; several give an answer each.
+        tables: tables or single values that are added to the array, or replace its own.
+
+    Returns:
+        An :class:`Answer` with ``lifetime_years``, ``mean_latency_ms``, ``latency_over_lifetime`` and more; for several shares,
+        :class:`Lifetimes`.
+
+    Raises:
+        InputError: a key is unknown, missing or out of range.
+    """
+    path, values = (None, dict(array)) if isinstance(array, Mapping) else (array, {})
+    for name, table in tables.items():
+        values[name] = {**values.get(name, {}), **table}
+    shares = [] if admit is None else [admit] if isinstance(admit, int | float) else list(admit)
+    found = _native.lifetime(None if path is None else os.fspath(path), values, [float(share) for share in shares])
+    answers = [Answer(one) for one in json.loads(found)]
+    single = admit is None or isinstance(admit, int | float)
+    return answers[0] if single else Lifetimes(answers)
+
+
+def plan(
+    trace: Any,
+    *,
+    latency: Time | None = None,
+    lifetime: Time | None = None,
+    subject_to: str | Iterable[str] = (),
+    objective: str = "dollars",
+    capacity: Size | None = None,
+    active: Size | None = None,
+    devices: Iterable[Path] = (),
+    era: str | None = None,
+    prices: Mapping[str, float] | None = None,
+    own: Mapping[str, int] | None = None,
+    afr: Mapping[str, float] | None = None,
+    redundancy: str = "none",
+    fast_redundancy: str | None = None,
+    slow_redundancy: str | None = None,
+    spares: int | str = 0,
+    fill_limit: str | None = None,
+    replace_within: Time | None = None,
+    most: int = 8,
+    runners_up: int = 3,
+    run_for: Time = "5y",
+    electricity: float = 0.12,
+    replay: str = "timed",
+    speed: float | None = None,
+    warm_up_requests: int | None = None,
+    models: bool | Path = False,
+    training_traces: int | None = None,
+    seed: int = 1,
+    jobs: int | None = None,
+    progress: Progress = None,
+) -> Plan:
+    """The cheapest devices that meet budgets under a workload, by simulation; as ``peryton plan --json``.
+
+    The planner is MixedStore's MixCP; ``docs/planning.md`` of the repository describes it.
+
+    Args:
+        trace: as in :func:`simulate`.
+        latency: the highest mean response time, in seconds or as a text such as ``"2ms"``.
+        lifetime: the shortest time until the first device is worn out, such as ``"5y"``.
+        subject_to: more budgets, such as ``"p99<=10ms,power<=8W"``: of latency, read, write, flush, write_then_flush, p50,
+            p99, p999, lifetime, power, energy (a year), dollars, ownership, iops.
+        objective: the figure to minimise (lifetime and iops: to maximise), one of those.
+        capacity: data to be stored, in bytes or as a text; by default the span of addresses in the trace.
+        active: how much of the data is used during a time as long as the trace, such as ``"5%"`` or ``"200GiB"``.
+        devices: names of profiles (:func:`devices`), files of your own, or folders of them; by default every profile of the
+            era with a price.
+        era: the years in which devices were on sale, such as ``"2015-2020"``, or ``"all"``; by default ``"2022-2026"``.
+        prices: US dollars by device, in place of the profiles'.
+        own: how many of a device cost nothing to buy.
+        afr: annual failure rates as shares by device, in place of the profiles': ``{"seagate-st4000dm000": 0.015}``.
+        redundancy: how each tier survives failed devices: ``"none"``, ``"mirror"``, ``"raid5"`` or ``"raid6"``.
+        fast_redundancy, slow_redundancy: others for the fast and the slow devices.
+        spares: spare devices for each tier, or a share of its devices such as ``"5%"``.
+        fill_limit: the share of each device that is filled at most, such as ``"80%"``.
+        replace_within: time from a failure to the beginning of the rebuild.
+        most: the most devices of a kind to buy.
+        runners_up: how many designs to report beside the best.
+        run_for: the time for which ownership is computed.
+        electricity: US dollars per kWh.
+        replay, speed: as in :func:`simulate`.
+        warm_up_requests: replay this many requests before the measured ones; by default half of the trace.
+        models: also predict by the paper's regressions, which are trained once for each device (up to half a minute each):
+            True keeps them in the user's cache, a path in that file.
+        training_traces, seed: how they are trained.
+        jobs, progress: as in :func:`simulate`.
+
+    Returns:
+        A :class:`Plan`.
+
+    Raises:
+        InputError: the trace, a profile or an argument is wrong.
+        SimulationError: no design could be simulated, or a file of models cannot be read or written.
+    """
+    arguments = {
+        "latency": latency,
+        "lifetime": lifetime,
+        "subject_to": [subject_to] if isinstance(subject_to, str) else list(subject_to),
+        "objective": objective,
+        "capacity": capacity,
+        "active": active,
+        "devices": [os.fspath(device) for device in devices],
+        "era": era,
+        "prices": None if prices is None else dict(prices),
+        "own": None if own is None else dict(own),
+        "afr": None if afr is None else dict(afr),
+        "redundancy": redundancy,
+        "fast_redundancy": fast_redundancy,
+        "slow_redundancy": slow_redundancy,
+        "spares": spares,
+        "fill_limit": fill_limit,
+        "replace_within": replace_within,
+        "most": most,
+        "runners_up": runners_up,
+        "run_for": run_for,
+        "electricity": electricity,
+        "replay": replay,
+        "speed": speed,
+        "warm_up_requests": warm_up_requests,
+        "models": models,
+        "training_traces": training_traces,
+        "seed": seed,
+        "jobs": jobs,
+    }
+    with shown(progress) as callback:
+        return Plan(json.loads(_native.plan(traced(trace)._inner, arguments, callback)))
+
+
+def greenest(
+    trace: Any = None,
+    *,
+    peak: Size | None = None,
+    average: Size | None = None,
+    capacity: Size | None = None,
+    workload: str = "seq-read",
+    request_size: Size | None = None,
+    queue_depth: int | None = None,
+    devices: Iterable[Path] = (),
+    era: str | None = None,
+    prices: Mapping[str, float] | None = None,
+    alpha: float = 1.0,
+    policy: str = "best",
+    run_for: Time | None = None,
+    electricity: float = 0.12,
+    by: str = "energy",
+    model: bool = False,
+    mixed: bool = False,
+    jobs: int | None = None,
+    progress: Progress = None,
+) -> Answer:
+    """Which devices need the least energy, and which the least money; as ``peryton greenest --json``.
+
+    The models are those of "Which Storage Device is the Greenest?" (Li and Long), equations (2) to (7). MB are 10⁶ bytes.
+
+    Args:
+        trace: a trace on which the workload is measured, as in :func:`simulate`; what is given besides has precedence.
+            Without a trace, `peak`, `average` and `capacity` are needed.
+        peak, average: bandwidth, in bytes per second, such as ``"400MB"``.
+        capacity: amount of data to be stored.
+        workload: without a trace, how data are accessed: ``"seq-read"``, ``"seq-write"``, ``"rand-read"``, ``"rand-write"`` or
+            ``"rand-mixed"``.
+        request_size: size of a request, a multiple of 512 bytes; by default the trace's, or 1 MiB as in the paper.
+        queue_depth: number of requests in flight on a device, 1 to 1024.
+        devices: names of profiles (:func:`devices`) or files of your own; by default every profile of the era with power
+            figures.
+        era, prices: as in :func:`plan`.
+        alpha: power management efficiency: the number of active devices for each that is needed, at least 1.
+        policy: the state of devices that the average bandwidth does not need: ``"best"``, ``"idle"``, ``"standby"`` or
+            ``"all-active"``.
+        run_for: the run time; by default until the data have been moved once, or a year.
+        electricity: US dollars per kWh.
+        by: the order: ``"energy"`` or ``"cost"`` (purchase and electricity).
+        model: use bandwidth and busy power of Peryton's models even if published figures exist.
+        mixed: also find the best mix of devices; reads the trace twice.
+        jobs, progress: as in :func:`simulate`.
+
+    Returns:
+        An :class:`Answer`; ``answer["devices"]`` has the devices in order, each with its number, energy, cost and break-even times.
+
+    Raises:
+        InputError: the trace, a profile or an argument is wrong, or no device can take part.
+    """
+    arguments = {
+        "peak": peak,
+        "average": average,
+        "capacity": capacity,
+        "workload": workload,
+        "request_size": request_size,
+        "queue_depth": queue_depth,
+        "devices": [os.fspath(device) for device in devices],
+        "era": era,
+        "prices": None if prices is None else dict(prices),
+        "alpha": alpha,
+        "policy": policy,
+        "run_for": run_for,
+        "electricity": electricity,
+        "by": by,
+        "model": model,
+        "mixed": mixed,
+        "jobs": jobs,
+    }
+    inner = None if trace is None else traced(trace)._inner
+    with shown(progress) as callback:
+        return Answer(json.loads(_native.greenest(inner, arguments, callback)))

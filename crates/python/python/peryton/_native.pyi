@@ -1,0 +1,149 @@
+# The part of the package that is written in Rust; `peryton` has the documentation.
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+__all__ = [
+    "__version__",
+    "InputError",
+    "SimulationError",
+    "Trace",
+    "Design",
+    "Capacity",
+    "Candidates",
+    "simulate",
+    "mrc",
+    "lifetime",
+    "plan",
+    "greenest",
+    "devices",
+    "formats",
+    "policies",
+]
+
+__version__: str
+
+class InputError(ValueError):
+    """A trace, design, profile or argument is wrong; the line says where, and what to do."""
+
+class SimulationError(RuntimeError):
+    """The machine or Peryton failed, or a policy broke its contract."""
+
+@final
+class Trace:
+    @staticmethod
+    def _open(
+        paths: Sequence[str],
+        format: str | None,
+        skip_bad: bool,
+        volumes: Sequence[int] | None,
+        concatenate: bool,
+        files_as_volumes: bool,
+    ) -> Trace: ...
+    @staticmethod
+    def _from_arrow(object: object, name: str) -> Trace: ...
+    @staticmethod
+    def _from_buffers(columns: Sequence[tuple[str, object]], name: str) -> Trace: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def _requests(self) -> int | None: ...
+    @property
+    def _skipped(self) -> tuple[int, list[str]] | None: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def _columns(self) -> dict[str, object]: ...
+    def _save(self, path: str) -> int: ...
+    def _info(self) -> str: ...
+    def _overwrites(self) -> str: ...
+
+@final
+class Design:
+    @staticmethod
+    def _load(path: str) -> Design: ...
+    @staticmethod
+    def _parse(text: str, name: str) -> Design: ...
+    @staticmethod
+    def _from_dict(table: dict[str, Any], name: str) -> Design: ...
+    def _set(self, key: str, value: object) -> None: ...
+    def _copy(self) -> Design: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def volume_bytes(self) -> int: ...
+    @property
+    def overrides(self) -> list[str]: ...
+    def to_toml(self) -> str: ...
+
+@final
+class Capacity:
+    """The capacity of a cache, for a policy that is made for it."""
+
+    @property
+    def slots(self) -> int:
+        """Number of slots, numbered from 0."""
+    @property
+    def usable(self) -> int:
+        """The most slots that hold an extent at the same time; the others are spare."""
+
+@final
+class Candidates:
+    """The extents that may leave, for the time of a call of ``victim``.
+
+    Raises:
+        IndexError: the cache has no such slot.
+        RuntimeError: no victim is being chosen.
+    """
+
+    def may_leave(self, slot: int) -> bool:
+        """Whether the slot has an extent that may leave now."""
+    def last_access_ns(self, slot: int) -> int | None:
+        """When the extent in the slot was last accessed, in nanoseconds; None if it may not leave."""
+    def referenced(self, slot: int) -> bool | None:
+        """The use bit of the extent in the slot, which every access sets; None if it may not leave."""
+    def clear_referenced(self, slot: int) -> None:
+        """Clears the use bit of the extent in the slot."""
+    @property
+    def now_ns(self) -> int:
+        """The time of the choice, in nanoseconds."""
+    @property
+    def window_ns(self) -> int:
+        """The working-set window, in nanoseconds."""
+
+def simulate(
+    designs: Sequence[Design],
+    trace: Trace,
+    *,
+    replay: str,
+    speed: float | None,
+    warm_up: bool,
+    warm_up_requests: int,
+    limit: int | None,
+    fit: str,
+    replacement: object,
+    admission: object,
+    jobs: int | None,
+    progress: Callable[[str, int, int], object] | None,
+) -> str: ...
+def mrc(
+    trace: Trace,
+    *,
+    policies: Sequence[object],
+    block: int | str,
+    sizes: Sequence[int | str] | None,
+    points: int | None,
+    rate: float | None,
+    window: float | str,
+    jobs: int | None,
+    progress: Callable[[str, int, int], object] | None,
+) -> str: ...
+def lifetime(file: str | None, values: Mapping[str, Any], admit: Sequence[float]) -> str: ...
+def plan(trace: Trace, arguments: Mapping[str, Any], progress: Callable[[str, int, int], object] | None) -> str: ...
+def greenest(
+    trace: Trace | None, arguments: Mapping[str, Any], progress: Callable[[str, int, int], object] | None
+) -> str: ...
+def devices() -> list[str]:
+    """The names of the shipped profiles of devices."""
+
+def formats() -> list[tuple[str, str]]:
+    """The formats of traces, with their descriptions."""
+
+def policies() -> tuple[list[str], list[str]]: ...

@@ -1,0 +1,335 @@
+"""Reports: what simulations and plans found."""
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.axes import Axes
+
+
+class Answer(Mapping[str, Any]):
+    """A dictionary of figures, as the command prints them with ``--json``. Keys may be dotted: ``answer["latency_us.all.p99"]``.
+    A figure that does not apply is absent, never zero; ``get`` gives None for it."""
+
+    __slots__ = ("_figures",)
+
+    def __init__(self, figures: Mapping[str, Any]) -> None:
+        self._figures = dict(figures)
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self._figures:
+            return self._figures[key]
+        found: Any = self._figures
+        for part in key.split("."):
+            if not isinstance(found, Mapping) or part not in found:
+                raise KeyError(key)
+            found = found[part]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._figures)
+
+    def __len__(self) -> int:
+        return len(self._figures)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures as a dictionary of texts, numbers, booleans, lists and dictionaries."""
+        copy: dict[str, Any] = json.loads(self.to_json())
+        return copy
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """All figures as JSON."""
+        return json.dumps(self._figures, indent=indent, ensure_ascii=False)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._figures)})"
+
+
+def _flat(figures: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """The figures of a report by their dotted names; lists are left out."""
+    row: dict[str, Any] = {}
+    for key, value in figures.items():
+        if isinstance(value, Mapping):
+            row |= _flat(value, f"{before}{key}.")
+        elif not isinstance(value, list):
+            row[before + key] = value
+    return row
+
+
+def _frame(rows: Sequence[Mapping[str, Any]]) -> "polars.DataFrame":
+    import polars
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return polars.DataFrame({name: [row.get(name) for row in rows] for name in names}, strict=False)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(rows: Sequence[Sequence[Any]], header: Sequence[str]) -> str:
+    cells = ["<tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in header) + "</tr>"]
+    for first, *rest in rows:
+        figures = "".join(f"<td style='text-align:right'>{html.escape(_number(value))}</td>" for value in rest)
+        cells.append(f"<tr><th style='text-align:left'>{html.escape(_number(first))}</th>{figures}</tr>")
+    return f"<table>{''.join(cells)}</table>"
+
+
+_SHOWN = [
+    ("IOPS", "iops", 1.0),
+    ("mean ms", "latency_us.all.mean", 1e-3),
+    ("read p99 ms", "latency_us.read.p99", 1e-3),
+    ("write p99 ms", "latency_us.write.p99", 1e-3),
+    ("fast hit %", "fast_hit_ratio", 100.0),
+    ("energy J", "energy_j", 1.0),
+    ("power W", "mean_power_w", 1.0),
+    ("lifetime years", "lifetime_years", 1.0),
+]
+_QUANTILES = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)]
+
+
+def _scaled(report: Mapping[str, Any], key: str, by: float) -> float | None:
+    value = report.get(key)
+    return None if value is None else value * by
+
+
+def _warnings(reports: Sequence["Report"]) -> str:
+    by_text: dict[str, list[str]] = {}
+    for report in reports:
+        for warning in report.get("warnings") or []:
+            by_text.setdefault(f"{warning['message']}: {warning['remedy']}", []).append(str(report["design"]))
+    return "".join(f"<p>⚠ {html.escape(', '.join(names))}: {html.escape(text)}</p>" for text, names in by_text.items())
+
+
+class Report(Answer):
+    """What a simulation of one design found: the figures of ``peryton sim --json``, under the same names.
+
+    ======================================  ==============================================================================
+    ``latency_us.all`` (``read``, ``write``, ``flush``)  ``count``, ``mean``, ``p50``, ``p90``, ``p99``, ``p999``, ``max``, in µs
+    ``iops``, ``mib_per_s``, ``simulated_s``  requests and MiB per second, over so many seconds
+    ``fast_hit_ratio``, ``moves``           share of the accesses that the fast device served; promotions, demotions, …
+    ``devices.NAME``                        traffic, busy time, energy, erases, write amplification, wear, lifetime
+    ``energy_j``, ``mean_power_w``          of all devices
+    ``lifetime_years`` (``_low``, ``_high``)  until the first device is worn out, at the rate of the measured span
+    ``cost``                                dollars to buy and to run
+    ``warnings``                            why figures may mislead, and the remedy
+    ======================================  ==============================================================================
+
+    A notebook shows the main figures. Sources: ``docs/`` of the repository says by which model each figure comes, and
+    which of them rest on estimates (``estimated_values``).
+    """
+
+    __slots__ = ()
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why figures of this report may mislead, and what to do."""
+        return [f"{warning['message']}: {warning['remedy']}" for warning in self.get("warnings") or []]
+
+    def to_polars(self) -> "polars.DataFrame":
+        """A data frame of one row, with a column for each figure by its dotted name; lists are left out."""
+        return _frame([_flat(self._figures)])
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draws the quantiles of response times of each kind of request with matplotlib; returns the axes."""
+        return Reports([self]).plot(ax)
+
+    def _repr_html_(self) -> str:
+        return Reports([self])._repr_html_()
+
+    def __repr__(self) -> str:
+        mean = _number(_scaled(self, "latency_us.all.mean", 1e-3))
+        return f"Report({self['design']!r} under {self['trace']!r}: {self['requests']:,} requests, mean {mean} ms)"
+
+
+class Reports(Sequence[Report]):
+    """Reports of several designs under one trace, in the order of the designs. ``reports["name"]`` is that of a design."""
+
+    __slots__ = ("_reports",)
+
+    def __init__(self, reports: Sequence[Report]) -> None:
+        self._reports = list(reports)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Report: ...
+    @overload
+    def __getitem__(self, key: slice) -> "Reports": ...
+    def __getitem__(self, key: int | str | slice) -> "Report | Reports":
+        if isinstance(key, slice):
+            return Reports(self._reports[key])
+        if isinstance(key, int):
+            return self._reports[key]
+        for report in self._reports:
+            if report["design"] == key:
+                return report
+        raise KeyError(key)
+
+    def __len__(self) -> int:
+        return len(self._reports)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """A data frame with a row for each design and a column for each figure by its dotted name; a figure that does not
+        apply to a design is null."""
+        return _frame([_flat(report._figures) for report in self._reports])
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draws the quantiles of the response times of all requests, a line for each design, with matplotlib; of one
+        design a line for each kind of request. Returns the axes."""
+        ax = _axes(ax)
+        if len(self._reports) == 1:
+            latency = self._reports[0]["latency_us"]
+            lines = {kind: latency[kind] for kind in ("read", "write", "flush") if kind in latency}
+        else:
+            lines = {str(report["design"]): report["latency_us.all"] for report in self._reports}
+        places = range(len(_QUANTILES))
+        for name, summary in lines.items():
+            ax.plot(places, [max(summary[quantile], 1e-3) / 1e3 for quantile, _ in _QUANTILES], marker="o", label=name)
+        ax.set_xticks(places, ["median", "90 %", "99 %", "99.9 %", "max"])
+        ax.set_yscale("log")
+        ax.set_xlabel("requests answered within")
+        ax.set_ylabel("response time, ms")
+        ax.legend()
+        return ax
+
+    def _repr_html_(self) -> str:
+        rows = [[report["design"], *(_scaled(report, key, by) for _, key, by in _SHOWN)] for report in self._reports]
+        about = ""
+        if self._reports:
+            first = self._reports[0]
+            summary = f"{first['requests']:,} requests of {first['trace']}, replayed {first['replay']}"
+            about = f"<p>{html.escape(summary)}; Peryton {html.escape(first['peryton_version'])}</p>"
+        return _table(rows, ["design", *(name for name, _, _ in _SHOWN)]) + about + _warnings(self._reports)
+
+    def __repr__(self) -> str:
+        return f"Reports({', '.join(repr(report['design']) for report in self._reports)})"
+
+
+def _axes(ax: "Axes | None") -> "Axes":
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots()
+    return ax
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return ""
+
+
+class Curves(Sequence[Mapping[str, Any]]):
+    """Miss-ratio curves: a row for each policy and size, as of ``peryton trace mrc --json``. Of each row, ``replacement`` is
+    the policy, ``cache_bytes`` the size, ``all``, ``read`` and ``write`` the miss ratios by blocks, ``bytes`` those by bytes,
+    ``rate`` the share of blocks in the sample, and ``sampling_error`` the error of that sample for LRU."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = list(rows)
+
+    @overload
+    def __getitem__(self, key: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> "Curves": ...
+    def __getitem__(self, key: int | slice) -> "Mapping[str, Any] | Curves":
+        return Curves(self._rows[key]) if isinstance(key, slice) else self._rows[key]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def policies(self) -> list[str]:
+        """The policies, in order."""
+        return list(dict.fromkeys(row["replacement"] for row in self._rows))
+
+    def of(self, policy: str) -> "Curves":
+        """The curve of one policy."""
+        return Curves([row for row in self._rows if row["replacement"] == policy])
+
+    def to_polars(self) -> "polars.DataFrame":
+        """A data frame with a row for each policy and size."""
+        return _frame([_flat(row) for row in self._rows])
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draws miss ratio against cache size, a line for each policy, with matplotlib; returns the axes."""
+        ax = _axes(ax)
+        for policy in self.policies:
+            rows = self.of(policy)
+            ax.plot([row["cache_bytes"] for row in rows], [row["all"] for row in rows], marker=".", label=policy)
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter(lambda size, _: _size(size))
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("cache size")
+        ax.set_ylabel("miss ratio")
+        ax.legend()
+        return ax
+
+    def _repr_html_(self) -> str:
+        sizes = list(dict.fromkeys(row["cache_bytes"] for row in self._rows))
+        at = {(row["replacement"], row["cache_bytes"]): row["all"] for row in self._rows}
+        rows = [[_size(size), *(at.get((policy, size)) for policy in self.policies)] for size in sizes]
+        return _table(rows, ["cache", *self.policies])
+
+    def __repr__(self) -> str:
+        return f"Curves({', '.join(self.policies)}; {len(self._rows)} rows)"
+
+
+class Lifetimes(Sequence[Answer]):
+    """Lifetimes of an array for several shares of admitted misses (``admit``), in order."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        self._answers = list(answers)
+
+    @overload
+    def __getitem__(self, key: int) -> Answer: ...
+    @overload
+    def __getitem__(self, key: slice) -> "Lifetimes": ...
+    def __getitem__(self, key: int | slice) -> "Answer | Lifetimes":
+        return Lifetimes(self._answers[key]) if isinstance(key, slice) else self._answers[key]
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """A data frame with a row for each share."""
+        return _frame([_flat(answer) for answer in self._answers])
+
+    def __repr__(self) -> str:
+        return f"Lifetimes({', '.join(_number(answer['admit']) for answer in self._answers)})"
+
+
+class Plan(Answer):
+    """What to buy: the figures of ``peryton plan --json``. ``plan.best`` is the best design that meets the budgets, or None;
+    ``plan["runners_up"]``, ``plan["budgets"]`` (what each budget costs) and ``plan["assumptions"]`` say more."""
+
+    __slots__ = ()
+
+    @property
+    def best(self) -> Mapping[str, Any] | None:
+        """The best design that meets the budgets; None if none does, and ``plan["infeasible"]`` says why."""
+        return self.get("best")
+
+    def to_polars(self) -> "polars.DataFrame":
+        """A data frame with a row for each design that was simulated in full, from the best on."""
+        return _frame([_flat(found) for found in self["simulated"]])
+
+    def _repr_html_(self) -> str:
+        names = ["meets", "mean_ms", "p99_ms", "lifetime_years", "power_w", "dollars", "ownership_usd"]
+        rows = [[found["label"], *(found.get(name) for name in names)] for found in self["simulated"][:10]]
+        summary = "no design meets the budgets" if self.best is None else f"buy {self.best['label']}"
+        return f"<p>{html.escape(summary)}</p>" + _table(rows, ["design", *names])
+
+    def __repr__(self) -> str:
+        return f"Plan({'no design meets the budgets' if self.best is None else self.best['label']})"

@@ -1,0 +1,129 @@
+//! Arguments of Python as values of the libraries.
+
+use std::{collections::BTreeMap, fmt::Display, str::FromStr};
+
+use peryton_units::{Bytes, Nanos};
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
+};
+
+use crate::error::input;
+
+/// A size: a number of bytes, or a text such as "4KiB".
+pub(crate) struct Size(pub(crate) Bytes);
+
+impl<'py> FromPyObject<'_, 'py> for Size {
+    type Error = PyErr;
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Size> {
+        match object.extract::<u64>() {
+            Ok(bytes) if !object.is_instance_of::<PyBool>() => Ok(Size(Bytes(bytes))),
+            _ => text(&object, "a number of bytes, or a text such as '4KiB'")
+                .and_then(|text| word("size", &text))
+                .map(Size),
+        }
+    }
+}
+
+/// A time: a number of seconds, or a text such as "60s".
+pub(crate) struct Time(pub(crate) Nanos);
+
+impl<'py> FromPyObject<'_, 'py> for Time {
+    type Error = PyErr;
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Time> {
+        if object.is_instance_of::<PyString>() {
+            return word("time", &text(&object, "")?).map(Time);
+        }
+        let seconds: f64 =
+            object.extract().map_err(|_| expected(&object, "a number of seconds, or a text such as '60s'"))?;
+        word("time", &format!("{seconds}s")).map(Time)
+    }
+}
+
+fn expected(object: &Borrowed<'_, '_, PyAny>, what: &str) -> PyErr {
+    let kind = object.get_type().name().map_or_else(|_| "it".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("{kind}: expected {what}"))
+}
+
+fn text(object: &Borrowed<'_, '_, PyAny>, what: &str) -> PyResult<String> {
+    object.extract().map_err(|_| expected(object, what))
+}
+
+/// A value that is written as a word, such as `raid5`; the error names the argument.
+pub(crate) fn word<T: FromStr>(argument: &str, text: &str) -> PyResult<T>
+where
+    T::Err: Display,
+{
+    text.parse().map_err(|error| input(format!("{argument}: {error}")))
+}
+
+/// One of a list of words.
+pub(crate) fn one_of<T: Copy>(argument: &str, text: &str, known: &[(&str, T)]) -> PyResult<T> {
+    let found = known.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        input(format!("{argument} '{text}': use one of {}", names.join(", ")))
+    })
+}
+
+/// The deepest nesting of a dictionary, as of TOML.
+const DEEPEST: usize = 80;
+
+/// A value as TOML.
+pub(crate) fn toml_value(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<toml::Value> {
+    if depth > DEEPEST {
+        return Err(input(format!("the dictionary is nested more than {DEEPEST} deep")));
+    }
+    if value.is_instance_of::<PyBool>() {
+        return Ok(toml::Value::Boolean(value.extract()?));
+    }
+    if value.is_instance_of::<PyInt>() {
+        let number = value.extract().map_err(|_| input(format!("{value}: too large for TOML: write it as a text")))?;
+        return Ok(toml::Value::Integer(number));
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(toml::Value::Float(value.extract()?));
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(toml::Value::String(value.extract()?));
+    }
+    if let Ok(table) = value.cast::<PyDict>() {
+        return Ok(toml::Value::Table(toml_table(table, depth)?));
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        let values = value.try_iter()?.map(|one| toml_value(&one?, depth + 1));
+        return Ok(toml::Value::Array(values.collect::<PyResult<_>>()?));
+    }
+    // Paths, and numbers of NumPy.
+    for method in ["__fspath__", "item"] {
+        if let Ok(inner) = value.call_method0(method) {
+            return toml_value(&inner, depth + 1);
+        }
+    }
+    let kind = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("{kind}: a design has texts, numbers, booleans, lists and dictionaries alone")))
+}
+
+/// A dictionary as a table of TOML.
+pub(crate) fn toml_table(table: &Bound<'_, PyDict>, depth: usize) -> PyResult<toml::Table> {
+    let mut found = toml::Table::new();
+    for (key, value) in table {
+        let key = key.extract::<String>().map_err(|_| input(format!("{key}: the key of a dictionary is a text")))?;
+        // `None` is an absent key.
+        if !value.is_none() {
+            found.insert(key, toml_value(&value, depth + 1)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Names and numbers in the order of the names.
+pub(crate) fn pairs<T>(map: Option<BTreeMap<String, T>>) -> Vec<(String, T)> {
+    map.unwrap_or_default().into_iter().collect()
+}
+
+/// A value as JSON, for the Python part of the package.
+pub(crate) fn json<T: serde::Serialize + ?Sized>(value: &T) -> PyResult<String> {
+    serde_json::to_string(value).map_err(crate::error::failed)
+}

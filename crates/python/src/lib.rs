@@ -1,0 +1,41 @@
+//! The package `peryton` for Python: the library crates behind functions and classes of Python.
+//!
+//! The functions here take paths, numbers and columns, call what `peryton` on the command line calls, and return reports
+//! as JSON; `python/peryton` makes objects of them. Work is done on threads of its own without the interpreter's lock
+//! (`running.rs`).
+
+mod arguments;
+mod arrow;
+mod curves;
+mod design;
+mod error;
+mod lifetime;
+mod numpy;
+mod policy;
+mod purchase;
+mod running;
+mod simulate;
+mod trace;
+
+use pyo3::prelude::*;
+
+/// The part of `peryton` that is written in Rust.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("InputError", py.get_type::<error::InputError>())?;
+    module.add("SimulationError", py.get_type::<error::SimulationError>())?;
+    module.add_class::<trace::Trace>()?;
+    module.add_class::<design::Design>()?;
+    module.add_class::<policy::Capacity>()?;
+    module.add_class::<policy::PyCandidates>()?;
+    module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(curves::mrc, module)?)?;
+    module.add_function(wrap_pyfunction!(lifetime::lifetime, module)?)?;
+    module.add_function(wrap_pyfunction!(purchase::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(purchase::greenest, module)?)?;
+    module.add_function(wrap_pyfunction!(design::devices, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::formats, module)?)?;
+    module.add_function(wrap_pyfunction!(policy::policies, module)?)
+}

@@ -1,0 +1,30 @@
+//! The lifetime of a mixed SSD array, by arithmetic.
+
+use std::path::PathBuf;
+
+use peryton_plan::lifetime::{Array, Lifetime};
+use pyo3::{prelude::*, types::PyDict};
+use serde::Serialize;
+
+use crate::{
+    arguments::{json, toml_table},
+    error::InPython,
+};
+
+/// A lifetime and the version that computed it, as `peryton lifetime --json` writes them.
+#[derive(Serialize)]
+struct Computed {
+    peryton_version: &'static str,
+    #[serde(flatten)]
+    lifetime: Lifetime,
+}
+
+/// Computes the lifetime for each share of admitted misses; returns JSON.
+#[pyfunction]
+#[pyo3(signature = (file, values, admit))]
+pub(crate) fn lifetime(file: Option<PathBuf>, values: &Bound<'_, PyDict>, admit: Vec<f64>) -> PyResult<String> {
+    let array = Array::load(file.as_deref(), &toml_table(values, 0)?).in_python()?;
+    let lifetimes = array.lifetimes(&admit).in_python()?;
+    let version = env!("CARGO_PKG_VERSION");
+    json(&lifetimes.into_iter().map(|lifetime| Computed { peryton_version: version, lifetime }).collect::<Vec<_>>())
+}

@@ -1,0 +1,201 @@
+//! What to buy: the planner, and the greenest devices.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use peryton_device::Era;
+use peryton_plan::{
+    capacity::{
+        self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, KeptModels, PlanError, Protection, Spares, Training,
+        Workload,
+    },
+    constraint::{Constraint, Metric},
+    energy::{Accesses, Order, Policy, Question, Unneeded},
+    evaluate::Account,
+};
+use peryton_sim::{Options, Redundancy, TraceFactory};
+use peryton_units::{Nanos, SECONDS_PER_YEAR};
+use pyo3::{conversion::FromPyObjectOwned, prelude::*, types::PyDict};
+
+use crate::{
+    arguments::{Size, Time, json, one_of, pairs, word},
+    error::{InPython, input},
+    running::{Running, run, threads},
+    simulate,
+    trace::Trace,
+};
+
+/// An optional argument of a dictionary of arguments.
+fn given<'py, T>(arguments: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
+where
+    T: FromPyObjectOwned<'py>,
+{
+    match arguments.get_item(name)? {
+        Some(value) if !value.is_none() => Ok(Some(value.extract::<T>().map_err(Into::into)?)),
+        _ => Ok(None),
+    }
+}
+
+/// An optional argument that is a word.
+fn word_given<T: std::str::FromStr>(arguments: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<T>>
+where
+    T::Err: std::fmt::Display,
+{
+    let text: Option<Bound<'_, PyAny>> = given(arguments, name)?;
+    // Numbers are written as words, too: `spares=2`.
+    text.map(|text| word(name, &text.str()?.to_string())).transpose()
+}
+
+/// Makes a plan; returns it as JSON. The arguments are those of `peryton.plan`, which has their defaults.
+#[pyfunction]
+pub(crate) fn plan(
+    py: Python<'_>,
+    trace: &Trace,
+    arguments: &Bound<'_, PyDict>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let latency: Option<Time> = given(arguments, "latency")?;
+    let lifetime: Option<Time> = given(arguments, "lifetime")?;
+    let subject_to: Vec<String> = given(arguments, "subject_to")?.unwrap_or_default();
+    let constraints = Constraint::gather(latency.map(|time| time.0), lifetime.map(|time| time.0), &subject_to);
+    let constraints = constraints.map_err(input)?;
+    let run_for: Nanos =
+        given::<Time>(arguments, "run_for")?.map_or_else(|| word("run_for", "5y"), |time| Ok(time.0))?;
+    if run_for == Nanos::ZERO {
+        return Err(input("run_for 0s: give a time such as '5y'"));
+    }
+    let electricity: f64 = given(arguments, "electricity")?.unwrap_or(0.12);
+    if !(electricity >= 0.0 && electricity.is_finite()) {
+        return Err(input(format!("electricity {electricity}: use a price such as 0.12")));
+    }
+    let warm_up_requests: Option<u64> = given(arguments, "warm_up_requests")?;
+    let replay: String = given(arguments, "replay")?.unwrap_or_else(|| "timed".to_owned());
+    let replay = simulate::replay(&replay, given(arguments, "speed")?)?;
+    let ask = Ask {
+        constraints,
+        objective: word_given::<Metric>(arguments, "objective")?.unwrap_or(Metric::Dollars),
+        capacity: given::<Size>(arguments, "capacity")?.map(|size| size.0),
+        active: word_given::<Active>(arguments, "active")?,
+        most: given(arguments, "most")?.unwrap_or(8),
+        runners_up: given(arguments, "runners_up")?.unwrap_or(3),
+        protection: protection(arguments)?,
+        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity },
+        options: Options { replay, ..Options::default() },
+    };
+    let catalogue = catalogue(arguments)?;
+    let models = models(arguments)?;
+    let training = Training {
+        traces: given(arguments, "training_traces")?.unwrap_or(capacity::TRAINING_TRACES),
+        seed: given(arguments, "seed")?.unwrap_or(1),
+    };
+    let opener = trace.opener.clone();
+    let work = |running: &Arc<Running>| -> Result<_, PlanError> {
+        let report = |what: &str, done: u64, of: u64| running.report(what, done, of);
+        let open = || opener.stoppable(running);
+        report("reading the trace", 0, 0);
+        let workload = Workload::measure(&opener.name, &open)?;
+        let mut ask = ask;
+        ask.options.warm_up_requests = warm_up_requests.unwrap_or_else(|| workload.warm_up_requests());
+        let trained = match &models {
+            Some(kept) => Some(kept.trained(&catalogue, &training, &|_| {}, &report)?),
+            None => None,
+        };
+        capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &report)
+    };
+    json(&run(py, threads(given(arguments, "jobs")?)?, progress, work)?.in_python()?)
+}
+
+/// Devices with their prices, those owned, and their failure rates.
+fn catalogue(arguments: &Bound<'_, PyDict>) -> PyResult<Catalogue> {
+    let devices: Vec<String> = given(arguments, "devices")?.unwrap_or_default();
+    let prices: Option<BTreeMap<String, f64>> = given(arguments, "prices")?;
+    let era = word_given::<Era>(arguments, "era")?.unwrap_or_default();
+    let mut catalogue = Catalogue::named(&devices, &pairs(prices), &era).in_python()?;
+    for (name, count) in pairs(given(arguments, "own")?) {
+        catalogue.own(&name, count).in_python()?;
+    }
+    for (name, rate) in pairs(given(arguments, "afr")?) {
+        catalogue.fails(&name, rate).in_python()?;
+    }
+    Ok(catalogue)
+}
+
+fn protection(arguments: &Bound<'_, PyDict>) -> PyResult<Protection> {
+    let redundancy = word_given::<Redundancy>(arguments, "redundancy")?.unwrap_or(Redundancy::None);
+    let fast = word_given::<Redundancy>(arguments, "fast_redundancy")?;
+    let slow = word_given::<Redundancy>(arguments, "slow_redundancy")?;
+    Ok(Protection {
+        fast: fast.unwrap_or(redundancy),
+        slow: slow.unwrap_or(redundancy),
+        copies: fast.is_some(),
+        spares: word_given::<Spares>(arguments, "spares")?.map_or_else(|| word("spares", "0"), Ok)?,
+        fill_limit: word_given::<FillLimit>(arguments, "fill_limit")?.unwrap_or(FillLimit(FILL_LIMIT)).0,
+        replace_within: given::<Time>(arguments, "replace_within")?.map(|time| time.0),
+    })
+}
+
+/// `models` is False (none), True (in the user's cache), or a path.
+fn models(arguments: &Bound<'_, PyDict>) -> PyResult<Option<KeptModels>> {
+    let Some(models) = given::<Bound<'_, PyAny>>(arguments, "models")? else { return Ok(None) };
+    match models.extract::<bool>() {
+        Ok(true) => Ok(Some(KeptModels::Cache)),
+        Ok(false) => Ok(None),
+        Err(_) => Ok(Some(KeptModels::File(models.extract::<PathBuf>()?))),
+    }
+}
+
+/// Ranks devices by energy or cost; returns the answer as JSON. The arguments are those of `peryton.greenest`.
+#[pyfunction]
+#[pyo3(signature = (trace, arguments, progress))]
+pub(crate) fn greenest(
+    py: Python<'_>,
+    trace: Option<&Trace>,
+    arguments: &Bound<'_, PyDict>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let accesses = [
+        ("seq-read", Accesses::SeqRead),
+        ("seq-write", Accesses::SeqWrite),
+        ("rand-read", Accesses::RandRead),
+        ("rand-write", Accesses::RandWrite),
+        ("rand-mixed", Accesses::RandMixed),
+    ];
+    let unneeded = [
+        ("best", Unneeded::Best),
+        ("idle", Unneeded::Always(Policy::Idle)),
+        ("standby", Unneeded::Always(Policy::Standby)),
+        ("all-active", Unneeded::Always(Policy::AllActive)),
+    ];
+    let text = |name: &str, default: &str| -> PyResult<String> {
+        Ok(given(arguments, name)?.unwrap_or_else(|| default.to_owned()))
+    };
+    let size = |name: &str| -> PyResult<_> { Ok(given::<Size>(arguments, name)?.map(|size| size.0)) };
+    let question = Question {
+        peak: size("peak")?,
+        average: size("average")?,
+        capacity: size("capacity")?,
+        accesses: one_of("workload", &text("workload", "seq-read")?, &accesses)?,
+        request_size: size("request_size")?,
+        queue_depth: given(arguments, "queue_depth")?,
+        devices: given(arguments, "devices")?.unwrap_or_default(),
+        era: word_given::<Era>(arguments, "era")?.unwrap_or_default(),
+        prices: pairs(given(arguments, "prices")?),
+        alpha: given(arguments, "alpha")?.unwrap_or(1.0),
+        unneeded: one_of("policy", &text("policy", "best")?, &unneeded)?,
+        run_for: given::<Time>(arguments, "run_for")?.map(|time| time.0),
+        usd_per_kwh: given(arguments, "electricity")?.unwrap_or(0.12),
+        order: one_of("by", &text("by", "energy")?, &[("energy", Order::Energy), ("cost", Order::Cost)])?,
+        model: given(arguments, "model")?.unwrap_or(false),
+        mixed: given(arguments, "mixed")?.unwrap_or(false),
+    };
+    question.check().in_python()?;
+    let opener = trace.map(|trace| trace.opener.clone());
+    if opener.is_none() && (question.peak.is_none() || question.average.is_none() || question.capacity.is_none()) {
+        return Err(input("give peak, average and capacity, or a trace on which they are measured"));
+    }
+    let work = |running: &Arc<Running>| {
+        let Some(opener) = &opener else { return question.answer(None) };
+        let open = || opener.reporting(running);
+        question.answer(Some((&opener.name, &open as &TraceFactory<'_>)))
+    };
+    json(&run(py, threads(given(arguments, "jobs")?)?, progress, work)?.in_python()?)
+}

@@ -1,0 +1,84 @@
+//! Simulations.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use peryton_device::flash::Images;
+use peryton_sim::{Fit, Options, Replay, SimError};
+use peryton_units::Bytes;
+use pyo3::prelude::*;
+
+use crate::{
+    arguments::{json, one_of, word},
+    design::Design,
+    error::{InPython, input},
+    policy,
+    running::{Running, run, threads},
+    trace::Trace,
+};
+
+/// The most memory for images of preconditioned flash, as in the command.
+const IMAGES: Bytes = Bytes::gib(1);
+
+/// How requests arrive.
+pub(crate) fn replay(replay: &str, speed: Option<f64>) -> PyResult<Replay> {
+    word::<Replay>("replay", replay)?.at_speed(speed).in_python()
+}
+
+/// Simulates the designs; returns their reports as JSON.
+#[pyfunction]
+#[pyo3(signature = (designs, trace, *, replay, speed, warm_up, warm_up_requests, limit, fit, replacement, admission, jobs, progress))]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn simulate(
+    py: Python<'_>,
+    designs: Vec<PyRef<'_, Design>>,
+    trace: &Trace,
+    replay: &str,
+    speed: Option<f64>,
+    warm_up: bool,
+    warm_up_requests: u64,
+    limit: Option<u64>,
+    fit: &str,
+    replacement: Option<&Bound<'_, PyAny>>,
+    admission: Option<&Bound<'_, PyAny>>,
+    jobs: Option<usize>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let fits = [("error", Fit::Strict), ("wrap", Fit::Wrap), ("skip", Fit::Skip)];
+    let replay = self::replay(replay, speed)?;
+    let options = Options { replay, fit: one_of("fit", fit, &fits)?, warm_up, warm_up_requests, limit };
+    if designs.is_empty() {
+        return Err(input("there is no design to simulate: give one"));
+    }
+    let mut parsed = designs.iter().map(|design| design.parsed()).collect::<PyResult<Vec<_>>>()?;
+    if let Some(replacement) = replacement {
+        let replacement = policy::replacement(replacement)?;
+        parsed.iter_mut().try_for_each(|design| design.use_replacement(replacement)).in_python()?;
+    }
+    if let Some(admission) = admission {
+        let admission = policy::admission(admission)?;
+        parsed.iter_mut().try_for_each(|design| design.use_admission(admission)).in_python()?;
+    }
+    if parsed.len() > 1 {
+        let images = Arc::new(Images::new(IMAGES));
+        parsed.iter_mut().for_each(|design| design.images = Some(Arc::clone(&images)));
+    }
+    let opener = trace.opener.clone();
+    let jobs = threads(jobs)?;
+    let requests = opener
+        .requests()
+        .map_or(0, |requests| requests.min(limit.unwrap_or(u64::MAX)).saturating_mul(parsed.len() as u64));
+    let work = |running: &Arc<Running>| {
+        let so_far: Vec<AtomicU64> = parsed.iter().map(|_| AtomicU64::new(0)).collect();
+        let progress = |design: usize, done: u64| {
+            so_far[design].store(done, Relaxed);
+            let done = so_far.iter().map(|one| one.load(Relaxed)).sum();
+            running.report("requests simulated", done, requests);
+        };
+        peryton_sim::run(&parsed, &opener.name, &|| opener.stoppable(running), &options, &progress)
+    };
+    let reports = run(py, jobs, progress, work)?.map_err(|error: SimError| error).in_python()?;
+    json(&reports)
+}

@@ -1,0 +1,212 @@
+//! Traces: files of any format, or columns in memory.
+
+use std::{path::PathBuf, sync::Arc};
+
+use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_schema::{Field, Schema};
+use peryton_trace::{
+    Characteristics, ColumnTrace, Format, OpenOptions, Overwrites, SkippedCount, Source, TraceError, TraceFiles,
+    record_batch, save, schema,
+};
+use pyo3::{
+    prelude::*,
+    types::{PyCapsule, PyDict},
+};
+
+use crate::{
+    arguments::{json, word},
+    arrow,
+    error::{InPython, input},
+    numpy::{self, Column},
+    running::{Running, Stoppable, run},
+};
+
+/// A trace that can be read again and again.
+#[pyclass(frozen, module = "peryton")]
+pub(crate) struct Trace {
+    pub(crate) opener: Opener,
+}
+
+/// Opens a trace, on any thread.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    pub(crate) name: String,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Files(TraceFiles, SkippedCount),
+    Columns(ColumnTrace),
+}
+
+impl Opener {
+    /// The requests from the first one.
+    pub(crate) fn open(&self) -> Result<Box<dyn Source>, TraceError> {
+        match &self.kind {
+            Kind::Files(files, skipped) => files.again(skipped),
+            Kind::Columns(columns) => Ok(Box::new(columns.source())),
+        }
+    }
+
+    /// The requests, until work is to end.
+    pub(crate) fn stoppable(&self, running: &Arc<Running>) -> Result<Box<dyn Source>, TraceError> {
+        Ok(Box::new(Stoppable { source: self.open()?, running: Arc::clone(running), step: None, read: 0 }))
+    }
+
+    /// The same for work that does not report its progress by itself.
+    pub(crate) fn reporting(&self, running: &Arc<Running>) -> Result<Box<dyn Source>, TraceError> {
+        let step = Some(("requests read", self.requests().unwrap_or(0)));
+        Ok(Box::new(Stoppable { source: self.open()?, running: Arc::clone(running), step, read: 0 }))
+    }
+
+    /// The number of requests, if it is known.
+    pub(crate) fn requests(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Files(..) => None,
+            Kind::Columns(columns) => Some(columns.requests()),
+        }
+    }
+}
+
+#[pymethods]
+impl Trace {
+    #[staticmethod]
+    #[pyo3(signature = (paths, format, skip_bad, volumes, concatenate, files_as_volumes))]
+    fn _open(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        format: Option<&str>,
+        skip_bad: bool,
+        volumes: Option<Vec<u32>>,
+        concatenate: bool,
+        files_as_volumes: bool,
+    ) -> PyResult<Trace> {
+        if paths.iter().any(|path| path.as_os_str() == "-") {
+            return Err(input("-: a trace is read several times, standard input only once: give a file"));
+        }
+        let format = format.map(|name| word::<Format>("format", name)).transpose()?;
+        let options =
+            OpenOptions { format, skip_bad, volumes, concatenate, files_as_volumes, ..OpenOptions::default() };
+        let (files, skipped) = (TraceFiles { paths, options }, SkippedCount::default());
+        // What cannot be opened is reported at once.
+        py.detach(|| files.source(&SkippedCount::default()).map(drop)).in_python()?;
+        Ok(Trace { opener: Opener { name: files.name(), kind: Kind::Files(files, skipped) } })
+    }
+
+    #[staticmethod]
+    fn _from_arrow(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Trace> {
+        let (schema, batches) = arrow::import(object)?;
+        Trace::of_columns(name, &schema, batches)
+    }
+
+    #[staticmethod]
+    fn _from_buffers(columns: Vec<(String, Bound<'_, PyAny>)>, name: &str) -> PyResult<Trace> {
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for (column, object) in &columns {
+            let array = numpy::column(column, object)?;
+            fields.push(Field::new(column, array.data_type().clone(), false));
+            arrays.push(array);
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), arrays);
+        let batch = batch.map_err(|error| input(format!("{name}: the columns do not fit together: {error}")))?;
+        Trace::of_columns(name, &schema, vec![batch])
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.opener.name
+    }
+
+    #[getter]
+    fn _requests(&self) -> Option<u64> {
+        self.opener.requests()
+    }
+
+    #[getter]
+    fn _skipped(&self) -> Option<(u64, Vec<String>)> {
+        match &self.opener.kind {
+            Kind::Files(_, skipped) => skipped.get().map(|skipped| (skipped.count, skipped.first)),
+            Kind::Columns(_) => None,
+        }
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // By the interface, a producer may ignore what was requested.
+        let _ = requested_schema;
+        match &self.opener.kind {
+            Kind::Columns(columns) => {
+                let batches: Vec<_> = columns.batches().iter().cloned().map(Ok).collect();
+                arrow::export(py, Box::new(RecordBatchIterator::new(batches, Arc::clone(columns.schema()))))
+            }
+            Kind::Files(..) => {
+                let source = self.opener.open().in_python()?;
+                arrow::export(py, Box::new(arrow::Rows { source, ended: false }))
+            }
+        }
+    }
+
+    /// The columns `time_ns`, `op`, `volume`, `offset` and `length` for NumPy.
+    fn _columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let own = match &self.opener.kind {
+            Kind::Columns(columns) if *columns.schema() == schema() => match columns.batches() {
+                [only] => Some(only.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let batch = match own {
+            Some(batch) => batch,
+            None => run(py, 1, None, |running| {
+                let (mut source, mut batch, mut all) = (self.opener.stoppable(running)?, Vec::new(), Vec::new());
+                loop {
+                    source.next_batch(&mut batch)?;
+                    if batch.is_empty() {
+                        return Ok::<_, TraceError>(record_batch(&all));
+                    }
+                    all.append(&mut batch);
+                }
+            })?
+            .in_python()?,
+        };
+        let columns = PyDict::new(py);
+        for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+            columns.set_item(field.name(), Column(Arc::clone(column)))?;
+        }
+        Ok(columns)
+    }
+
+    fn _save(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
+        let work = |running: &Arc<Running>| save(&mut *self.opener.stoppable(running)?, &path, &self.opener.name);
+        run(py, 1, None, work)?.in_python()
+    }
+
+    fn _info(&self, py: Python<'_>) -> PyResult<String> {
+        let work = |running: &Arc<Running>| Characteristics::of(&mut *self.opener.stoppable(running)?);
+        json(&run(py, 1, None, work)?.in_python()?)
+    }
+
+    fn _overwrites(&self, py: Python<'_>) -> PyResult<String> {
+        let work = |running: &Arc<Running>| Overwrites::of(&mut *self.opener.stoppable(running)?);
+        json(&run(py, 1, None, work)?.in_python()?)
+    }
+}
+
+impl Trace {
+    fn of_columns(name: &str, schema: &Arc<Schema>, batches: Vec<RecordBatch>) -> PyResult<Trace> {
+        let columns = ColumnTrace::new(name, schema, batches).in_python()?;
+        Ok(Trace { opener: Opener { name: name.to_owned(), kind: Kind::Columns(columns) } })
+    }
+}
+
+/// The formats of traces, with their descriptions.
+#[pyfunction]
+pub(crate) fn formats() -> Vec<(&'static str, &'static str)> {
+    Format::ALL.iter().map(|format| (format.name(), format.description())).collect()
+}

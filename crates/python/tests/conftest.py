@@ -1,0 +1,56 @@
+"""What the tests share: the repository, the command, and small traces."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(os.environ.get("PERYTON_REPOSITORY", Path(__file__).parents[3])).resolve()
+TRACES = REPOSITORY / "examples" / "traces"
+DESIGNS = REPOSITORY / "examples" / "designs"
+
+CACHE = {
+    "devices": {
+        "ssd": {"profile": "intel-320-300gb", "size": "16MiB"},
+        "hdd": {"profile": "seagate-st32000641as", "size": "256MiB"},
+    },
+    "placement": {
+        "mode": "caching",
+        "fast": "ssd",
+        "slow": "hdd",
+        "extent": "16KiB",
+        "promotion": {"threshold": 0},
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def command() -> Callable[..., Any]:
+    """Runs the command and reads what it prints as JSON."""
+    peryton = Path(os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton"))
+    assert peryton.is_file(), f"{peryton} is missing: cargo build -p peryton, or set PERYTON"
+
+    def run(*words: object) -> Any:
+        ran = subprocess.run(
+            [peryton, *map(str, words)], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sqlite() -> Path:
+    """15,066 requests of SQLite on ext4."""
+    return TRACES / "sqlite-ext4.parquet"
+
+
+@pytest.fixture(scope="session")
+def pgbench() -> Path:
+    """About half a million requests of PostgreSQL on ext4."""
+    return TRACES / "pgbench-ext4.parquet"

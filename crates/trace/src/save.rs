@@ -1,0 +1,94 @@
+//! Writes a trace to a file, in the format that the file's name says.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
+
+use peryton_units::Op;
+use thiserror::Error;
+
+use crate::{ParquetWriter, Request, Source, TraceError};
+
+/// The first line of a CSV trace.
+pub const CSV_HEADER: &str = "time_us,op,offset,length,volume\n";
+
+/// Writes a request as a line of CSV; times keep their nanoseconds.
+///
+/// # Errors
+/// Those of `out`.
+pub fn csv_line(out: &mut dyn Write, request: &Request) -> io::Result<()> {
+    let op = match request.op {
+        Op::Read => 'R',
+        Op::Write => 'W',
+        Op::Discard => 'D',
+        Op::Flush => 'F',
+    };
+    let (us, ns) = (request.at.0 / 1_000, request.at.0 % 1_000);
+    match ns {
+        0 => write!(out, "{us}")?,
+        ns => write!(out, "{us}.{ns:03}")?,
+    }
+    writeln!(out, ",{op},{},{},{}", request.offset.0, request.len.0, request.volume)
+}
+
+/// The reason why a trace was not saved.
+#[derive(Debug, Error)]
+pub enum SaveError {
+    /// The trace cannot be read, or Parquet cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The CSV file cannot be written.
+    #[error("{path}: {source}")]
+    Csv {
+        /// The file.
+        path: String,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+/// Writes all requests to a file: CSV if its name ends in `.csv`, otherwise Parquet. `origin` says in words where the
+/// requests come from; Parquet keeps it. Returns the number of requests.
+///
+/// # Errors
+/// The trace cannot be read further, or the file cannot be written.
+///
+/// ```
+/// use peryton_trace::{OpenOptions, open, read, save};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("my.csv");
+/// let text = "time_us,op,offset,length\n0,W,0,8192\n250,R,4096,4096\n";
+/// let mut trace = read("example", text.as_bytes(), &OpenOptions::default())?;
+/// assert_eq!(save(&mut trace, &path, "an example")?, 2);
+/// # assert_eq!(std::fs::read_to_string(&path)?, "time_us,op,offset,length,volume\n0,W,0,8192,0\n250,R,4096,4096,0\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn save(source: &mut dyn Source, path: &Path, origin: &str) -> Result<u64, SaveError> {
+    let mut batch = Vec::new();
+    if path.extension().is_some_and(|extension| extension == "csv") {
+        let failed = |source| SaveError::Csv { path: path.display().to_string(), source };
+        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        out.write_all(CSV_HEADER.as_bytes()).map_err(failed)?;
+        let mut requests = 0;
+        loop {
+            source.next_batch(&mut batch)?;
+            if batch.is_empty() {
+                out.flush().map_err(failed)?;
+                return Ok(requests);
+            }
+            requests += batch.len() as u64;
+            batch.iter().try_for_each(|request| csv_line(&mut out, request)).map_err(failed)?;
+        }
+    }
+    let mut writer = ParquetWriter::create(path, origin)?;
+    loop {
+        source.next_batch(&mut batch)?;
+        if batch.is_empty() {
+            return Ok(writer.finish()?);
+        }
+        writer.write(&batch)?;
+    }
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""The package for Python (crates/python): tests it, and builds its wheel.
+
+    scripts/python.py test            builds it for testing, tries it in a fresh environment, and runs pytest in one with the
+                                      packages of crates/python/requirements.txt; with --built, what cargo test has built
+    scripts/python.py wheel           builds an optimised wheel in target/wheels and tries it in a fresh environment
+    scripts/python.py lock            resolves requirements.in again into requirements.txt (needs uv)
+
+`test` says what it skips if Python, venv, pip or the network is missing. Everything is kept below target/python.
+"""
+
+import argparse
+import base64
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CRATE = ROOT / "crates" / "python"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+ENVIRONMENT = TARGET / "python" / "venv"
+OLDEST = (3, 11)
+PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet"]
+
+
+class Missing(Exception):
+    """Something that is needed is not there."""
+
+
+def run(*words, **options):
+    subprocess.run([str(word) for word in words], check=True, **options)
+
+
+def python(environment):
+    return environment / "bin" / "python"
+
+
+def environment():
+    """An environment with the packages of the lock; it is made again when the lock changes."""
+    if sys.version_info < OLDEST:
+        raise Missing(f"Python {OLDEST[0]}.{OLDEST[1]} or later (this is {sys.version.split()[0]})")
+    lock = CRATE / "requirements.txt"
+    wanted = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
+    stamp = ENVIRONMENT / "lock"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return ENVIRONMENT
+    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+    try:
+        venv.create(ENVIRONMENT, with_pip=True, symlinks=True)
+    except (subprocess.CalledProcessError, SystemExit, OSError) as error:
+        raise Missing(f"venv with pip (Debian: python3-venv): {error}") from error
+    try:
+        run(python(ENVIRONMENT), *PIP, "install", "--require-hashes", "-r", lock)
+    except subprocess.CalledProcessError as error:
+        raise Missing("the packages of crates/python/requirements.txt: pip cannot install them (see above)") from error
+    stamp.write_text(wanted)
+    return ENVIRONMENT
+
+
+def wheel(tools, profile, out):
+    """Builds a wheel with maturin; returns its path."""
+    shutil.rmtree(out, ignore_errors=True)
+    maturin = [python(tools), "-m", "maturin", "build", "--locked", "--manifest-path", CRATE / "Cargo.toml"]
+    run(*maturin, "--profile", profile, "--out", out, "--interpreter", python(tools))
+    (built,) = out.glob("peryton-*.whl")
+    return built
+
+
+def packed(library, out):
+    """A wheel for testing, with a library that Cargo has built. (maturin would build all dependencies again, because other
+    features of them are on when the whole workspace is tested.)"""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    version = re.search(r'(?m)^version = "(.*)"', (ROOT / "Cargo.toml").read_text()).group(1)
+    about, tag = f"peryton-{version}.dist-info", f"cp{OLDEST[0]}{OLDEST[1]}-abi3-linux_{os.uname().machine}"
+    files = {f"peryton/{path.name}": path.read_bytes() for path in (CRATE / "python" / "peryton").iterdir() if path.is_file()}
+    files["peryton/_native.abi3.so"] = library.read_bytes()
+    files[f"{about}/METADATA"] = f"Metadata-Version: 2.4\nName: peryton\nVersion: {version}\n".encode()
+    files[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: peryton\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    digest = {name: base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode() for name, data in files.items()}
+    record = [f"{name},sha256={digest[name]},{len(data)}" for name, data in files.items()]
+    files[f"{about}/RECORD"] = "\n".join([*record, f"{about}/RECORD,,", ""]).encode()
+    built = out / f"peryton-{version}-{tag}.whl"
+    with zipfile.ZipFile(built, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return built
+
+
+def cargo(*words):
+    run(os.environ.get("CARGO", "cargo"), *words, cwd=ROOT)
+
+
+def module_and_command(built):
+    """The extension module, and the command; unless both have been built just now, they are built."""
+    debug = TARGET / "debug"
+    if not built:
+        cargo("build", "--locked", "--package", "peryton-python", "--package", "peryton")
+    # `cargo test` leaves the library of an integration test among the dependencies.
+    found = [path for path in (debug / "libperyton_python.so", debug / "deps" / "libperyton_python.so") if path.is_file()]
+    if not found:
+        raise Missing("the extension module, which cargo test builds")
+    return max(found, key=lambda path: path.stat().st_mtime), debug / "peryton"
+
+
+def tried(built):
+    """Installs a wheel in a fresh environment without any other package, and simulates."""
+    program = (
+        "import peryton, sys; design, trace = sys.argv[1:]; "
+        "report = peryton.simulate(design, trace, fit='wrap', limit=1000); assert report['requests'] == 1000; "
+        "print(f'{peryton.__file__}: {report!r}')"
+    )
+    design = ROOT / "examples" / "designs" / "caching-back.toml"
+    trace = ROOT / "examples" / "traces" / "sqlite-ext4.parquet"
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder) / "venv"
+        venv.create(fresh, with_pip=True, symlinks=True)
+        run(python(fresh), *PIP, "install", "--no-index", built)
+        run(python(fresh), "-I", "-c", program, design, trace, cwd=folder)
+
+
+def test(arguments):
+    tools = environment()
+    module, peryton = module_and_command(arguments.built)
+    built = packed(module, TARGET / "python" / "wheels")
+    tried(built)
+    run(python(tools), *PIP, "install", "--no-index", "--no-deps", "--force-reinstall", built)
+    about = {**os.environ, "PERYTON": str(peryton), "PERYTON_REPOSITORY": str(ROOT)}
+    run(python(tools), "-m", "pytest", "-p", "no:cacheprovider", *arguments.pytest, cwd=CRATE, env=about)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(required=True, dest="verb")
+    tests = verbs.add_parser("test")
+    tests.add_argument("--built", action="store_true", help="test what cargo test --workspace has just built")
+    tests.add_argument("pytest", nargs="*", help="arguments for pytest")
+    wheels = verbs.add_parser("wheel")
+    wheels.add_argument("--profile", default="release", help="Cargo's profile (default: release)")
+    verbs.add_parser("lock")
+    arguments = parser.parse_args()
+    try:
+        if arguments.verb == "test":
+            test(arguments)
+        elif arguments.verb == "wheel":
+            built = wheel(environment(), arguments.profile, TARGET / "wheels")
+            tried(built)
+            print(built)
+        else:
+            words = ["uv", "pip", "compile", "--universal", "--python-version", "3.11", "--generate-hashes", "--upgrade"]
+            words += ["--custom-compile-command", "scripts/python.py lock"]
+            run(*words, "requirements.in", "-o", "requirements.txt", cwd=CRATE)
+    except Missing as missing:
+        print(f"python: missing: {missing}: the package for Python is not {'tested' if arguments.verb == 'test' else 'built'}")
+        sys.exit(0 if arguments.verb == "test" else 1)
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode)
+
+
+if __name__ == "__main__":
+    main()
