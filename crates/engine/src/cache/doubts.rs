@@ -169,6 +169,9 @@ impl CacheDrive {
         let entry = self.map.entry(extent);
         let Some(index) = entry.moving() else {
             if self.sure(io, extent, doubt) == entry.entry() {
+                // A copy that no commit called dirty was written home and given up: the write may be lost, and nothing leads back
+                // to the copy.
+                self.doubts.notify_host |= self.mode == Mode::Caching && doubt.slow && entry.place().is_none();
                 self.doubts.extents.remove(&extent);
             } else if entry.in_flight > 0 {
                 self.start(Kind::Drain(Drained::Revert), Phase::Draining, extent, None, None);
