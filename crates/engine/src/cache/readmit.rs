@@ -83,10 +83,11 @@ impl CacheDrive {
             // The copy is at least as new as its home.
             (Mode::Caching, Some(place)) if on_back(place) => MapEntry::new(Some(place), true, false),
             // The copy was on the device that stayed; the home is as new if the copy was clean.
-            (Mode::Caching, Some(_)) if !theirs.is_dirty() => MapEntry::new(None, false, false),
-            // The map of the device that comes back may be older than the memory that knew of the copy, so that the home may
-            // be older than what was answered.
-            (Mode::Caching, _) => ours,
+            (Mode::Caching, Some(_)) if theirs.is_dirty() => ours,
+            // The map of a fast device may be older than the memory that knew of a copy on it, so that the home may be older than
+            // what was answered.
+            (Mode::Caching, None) if back == self.layout.fast => ours,
+            (Mode::Caching, _) => MapEntry::new(None, false, false),
         }
     }
 }
