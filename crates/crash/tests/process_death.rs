@@ -43,3 +43,10 @@ fn what_came_back_older_than_the_answer_does_not_any_more() {
     let options = Options { ends: Some(Ends::Both), ..Options::default() };
     assert_eq!(run(12_598, &options).map(|_| ()), Ok(()));
 }
+
+#[test]
+fn a_log_opens_after_two_recoveries_that_were_killed() {
+    // The first had joined ranges of absent appends in its commit; the second found the first of them hidden by a part of it that
+    // memory still had, and took what lay beyond for damage.
+    assert_eq!(run(3_697, &Options::default()).map(|_| ()), Ok(()));
+}

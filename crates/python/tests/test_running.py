@@ -125,10 +125,11 @@ def raises(*_: object) -> None:
 
 def test_a_bar_appears_on_a_terminal_alone(tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text(ENDLESS)
-    program = f"import peryton; peryton.simulate({FIXED!r}, 't.toml', limit=1_500_000, progress=PROGRESS)"
-    for progress, shown in (("None", False), ("False", False), ("True", True)):
+    program = f"import peryton; peryton.simulate({FIXED!r}, 't.toml', limit=LIMIT, progress=PROGRESS)"
+    # A bar appears after a while only, so the run that has one must be long enough on a fast machine too.
+    for progress, limit, shown in (("None", "1_500_000", False), ("False", "1_500_000", False), ("True", "15_000_000", True)):
         ran = subprocess.run(
-            [sys.executable, "-c", program.replace("PROGRESS", progress)],
+            [sys.executable, "-c", program.replace("PROGRESS", progress).replace("LIMIT", limit)],
             cwd=tmp_path,
             stderr=subprocess.PIPE,
             check=True,

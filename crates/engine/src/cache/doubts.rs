@@ -55,6 +55,13 @@ struct Doubt {
     moved: bool,
 }
 
+impl Doubt {
+    /// Whether a write has replaced what was in doubt. Reads that are still in flight may return what the lost data had replaced.
+    fn is_over(self) -> bool {
+        !self.fast && !self.slow
+    }
+}
+
 /// A write to both devices, with the stamp of each device at the time.
 #[derive(Clone, Copy, Debug)]
 struct WrittenThrough {
@@ -168,7 +175,7 @@ impl CacheDrive {
         let Some(doubt) = self.doubts.extents.get(&extent).copied() else { return };
         let entry = self.map.entry(extent);
         let Some(index) = entry.moving() else {
-            if self.sure(io, extent, doubt) == entry.entry() {
+            if doubt.is_over() || self.sure(io, extent, doubt) == entry.entry() {
                 // A copy that no commit called dirty was written home and given up: the write may be lost, and nothing leads back
                 // to the copy.
                 self.doubts.notify_host |= self.mode == Mode::Caching && doubt.slow && entry.place().is_none();
@@ -275,13 +282,16 @@ impl CacheDrive {
         }
     }
 
-    /// A write that passed the copy covers the whole extent, so it has replaced the data that were in doubt.
+    /// A write that passed the copy covers the whole extent, so it has replaced the data that were in doubt. The extent stays in
+    /// doubt until the copy is dropped, because reads of the copy are still in flight.
     #[inline]
     pub(in crate::cache) fn past_is_sure(&mut self, index: u32, extent: u32) {
         let row = &mut self.moves[index];
         if row.kind == Kind::Drain(Drained::Revert) {
             row.kind = Kind::Drain(Drained::Stale);
-            self.doubts.extents.remove(&extent);
+            if let Some(doubt) = self.doubts.extents.get_mut(&extent) {
+                *doubt = Doubt::default();
+            }
         }
     }
 

@@ -28,7 +28,7 @@ pub struct Recorded {
     /// The ranges for which the primary has newer data than the log, ordered by [`Void::before`].
     pub voids: Vec<Void>,
     /// The absent appends. The key is the first absent sequence; the value is the sequence after the last absent one, and
-    /// the place of that append in the log.
+    /// the place of that append in the log. The ranges do not overlap.
     pub absents: BTreeMap<u64, (u64, u64)>,
     /// The segments of which only listed pieces are needed, by their number.
     pub listed: BTreeMap<u32, ListedSegment>,
@@ -134,6 +134,27 @@ impl Recorded {
         (*to > sequence).then_some((*to, *next_at))
     }
 
+    /// Adds a range of absent appends. It may overlap ranges that are known: a recovery joins ranges in the commit that it
+    /// writes, and if its process dies afterwards, the next one reads that commit and the same ranges in memory.
+    fn add_absent(&mut self, mut from: u64, (mut to, mut next_at): (u64, u64)) {
+        if let Some((first, (end, at))) = self.absents.range(..from).next_back().map(|(first, known)| (*first, *known))
+            && end > from
+        {
+            from = first;
+            if end >= to {
+                (to, next_at) = (end, at);
+            }
+        }
+        while let Some((first, (end, at))) = self.absents.range(from..to).next().map(|(first, known)| (*first, *known))
+        {
+            self.absents.remove(&first);
+            if end >= to {
+                (to, next_at) = (end, at);
+            }
+        }
+        self.absents.insert(from, (to, next_at));
+    }
+
     /// Sorts the records into voids, absent appends and listed segments.
     fn sort(&mut self, records: &[CommitRecord]) {
         let mut records = records.iter().peekable();
@@ -141,10 +162,7 @@ impl Recorded {
             match *record {
                 CommitRecord::Void { offset, len, before } => self.voids.push(Void { before, offset, len }),
                 CommitRecord::Absent { from, to, next_at } if from < to && to <= MOST_SEQUENCE => {
-                    let known = self.absents.entry(from).or_insert((to, next_at));
-                    if known.0 < to {
-                        *known = (to, next_at);
-                    }
+                    self.add_absent(from, (to, next_at));
                 }
                 CommitRecord::Listed { segment, opened, as_of, count } => {
                     let mut left = Vec::new();
@@ -162,6 +180,85 @@ impl Recorded {
                 CommitRecord::Absent { .. } | CommitRecord::Left { .. } => {}
             }
         }
-        self.voids.sort_by_key(|void| void.before);
+        // What a commit and the memory both have counts once, or the ring would fill if recoveries kept being killed.
+        self.voids.sort_unstable_by_key(|void| (void.before, void.offset, void.len));
+        self.voids.dedup();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{log::NOWHERE, superblock::VolumeId, takeover};
+
+    fn recorded(records: &[CommitRecord]) -> Recorded {
+        let newest =
+            FoundLogCommit { head: Default::default(), at: 0, segments: Vec::new(), records: records.to_vec() };
+        let mut recorded = Recorded {
+            newest,
+            records: records.to_vec(),
+            commits: 1,
+            used: 0,
+            next_number: 1,
+            voids: Vec::new(),
+            absents: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            damaged_blocks: 0,
+            complete: 0,
+        };
+        recorded.sort(records);
+        recorded
+    }
+
+    fn left(records: Vec<CommitRecord>) -> Found {
+        let contents = takeover::Contents::Log { records: 8 };
+        let label = takeover::Label {
+            volume: VolumeId(1),
+            generation: 1,
+            boot: 0,
+            devices: [0; takeover::MOST_DEVICES],
+            contents,
+        };
+        Found { label, entries: Vec::new(), records, complete: 3, gone: 0 }
+    }
+
+    /// A recovery has joined the ranges 10..20 and 20..21 with what was beyond the cut, 21..50, and was killed after its commit.
+    #[test]
+    fn a_range_of_absent_appends_is_found_although_the_memory_has_a_part_of_it() {
+        let mut recorded = recorded(&[
+            CommitRecord::Absent { from: 1, to: 2, next_at: 4096 },
+            CommitRecord::Absent { from: 10, to: 50, next_at: NOWHERE },
+        ]);
+        recorded.take_over(&left(vec![CommitRecord::Absent { from: 20, to: 21, next_at: 8192 }]));
+        for sequence in 10..50 {
+            assert_eq!(recorded.absent(sequence), Some((50, NOWHERE)), "{sequence}");
+        }
+        assert_eq!(recorded.absent(1), Some((2, 4096)));
+        assert!([2, 9, 50].iter().all(|sequence| recorded.absent(*sequence).is_none()));
+    }
+
+    /// Ranges that overlap in every order become one, which ends where the last of them ends.
+    #[test]
+    fn overlapping_ranges_of_absent_appends_become_one() {
+        let ranges = [(10, 20), (15, 30), (5, 12), (30, 31), (28, 30), (40, 41)];
+        for turn in 0..ranges.len() {
+            let records: Vec<CommitRecord> = (0..ranges.len())
+                .map(|index| ranges[(index + turn) % ranges.len()])
+                .map(|(from, to)| CommitRecord::Absent { from, to, next_at: to * 4096 })
+                .collect();
+            let recorded = recorded(&records);
+            for sequence in 5..30 {
+                assert_eq!(recorded.absent(sequence), Some((30, 30 * 4096)), "{sequence}, turn {turn}");
+            }
+            assert_eq!(recorded.absents.len(), 3, "turn {turn}");
+        }
+    }
+
+    #[test]
+    fn a_void_in_a_commit_and_in_the_memory_counts_once() {
+        let void = CommitRecord::Void { offset: 4096, len: 512, before: 7 };
+        let mut recorded = recorded(&[void]);
+        recorded.take_over(&left(vec![void, CommitRecord::Void { offset: 0, len: 512, before: 7 }]));
+        assert_eq!(recorded.voids.len(), 2);
     }
 }
