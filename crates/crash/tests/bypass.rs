@@ -93,6 +93,29 @@ fn a_stream_of_writes_goes_past_and_is_not_lost() {
     world.read_all();
 }
 
+/// What is used again within the promotion window is worth caching, however long the stream is.
+#[test]
+fn a_stream_that_comes_again_soon_comes_in() {
+    let mut world = world(Bypass { sequential: Some(SEQUENTIAL), congested: false }, Replacement::Lru);
+    let chunks = 1500 * EXTENT.0 / CHUNK.0;
+    let pass = |world: &mut World, op, start: u64| {
+        let before = world.engine.stats().bypasses.sequential;
+        for chunk in 0..chunks {
+            world.access(op, EXTENT * start + CHUNK * chunk, CHUNK);
+        }
+        world.engine.stats().bypasses.sequential - before
+    };
+    assert!(pass(&mut world, Op::Read, 0) > 1300);
+    assert_eq!(pass(&mut world, Op::Read, 0), 0);
+    let hits = world.engine.stats().fast_hits;
+    assert_eq!(pass(&mut world, Op::Read, 0), 0);
+    assert!(world.engine.stats().fast_hits - hits > 1400);
+    // At another place, but not so soon.
+    assert!(pass(&mut world, Op::Read, 4000) > 1300);
+    world.tick(Nanos::from_s(61));
+    assert!(pass(&mut world, Op::Read, 4000) > 1100);
+}
+
 #[test]
 fn misses_go_past_while_the_fast_device_is_the_slower_one() {
     let mut world = world(Bypass { sequential: None, congested: true }, Replacement::Lru);

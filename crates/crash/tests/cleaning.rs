@@ -242,6 +242,38 @@ fn an_extent_that_is_written_all_the_time_is_not_dirty_for_longer_than_it_may_be
     world.read_all();
 }
 
+/// Reads wait for what was in flight only, and writes for a second at most.
+#[test]
+fn a_slow_device_that_does_not_answer_does_not_keep_what_is_cached_waiting() {
+    let cleaning = Cleaning { max_age: Nanos::from_s(60), ..Cleaning::UNBOUNDED };
+    let mut world = world(100, 400, Tuning { cleaning, ..tuning() });
+    world.dirty([7]);
+    let ask = |world: &mut World, op| world.submit(Request { op, offset: EXTENT * 7, len: Bytes::kib(1) });
+    let host = |world: &World| {
+        let of_host = |command: &&Command| matches!(command, Command::Read { cause: Cause::Host, .. } | Command::Write { cause: Cause::Host, .. });
+        world.commands().iter().filter(of_host).count()
+    };
+    ask(&mut world, Op::Write);
+    world.tick(Nanos::from_s(61));
+    for op in [Op::Read, Op::Write] {
+        ask(&mut world, op);
+    }
+    assert_eq!(host(&world), 1, "the write that was in flight");
+    world.complete_at(0);
+    assert_eq!(host(&world), 1, "the read, which has not to wait for the slow device");
+    world.complete_reads();
+    assert_eq!((world.writes_home(), host(&world), world.engine.stats().held_writes), (vec![(7, 1)], 0, 1));
+    world.tick(Nanos::from_ms(999));
+    assert_eq!(host(&world), 0);
+    world.tick(Nanos::from_ms(1));
+    assert_eq!(host(&world), 1, "the write");
+    world.complete_all();
+    assert_eq!(world.engine.dirty_extents(), 1);
+    world.rest(Nanos::from_s(200));
+    assert_eq!(world.engine.dirty_extents(), 0);
+    world.read_all();
+}
+
 /// With `write_all_back`, what was dirty then is home in the end, though the host goes on writing the same places.
 #[test]
 fn what_is_to_be_clean_becomes_so_under_load() {

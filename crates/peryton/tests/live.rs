@@ -118,7 +118,7 @@ fn what_has_no_home_cannot_be_cleaned() {
     fs::write(folder.join("v.toml"), format!("{DEVICES}{LOGGING}")).expect("a design");
     peryton(folder, &["format", "v.toml"]).ok();
     let (_serving, _client) = Serving::start(folder);
-    peryton(folder, &["clean", "v.control"]).fails(1, &["only caching and partitioned volumes"]);
+    peryton(folder, &["clean", "v.control"]).fails(2, &["only caching and partitioned volumes"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::{cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo, cache::streams::Place};
+use crate::{cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo, cache::streams::{Followed, Place}};
 
 /// A device that answers within these times is not congested, however fast the other one is (reads, writes).
 const NEVER_SLOW: [Nanos; 2] = [Nanos::from_ms(2), Nanos::from_ms(20)];
@@ -20,10 +20,10 @@ impl CacheDrive {
             let is_cached = |extent| map.entry(extent).place().is_some();
             let Fragment { extent, within, len, .. } = fragment;
             let place = Place { extent, within, len, extent_bytes: self.layout.extent_bytes as u32 };
-            let so_far = self.streams.follow(fragment.op, place, is_cached);
+            let Followed { bytes, enters } = self.streams.follow(fragment.op, place, is_cached);
             // A request that is long enough is a stream from its start on.
             let more = fragment.request_len - fragment.offset - Bytes(u64::from(fragment.len));
-            if so_far + more >= longest {
+            if bytes + more >= longest && !self.comes_again(io, extent, enters) {
                 io.stats.bypasses.sequential += 1;
                 return true;
             }
@@ -36,6 +36,18 @@ impl CacheDrive {
             }
         }
         false
+    }
+
+    /// Whether a stream is in an extent that was used lately, before the stream came to it: what is used again and again is worth
+    /// caching, however long it is. Its misses count as others do then.
+    fn comes_again(&mut self, io: &CacheIo, extent: u32, enters: bool) -> bool {
+        let entry = self.map.entry_mut(extent);
+        let lately = entry.uses > 0 && io.now.saturating_sub(entry.last_access) <= io.tuning.promotion_window;
+        if enters && !lately {
+            entry.misses = 0;
+        }
+        // A stream that stays in an extent does as it did when it came to it, which is known by whether misses were counted.
+        lately && (enters || entry.misses > 0)
     }
 
     /// Whether the fast device has lately been slower than the slow one.

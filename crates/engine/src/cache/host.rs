@@ -97,8 +97,10 @@ impl CacheDrive {
         let entry = self.map.entry_mut(extent);
         entry.access(now);
         entry.in_flight += 1;
-        entry.rewritten |= dirties;
-        let to_note = dirties && !entry.is_dirty();
+        let to_note = dirties && {
+            entry.rewritten = true;
+            !entry.is_dirty()
+        };
         if self.mode == Mode::Caching && !self.gate.is_open() {
             let miss = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(io, now, miss, asked.len);

@@ -45,7 +45,7 @@ impl Table {
         (0..).zip(&self.at).fold(0, |near, (index, at)| near | u64::from(is_near(*at)) << index)
     }
 
-    fn follow(&mut self, place: Place, is_cached: impl Fn(u32) -> bool) -> u64 {
+    fn follow(&mut self, place: Place, is_cached: impl Fn(u32) -> bool) -> Followed {
         let position = |extent: u32, within: u32| u64::from(extent) * u64::from(place.extent_bytes) + u64::from(within);
         let begins = position(place.extent, place.within);
         let reach = MOST_EARLY * u64::from(place.len);
@@ -74,18 +74,20 @@ impl Table {
         }
         match longest {
             None => self.begin(place),
-            Some((bytes, _, true)) => bytes,
+            Some((bytes, _, true)) => Followed { bytes: Bytes(bytes), enters: false },
             Some((bytes, index, false)) => {
                 self.used |= 1 << index;
+                let enters = self.at[index] != place.extent;
+                let bytes = bytes + u64::from(place.len);
                 (self.at[index], self.end[index]) = (place.extent, place.within + place.len);
-                self.bytes[index] = bytes + u64::from(place.len);
-                self.bytes[index]
+                self.bytes[index] = bytes;
+                Followed { bytes: Bytes(bytes), enters }
             }
         }
     }
 
     /// A new stream takes the place of one that has not gone on for long.
-    fn begin(&mut self, place: Place) -> u64 {
+    fn begin(&mut self, place: Place) -> Followed {
         while self.used >> self.hand & 1 == 1 {
             self.used &= !(1 << self.hand);
             self.hand = (self.hand + 1) % MOST_STREAMS;
@@ -94,8 +96,17 @@ impl Table {
         self.hand = (self.hand + 1) % MOST_STREAMS;
         let bytes = u64::from(place.len);
         (self.at[index], self.end[index], self.bytes[index]) = (place.extent, place.within + place.len, bytes);
-        bytes
+        Followed { bytes: Bytes(bytes), enters: true }
     }
+}
+
+/// The stream that an access is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) struct Followed {
+    /// How many bytes it has had so far.
+    pub(in crate::cache) bytes: Bytes,
+    /// Whether the access is its first one to this extent.
+    pub(in crate::cache) enters: bool,
 }
 
 /// An access to `len` bytes of an extent, from `within` on.
@@ -117,9 +128,9 @@ impl Streams {
         Streams(Box::new([Table::new(), Table::new()]))
     }
 
-    /// Takes a miss into account. Returns how many bytes its stream has had so far.
-    pub(in crate::cache) fn follow(&mut self, op: Op, place: Place, is_cached: impl Fn(u32) -> bool) -> Bytes {
-        Bytes(self.0[usize::from(op == Op::Write)].follow(place, is_cached))
+    /// Takes a miss into account. Returns the stream that it is part of.
+    pub(in crate::cache) fn follow(&mut self, op: Op, place: Place, is_cached: impl Fn(u32) -> bool) -> Followed {
+        self.0[usize::from(op == Op::Write)].follow(place, is_cached)
     }
 }
 
@@ -134,7 +145,7 @@ mod tests {
     }
 
     fn read(streams: &mut Streams, extent: u32) -> u64 {
-        streams.follow(Op::Read, place(extent, 0, EXTENT), |_| false).0 / u64::from(EXTENT)
+        streams.follow(Op::Read, place(extent, 0, EXTENT), |_| false).bytes.0 / u64::from(EXTENT)
     }
 
     #[test]
@@ -162,7 +173,7 @@ mod tests {
     fn a_stream_passes_over_what_is_cached_and_over_nothing_else() {
         let mut streams = Streams::new();
         let from =
-            |streams: &mut Streams, extent| streams.follow(Op::Read, place(extent, 0, EXTENT), |at| at % 10 != 9).0;
+            |streams: &mut Streams, extent| streams.follow(Op::Read, place(extent, 0, EXTENT), |at| at % 10 != 9).bytes.0;
         assert_eq!(from(&mut streams, 0) / u64::from(EXTENT), 1);
         assert_eq!(from(&mut streams, 9) / u64::from(EXTENT), 2, "1 to 8 are cached");
         assert_eq!(from(&mut streams, 39) / u64::from(EXTENT), 1, "19 is not");
@@ -171,7 +182,7 @@ mod tests {
     #[test]
     fn what_does_not_begin_where_a_stream_has_ended_is_none() {
         let mut streams = Streams::new();
-        let mut follow = |extent, within| streams.follow(Op::Write, place(extent, within, 4096), |_| false).0;
+        let mut follow = |extent, within| streams.follow(Op::Write, place(extent, within, 4096), |_| false).bytes.0;
         assert_eq!([follow(5, 0), follow(5, 4096), follow(5, 4096), follow(5, 0)], [4096, 8192, 8192, 8192]);
         assert_eq!(follow(5, 32768), 4096, "it leaves too much out");
         assert_eq!(follow(6, 0), 4096, "so does this");
@@ -181,7 +192,7 @@ mod tests {
         let mut streams = Streams::new();
         let longest = (0..100_000_u32).map(|n| {
             let block = n.wrapping_mul(2_654_435_761) >> 16 & 0xfff;
-            streams.follow(Op::Write, place(block >> 4, (block & 15) * 4096, 4096), |_| false).0
+            streams.follow(Op::Write, place(block >> 4, (block & 15) * 4096, 4096), |_| false).bytes.0
         });
         assert!(longest.max().is_some_and(|longest| longest < 1 << 20));
     }

@@ -53,8 +53,16 @@ pub(super) struct Requests {
     /// One was answered as if it were good.
     answered_in_doubt: bool,
     /// Response times, recorded once they are asked for.
-    responses: Option<Box<ResponseTimes>>,
-    foreground: Option<Box<ResponseTimes>>,
+    responses: Option<Box<Responses>>,
+}
+
+/// Response times since two consumers have last cleared them.
+#[derive(Debug)]
+struct Responses {
+    /// For the adjustment of settings.
+    tuner: ResponseTimes,
+    /// For the cleaning of a cache.
+    cleaner: ResponseTimes,
 }
 
 impl Requests {
@@ -66,7 +74,6 @@ impl Requests {
             in_doubt: 0,
             answered_in_doubt: false,
             responses: None,
-            foreground: None,
         }
     }
 
@@ -178,10 +185,9 @@ impl Requests {
     ) {
         out.push(Command::Reply { id: row.id, result });
         if let Some(responses) = &mut self.responses {
-            responses.record(now.saturating_sub(row.began).0);
-        }
-        if let Some(foreground) = &mut self.foreground {
-            foreground.record(now.saturating_sub(row.began).0);
+            let took = now.saturating_sub(row.began).0;
+            responses.tuner.record(took);
+            responses.cleaner.record(took);
         }
         self.rows.remove(request.0);
         if self.reports_answers {
@@ -194,10 +200,15 @@ impl Requests {
     }
 
     pub(super) fn foreground(&mut self) -> &mut ResponseTimes {
-        self.foreground.get_or_insert_with(|| Box::new(ResponseTimes::new()))
+        &mut self.recorded().cleaner
+    }
+
+    fn recorded(&mut self) -> &mut Responses {
+        let empty = || Box::new(Responses { tuner: ResponseTimes::new(), cleaner: ResponseTimes::new() });
+        self.responses.get_or_insert_with(empty)
     }
 
     pub(super) fn responses_mut(&mut self) -> &mut ResponseTimes {
-        self.responses.get_or_insert_with(|| Box::new(ResponseTimes::new()))
+        &mut self.recorded().tuner
     }
 }

@@ -39,6 +39,7 @@ impl CacheDrive {
 
     /// Starts the write-backs for which it is time. They take at most half of MCML, so that promotions can proceed.
     pub(in crate::cache) fn clean(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        self.release_held(io, now, out);
         let dirty = self.map.dirty().count();
         let Some(oldest) = self.map.dirty().oldest() else { return self.cleaner.all_is_clean() };
         // Without the slow device there is no home to write to. A partitioned drive cleans only on demand.

@@ -110,6 +110,8 @@ pub(in crate::cache) struct Cleaner {
     pub(in crate::cache) commands: u32,
     /// When the host last used the slow device.
     pub(in crate::cache) slow_used: Nanos,
+    /// When writes go on that wait for a write-back; the end of time if none does.
+    pub(in crate::cache) releases_at: Nanos,
     /// What was dirty at this time is to be clean.
     pub(in crate::cache) asked: Option<Nanos>,
     filling: bool,
@@ -134,6 +136,7 @@ impl Cleaner {
             spare_lists: Vec::new(),
             commands: 0,
             slow_used: Nanos::ZERO,
+            releases_at: Nanos(u64::MAX),
             asked: None,
             filling: false,
             aging: false,

@@ -34,7 +34,7 @@ impl CacheDrive {
         let then = match (row.kind, row.phase) {
             (Kind::Drain(then), Phase::Draining) => then,
             (Kind::Promotion, Phase::Draining) => return self.promotion_drained(io, index, out),
-            (Kind::WriteBack, Phase::Draining) => return self.writeback_drained(io, index, out),
+            (Kind::WriteBack, Phase::Draining) => return self.writeback_drained(io, now, index, out),
             _ => return,
         };
         let extent = row.extent;

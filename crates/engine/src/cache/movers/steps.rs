@@ -70,7 +70,7 @@ impl CacheDrive {
             to,
             buffer,
             run: None,
-            holds: false,
+            holds_until: None,
             pending: 0,
             failed: false,
             accessed: false,

@@ -1,5 +1,7 @@
 //! The table of moves: their kinds and their phases.
 
+use peryton_units::Nanos;
+
 use crate::{
     api::command::Cause, api::error::RequestError, cache::access::Fragment, cache::map::extent::Place, io::RequestIndex,
 };
@@ -36,8 +38,8 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) buffer: u32,
     /// The run that it is part of, whose buffer it uses (write-backs and evictions).
     pub(in crate::cache) run: Option<InRun>,
-    /// Writes of the host to the extent wait until the move has ended (write-backs).
-    pub(in crate::cache) holds: bool,
+    /// Writes of the host to the extent wait until the move has ended, or until this time (write-backs).
+    pub(in crate::cache) holds_until: Option<Nanos>,
     /// Commands in flight for this move.
     pub(in crate::cache) pending: u32,
     pub(in crate::cache) failed: bool,

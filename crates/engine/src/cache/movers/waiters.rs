@@ -48,9 +48,10 @@ impl CacheDrive {
                 row.accessed = true;
                 fragment.op == Op::Discard && covers
             }
-            (Kind::WriteBack, Phase::Draining) => true,
-            (Kind::WriteBack, _) if row.holds && fragment.op == Op::Write => {
-                io.stats.held_writes += u64::from(fragment.first);
+            (Kind::WriteBack, phase)
+                if phase == Phase::Draining || row.holds_until.is_some() && fragment.op == Op::Write =>
+            {
+                io.stats.held_writes += u64::from(fragment.first && fragment.op == Op::Write);
                 true
             }
             (Kind::Eviction | Kind::WriteBack, phase) => {
