@@ -10,8 +10,9 @@ pub(crate) struct Deaths {
     pub(crate) kind: Kind,
     /// The volume is opened without these devices.
     pub(crate) without: Vec<DeviceId>,
-    /// True once a flush of the host succeeded after a device died. A flush had failed before that, so data that the device had
-    /// not flushed were in doubt; the model does not know this.
+    /// True once a flush of the host succeeded after a device died, the volume was closed, or the process died and all that was
+    /// answered counts as durable.
+    /// Data that the device had not flushed may be gone with it; the model does not know this.
     pub(crate) flushed_since: bool,
     /// True while the drive is a cache that has never written back and whose slow device has always been there: then no
     /// device failure may lose data.

@@ -3,9 +3,8 @@
 //!
 //! Each sector of data holds a tag instead of bytes. Metadata holds real bytes, because recovery decodes it. Where
 //! metadata lies among data, as in a log, the tags of its sectors stand for their bytes.
-//! data, as in a log, its sectors have tags that stand for their bytes.
 
-use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
+use std::{cell::RefCell, collections::BTreeSet, fmt, rc::Rc};
 
 use peryton_units::Bytes;
 use rand::{RngExt, seq::SliceRandom};
@@ -68,10 +67,20 @@ pub(crate) fn tag_of(bytes: &[u8]) -> Tag {
 }
 
 /// The content that a write carries.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Payload {
     Data(Rc<[Tag]>),
     Metadata(Rc<[u8]>),
+}
+
+/// Short, because `--verbose` prints it.
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Payload::Data(tags) => write!(f, "{} sectors of data from tag {:?}", tags.len(), tags.first()),
+            Payload::Metadata(bytes) => write!(f, "{} bytes of metadata", bytes.len()),
+        }
+    }
 }
 
 impl Payload {

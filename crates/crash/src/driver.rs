@@ -65,6 +65,9 @@ pub trait Disks {
     }
 }
 
+/// How often a flush that fails loses writes in flight as well.
+const LOSES_IN_FLIGHT: f64 = 0.5;
+
 /// How much of a write there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -74,6 +77,8 @@ pub enum Effect {
     Failed,
     /// It is a discard, which is a hint: some of it at most, at random.
     Hint,
+    /// The device had it in its cache when a flush failed: some of it at most, at random.
+    Lost,
 }
 
 /// A request of the host that has not been answered.
@@ -133,6 +138,8 @@ pub struct Pending<P> {
     pub payload: Option<P>,
     /// For a flush, what it covers.
     mark: u64,
+    /// Whether a flush that failed has lost it: the device had carried it out, and had yet to say so.
+    lost: bool,
 }
 
 impl<P> Pending<P> {
@@ -321,7 +328,7 @@ impl<D: Disks> Driver<D> {
                 Command::Flush { device, .. } => mark = self.disks.mark(device),
                 Command::Read { .. } => {}
             }
-            self.pending.push(Pending { command, payload, mark });
+            self.pending.push(Pending { command, payload, mark, lost: false });
         }
         self.out = out;
     }
@@ -356,7 +363,7 @@ impl<D: Disks> Driver<D> {
     }
 
     fn complete_taken(&mut self, pending: Pending<D::Payload>, fails: bool, rng: &mut Pcg64Mcg) -> (Command, bool) {
-        let Pending { command, payload, mark } = pending;
+        let Pending { command, payload, mark, lost } = pending;
         let device = device_of(&command);
         let dead = self.disks.is_dead(device);
         let mut failed = fails || dead;
@@ -376,7 +383,11 @@ impl<D: Disks> Driver<D> {
                     let is_still = buffer == Buffer::Metadata || D::is_still(&payload, self.buffer(buffer, len));
                     assert!(is_still, "a buffer changed while it was written: {command:?}");
                     if !dead {
-                        let effect = if failed { Effect::Failed } else { Effect::Whole };
+                        let effect = match failed {
+                            true => Effect::Failed,
+                            false if lost => Effect::Lost,
+                            false => Effect::Whole,
+                        };
                         self.disks.write(device, at, payload, effect, rng);
                     }
                 }
@@ -387,6 +398,7 @@ impl<D: Disks> Driver<D> {
                 let effect = match command {
                     Command::Discard { .. } => Effect::Hint,
                     _ if failed => Effect::Failed,
+                    _ if lost => Effect::Lost,
                     _ => Effect::Whole,
                 };
                 if !dead {
@@ -400,6 +412,7 @@ impl<D: Disks> Driver<D> {
                     self.disks.flushed(device, mark);
                 } else if !dead {
                     self.flush_lost |= self.disks.flush_failed(device, rng);
+                    self.flush_lost |= self.lose_in_flight(device, rng);
                 }
                 io
             }
@@ -421,6 +434,21 @@ impl<D: Disks> Driver<D> {
         let result = if failed { Err(DeviceError) } else { Ok(()) };
         self.call(|engine, now, out| engine.complete(now, io, result, out).expect("each command is completed once"));
         (command, failed)
+    }
+
+    /// A flush of the device has failed. Writes in flight may have been in its cache already, and be lost with the rest of it,
+    /// though the device will say that they succeeded. Says whether there is any.
+    fn lose_in_flight(&mut self, device: DeviceId, rng: &mut Pcg64Mcg) -> bool {
+        if !rng.random_bool(LOSES_IN_FLIGHT) {
+            return false;
+        }
+        let mut any = false;
+        for pending in self.pending.iter_mut().filter(|pending| pending.payload.is_some() && pending.device() == device)
+        {
+            pending.lost |= rng.random_bool(0.5);
+            any |= pending.lost;
+        }
+        any
     }
 
     /// Lets time pass. The devices program three times what is written to them, and say so when they are asked.

@@ -159,6 +159,7 @@ impl World {
         let (drive, opened) = self.recover(&config, disks, &without, &mut left)?;
         self.model.crashed(left.answered);
         self.deaths.without = without;
+        self.deaths.flushed_since |= left.answered && !self.deaths.without.is_empty();
         self.check_losses(Some(&drive))?;
         let interrupted = self.outcome.recoveries_cut_short > before;
         if closed.is_some_and(|closed| opened.clean != closed && !(closed && interrupted)) {
@@ -279,6 +280,7 @@ impl World {
         }
         result.map_err(|_| "the volume cannot be closed".to_string())?;
         self.model.closed();
+        self.deaths.flushed_since |= self.has_dead();
         let disks = self.cut(&self.drive.disks.clone(), None, End::Power);
         self.reopen(disks, Left::default(), Some(true))
     }

@@ -42,7 +42,8 @@
 //! unknown: a failed write may have reached the device in part, or not at all. **A failed flush has made nothing
 //! durable, and what it should have covered may be lost:** the driver reports it as failed and must not repeat it,
 //! because on many systems the second flush succeeds without the data. The engine then fails the host's flushes, or
-//! writes again the data that it still has, and fences a device that keeps failing.
+//! writes again the data that it still has, and fences a device that keeps failing. The flush may also have lost writes
+//! that the device had carried out and not completed yet: when such a write completes, the engine issues it again.
 //!
 //! *Devices.* The driver reports a device that has been removed with [`Engine::device_failed`]; commands in flight on
 //! it must still be completed. Data does not move by itself from one [`DeviceId`] to another, and reads as zeros at

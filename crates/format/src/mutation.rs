@@ -110,6 +110,8 @@ mutations! {
     ReadInDoubt,
     /// Writes that were under way when a flush failed are not in doubt.
     ForgetWritesInFlight,
+    /// Commands that were under way when a flush failed are not carried out again.
+    TrustWritesInFlight,
     /// A new copy on the fast device stays after that has failed a flush.
     RevertNewCopies,
     /// A volume is closed though a flush has failed and the host was not notified.

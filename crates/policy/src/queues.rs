@@ -104,6 +104,24 @@ impl<const N: usize> Queues<N> {
         self.links[slot as usize].queue = NO_QUEUE;
     }
 
+    /// Puts a slot that is in no queue into the place of another, which is in none afterwards.
+    pub fn replace(&mut self, SlotIndex(slot): SlotIndex, SlotIndex(by): SlotIndex) {
+        let link @ Link { newer, older, queue } = self.links[slot as usize];
+        debug_assert_ne!(queue, NO_QUEUE, "slot {slot} is in no queue");
+        debug_assert_eq!(self.links[by as usize].queue, NO_QUEUE, "slot {by} is queued twice");
+        let ends = &mut self.ends[usize::from(queue)];
+        self.links[by as usize] = link;
+        match newer {
+            NONE => ends.newest = by,
+            newer => self.links[newer as usize].older = by,
+        }
+        match older {
+            NONE => ends.oldest = by,
+            older => self.links[older as usize].newer = by,
+        }
+        self.links[slot as usize].queue = NO_QUEUE;
+    }
+
     /// Moves a slot to the new end of `queue`, from any queue.
     #[inline]
     pub fn renew(&mut self, queue: usize, slot: SlotIndex) {

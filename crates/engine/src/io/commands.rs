@@ -3,7 +3,7 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::api::command::{Buffer, DeviceId, IoId};
+use crate::api::command::{Buffer, Cause, DeviceId, IoId};
 
 /// What a placement needs to know when a command of its completes.
 pub(crate) trait Step: Copy + std::fmt::Debug + PartialEq {
@@ -56,11 +56,21 @@ pub(crate) struct InFlight<S> {
     pub(crate) len: Bytes,
     pub(crate) buffer: Buffer,
     pub(super) began: Nanos,
-    /// Whether the command moves data off the fast device.
-    pub(super) leaving: bool,
+    pub(super) cause: Cause,
+    /// Whether a discard must leave zeros.
+    pub(super) zeroes: bool,
+    /// Whether a flush has failed that may have lost what the command writes: the device had carried it out, and had yet to say
+    /// so. It is then carried out again.
+    pub(crate) again: bool,
 }
 
 impl<S> InFlight<S> {
+    /// Whether the command moves data off the fast device.
+    #[inline(always)]
+    pub(super) fn leaves(&self) -> bool {
+        matches!(self.cause, Cause::Demotion | Cause::WriteBack)
+    }
+
     /// How long the command has been in flight.
     pub(crate) fn took(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.began)
@@ -131,6 +141,16 @@ impl<S> Table<S> {
         self.free = id.index;
         self.used -= 1;
         &row.command
+    }
+
+    /// The command with this id, which is in flight.
+    pub(super) fn get_mut(&mut self, id: IoId) -> &mut InFlight<S> {
+        &mut self.rows[id.index as usize].command
+    }
+
+    /// The commands in flight.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut InFlight<S>> {
+        self.rows.iter_mut().filter(|row| row.generation & 1 == 1).map(|row| &mut row.command)
     }
 
     /// Returns the id of the command in flight in this row.

@@ -173,13 +173,14 @@ impl<S: Step> Io<S> {
         (device, at): (DeviceId, Bytes),
         len: Bytes,
         buffer: Buffer,
-        leaving: bool,
+        cause: Cause,
     ) -> IoId {
         let state = &mut self.devices[device.index()];
         state.in_flight += 1;
         state.leaving += u32::from(leaving);
         state.standby = false;
-        self.commands.insert(InFlight { purpose, device, op, at, len, buffer, began: self.now, leaving })
+        let (began, zeroes, again) = (self.now, false, false);
+        self.commands.insert(InFlight { purpose, device, op, at, len, buffer, began, cause, zeroes, again })
     }
 
     #[inline(always)]
@@ -193,7 +194,7 @@ impl<S: Step> Io<S> {
         out: &mut Commands,
     ) {
         self.stats.read(device, len, cause);
-        let io = self.start(Purpose::Step(step), Op::Read, (device, at), len, buffer, false);
+        let io = self.start(Purpose::Step(step), Op::Read, (device, at), len, buffer, cause);
         out.push(Command::Read { io, device, at, len, buffer, cause });
     }
 
@@ -226,21 +227,34 @@ impl<S: Step> Io<S> {
         out: &mut Commands,
     ) {
         self.stats.wrote(device, len, cause);
-        let leaving = matches!(cause, Cause::Demotion | Cause::WriteBack);
-        let io = self.start(purpose, Op::Write, (device, at), len, buffer, leaving);
+        let io = self.start(purpose, Op::Write, (device, at), len, buffer, cause);
         out.push(Command::Write { io, device, at, len, buffer, cause });
     }
 
-    pub(crate) fn discard(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
-        self.stats.devices[device.index()].discards += 1;
-        let io = self.start(Purpose::Step(step), Op::Discard, (device, at), len, Buffer::Metadata, false);
-        out.push(Command::Discard { io, device, at, len });
+    pub(crate) fn discard(&mut self, place: (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
+        self.discard_for(place, len, Purpose::Step(step), false, out);
     }
 
-    pub(crate) fn zero(&mut self, (device, at): (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
+    pub(crate) fn zero(&mut self, place: (DeviceId, Bytes), len: Bytes, step: S, out: &mut Commands) {
+        self.discard_for(place, len, Purpose::Step(step), true, out);
+    }
+
+    fn discard_for(
+        &mut self,
+        (device, at): (DeviceId, Bytes),
+        len: Bytes,
+        purpose: Purpose<S>,
+        zeroes: bool,
+        out: &mut Commands,
+    ) {
         self.stats.devices[device.index()].discards += 1;
-        let io = self.start(Purpose::Step(step), Op::Discard, (device, at), len, Buffer::Metadata, false);
-        out.push(Command::Zero { io, device, at, len });
+        let io = self.start(purpose, Op::Discard, (device, at), len, Buffer::Metadata, Cause::Host);
+        if zeroes {
+            self.commands.get_mut(io).zeroes = true;
+            out.push(Command::Zero { io, device, at, len });
+        } else {
+            out.push(Command::Discard { io, device, at, len });
+        }
     }
 
     /// Flushes the device if any command completed on it since its last flush began; returns whether it did. A flush
@@ -281,7 +295,7 @@ impl<S: Step> Io<S> {
         state.flushes += 1;
         // A flush has no place on the device, so this field holds its number.
         let number = Bytes(state.flushes);
-        let io = self.start(purpose, Op::Flush, (device, number), Bytes::ZERO, Buffer::Metadata, false);
+        let io = self.start(purpose, Op::Flush, (device, number), Bytes::ZERO, Buffer::Metadata, Cause::Metadata);
         out.push(Command::Flush { io, device });
     }
 
@@ -315,7 +329,7 @@ impl<S: Step> Io<S> {
             Op::Read => {}
             // Commits and checkpoints flush their own writes.
             Op::Write if command.purpose.flushes_itself() => {}
-            Op::Write | Op::Discard if command.leaving => state.unflushed_moves = true,
+            Op::Write | Op::Discard if command.leaves() => state.unflushed_moves = true,
             Op::Write | Op::Discard => state.unflushed = true,
             Op::Flush if !failed => state.flushed = state.flushed.max(command.at.0),
             // A failed flush covers nothing.
@@ -347,7 +361,7 @@ impl<S: Step> Io<S> {
     #[inline(always)]
     pub(crate) fn finish_hit(&mut self, now: Nanos, id: IoId) {
         let command = self.commands.remove(id);
-        debug_assert!(command.op != Op::Flush && !command.leaving);
+        debug_assert!(command.op != Op::Flush && !command.leaves());
         let device = command.device;
         let state = &mut self.devices[device.index()];
         state.in_flight -= 1;
@@ -408,7 +422,33 @@ impl<S: Step> Io<S> {
     /// Notes that parts of the writes in flight may be lost: those that were written before now.
     #[cold]
     pub(crate) fn doubt_writes(&mut self) {
-        self.requests.flush_failed();
+        if !mutation::is(Mutation::ForgetWritesInFlight) {
+            self.requests.flush_failed();
+        }
+    }
+
+    /// A flush of the device has failed. It may have lost writes that it had carried out and had yet to complete, so they are carried
+    /// out again when they complete. Metadata is not: the commit that it belongs to is abandoned.
+    #[cold]
+    pub(crate) fn write_again_later(&mut self, device: DeviceId) {
+        if mutation::is(Mutation::TrustWritesInFlight) {
+            return;
+        }
+        let of_placement = |purpose| matches!(purpose, Purpose::Step(step) if !S::is_encoded(&step));
+        for command in self.commands.all_mut().filter(|command| command.device == device) {
+            command.again = matches!(command.op, Op::Write | Op::Discard) && of_placement(command.purpose);
+        }
+    }
+
+    /// Carries out again a command that has completed.
+    #[cold]
+    pub(crate) fn write_again(&mut self, now: Nanos, id: IoId, command: &InFlight<S>, out: &mut Commands) {
+        self.finish(now, id, command, false);
+        let InFlight { purpose, device, op, at, len, buffer, cause, zeroes, .. } = *command;
+        match op {
+            Op::Write => self.write_for((device, at), len, buffer, purpose, cause, out),
+            _ => self.discard_for((device, at), len, purpose, zeroes, out),
+        }
     }
 
     /// Whether the flush of the host that arrives now has to fail. If so, its failure counts as reported.

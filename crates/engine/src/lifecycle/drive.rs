@@ -85,10 +85,11 @@ impl<P: PlacementOps> Drive<P> {
         out: &mut Commands,
     ) -> Result<(), DriverError> {
         let Some(command) = self.io.in_flight(id) else { return Err(DriverError::NotInFlight { io: id }) };
-        let (purpose, device) = (command.purpose, command.device);
+        let (purpose, device, again) = (command.purpose, command.device, command.again);
         let now = self.io.advance(now);
         let failed = result.is_err() || self.io.fenced != 0 && self.io.is_fenced(device);
         if !failed
+            && !again
             && let Purpose::Step(step) = purpose
             && self.placed.try_complete_hit(&mut self.io, now, id, step, out)
         {
@@ -102,10 +103,17 @@ impl<P: PlacementOps> Drive<P> {
     #[inline(never)]
     fn complete_any(&mut self, now: Nanos, id: IoId, failed: bool, out: &mut Commands) {
         let Some(command) = self.io.in_flight(id).copied() else { return };
+        if command.again && !failed {
+            return self.io.write_again(now, id, &command, out);
+        }
         self.io.finish(now, id, &command, failed);
         if failed && command.op == Op::Flush && !self.io.is_fenced(command.device) {
             self.fencing.flush_failed();
             self.placed.flush_failed(&mut self.io, now, command.device, out);
+            // A log that has stopped is opened again, and recovered as after a power loss.
+            if !self.io.stopped {
+                self.io.write_again_later(command.device);
+            }
         }
         match command.purpose {
             Purpose::Step(step) => self.placed.step(&mut self.io, now, step, &command, failed, out),

@@ -9,29 +9,18 @@ use crate::Queues;
 
 /// The queue Q: resident HIR extents.
 const HIR: usize = 0;
-const NONE: u32 = u32::MAX;
+/// The only queue of the stack.
+const STACK: usize = 0;
 /// HIR extents have this part of the cache (section 3.3: 1 %), at least one slot.
 const HIR_PART: u32 = 100;
 /// Stack S remembers at most this many times the cache's size of extents that have left. The paper has no bound.
 const GHOSTS: u32 = 2;
-/// The most slots from either end of the lists that a search for a victim examines.
-const MOST_EXAMINED: u32 = 128;
-
-/// A place in stack S: of a slot, or of an extent that has left.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    above: u32,
-    below: u32,
-    stacked: bool,
-}
 
 /// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct Lirs {
-    /// Of each slot, and behind these of each ghost.
-    nodes: Vec<Node>,
-    top: u32,
-    bottom: u32,
+    /// Stack S: the slots, and behind them the ghosts. The newest is at its top.
+    stack: Queues<1>,
     is_lir: Vec<bool>,
     lirs: u32,
     most_lirs: u32,
@@ -51,11 +40,8 @@ impl Lirs {
         let Capacity { slots, usable } = capacity;
         let ghosts = usable.saturating_mul(GHOSTS);
         let hirs = (usable / HIR_PART).max(1);
-        let node = Node { above: NONE, below: NONE, stacked: false };
         Lirs {
-            nodes: vec![node; slots as usize + ghosts as usize],
-            top: NONE,
-            bottom: NONE,
+            stack: Queues::new(slots + ghosts),
             is_lir: vec![false; slots as usize],
             lirs: 0,
             most_lirs: usable.saturating_sub(hirs).max(1),
@@ -68,58 +54,33 @@ impl Lirs {
         }
     }
 
-    fn push(&mut self, node: u32) {
-        self.nodes[node as usize] = Node { above: NONE, below: self.top, stacked: true };
-        match self.top {
-            NONE => self.bottom = node,
-            top => self.nodes[top as usize].above = node,
-        }
-        self.top = node;
+    /// The place in the stack of a ghost.
+    fn ghost_node(&self, ghost: u32) -> SlotIndex {
+        SlotIndex(self.slots + ghost)
     }
 
-    fn unstack(&mut self, node: u32) {
-        let Node { above, below, .. } = self.nodes[node as usize];
-        match above {
-            NONE => self.top = below,
-            above => self.nodes[above as usize].below = below,
-        }
-        match below {
-            NONE => self.bottom = above,
-            below => self.nodes[below as usize].above = above,
-        }
-        self.nodes[node as usize].stacked = false;
+    fn bottom(&self) -> Option<SlotIndex> {
+        self.stack.oldest(STACK, |_| true)
     }
 
-    /// Puts another node in the place of this one.
-    fn replace(&mut self, node: u32, by: u32) {
-        let Node { above, below, .. } = self.nodes[node as usize];
-        self.nodes[by as usize] = Node { above, below, stacked: true };
-        match above {
-            NONE => self.top = by,
-            above => self.nodes[above as usize].below = by,
-        }
-        match below {
-            NONE => self.bottom = by,
-            below => self.nodes[below as usize].above = by,
-        }
-        self.nodes[node as usize].stacked = false;
+    fn is_stacked(&self, slot: SlotIndex) -> bool {
+        self.stack.queue_of(slot).is_some()
     }
 
     fn forget(&mut self, ghost: u32) {
         self.ghosts.remove(&self.ghost_extents[ghost as usize]);
         self.ghost_order.unlink(SlotIndex(ghost));
         self.free_ghosts.push(ghost);
-        self.unstack(self.slots + ghost);
+        self.stack.unlink(self.ghost_node(ghost));
     }
 
     /// Takes away what lies below the lowest LIR extent ("stack pruning").
     fn prune(&mut self) {
-        while self.bottom != NONE {
-            let node = self.bottom;
-            match node.checked_sub(self.slots) {
+        while let Some(node) = self.bottom() {
+            match node.0.checked_sub(self.slots) {
                 Some(ghost) => self.forget(ghost),
-                None if self.is_lir[node as usize] => return,
-                None => self.unstack(node),
+                None if self.is_lir[node.index()] => return,
+                None => self.stack.unlink(node),
             }
         }
     }
@@ -127,12 +88,13 @@ impl Lirs {
     /// Makes the lowest LIR extents HIR until there are no more than there may be.
     fn demote(&mut self) {
         self.prune();
-        while self.lirs > self.most_lirs && self.bottom != NONE {
-            let slot = self.bottom;
-            self.unstack(slot);
-            self.is_lir[slot as usize] = false;
+        while self.lirs > self.most_lirs
+            && let Some(slot) = self.bottom()
+        {
+            self.stack.unlink(slot);
+            self.is_lir[slot.index()] = false;
             self.lirs -= 1;
-            self.hirs.push(HIR, SlotIndex(slot));
+            self.hirs.push(HIR, slot);
             self.prune();
         }
     }
@@ -150,7 +112,7 @@ impl ReplacementPolicy for Lirs {
         if let Some(ghost) = known {
             self.forget(ghost);
         }
-        self.push(slot.0);
+        self.stack.push(STACK, slot);
         // The first extents are LIR until there are enough of them.
         if known.is_some() || self.lirs < self.most_lirs {
             self.becomes_lir(slot);
@@ -161,15 +123,16 @@ impl ReplacementPolicy for Lirs {
 
     #[inline]
     fn prefetch(&self, slot: SlotIndex) {
-        peryton_units::prefetch(&self.nodes[slot.index()]);
+        self.stack.prefetch(slot);
     }
 
     fn accessed(&mut self, slot: SlotIndex) {
-        let stacked = self.nodes[slot.index()].stacked;
+        let stacked = self.is_stacked(slot);
         if stacked {
-            self.unstack(slot.0);
+            self.stack.renew(STACK, slot);
+        } else {
+            self.stack.push(STACK, slot);
         }
-        self.push(slot.0);
         if self.is_lir[slot.index()] {
             self.prune();
         } else if stacked {
@@ -186,11 +149,11 @@ impl ReplacementPolicy for Lirs {
             true => self.lirs -= 1,
             false => self.hirs.unlink(slot),
         }
-        if !self.nodes[slot.index()].stacked {
+        if !self.is_stacked(slot) {
             return;
         }
         if lir || !evicted {
-            self.unstack(slot.0);
+            self.stack.unlink(slot);
             return self.prune();
         }
         if self.free_ghosts.is_empty()
@@ -200,12 +163,12 @@ impl ReplacementPolicy for Lirs {
         }
         match self.free_ghosts.pop() {
             Some(ghost) => {
-                self.replace(slot.0, self.slots + ghost);
+                self.stack.replace(slot, self.ghost_node(ghost));
                 self.ghosts.insert(extent, ghost);
                 self.ghost_extents[ghost as usize] = extent;
                 self.ghost_order.push(0, SlotIndex(ghost));
             }
-            None => self.unstack(slot.0),
+            None => self.stack.unlink(slot),
         }
     }
 
@@ -214,17 +177,9 @@ impl ReplacementPolicy for Lirs {
             return Some(slot);
         }
         // No HIR extent may leave: the LIR extent lowest in the stack that may.
-        let mut node = self.bottom;
-        for _ in 0..MOST_EXAMINED {
-            if node == NONE {
-                return None;
-            }
-            if node < self.slots && self.is_lir[node as usize] && candidates.may_leave(SlotIndex(node)) {
-                return Some(SlotIndex(node));
-            }
-            node = self.nodes[node as usize].above;
-        }
-        None
+        let Lirs { stack, is_lir, .. } = self;
+        let is_lir = |node: SlotIndex| is_lir.get(node.index()).is_some_and(|is_lir| *is_lir);
+        stack.oldest(STACK, |node| is_lir(node) && candidates.may_leave(node))
     }
 }
 
