@@ -106,9 +106,10 @@ fn a_stream_that_comes_again_soon_comes_in() {
         world.engine.stats().bypasses.sequential - before
     };
     assert!(pass(&mut world, Op::Read, 0) > 1300);
-    assert_eq!(pass(&mut world, Op::Read, 0), 0);
+    // Those near the end of the first pass are taken for accesses of it that come late.
+    assert!(pass(&mut world, Op::Read, 0) <= 5);
     let hits = world.engine.stats().fast_hits;
-    assert_eq!(pass(&mut world, Op::Read, 0), 0);
+    assert!(pass(&mut world, Op::Read, 0) <= 5);
     assert!(world.engine.stats().fast_hits - hits > 1400);
     // At another place, but not so soon.
     assert!(pass(&mut world, Op::Read, 4000) > 1300);

@@ -263,9 +263,9 @@ fn a_slow_device_that_does_not_answer_does_not_keep_what_is_cached_waiting() {
     assert_eq!(host(&world), 1, "the read, which has not to wait for the slow device");
     world.complete_reads();
     assert_eq!((world.writes_home(), host(&world), world.engine.stats().held_writes), (vec![(7, 1)], 0, 1));
-    world.tick(Nanos::from_ms(999));
+    world.tick(Nanos::from_ms(900));
     assert_eq!(host(&world), 0);
-    world.tick(Nanos::from_ms(1));
+    world.tick(Nanos::from_ms(100));
     assert_eq!(host(&world), 1, "the write");
     world.complete_all();
     assert_eq!(world.engine.dirty_extents(), 1);

@@ -177,10 +177,11 @@ impl<S: Step> Io<S> {
     ) -> IoId {
         let state = &mut self.devices[device.index()];
         state.in_flight += 1;
-        state.leaving += u32::from(leaving);
         state.standby = false;
         let (began, zeroes, again) = (self.now, false, false);
-        self.commands.insert(InFlight { purpose, device, op, at, len, buffer, began, cause, zeroes, again })
+        let command = InFlight { purpose, device, op, at, len, buffer, began, cause, zeroes, again };
+        state.leaving += u32::from(command.leaves());
+        self.commands.insert(command)
     }
 
     #[inline(always)]
@@ -321,7 +322,7 @@ impl<S: Step> Io<S> {
         self.commands.remove(id);
         let state = &mut self.devices[command.device.index()];
         state.in_flight -= 1;
-        state.leaving -= u32::from(command.leaving);
+        state.leaving -= u32::from(command.leaves());
         if let Op::Read | Op::Write = command.op {
             state.measure(command.op as usize, command.took(now));
         }
