@@ -21,6 +21,8 @@ pub(crate) struct Deaths {
     pub(crate) quiet: bool,
     /// True once only the primary of a log is left: it holds an older image that the model cannot check.
     pub(crate) over: bool,
+    /// True once data in a log has rotted.
+    pub(crate) rotten: bool,
 }
 
 impl Deaths {
@@ -32,6 +34,7 @@ impl Deaths {
             never_back: kind == Kind::Caching,
             quiet: false,
             over: false,
+            rotten: false,
         }
     }
 }

@@ -369,6 +369,18 @@ impl Disk {
         block as u64 * SECTORS_PER_BLOCK + after
     }
 
+    /// Changes one of the sectors that have data of the host; metadata among them stays as it is.
+    pub(crate) fn rot(&mut self, tag: Tag, rng: &mut Pcg64Mcg) {
+        let written = |tag: &Tag| (1..RAW).contains(tag);
+        let count = self.stable.data.iter().filter(|tag| written(tag)).count();
+        if count > 0 {
+            let chosen = rng.random_range(0..count);
+            let mut places = (0..self.stable.data.len()).filter(|index| written(&self.stable.data[*index]));
+            let place = places.nth(chosen).expect("there are so many");
+            self.scribble(place, tag);
+        }
+    }
+
     /// Writes to a data sector as a program other than Peryton would.
     pub(crate) fn scribble(&mut self, index: usize, tag: Tag) {
         self.stable.data[index] = tag;

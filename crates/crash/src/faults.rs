@@ -26,6 +26,8 @@ pub(crate) struct Faults {
     pub(crate) deaths_only: bool,
     /// Whether the metadata of one device rots while the power is off.
     pub(crate) rots: bool,
+    /// Whether data in a log rots after a clean close.
+    pub(crate) log_rots: bool,
     /// Whether each commit since recovery's last checkpoint was written to both devices.
     pub(crate) mirrored: bool,
 }
@@ -42,25 +44,31 @@ impl Faults {
             let none = Faults::new(kind, false, rng);
             return Faults { active: true, flush_fails_one_in, flushes_only: true, ..none };
         }
+        let log = kind == Kind::Logging;
         let mut pick = |from: [u32; 4]| if active { from[rng.random_range(0..4)] } else { 0 };
-        Faults {
+        let mut faults = Faults {
             deaths_only: false,
             flushes_only: false,
             flush_fails_one_in: pick([0, 0, 20, 60]),
             active,
             calm: false,
             fail_one_in: pick([0, 30, 100, 300]),
-            bad_one_in: if kind == Kind::Logging { 0 } else { pick([0, 0, 30, 200]) },
+            bad_one_in: if log { 0 } else { pick([0, 0, 30, 200]) },
             dies_one_in: pick([0, 0, 0, 150]),
-            // A log has one copy: if its metadata rots, recovery may rightly refuse the volume.
-            rots: pick([0, 0, 1, 1]) == 1 && kind != Kind::Logging,
+            rots: pick([0, 0, 1, 1]) == 1,
+            log_rots: false,
             mirrored: false,
+        };
+        if log {
+            // A log has one copy: if its metadata rots, recovery may rightly refuse the volume.
+            (faults.log_rots, faults.rots) = (faults.rots, false);
         }
+        faults
     }
 
     /// Whether the run has any fault other than the death of a device.
     pub(crate) fn fails_at_all(&self) -> bool {
-        self.fail_one_in > 0 || self.flush_fails_one_in > 0 || self.bad_one_in > 0 || self.rots
+        self.fail_one_in > 0 || self.flush_fails_one_in > 0 || self.bad_one_in > 0 || self.rots || self.log_rots
     }
 
     /// Whether the next command, perhaps a flush, fails.

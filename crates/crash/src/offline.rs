@@ -1,7 +1,7 @@
 //! What happens to the devices while the power is off: metadata rots, wrong disks stand in for the right ones, a dead
 //! device answers again, and an empty device replaces it.
 
-use peryton_engine::{DeviceId, Engine, Formatting, OpenError, ReadmitError, VolumeId};
+use peryton_engine::{DeviceId, Engine, Formatting, Logging, OpenError, Placement, ReadmitError, VolumeId};
 use peryton_units::Bytes;
 use rand::{Rng, RngExt};
 
@@ -15,6 +15,10 @@ use crate::{
 
 /// The tag that stands for a write by a program other than Peryton.
 const STRANGE: Tag = Tag::MAX - 1;
+/// The tag that stands for data that has rotted.
+const ROTTEN: Tag = Tag::MAX - 2;
+/// What the error says by which a log is refused that has such data.
+const NAMEABLE: &str = "part of the data in the log is damaged";
 
 impl World {
     /// Flips bits in the metadata of one device or makes its sectors unreadable. Recovery must use the other device's
@@ -54,6 +58,29 @@ impl World {
             disk.bad.insert(end + self.rng.random_range(0..8));
         }
         self.say(&format!("--- metadata of device {index} rots"));
+    }
+
+    /// Changes some of the data in a log that was closed. Reads of it must fail, and nothing may move it to the primary. Does nothing
+    /// if the engine refuses the log because of it.
+    pub(crate) fn rot_log(&mut self, disks: &mut [Disk]) {
+        let Placement::Logging(Logging { log, .. }) = self.config.placement else { return };
+        if !self.faults.log_rots || !self.deaths.without.is_empty() || self.has_dead() || self.chance(2) {
+            return;
+        }
+        let mut copy = disks.to_vec();
+        for _ in 0..self.rng.random_range(1..4) {
+            copy[log.index()].rot(ROTTEN, &mut self.rng);
+        }
+        if self.try_open(copy.clone()).is_ok() {
+            disks.clone_from_slice(&copy);
+            self.deaths.rotten = true;
+            self.say("--- data in the log rots");
+        }
+    }
+
+    /// Whether an error refuses a log whose data has rotted, which ends the run: `repair` would name what is lost.
+    pub(crate) fn is_refused_as_rotten(&self, error: &str) -> bool {
+        self.deaths.rotten && error.contains(NAMEABLE)
     }
 
     /// Checks that the engine refuses disks that do not belong to the volume, and that the error names the device.

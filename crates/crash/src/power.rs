@@ -151,6 +151,9 @@ impl World {
             if self.maybe_replace(&mut disks, &mut without, &mut left, closed == Some(true))? { None } else { closed };
         self.impostors(&disks, closed == Some(true))?;
         self.damage_metadata(&mut disks);
+        if closed == Some(true) {
+            self.rot_log(&mut disks);
+        }
         self.count_drive();
         self.config = self.config_to_open();
         self.faults.mirrored = self.config.tuning.mirror_journal;

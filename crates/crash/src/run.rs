@@ -22,8 +22,10 @@ pub fn run(seed: u64, options: &Options) -> Result<Outcome, String> {
     disk::forget_bytes();
     let run = || {
         let mut world = World::new(seed, options)?;
-        world.run()?;
-        Ok(world.outcome)
+        match world.run() {
+            Err(error) if !world.is_refused_as_rotten(&error) => Err(error),
+            _ => Ok(world.outcome),
+        }
     };
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

@@ -110,6 +110,8 @@ mutations! {
     ReadInDoubt,
     /// Writes that were under way when a flush failed are not in doubt.
     ForgetWritesInFlight,
+    /// What was in a log when it was opened is not compared with its checksums.
+    VerifyNothing,
     /// Commands that were under way when a flush failed are not carried out again.
     TrustWritesInFlight,
     /// A new copy on the fast device stays after that has failed a flush.
