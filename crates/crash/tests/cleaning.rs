@@ -250,7 +250,9 @@ fn a_slow_device_that_does_not_answer_does_not_keep_what_is_cached_waiting() {
     world.dirty([7]);
     let ask = |world: &mut World, op| world.submit(Request { op, offset: EXTENT * 7, len: Bytes::kib(1) });
     let host = |world: &World| {
-        let of_host = |command: &&Command| matches!(command, Command::Read { cause: Cause::Host, .. } | Command::Write { cause: Cause::Host, .. });
+        let of_host = |command: &&Command| {
+            matches!(command, Command::Read { cause: Cause::Host, .. } | Command::Write { cause: Cause::Host, .. })
+        };
         world.commands().iter().filter(of_host).count()
     };
     ask(&mut world, Op::Write);

@@ -3,7 +3,12 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::{cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo, cache::streams::{Followed, Place}};
+use crate::{
+    cache::access::Fragment,
+    cache::drive::CacheDrive,
+    cache::step::CacheIo,
+    cache::streams::{Followed, Place},
+};
 
 /// A device that answers within these times is not congested, however fast the other one is (reads, writes).
 const NEVER_SLOW: [Nanos; 2] = [Nanos::from_ms(2), Nanos::from_ms(20)];

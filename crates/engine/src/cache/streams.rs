@@ -172,8 +172,9 @@ mod tests {
     #[test]
     fn a_stream_passes_over_what_is_cached_and_over_nothing_else() {
         let mut streams = Streams::new();
-        let from =
-            |streams: &mut Streams, extent| streams.follow(Op::Read, place(extent, 0, EXTENT), |at| at % 10 != 9).bytes.0;
+        let from = |streams: &mut Streams, extent| {
+            streams.follow(Op::Read, place(extent, 0, EXTENT), |at| at % 10 != 9).bytes.0
+        };
         assert_eq!(from(&mut streams, 0) / u64::from(EXTENT), 1);
         assert_eq!(from(&mut streams, 9) / u64::from(EXTENT), 2, "1 to 8 are cached");
         assert_eq!(from(&mut streams, 39) / u64::from(EXTENT), 1, "19 is not");

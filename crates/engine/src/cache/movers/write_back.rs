@@ -41,13 +41,7 @@ impl CacheDrive {
     }
 
     /// Reads the extent after the accesses that were in flight have ended, and lets those go on that do not write.
-    pub(in crate::cache) fn writeback_drained(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn writeback_drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let until = now.saturating_add(LONGEST_HOLD);
         let row = &mut self.moves[index];
         (row.phase, row.holds_until) = (Phase::Reading, Some(until));
