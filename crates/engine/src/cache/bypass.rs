@@ -43,11 +43,16 @@ impl CacheDrive {
         false
     }
 
-    /// Whether a stream is in an extent that was used lately, before the stream came to it: what is used again and again is worth
-    /// caching, however long it is. Its misses count as others do then.
+    /// Whether a long stream is in an extent that was used lately, before the stream came to it, and since when streams have not
+    /// come to many times more extents than the cache has: what is used again and again is worth caching if there is room for a
+    /// good part of it. Its misses count as others do then.
     fn comes_again(&mut self, io: &CacheIo, extent: u32, enters: bool) -> bool {
+        if enters {
+            self.streams.passes(io.now, self.layout.fast_usable);
+        }
+        let since = self.streams.horizon().max(io.now.saturating_sub(io.tuning.promotion_window));
         let entry = self.map.entry_mut(extent);
-        let lately = entry.uses > 0 && io.now.saturating_sub(entry.last_access) <= io.tuning.promotion_window;
+        let lately = entry.uses > 0 && entry.last_access >= since;
         if enters && !lately {
             entry.misses = 0;
         }

@@ -5,7 +5,7 @@
 //! and one that comes late adds nothing. A stream may pass over extents that are cached, because those are hits, which are not
 //! shown here.
 
-use peryton_units::{Bytes, Op};
+use peryton_units::{Bytes, Nanos, Op};
 
 /// The most streams of each operation that are followed at a time.
 const MOST_STREAMS: usize = 64;
@@ -13,6 +13,10 @@ const MOST_STREAMS: usize = 64;
 const MOST_PASSED: u32 = 64;
 /// An access may come so many times its length too early, and twice as many too late.
 const MOST_EARLY: u64 = 4;
+/// What streams come to is known to come again while they come to so many times as many extents as the cache has.
+const REMEMBERED_CACHES: u32 = 4;
+/// In so many parts.
+const MARKS: usize = 8;
 /// How many extents too late it may come.
 const MOST_LATE: u32 = 4;
 
@@ -121,16 +125,37 @@ pub(in crate::cache) struct Place {
 
 /// The streams of reads and of writes.
 #[derive(Clone, Debug)]
-pub(in crate::cache) struct Streams(Box<[Table; 2]>);
+pub(in crate::cache) struct Streams {
+    tables: Box<[Table; 2]>,
+    /// Extents that long streams have come to since the last of `marks`.
+    passed: u32,
+    /// When long streams had come to another part of the extents that are remembered, the oldest first.
+    marks: [Nanos; MARKS],
+}
 
 impl Streams {
     pub(in crate::cache) fn new() -> Streams {
-        Streams(Box::new([Table::new(), Table::new()]))
+        Streams { tables: Box::new([Table::new(), Table::new()]), passed: 0, marks: [Nanos::ZERO; MARKS] }
+    }
+
+    /// A long stream has come to another extent.
+    pub(in crate::cache) fn passes(&mut self, now: Nanos, cache_extents: u32) {
+        self.passed += 1;
+        if self.passed > cache_extents.saturating_mul(REMEMBERED_CACHES) / MARKS as u32 {
+            self.passed = 0;
+            self.marks.rotate_left(1);
+            self.marks[MARKS - 1] = now;
+        }
+    }
+
+    /// The time since which long streams have come to about [`REMEMBERED_CACHES`] times as many extents as the cache has.
+    pub(in crate::cache) fn horizon(&self) -> Nanos {
+        self.marks[0]
     }
 
     /// Takes a miss into account. Returns the stream that it is part of.
     pub(in crate::cache) fn follow(&mut self, op: Op, place: Place, is_cached: impl Fn(u32) -> bool) -> Followed {
-        self.0[usize::from(op == Op::Write)].follow(place, is_cached)
+        self.tables[usize::from(op == Op::Write)].follow(place, is_cached)
     }
 }
 
