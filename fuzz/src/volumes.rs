@@ -134,8 +134,10 @@ pub fn configs() -> Vec<Config> {
 #[derive(Default)]
 struct Buffered {
     moves: HashMap<u32, Vec<u8>>,
+    runs: HashMap<u32, Vec<u8>>,
     host: Vec<u8>,
     whole: usize,
+    whole_run: usize,
 }
 
 impl Buffered {
@@ -143,6 +145,9 @@ impl Buffered {
         let (bytes, at) = match buffer {
             Buffer::Request { offset, .. } => (&mut self.host, offset),
             Buffer::Move { index, offset } => (self.moves.entry(index).or_insert_with(|| vec![0; self.whole]), offset),
+            Buffer::Run { index, offset } => {
+                (self.runs.entry(index).or_insert_with(|| vec![0; self.whole_run]), offset)
+            }
             Buffer::Metadata => panic!("metadata is encoded"),
         };
         &mut bytes[at.0 as usize..(at + len).0 as usize]
@@ -154,6 +159,7 @@ impl Buffers for Buffered {
         let (bytes, at) = match buffer {
             Buffer::Request { offset, .. } => (&self.host, offset),
             Buffer::Move { index, offset } => (&self.moves[&index], offset),
+            Buffer::Run { index, offset } => (&self.runs[&index], offset),
             Buffer::Metadata => panic!("metadata is encoded"),
         };
         &bytes[at.0 as usize..(at + len).0 as usize]
@@ -174,7 +180,8 @@ impl Used {
     /// Opens the volume.
     pub fn open(config: &Config, mut storage: Memory) -> Option<Used> {
         let (engine, _) = Engine::open(config.clone(), &mut storage).ok()?;
-        let buffers = Buffered { whole: engine.move_buffer_bytes().0 as usize, ..Buffered::default() };
+        let (whole, whole_run) = (engine.move_buffer_bytes().0 as usize, engine.run_buffers().1.0 as usize);
+        let buffers = Buffered { whole, whole_run, ..Buffered::default() };
         Some(Used { engine, storage, now: Nanos::ZERO, buffers })
     }
 

@@ -1,9 +1,9 @@
 //! Random designs. The devices are small, so that every table is full most of the time.
 
 use peryton_engine::{
-    Adaptive, Admission, AdmitBy, Climb, Config, DeviceId, Hybrid, LogCaching, Logging, LoggingTuning, Objective,
-    Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning, Unit, WearBudget, WriteHits,
-    WritePolicy,
+    Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Hybrid, LogCaching, Logging,
+    LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning,
+    Unit, WearBudget, WriteHits, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt};
@@ -101,7 +101,12 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
         replacement: Replacement::ALL[rng.random_range(0..DRAWN_POLICIES)].1,
         admission: random_admission(rng),
-        writeback_queue: rng.random_range(0..20),
+        cleaning: random_cleaning(rng.random_range(0..20)),
+        // Derived from an earlier draw, so that the other settings stay the same for each seed.
+        bypass: Bypass {
+            sequential: [None, Some(Bytes::kib(64)), Some(Bytes::kib(16)), Some(Bytes::mib(4))][high as usize % 4],
+            congested: high % 2 == 0,
+        },
         writeback_delay: Nanos::from_ms(rng.random_range(0..50)),
         commit_interval: Nanos::from_ms(rng.random_range(1..3_000)),
         mirror_journal: rng.random_bool(0.7),
@@ -111,6 +116,17 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         logging: random_logging(rng),
         // Derived from an earlier draw rather than a new one, so that the other settings stay the same for each seed.
         climb: (high % 3 == 0).then(|| Climb { every: Nanos::from_ms(5), requests: 3, ..Climb::default() }),
+    }
+}
+
+/// Derived from one draw, so that the other settings stay the same for each seed. From everything may be dirty to nearly
+/// nothing.
+fn random_cleaning(draw: u32) -> Cleaning {
+    Cleaning {
+        dirty_target_ppm: [1_000_000, 700_000, 300_000, 100_000][draw as usize % 4],
+        max_age: [Nanos(u64::MAX), Nanos::from_ms(300), Nanos::from_ms(20), Nanos::ZERO, Nanos::from_ms(2)]
+            [draw as usize % 5],
+        max_foreground_p99: draw.is_multiple_of(3).then(|| Nanos::from_ms(u64::from(draw % 4) + 1)),
     }
 }
 

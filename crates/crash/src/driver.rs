@@ -105,6 +105,7 @@ struct MoveBuffer<C> {
 struct AsBytes<'a, D: Disks> {
     requests: &'a BTreeMap<u64, Asked<D::Cell>>,
     moves: &'a [MoveBuffer<D::Cell>],
+    runs: &'a [MoveBuffer<D::Cell>],
 }
 
 impl<D: Disks> Buffers for AsBytes<'_, D> {
@@ -116,6 +117,10 @@ impl<D: Disks> Buffers for AsBytes<'_, D> {
             }
             Buffer::Move { index, offset } => {
                 let buffer = &self.moves[index as usize];
+                (buffer.bytes.get_or_init(|| D::to_bytes(&buffer.data)), offset)
+            }
+            Buffer::Run { index, offset } => {
+                let buffer = &self.runs[index as usize];
                 (buffer.bytes.get_or_init(|| D::to_bytes(&buffer.data)), offset)
             }
             Buffer::Metadata => unreachable!("metadata is encoded"),
@@ -179,6 +184,7 @@ pub struct Driver<D: Disks> {
     /// Answers that nobody has taken.
     pub answered: Vec<Answer<D::Cell>>,
     buffers: Vec<MoveBuffer<D::Cell>>,
+    run_buffers: Vec<MoveBuffer<D::Cell>>,
     /// The most move buffers that the engine has asked for.
     most_buffers: u32,
     next_id: u64,
@@ -202,6 +208,7 @@ impl<D: Disks> Driver<D> {
             flush_lost: false,
             answered: Vec::new(),
             buffers: Vec::new(),
+            run_buffers: Vec::new(),
             next_id: 0,
             out: Commands::new(),
             memory: None,
@@ -259,16 +266,25 @@ impl<D: Disks> Driver<D> {
             Buffer::Move { index, offset } => {
                 assert!(index < self.most_buffers, "move buffer {index} is beyond the bound");
                 let len = Self::cells(self.engine.move_buffer_bytes());
-                while self.buffers.len() <= index as usize {
-                    self.buffers.push(MoveBuffer { data: vec![D::UNSET; len], bytes: OnceCell::new() });
-                }
-                let buffer = &mut self.buffers[index as usize];
-                buffer.bytes.take();
-                (&mut buffer.data, offset)
+                (Self::buffer_at(&mut self.buffers, index, len), offset)
+            }
+            Buffer::Run { index, offset } => {
+                let (buffers, bytes) = self.engine.run_buffers();
+                assert!(index < buffers, "buffer {index} for runs is beyond the bound");
+                (Self::buffer_at(&mut self.run_buffers, index, Self::cells(bytes)), offset)
             }
             Buffer::Metadata => unreachable!("metadata is encoded, and never read by a command"),
         };
         &mut whole[Self::cells(offset)..][..Self::cells(len)]
+    }
+
+    fn buffer_at(buffers: &mut Vec<MoveBuffer<D::Cell>>, index: u32, len: usize) -> &mut Vec<D::Cell> {
+        while buffers.len() <= index as usize {
+            buffers.push(MoveBuffer { data: vec![D::UNSET; len], bytes: OnceCell::new() });
+        }
+        let buffer = &mut buffers[index as usize];
+        buffer.bytes.take();
+        &mut buffer.data
     }
 
     fn obey(&mut self, mut out: Commands) {
@@ -319,7 +335,7 @@ impl<D: Disks> Driver<D> {
 
     fn encode(&self, io: IoId, len: Bytes) -> Vec<u8> {
         let mut bytes = vec![0; len.0 as usize];
-        let buffers = AsBytes::<D> { requests: &self.requests, moves: &self.buffers };
+        let buffers = AsBytes::<D> { requests: &self.requests, moves: &self.buffers, runs: &self.run_buffers };
         self.engine.encode_with(io, &mut bytes, &buffers).expect("it is in flight");
         bytes
     }
@@ -410,7 +426,7 @@ impl<D: Disks> Driver<D> {
             self.now += Nanos(rng.random_range(0..self.most_latency.0));
         }
         if !failed {
-            let buffers = AsBytes::<D> { requests: &self.requests, moves: &self.buffers };
+            let buffers = AsBytes::<D> { requests: &self.requests, moves: &self.buffers, runs: &self.run_buffers };
             if let Some(verified) = self.engine.verify(io, &buffers) {
                 self.engine.verified(verified);
             }

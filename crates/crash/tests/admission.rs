@@ -5,8 +5,8 @@ mod common;
 
 use common::World;
 use peryton_engine::{
-    Admission, AdmitBy, Cause, Command, Config, DeviceId, Hybrid, Placement, Replacement, Request, Threshold, Tuning,
-    TuningError, WriteHits,
+    Admission, AdmitBy, Cause, Cleaning, Command, Config, DeviceId, Hybrid, Placement, Replacement, Request, Threshold,
+    Tuning, TuningError, WriteHits,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -21,6 +21,7 @@ fn tuning(threshold: f64, write_hits: WriteHits) -> Tuning {
         demotion_high: 0,
         replacement: Replacement::Lru,
         writeback_delay: Nanos::from_s(3_600),
+        cleaning: Cleaning::UNBOUNDED,
         commit_interval: Nanos::from_s(3_600),
         admission: Admission {
             by: AdmitBy::Probability,

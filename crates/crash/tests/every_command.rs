@@ -8,7 +8,7 @@ mod every;
 
 use crashing::Machine;
 use every::{Fault, Model, Volume, check, open, opens, placements};
-use peryton_engine::{Command, Placement, Tuning};
+use peryton_engine::{Command, Placement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -122,6 +122,13 @@ fn makes_checkpoints(run: &mut Run) -> bool {
         if run.ask(Op::Read, extent, vec![0; 4096]).is_none() {
             return false;
         }
+        // Extents that go home and are written again are changes of the map, which lead to commits.
+        if run.machine.engine.cleaning(run.machine.now).is_some() {
+            run.machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+            if !run.carry_out() {
+                return false;
+            }
+        }
         run.machine.tick(Nanos::from_s(20));
         if !run.carry_out() {
             return false;
@@ -231,7 +238,9 @@ fn every_command_of_an_eviction_may_fail() {
 #[test]
 fn every_command_of_a_checkpoint_may_fail() {
     for (name, config) in placements() {
-        if !matches!(config.placement, Placement::Linear { .. }) {
+        // A host's flush of a cache without write-back commits no map, so it would take hours to a checkpoint.
+        let commits = config.tuning.write == WritePolicy::Back;
+        if commits && !matches!(config.placement, Placement::Linear { .. }) {
             let volume = Volume::killed(&config);
             // The first checkpoint comes after hundreds of commits: of what leads to it, every tenth or so.
             let whole = commands_of(&volume, makes_checkpoints);

@@ -10,7 +10,8 @@ use std::ops::Range;
 use crashing::{LOG, Machine, PRIMARY, check_all, formatted, open};
 use peryton_crash::{Kind, Options, torture};
 use peryton_engine::{
-    Command, Config, DeviceId, Engine, Hybrid, Placement, RequestError, RequestId, Tuning, Verdict, WritePolicy,
+    Cleaning, Command, Config, DeviceId, Engine, Hybrid, Placement, RequestError, RequestId, Tuning, Verdict,
+    WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -25,6 +26,7 @@ fn config(placement: Placement, write: WritePolicy) -> Config {
         demotion_high: 0,
         write,
         writeback_delay: Nanos::from_s(3600),
+        cleaning: Cleaning::UNBOUNDED,
         commit_interval: Nanos::from_s(3600),
         ..Tuning::default()
     };

@@ -5,8 +5,8 @@ mod common;
 use common::World;
 use peryton_engine::Request;
 use peryton_engine::{
-    Cause, Command, Config, ConfigError, DeviceId, Engine, Hybrid, Placement, Replacement, Tuning, TuningError,
-    WritePolicy,
+    Cause, Cleaning, Command, Config, ConfigError, DeviceId, Engine, Hybrid, Placement, Replacement, Tuning,
+    TuningError, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -22,6 +22,7 @@ fn tuning() -> Tuning {
         demotion_high: 0,
         max_moves: 4,
         replacement: Replacement::Lru,
+        cleaning: Cleaning::UNBOUNDED,
         spin_down_after: vec![None, None],
         ..Tuning::default()
     }
@@ -121,8 +122,7 @@ fn accesses_that_wait_for_a_promotion_are_served_from_ram() {
 
 #[test]
 fn promotions_are_cancelled_and_counted_by_cause() {
-    let mut world =
-        world(false, 2, 16, Tuning { promotion_threshold: 0, max_moves: 1, writeback_queue: 0, ..tuning() });
+    let mut world = world(false, 2, 16, Tuning { promotion_threshold: 0, max_moves: 1, ..tuning() });
     world.ask(Op::Read, 1);
     world.ask(Op::Read, 2);
     assert_eq!(world.engine.stats().moves.cancelled.move_limit, 1, "MCML 1");
@@ -216,7 +216,8 @@ fn writes_reach_the_devices_that_the_policy_names() {
     assert_eq!(through.causes(), [(true, FAST, Cause::Host), (true, SLOW, Cause::Host)]);
     assert_eq!(through.replies, 1, "the write is answered when both are done");
     let mut around = cached(WritePolicy::Around);
-    assert!(!around.causes().contains(&(true, SLOW, Cause::Host)), "first the copy goes, durably");
+    // After a crash no copy counts, so nothing has to be durable before the write.
+    assert_eq!(around.causes(), [(true, SLOW, Cause::Host)]);
     around.complete_all();
     assert_eq!(around.replies, 2);
     around.ask(Op::Read, 3);
@@ -232,15 +233,18 @@ fn a_dirty_extent_is_written_back_once_however_often_it_was_written() {
         world.access(Op::Write, 3);
     }
     assert_eq!(world.engine.stats().moves.writebacks, 0);
-    world.tick(delay);
-    world.complete_all();
-    assert_eq!(world.engine.stats().moves.writebacks, 1);
+    // It was written again, so it has a second chance to be.
+    for writebacks in [0, 1, 1] {
+        world.tick(delay);
+        world.complete_all();
+        assert_eq!(world.engine.stats().moves.writebacks, writebacks);
+    }
 }
 
 #[test]
-fn the_write_back_queue_is_bounded_and_the_rest_is_written_back_by_eviction() {
-    let queue = Tuning { promotion_threshold: 0, writeback_queue: 2, demotion_high: 6, demotion_low: 1, ..tuning() };
-    let mut world = world(false, 8, 32, Tuning { writeback_delay: Nanos::from_s(1000), ..queue });
+fn a_dirty_extent_that_leaves_is_written_back_first() {
+    let tuning = Tuning { promotion_threshold: 0, demotion_high: 6, demotion_low: 1, ..tuning() };
+    let mut world = world(false, 8, 32, Tuning { writeback_delay: Nanos::from_s(1000), ..tuning });
     for extent in 0..30 {
         world.access(Op::Read, extent);
         world.access(Op::Write, extent);

@@ -117,14 +117,15 @@ pub fn readmit(spec: &VolumeSpec, name: &str) -> Result<Readmitted, OfflineError
     Ok(readmitted)
 }
 
-/// Writes everything to one device, which can then be used without the others.
+/// Writes everything to one device, which can then be used without the others. `left` is called with the number of extents
+/// (of a log: blocks) that are still to be written, again and again.
 ///
 /// # Errors
 /// Those of [`inspect`], or no device can have everything.
-pub fn detach(spec: &VolumeSpec) -> Result<Detached, OfflineError> {
+pub fn detach(spec: &VolumeSpec, left: &mut dyn FnMut(u64)) -> Result<Detached, OfflineError> {
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    let detached = Engine::detach(spec.config.clone(), &mut files).map_err(refused(spec))?;
+    let detached = Engine::detach_watched(spec.config.clone(), &mut files, left).map_err(refused(spec))?;
     files.forget_memory();
     Ok(detached)
 }

@@ -91,12 +91,12 @@ impl fmt::Debug for Observer {
 pub(crate) const LONGEST_ZEROS: usize = 1 << 20;
 
 impl<B: Backend> Volume<B> {
-    /// Makes a volume. `most_move_memory` bounds the buffers of moves, in bytes.
+    /// Makes a volume. `most_move_memory` bounds the buffers of moves and of runs, in bytes.
     ///
     /// # Errors
     /// The buffers of moves are larger than that, or the system has no memory.
     pub fn new(engine: Engine, backend: B, most_move_memory: u64) -> Result<Volume<B>, RetuneError> {
-        let mut moves = Moves::new(&engine, most_move_memory);
+        let mut moves = Moves::new(&engine, most_move_memory)?;
         moves.grow(engine.move_buffers())?;
         let metadata = Metadata::new()?;
         let zeros = metadata.zeros.at(0);
@@ -202,6 +202,12 @@ impl<B: Backend> Volume<B> {
         let next = self.engine.tick(now, &mut self.commands);
         self.carry_out(now);
         next
+    }
+
+    /// Writes everything home that is dirty now: see [`Engine::write_all_back`].
+    pub fn write_all_back(&mut self, now: Nanos) {
+        self.engine.write_all_back(now, &mut self.commands);
+        self.carry_out(now);
     }
 
     /// Reports that the host has dropped a range from its own cache: see [`Engine::evict`].
@@ -340,6 +346,7 @@ impl<B> Volume<B> {
                 Data::None => unreachable!("a request without data has a buffer asked of it"),
             },
             Buffer::Move { index, offset } => self.moves.at(index).add(offset.0 as usize),
+            Buffer::Run { index, offset } => self.moves.run_at(index).add(offset.0 as usize),
             Buffer::Metadata => unreachable!("metadata is written only, and only while the engine runs"),
         }
     }
@@ -357,13 +364,31 @@ impl<B> Buffers for Volume<B> {
 struct Moves {
     arenas: Vec<Arena>,
     buffers: Vec<Memory>,
+    /// The buffers for neighbours that are written home together, and the bytes of all of them.
+    runs: Vec<Memory>,
+    run_bytes: u64,
     bytes: u64,
     most: u64,
 }
 
 impl Moves {
-    fn new(engine: &Engine, most: u64) -> Moves {
-        Moves { arenas: Vec::new(), buffers: Vec::new(), bytes: engine.move_buffer_bytes().0, most }
+    fn new(engine: &Engine, most: u64) -> io::Result<Moves> {
+        let (count, Bytes(each)) = engine.run_buffers();
+        let (count, each) = (count as usize, each as usize);
+        let mut moves = Moves {
+            arenas: Vec::new(),
+            buffers: Vec::new(),
+            runs: Vec::new(),
+            run_bytes: (count * each) as u64,
+            bytes: engine.move_buffer_bytes().0,
+            most,
+        };
+        if count > 0 {
+            let arena = Arena::new(count * each)?;
+            moves.runs.extend((0..count).map(|index| arena.at(index * each).first(each)));
+            moves.arenas.push(arena);
+        }
+        Ok(moves)
     }
 
     /// Grows to `count` buffers. Pages that no move has used take no memory.
@@ -372,7 +397,7 @@ impl Moves {
         if more == 0 || self.bytes == 0 {
             return Ok(());
         }
-        let need = self.bytes.saturating_mul(u64::from(count));
+        let need = self.bytes.saturating_mul(u64::from(count)).saturating_add(self.run_bytes);
         if need > self.most {
             return Err(TooMuchMemory { need_mib: need.div_ceil(1 << 20), most_mib: self.most >> 20 }.into());
         }
@@ -381,6 +406,11 @@ impl Moves {
         self.buffers.extend((0..more).map(|index| arena.at(index * each).first(each)));
         self.arenas.push(arena);
         Ok(())
+    }
+
+    #[inline]
+    fn run_at(&self, index: u32) -> Memory {
+        self.runs[index as usize]
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use peryton_drive::{Effect, Fault, Service, Settings, inspect, repair, replace};
-use peryton_engine::{Config, Trust, Verdict};
+use peryton_engine::{Cleaning, Config, Trust, Verdict};
 use peryton_units::Nanos;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -89,6 +89,7 @@ fn degraded(served: &Served, client: &mut Client) -> Value {
 /// Makes the write-back delay long, so that no data is written back while the test runs.
 fn lazy(mut config: Config) -> Config {
     config.tuning.writeback_delay = Nanos::from_s(3600);
+    config.tuning.cleaning = Cleaning::UNBOUNDED;
     config.tuning.demotion_low = 0;
     config.tuning.demotion_high = 0;
     config

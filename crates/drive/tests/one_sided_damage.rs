@@ -82,7 +82,8 @@ fn destroy_superblocks(path: &Path) {
 
 #[test]
 fn a_mirror_whose_newest_journal_blocks_are_gone_is_made_good_from_the_other() {
-    for placement in MAPPED {
+    // A cache that writes through leaves its map out of the commits of the host's flushes.
+    for placement in MAPPED.into_iter().filter(|placement| *placement != "through") {
         for name in ["fast", "slow"] {
             for with in [0, 0x5a] {
                 let directory = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ mod served;
 use std::{fs, path::Path};
 
 use peryton_drive::{Effect, Endpoint, Fault, Service, Settings, inspect, readmit};
-use peryton_engine::{Config, Verdict};
+use peryton_engine::{Cleaning, Config, Verdict};
 use peryton_units::Nanos;
 use served::{Client, EIO, Served, config, spec};
 
@@ -16,6 +16,7 @@ fn lazy(placement: &str) -> Config {
     let mut config = config(placement);
     if placement != "through" {
         config.tuning.writeback_delay = Nanos::from_s(3600);
+        config.tuning.cleaning = Cleaning::UNBOUNDED;
     }
     config
 }

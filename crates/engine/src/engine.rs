@@ -11,6 +11,7 @@ use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
+    api::cleaning::CleaningReport,
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::{Config, Tuning},
     api::error::{
@@ -262,6 +263,17 @@ impl Engine {
         drive!(self, drive => drive.placed.dirty_extents())
     }
 
+    /// The buffers for neighbours that are written home together ([`Buffer::Run`](crate::Buffer::Run)) that a driver must
+    /// have: their number and the length of each. Neither changes.
+    pub fn run_buffers(&self) -> (u32, Bytes) {
+        drive!(self, drive => drive.placed.run_buffers())
+    }
+
+    /// What is dirty in a cache, for how long, and until when; `None` if the placement has no homes for data.
+    pub fn cleaning(&self, now: Nanos) -> Option<CleaningReport> {
+        drive!(self, drive => drive.placed.cleaning(&drive.io, now))
+    }
+
     /// Writes all data home that only the fast device has, without delay; a log migrates to the primary. Call it again
     /// as completions come, until [`Engine::dirty_extents`] is zero. What the host writes meanwhile counts as well.
     pub fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
@@ -483,7 +495,20 @@ impl Engine {
     /// # Errors
     /// No device of this placement can have all data, data is lost or cannot be written home, or a device has failed.
     pub fn detach(config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
-        lifecycle::detach(config, storage)
+        lifecycle::detach(config, storage, &mut |_| ())
+    }
+
+    /// The same; `left` is called with the number of extents (of a log: blocks) that are still to be written, again and
+    /// again.
+    ///
+    /// # Errors
+    /// Those of [`Engine::detach`].
+    pub fn detach_watched(
+        config: Config,
+        storage: &mut dyn Storage,
+        left: &mut dyn FnMut(u64),
+    ) -> Result<Detached, DetachError> {
+        lifecycle::detach(config, storage, left)
     }
 
     /// Takes a device back that was given up, with what it holds. What was written without it stays; what is lost without it

@@ -22,8 +22,8 @@
 //!
 //! *Buffers.* A request's buffer must stay from [`Engine::submit`] until its [`Command::Reply`], and its content must
 //! not change while it is being written. The driver owns [`Engine::move_buffers`] buffers of
-//! [`Engine::move_buffer_bytes`], and asks for their number again after each [`Engine::retune`]. A buffer for metadata
-//! is needed from the command to its completion.
+//! [`Engine::move_buffer_bytes`], and asks for their number again after each [`Engine::retune`]. It also owns the
+//! [`Engine::run_buffers`], whose number does not change. A buffer for metadata is needed from the command to its completion.
 //!
 //! *Ids.* The driver chooses a [`RequestId`], and may reuse it after its reply. The engine does not interpret it; if
 //! one id is used for two requests at a time, both are answered and the driver cannot tell the replies apart. The
@@ -82,15 +82,16 @@
 //!     }
 //! }
 //!
-//! /// The buffers that commands name: those of requests by their ids, those of moves by their indexes.
+//! /// The buffers that commands name: those of requests by their ids, those of moves and of runs by their indexes.
 //! #[derive(Default)]
-//! struct Memory(HashMap<(bool, u64), Vec<u8>>);
+//! struct Memory(HashMap<(char, u64), Vec<u8>>);
 //!
 //! impl Memory {
 //!     fn part(&mut self, buffer: Buffer, len: Bytes) -> &mut [u8] {
 //!         let (key, offset) = match buffer {
-//!             Buffer::Request { id, offset } => ((true, id.0), offset.0 as usize),
-//!             Buffer::Move { index, offset } => ((false, index.into()), offset.0 as usize),
+//!             Buffer::Request { id, offset } => (('r', id.0), offset.0 as usize),
+//!             Buffer::Move { index, offset } => (('m', index.into()), offset.0 as usize),
+//!             Buffer::Run { index, offset } => (('n', index.into()), offset.0 as usize),
 //!             Buffer::Metadata => unreachable!("metadata is encoded"),
 //!         };
 //!         let bytes = self.0.entry(key).or_default();
@@ -180,8 +181,9 @@ mod log;
 mod placement;
 
 pub use api::{
+    cleaning::{Cleaning, CleaningReport, CleaningState},
     command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId},
-    config::{Config, Hybrid, MOST_MOVES, Placement, PlacementKind, Tuning, WritePolicy},
+    config::{Bypass, Config, Hybrid, MOST_MOVES, Placement, PlacementKind, Tuning, WritePolicy},
     endurance,
     error::{
         ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReadmitError, ReplaceError,
@@ -190,7 +192,7 @@ pub use api::{
     location::{Location, Losses, MapRow},
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
     opened::{Formatting, Opened, Trust},
-    stats::{Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
+    stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
     verification::Verification,
 };
 pub use engine::Engine;

@@ -12,6 +12,7 @@ use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
+    api::cleaning::CleaningReport,
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::Tuning,
     api::error::{DeviceError, OpenError, ReadmitError, TuningError},
@@ -136,6 +137,16 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// See [`Engine::move_buffers`](crate::Engine::move_buffers).
     fn move_buffers(&self, _tuning: &Tuning) -> u32 {
         0
+    }
+
+    /// See [`Engine::run_buffers`](crate::Engine::run_buffers).
+    fn run_buffers(&self) -> (u32, Bytes) {
+        (0, Bytes::ZERO)
+    }
+
+    /// See [`Engine::cleaning`](crate::Engine::cleaning).
+    fn cleaning(&self, _io: &Io<Self::Step>, _now: Nanos) -> Option<CleaningReport> {
+        None
     }
 
     /// See [`Engine::write_all_back`](crate::Engine::write_all_back).

@@ -120,6 +120,14 @@ mutations! {
     CloseInDoubt,
     /// A log goes on after a failed flush.
     LogGoesOn,
+    /// An extent that the host has written while it was read for a write-back with its neighbours counts as clean after it.
+    SweepRewritten,
+    /// Neighbours are written home from the start of their buffer, whatever was left out before them.
+    SweepFromStart,
+    /// After a crash the copies of a cache without write-back count, though only their homes were flushed.
+    TrustUnflushedCopies,
+    /// A write that is sent to copy and home because too much is dirty reaches the copy only, which stays clean.
+    ThrottleWithoutHome,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

@@ -8,8 +8,8 @@ use crate::{
     failure::Failure,
     output,
     verbs::{
-        check, completions, detach, devices, dump, events, format, man, readmit, repair, serve, set, sim, status,
-        supervise, trace, ublk,
+        check, clean, completions, detach, devices, dump, events, format, man, readmit, repair, serve, set, sim,
+        status, supervise, trace, ublk,
     },
 };
 
@@ -69,6 +69,8 @@ pub enum Verb {
     Set(set::Args),
     /// Print the events of a volume that is being served
     Events(events::Args),
+    /// Write everything home that is dirty in the cache of a volume that is being served
+    Clean(clean::Args),
     /// Print manual pages
     Man(man::Args),
     /// Print completions for a shell
@@ -123,6 +125,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Status(args) => status::run(&args),
         Verb::Set(args) => set::run(args),
         Verb::Events(args) => events::run(&args),
+        Verb::Clean(args) => clean::run(&args),
         // Both describe the whole command line, so they get the program's definition.
         Verb::Man(args) => man::run(&args, Cli::command()),
         Verb::Completions(args) => completions::run(&args, Cli::command()),

@@ -1,5 +1,6 @@
 //! The command line: plan, simulate and run a hybrid drive.
 
+mod cleaning;
 mod cli;
 mod failure;
 mod lifetime_told;

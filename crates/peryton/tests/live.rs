@@ -82,6 +82,46 @@ fn what_is_detached_stands_alone_with_every_flushed_byte() {
 }
 
 #[test]
+fn clean_writes_home_what_is_dirty_and_says_when_it_is_done() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    fs::write(folder.join("v.toml"), format!("{DEVICES}{CACHING}")).expect("a design");
+    peryton(folder, &["format", "v.toml"]).ok();
+    let (_serving, mut client) = Serving::start(folder);
+    // Fewer extents than may be dirty, each covered by its write.
+    for extent in 0..30_u64 {
+        client.write(extent << 17, &[extent as u8 + 1; 65536], false).expect("a write");
+    }
+    let status = || -> Value {
+        serde_json::from_str(&peryton(folder, &["status", "v.control", "--json"]).ok().out).expect("JSON")
+    };
+    let cleaning = &status()["cleaning"];
+    assert_eq!((&cleaning["dirty_bytes"], &cleaning["state"]), (&(30 << 16).into(), &"resting".into()), "{cleaning}");
+    let shown = peryton(folder, &["status", "v.control"]).ok().out;
+    assert!(shown.contains("dirty: ") && shown.contains("not cleaning now"), "{shown}");
+    let done = peryton(folder, &["clean", "v.control", "--wait"]).ok();
+    assert_eq!(done.out, "clean\n");
+    let status = status();
+    assert_eq!((&status["cleaning"]["dirty_bytes"], &status["cleaning"]["clean_in_s"]), (&0.into(), &0.0.into()));
+    let again: Value =
+        serde_json::from_str(&peryton(folder, &["clean", "v.control", "--json"]).ok().out).expect("JSON");
+    assert_eq!((&again["state"], &again["oldest_s"]), (&"resting".into(), &Value::Null), "{again}");
+    for extent in 0..30_u64 {
+        assert_eq!(client.read(extent << 17, 65536), Ok(vec![extent as u8 + 1; 65536]));
+    }
+}
+
+#[test]
+fn what_has_no_home_cannot_be_cleaned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    fs::write(folder.join("v.toml"), format!("{DEVICES}{LOGGING}")).expect("a design");
+    peryton(folder, &["format", "v.toml"]).ok();
+    let (_serving, _client) = Serving::start(folder);
+    peryton(folder, &["clean", "v.control"]).fails(2, &["only caching and partitioned volumes"]);
+}
+
+#[test]
 fn a_lost_log_is_replaced_by_an_empty_one_only_knowingly() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();

@@ -187,7 +187,8 @@ fn simulated(made: Made) -> Report {
          [devices.storage]\nprofile = 'mixed-array-low-end-200gb'\nsize = {STORAGE}\ncount = 3\nmodel = {{ parallelism = 64 }}\n\
          [placement]\nmode = 'caching'\nfast = 'cache'\nslow = 'storage'\nextent = '64KiB'\nreplacement = 'lru'\n\
          promotion = {{ threshold = 0, window = '60s' }}\ndemotion = {{ low = 16, high = 32 }}\nmax_moves = 256\n\
-         write = 'back'\nwriteback = {{ queue = 0 }}\n"
+         write = 'back'\n\
+         writeback = {{ delay = '1000h', dirty_target = 1 }}\nbypass = {{ sequential = 'never', congested = false }}\n"
     );
     let design = Design::parse(&text, "test.toml", &[]).unwrap();
     let options = Options { warm_up_requests: WARM_UP, ..Options::default() };

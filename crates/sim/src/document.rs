@@ -342,6 +342,12 @@ impl FromToml for f64 {
         if number >= 0.0 && number.is_finite() { Ok(number) } else { Err(None) }
     }
 }
+impl FromToml for bool {
+    const EXPECTED: &'static str = "true or false";
+    fn from_toml(value: &toml::Value) -> Result<bool, Option<String>> {
+        value.as_bool().ok_or(None)
+    }
+}
 impl FromToml for String {
     const EXPECTED: &'static str = "text in quotes";
     fn from_toml(value: &toml::Value) -> Result<String, Option<String>> {

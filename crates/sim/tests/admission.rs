@@ -17,7 +17,8 @@ fn design(more: &str, admission: &str) -> String {
         "[devices.ssd]\nprofile = 'fixed'\nsize = {}\nmodel = {{ read = '40us', write = '200us' }}\n\
          [devices.hdd]\nprofile = 'fixed'\nsize = {}\nmodel = {{ read = '200us', write = '1ms' }}\n\
          [placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '4KiB'\n\
-         promotion = {{ threshold = 0, window = '60s' }}\ndemotion = {{ low = 0, high = 0 }}\nmax_moves = 4096\n{more}\n{admission}\n",
+         promotion = {{ threshold = 0, window = '60s' }}\ndemotion = {{ low = 0, high = 0 }}\nmax_moves = 4096\n\
+         bypass = {{ sequential = 'never' }}\n{more}\n{admission}\n",
         OBJECTS / 10 * PAGE,
         OBJECTS * PAGE
     )

@@ -16,6 +16,25 @@ fn error(text: &str, overrides: &[&str]) -> String {
     }
 }
 
+#[test]
+fn the_bounds_of_dirty_data_and_the_bypass_are_read_and_older_keys_still_are() {
+    let tuning = |text: &str| Design::parse(&hybrid("caching", text), "d.toml", &[]).unwrap().tuning;
+    let usual = tuning("");
+    assert_eq!((usual.cleaning.dirty_target_ppm, usual.cleaning.max_age), (400_000, Nanos::from_s(600)));
+    assert_eq!((usual.bypass.sequential, usual.bypass.congested), (Some(Bytes::mib(4)), true));
+    assert_eq!(tuning("writeback = { queue = 1024 }\n"), usual, "the key of older designs changes nothing");
+    let set = tuning(
+        "writeback = { delay = '5s', dirty_target = 0.25, max_age = '1min', max_foreground_p99 = '20ms' }\n\
+         bypass = { sequential = 'never', congested = false }\n",
+    );
+    assert_eq!((set.writeback_delay, set.cleaning.max_age), (Nanos::from_s(5), Nanos::from_s(60)));
+    assert_eq!((set.cleaning.dirty_target_ppm, set.cleaning.max_foreground_p99), (250_000, Some(Nanos::from_ms(20))));
+    assert_eq!((set.bypass.sequential, set.bypass.congested), (None, false));
+    // A shorter age than the usual delay is no contradiction.
+    let short = tuning("writeback = { max_age = '10s' }\n");
+    assert_eq!((short.writeback_delay, short.cleaning.max_age), (Nanos::from_s(10), Nanos::from_s(10)));
+}
+
 fn is_one_line(message: &str) {
     assert!(!message.contains('\n') && message.len() < 600, "{message:?}");
 }
@@ -45,6 +64,27 @@ fn every_mistake_names_its_place_and_a_remedy() {
         (single.replace("single", "partitioned"), &["d.toml:4", "placement.fast", "missing"]),
         (single.replace("single", "logging"), &["d.toml:4", "placement.primary", "missing"]),
         (format!("{single}extent = '1MiB'\n"), &["d.toml:6", "placement.extent", "does not apply", "remove"]),
+        (
+            format!("{two}mode = 'caching'\nwriteback = {{ dirty_target = 40 }}\n"),
+            &["d.toml:11", "placement.writeback.dirty_target", "is 40", "such as 0.4"],
+        ),
+        (
+            format!("{two}mode = 'caching'\nwriteback = {{ delay = '1min', max_age = '30s' }}\n"),
+            &["d.toml:11", "placement.writeback.max_age", "is 30s", "below writeback.delay, which is 1min"],
+        ),
+        (
+            format!("{two}mode = 'caching'\nwriteback = {{ max_foreground_p99 = '0s' }}\n"),
+            &["d.toml:11", "placement.writeback.max_foreground_p99", "above 0"],
+        ),
+        (
+            format!("{two}mode = 'caching'\nbypass = {{ sequential = 'now' }}\n"),
+            &["d.toml:11", "placement.bypass.sequential", "8GiB"],
+        ),
+        (
+            format!("{two}mode = 'caching'\nbypass = {{ congested = 1 }}\n"),
+            &["d.toml:11", "placement.bypass.congested", "true or false"],
+        ),
+        (format!("{two}mode = 'tiering'\nbypass = {{}}\n"), &["d.toml:11", "placement.bypass", "does not apply"]),
         (format!("{single}spare = 3\n"), &["d.toml:6", "placement.spare", "not available yet"]),
         (format!("{single}[admission]\nby = 'size'\n"), &["d.toml:7", "admission.by", "caching"]),
         (format!("{single}[triggers]\nsize = '1GiB'\n"), &["d.toml:6", "triggers", "logging"]),

@@ -169,7 +169,7 @@ fn a_trace_that_is_short_against_the_design_and_its_lifetime_is_called_so() {
     let requests = random_requests(3_000, 60 << 20, 1_000, 1);
     let report = simulate(&text, &requests, &Options::default()).unwrap();
     let times =
-        ["placement.promotion.window (1min)", "placement.writeback.delay (5s)", "power.hdd.spin_down_after (30s)"];
+        ["placement.promotion.window (1min)", "placement.writeback.delay (30s)", "power.hdd.spin_down_after (30s)"];
     has(&report, "short_trace", &times);
     let wears = "[devices.ssd]\nprofile = 'fixed'\nsize = '64MiB'\n\
                  model = { read = '40us', write = '200us', capacity = '1GiB', cycles = 3000 }\n[placement]\nmode = 'single'\n";

@@ -304,6 +304,18 @@ impl World {
         self.answers();
     }
 
+    /// A command fails.
+    pub fn driver_fails(&mut self, index: usize) {
+        self.driver.complete_at(index, true, &mut self.rng);
+        self.answers();
+    }
+
+    /// The driver asks for everything to be written home.
+    pub fn driver_cleans(&mut self) {
+        self.driver.call(|engine, now, out| engine.write_all_back(now, out));
+        self.answers();
+    }
+
     /// The driver says that the device is dead.
     pub fn device_failed(&mut self, device: DeviceId) {
         self.driver.device_failed(device);

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use peryton_crash::Memory;
 use peryton_engine::{
-    Config, DeviceError, DeviceId, Engine, Hybrid, LogCaching, Logging, LoggingTuning, OpenError, Placement, Storage,
-    Tuning, VolumeId, WritePolicy, takeover::Found,
+    Cleaning, Config, DeviceError, DeviceId, Engine, Hybrid, LogCaching, Logging, LoggingTuning, OpenError, Placement,
+    Storage, Tuning, VolumeId, WritePolicy, takeover::Found,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::SeedableRng;
@@ -214,6 +214,7 @@ pub fn placements() -> Vec<(&'static str, Config)> {
         demotion_low: 1,
         demotion_high: 2,
         writeback_delay: Nanos::from_s(3600),
+        cleaning: Cleaning::UNBOUNDED,
         commit_interval: Nanos::from_s(3600),
         ..Tuning::default()
     };

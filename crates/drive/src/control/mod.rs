@@ -209,6 +209,7 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
         Ask::Set { settings, unset } => handle.set(settings, unset).map(|done| json!({ "settings": done })),
         Ask::Fault { fault } => handle.fault(fault).map(|faults| json!({ "faults": faults })),
         Ask::Heal => handle.heal().map(|()| json!({ "faults": [] })),
+        Ask::Clean => handle.clean().map(|state| json!({ "cleaning": state })),
         Ask::Stop => {
             handle.stop();
             Ok(json!({}))

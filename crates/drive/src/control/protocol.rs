@@ -41,6 +41,8 @@ pub enum Ask {
     },
     /// End all faults.
     Heal,
+    /// Write everything home that is dirty now, without delay.
+    Clean,
     /// Stop serving and close the volume.
     Stop,
 }
@@ -162,7 +164,7 @@ mod tests {
         /// Lines that resemble a request: nested, large, with values of other types.
         #[test]
         fn what_is_nearly_a_request_does_no_harm(
-            verb in "status|set|events|fault|heal|stop|x", key in "settings|unset|after|follow|fault|zzz",
+            verb in "status|set|events|fault|heal|clean|stop|x", key in "settings|unset|after|follow|fault|zzz",
             value in prop_oneof!["[0-9]{1,30}", "\\[\"a=b\"\\]", "\"x\"", "\\{\\}", "-1", "1e400", "\\[{50}"],
         ) {
             let line = format!("{{\"verb\":\"{verb}\",\"{key}\":{value}}}\n");

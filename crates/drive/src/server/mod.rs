@@ -8,6 +8,7 @@ mod awake;
 mod block_device;
 mod block_device_control;
 mod block_device_state;
+mod cleaning;
 mod client;
 mod ends;
 mod handle;

@@ -86,6 +86,14 @@ pub enum Buffer {
         /// Bytes from the start of the buffer.
         offset: Bytes,
     },
+    /// A buffer for neighbours that are written home together. Each is as long as
+    /// [`Engine::run_buffers`](crate::Engine::run_buffers) says, and `index` is below their number.
+    Run {
+        /// The index of the buffer.
+        index: u32,
+        /// Bytes from the start of the buffer.
+        offset: Bytes,
+    },
     /// The metadata of this command, which the driver lets the engine encode.
     Metadata,
 }

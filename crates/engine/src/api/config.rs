@@ -5,6 +5,7 @@ use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    api::cleaning::Cleaning,
     api::command::DeviceId,
     api::error::TuningError,
     api::logging::{Logging, LoggingTuning},
@@ -167,6 +168,21 @@ pub enum WritePolicy {
     Around,
 }
 
+/// Which misses go past a cache (caching).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bypass {
+    /// Sequential streams of reads or writes, once they have had so many bytes; `None`: they do not.
+    pub sequential: Option<Bytes>,
+    /// Everything, while the fast device is slower than the slow one.
+    pub congested: bool,
+}
+
+impl Default for Bypass {
+    fn default() -> Bypass {
+        Bypass { sequential: Some(Bytes::mib(4)), congested: true }
+    }
+}
+
 /// All settings that can be changed while the drive runs: GreenDM's Table I except the extent size, and more.
 ///
 /// ```
@@ -199,10 +215,13 @@ pub struct Tuning {
     pub replacement: Replacement,
     /// Admission policy (caching).
     pub admission: Admission,
-    /// The longest write-back queue (caching, write-back). Extents that find it full stay dirty until they are evicted.
-    pub writeback_queue: u32,
-    /// How long a dirty extent waits in the queue before it is written back, so that overwrites are gathered.
+    /// Which misses go past the cache (caching).
+    pub bypass: Bypass,
+    /// How long an extent is dirty at the least before it is written back because the slow device is idle, so that overwrites
+    /// are gathered (caching, write-back).
     pub writeback_delay: Nanos,
+    /// What bounds the dirty extents (caching, write-back).
+    pub cleaning: Cleaning,
     /// A map update is durable after this time at the latest, and sooner if a flush or a move waits for it.
     pub commit_interval: Nanos,
     /// Whether every commit is written to both devices, so that either alone can say where data was. Otherwise commits
@@ -225,8 +244,8 @@ pub struct Tuning {
 
 impl Default for Tuning {
     /// GreenDM's defaults (section 3.2): TW 60 s, LT 64, HT 128; PT 4 and MCML 16, which were best for web search.
-    /// GreenDM starts write-backs immediately; Peryton waits 5 s, because a block written again within that time is
-    /// written back once.
+    /// GreenDM starts write-backs immediately; Peryton waits until the slow device is idle, or too much is dirty, or for too
+    /// long ([`Cleaning`]), because a block written again meanwhile is written back once.
     fn default() -> Tuning {
         Tuning {
             promotion_threshold: 4,
@@ -237,8 +256,9 @@ impl Default for Tuning {
             write: WritePolicy::Back,
             replacement: Replacement::Wsclock,
             admission: Admission::default(),
-            writeback_queue: 1024,
-            writeback_delay: Nanos::from_s(5),
+            bypass: Bypass::default(),
+            writeback_delay: Nanos::from_s(30),
+            cleaning: Cleaning::default(),
             commit_interval: Nanos::from_s(5),
             mirror_journal: true,
             spin_down_after: Vec::new(),
@@ -270,6 +290,7 @@ impl Tuning {
         if self.read_effect == Some(0) {
             return range("endurance.read_effect", 0, "use 1 or more, or leave it out if reads do not wear");
         }
+        self.cleaning.check()?;
         self.logging.check()?;
         self.partition.check()?;
         if let Some(climb) = &self.climb {

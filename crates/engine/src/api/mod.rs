@@ -2,6 +2,7 @@
 //! volume.
 
 pub(crate) mod arrangement;
+pub(crate) mod cleaning;
 pub(crate) mod command;
 pub(crate) mod config;
 pub mod endurance;

@@ -20,6 +20,10 @@ pub struct Stats {
     pub fast_misses: u64,
     /// Misses that admission kept out of the fast device.
     pub bypassed: u64,
+    /// Accesses that went past the cache for other reasons.
+    pub bypasses: Bypasses,
+    /// Writes that waited until their extent was home, because it had been dirty for too long, or was to be clean.
+    pub held_writes: u64,
     /// Accesses that waited for a promotion and were served from its buffer, saving a fast-device access each
     /// (GreenDM, section 2.3).
     pub served_from_ram: u64,
@@ -43,6 +47,17 @@ pub struct Stats {
     /// The dynamic controller (partitioned); absent for other placements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<PartitionStats>,
+}
+
+/// Accesses that went past the cache (caching), by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Bypasses {
+    /// Misses of sequential streams ([`Bypass::sequential`](crate::Bypass)).
+    pub sequential: u64,
+    /// Misses while the fast device was slower than the slow one ([`Bypass::congested`](crate::Bypass)).
+    pub congested: u64,
+    /// Writes: no further extent might become dirty ([`Cleaning::dirty_target_ppm`](crate::Cleaning)).
+    pub dirty_target: u64,
 }
 
 /// What went through the log and what bypassed it (Griffin).

@@ -19,6 +19,16 @@ use crate::{
 };
 
 impl CacheDrive {
+    /// Notes whether the slow device has all data, and will have. Once it has not, the next commit includes everything that
+    /// was left to later ones while it had.
+    pub(in crate::cache) fn set_only_copies(&mut self, only_copies: bool) {
+        if self.only_copies && !only_copies {
+            self.journal.takes_all_next();
+        }
+        self.only_copies = only_copies;
+        self.journal.only_copies = only_copies;
+    }
+
     /// Queues the changed map entry of an extent for commit. `awaiting_slow_flush`: the change says that the slow
     /// device has the extent's data.
     #[inline]

@@ -176,6 +176,9 @@ impl CacheDrive {
         let entry = self.map.entry(extent);
         let Some(index) = entry.moving() else {
             if doubt.is_over() || self.sure(io, extent, doubt) == entry.entry() {
+                // A copy that no commit called dirty was written home and given up: the write may be lost, and nothing leads back
+                // to the copy.
+                self.doubts.notify_host |= self.mode == Mode::Caching && doubt.slow && entry.place().is_none();
                 self.doubts.extents.remove(&extent);
             } else if entry.in_flight > 0 {
                 self.start(Kind::Drain(Drained::Revert), Phase::Draining, extent, None, None);
@@ -246,7 +249,7 @@ impl CacheDrive {
         }
         if sure.place() != before.place() {
             if let Some(place) = before.place() {
-                self.map.set_dirty(extent, false);
+                self.map.set_clean(extent);
                 self.map.unmap(extent);
                 match self.layout.fast_slot(place) {
                     Some(slot) => self.release_slot(slot, Release::Detached),
@@ -265,11 +268,17 @@ impl CacheDrive {
             self.doubts.notify_host |=
                 before.is_dirty() || doubt.slow || self.mode == Mode::Tiering || sure.place().is_some();
         }
-        self.map.set_dirty(extent, sure.is_dirty());
+        match sure.is_dirty() {
+            true => {
+                self.set_only_copies(false);
+                self.map.set_dirty(extent, now);
+            }
+            false => self.map.set_clean(extent),
+        }
         self.map.set_lost(extent, sure.is_lost());
         self.note(io, now, extent, self.mode == Mode::Caching && sure.place().is_none());
-        if sure.is_dirty() && self.controller.is_none() {
-            self.queue_writeback(io, now, extent, true);
+        if sure.is_dirty() {
+            io.due(now.saturating_add(io.tuning.writeback_delay));
         }
     }
 

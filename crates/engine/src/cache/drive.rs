@@ -15,12 +15,14 @@ use crate::{
     api::command::{Buffer, Commands, DeviceId},
     api::config::{self, Tuning},
     cache::access::{CacheFenced, Fragment, Mode, Router, ThroughWrite},
+    cache::cleaning::urgency::Cleaner,
     cache::doubts::Doubts,
     cache::journal::map_journal::MapJournal,
     cache::layout::CacheLayout,
     cache::map::extent_map::ExtentMap,
-    cache::movers::table::Move,
+    cache::movers::table::{InRun, Move},
     cache::step::CacheIo,
+    cache::streams::Streams,
     cache::tuner::Tuner,
     io::RequestIndex,
     io::slab::Slab,
@@ -64,8 +66,20 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) discarding: u32,
     /// Allocations that wait for a free place.
     pub(in crate::cache) allocation_waiters: Vec<u32>,
-    pub(in crate::cache) writebacks: VecDeque<(u32, Nanos)>,
+    /// Sequential streams among the misses (caching), and misses while the fast device was congested.
+    pub(in crate::cache) streams: Streams,
+    pub(in crate::cache) congested_misses: u64,
+    /// When dirty extents are written home, and how many of them are being written.
+    pub(in crate::cache) cleaner: Cleaner,
     pub(in crate::cache) writing_back: u32,
+    /// The most extents that may be dirty, and from how many on the drive hurries to clean.
+    pub(in crate::cache) most_dirty: u32,
+    pub(in crate::cache) crowded_from: u32,
+    /// Caching without write-back: no copy was newer than its home since the volume was opened, and none will be by a write.
+    /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
+    pub(in crate::cache) only_copies: bool,
+    /// Fills in flight.
+    pub(in crate::cache) fills: u32,
     pub(in crate::cache) through: Slab<ThroughWrite>,
     pub(in crate::cache) through_in_flight: Vec<u32>,
     pub(in crate::cache) journal: MapJournal,
@@ -95,14 +109,12 @@ impl CacheDrive {
             Mode::Caching if partitioned => Router::Partitioned,
             Mode::Caching => Router::Caching,
         };
-        // A cache has a home for each extent and allocates nothing on the slow device.
-        let slow_slots = if mode == Mode::Tiering { layout.slow_slots } else { 1 };
         CacheDrive {
             mode,
             router,
             gone: CacheFenced::default(),
             layout,
-            map: ExtentMap::new(layout, slow_slots),
+            map: ExtentMap::new(layout, mode == Mode::Caching),
             policy: new_policy(&layout, tuning),
             gate: new_gate(&layout, tuning),
             moves: Slab::new(),
@@ -117,8 +129,14 @@ impl CacheDrive {
             room_pauses_until: Nanos::ZERO,
             discarding: 0,
             allocation_waiters: Vec::new(),
-            writebacks: VecDeque::new(),
+            streams: Streams::new(),
+            congested_misses: 0,
+            cleaner: Cleaner::new(),
             writing_back: 0,
+            most_dirty: u32::MAX,
+            crowded_from: u32::MAX,
+            only_copies: false,
+            fills: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
             journal: MapJournal::new(layout.metadata, [layout.fast, layout.slow], layout.extents),
@@ -163,9 +181,10 @@ impl CacheDrive {
         if io.tuning.partition != before.partition {
             self.retune_partition(io);
         }
+        self.bound_dirty(io);
         io.due(now);
         self.make_room(io, now, out);
-        self.pump_writebacks(io, now, out);
+        self.clean(io, now, out);
     }
 
     pub(in crate::cache) fn take_buffer(&mut self) -> u32 {
@@ -184,7 +203,7 @@ impl CacheDrive {
         if self.making_room {
             self.make_room(io, now, out);
         }
-        self.pump_writebacks(io, now, out);
+        self.clean(io, now, out);
         self.tick_partition(io, now, out);
     }
 
@@ -210,6 +229,13 @@ impl CacheDrive {
     }
 
     pub(in crate::cache) fn move_buffer(&self, index: u32) -> Buffer {
-        Buffer::Move { index: self.moves[index].buffer, offset: Bytes::ZERO }
+        let row = &self.moves[index];
+        match row.run {
+            None => Buffer::Move { index: row.buffer, offset: Bytes::ZERO },
+            Some(InRun { run, place }) => Buffer::Run {
+                index: self.cleaner.runs[run].buffer,
+                offset: Bytes(u64::from(place) * self.layout.extent_bytes),
+            },
+        }
     }
 }

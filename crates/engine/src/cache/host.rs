@@ -90,9 +90,17 @@ impl CacheDrive {
         if entry.moving().is_some() || entry.is_lost() {
             return false;
         }
+        let dirties = asked.op == Op::Write && self.mode == Mode::Caching;
+        if dirties && !entry.is_dirty() && self.is_full_of_dirty() {
+            return false;
+        }
+        let entry = self.map.entry_mut(extent);
         entry.access(now);
         entry.in_flight += 1;
-        let to_note = asked.op == Op::Write && self.mode == Mode::Caching && !(entry.is_dirty() && entry.queued);
+        let to_note = dirties && {
+            entry.rewritten = true;
+            !entry.is_dirty()
+        };
         if self.mode == Mode::Caching && !self.gate.is_open() {
             let miss = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(io, now, miss, asked.len);
@@ -240,6 +248,9 @@ impl CacheDrive {
     #[inline]
     fn issue(&mut self, io: &mut CacheIo, run: Run, out: &mut Commands) {
         let Run { fragment, device, at, len, extents, past } = run;
+        if device == self.layout.slow {
+            self.cleaner.slow_used = io.now;
+        }
         let (request, first, count) = (fragment.request, fragment.extent, extents);
         let purpose = match past {
             false => CacheStep::Host { request, first, count },

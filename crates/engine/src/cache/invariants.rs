@@ -10,7 +10,11 @@ impl CacheDrive {
     /// Panics with a description of the first violation. `quiet`: no command is in flight.
     pub(in crate::cache) fn check_tables(&self, quiet: bool) {
         let dirty = self.map.entries().filter(|(_, entry)| entry.is_dirty()).count();
-        assert_eq!(dirty, self.map.dirty() as usize, "the count of dirty extents is off");
+        assert_eq!(dirty, self.map.dirty().count() as usize, "the count of dirty extents is off");
+        for (index, extent) in self.map.entries() {
+            let known = self.mode == Mode::Caching && self.map.dirty().contains(index);
+            assert_eq!(known, extent.is_dirty(), "the index of dirty extents is wrong about extent {index}");
+        }
         let lost = self.map.entries().filter(|(_, entry)| entry.is_lost()).count();
         assert_eq!(lost, self.map.lost() as usize, "the count of lost extents is off");
         let mut owner: HashMap<u32, u32> = HashMap::new();

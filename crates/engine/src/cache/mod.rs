@@ -2,11 +2,13 @@
 //!
 //! `map/` holds the place of each extent. `routes/` decide where an access goes, and `host.rs` cuts requests into
 //! accesses and answers them. `movers/` move extents from one device to the other; `reclaim.rs` chooses which extents
-//! leave the fast device, and `cleaning.rs` which are written home. `through.rs` writes to both devices. `commits.rs`
+//! leave the fast device, and `cleaning/` which are written home. `through.rs` writes to both devices,
+//! and `bypass.rs` keeps streams out. `commits.rs`
 //! and `journal/` make the map durable; `recovery.rs` and `restore.rs` make a running drive from the durable map.
 //! `tuner.rs` adjusts settings while the drive runs.
 
 mod access;
+mod bypass;
 mod cleaning;
 mod commits;
 mod doubts;
@@ -24,6 +26,7 @@ mod recovery;
 mod restore;
 mod routes;
 mod step;
+mod streams;
 mod through;
 mod tuner;
 

@@ -10,6 +10,7 @@ use peryton_policy::{AdaptiveView, ClimbView, hill_climbing::Counted};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
+    api::cleaning::CleaningReport,
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::{Tuning, WritePolicy},
     api::error::{DeviceError, OpenError, ReadmitError, RequestError, TuningError},
@@ -33,9 +34,11 @@ impl PlacementOps for CacheDrive {
             io.report_answers();
         }
         self.begin_notices(&io.tuning);
+        self.bound_dirty(io);
         // Nothing is mapped yet. If a recovery finds dirty extents, of an earlier write policy, it takes this back.
         if self.mode == Mode::Caching && self.controller.is_none() && io.tuning.write != WritePolicy::Back {
             io.copies |= 1 << self.layout.fast.index();
+            self.set_only_copies(!self.gone.any());
         }
     }
 
@@ -98,6 +101,7 @@ impl PlacementOps for CacheDrive {
                 io.part_done(request, result, out);
             }
             CacheStep::Through { write } => self.through_step(io, now, write, command.device, failed, out),
+            CacheStep::Run { run, first, count } => self.run_was_written(io, now, (run, first, count), failed, out),
             CacheStep::Move { index } => self.move_step(io, now, index, failed, out),
             CacheStep::Commit => self.commit_step(io, now, failed, out),
             CacheStep::Checkpoint => self.checkpoint_step(io, now, command.device, failed, out),
@@ -138,6 +142,7 @@ impl PlacementOps for CacheDrive {
         }
         if io.tuning.write == WritePolicy::Back {
             io.copies = 0;
+            self.set_only_copies(false);
         }
         self.settings_changed(io, before, now, out);
     }
@@ -160,7 +165,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn away(&self) -> u64 {
-        u64::from(self.map.dirty())
+        u64::from(self.map.dirty().count())
     }
 
     fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
@@ -218,8 +223,16 @@ impl PlacementOps for CacheDrive {
         self.map.lost()
     }
 
+    fn run_buffers(&self) -> (u32, Bytes) {
+        self.buffers_for_runs()
+    }
+
+    fn cleaning(&self, io: &CacheIo, now: Nanos) -> Option<CleaningReport> {
+        (self.mode == Mode::Caching).then(|| self.report_cleaning(io, now))
+    }
+
     fn dirty_extents(&self) -> u32 {
-        self.map.dirty()
+        self.map.dirty().count()
     }
 
     fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
@@ -285,6 +298,7 @@ impl PlacementOps for CacheDrive {
 
     fn without(&mut self, _: &CacheIo, device: DeviceId) -> bool {
         self.mark_gone(device);
+        self.set_only_copies(false);
         self.journal.without(device);
         true
     }
@@ -303,9 +317,12 @@ impl PlacementOps for CacheDrive {
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
         self.recover_map(io, storage, volume, found, left, opened)?;
-        if self.map.dirty() > 0 {
+        if self.map.dirty().count() > 0 {
             // Dirty extents of an earlier write policy: the fast device alone has what is written to them.
             io.copies = 0;
+        }
+        if self.map.dirty().count() > 0 || self.map.lost() > 0 {
+            self.set_only_copies(false);
         }
         Ok(())
     }

@@ -140,7 +140,7 @@ impl CacheDrive {
 
     pub(in crate::cache) fn evict(&mut self, io: &mut CacheIo, now: Nanos, victim: u32, out: &mut Commands) {
         if self.map.entry(victim).is_dirty() {
-            self.start_writeback(io, victim, true, out);
+            self.start_dirty_eviction(io, now, victim, out);
         } else {
             io.stats.moves.demotions += 1;
             self.drop_clean(io, now, victim, Release::Evicted);

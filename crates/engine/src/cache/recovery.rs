@@ -16,6 +16,7 @@ use crate::{
     api::command::DeviceId,
     api::error::OpenError,
     api::opened::{Opened, Trust},
+    cache::access::Mode,
     cache::drive::CacheDrive,
     cache::step::CacheIo,
 };
@@ -59,6 +60,14 @@ impl CacheDrive {
                 .entries
                 .iter_mut()
                 .for_each(|entry| *entry = MapEntry::new(None, false, entry.is_lost() || entry.is_dirty()));
+        }
+        if touched.is_none() && left.is_none() && found.notice.home && self.mode == Mode::Caching {
+            // No copy was newer than its home when the map was last recorded. The server may have made host data durable at
+            // their homes alone, and not the copies, nor which copies count.
+            let drops = !mutation::is(Mutation::TrustUnflushedCopies);
+            for entry in found.entries.iter_mut().filter(|entry| drops && !entry.is_dirty()) {
+                *entry = MapEntry::new(None, false, entry.is_lost());
+            }
         }
         let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
         let restored = self.restore(io, Nanos::ZERO, &found.entries, touched, trust).map_err(damaged)?;

@@ -70,7 +70,6 @@ impl CacheDrive {
                 (place, dirty) = (None, false);
             }
             self.map.set_lost(index, entry.is_lost());
-            self.map.set_dirty(index, dirty);
             restored.lost += u64::from(entry.is_lost());
             let Some(place) = place else { continue };
             restored.mapped += 1;
@@ -78,13 +77,13 @@ impl CacheDrive {
             if !self.map.adopt(index, place) {
                 return Err("two extents are in one place");
             }
+            if dirty {
+                self.map.set_dirty(index, now);
+            }
         }
         for slot in 0..self.layout.fast_slots {
             if let Some(extent) = self.map.tenant(SlotIndex(slot)) {
                 self.policy.inserted(SlotIndex(slot), extent);
-                if self.map.entry(extent).is_dirty() {
-                    self.queue_writeback(io, now, extent, false);
-                }
             }
         }
         let all = if mutation::is(Mutation::ForgetStale) { [0, 0] } else { [u32::MAX, u32::MAX] };
@@ -128,7 +127,7 @@ impl CacheDrive {
 
     /// What a slow device that is opened alone may conclude about the data on the fast one.
     pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
-        let home = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty() == 0;
+        let home = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty().count() == 0;
         Notice { alone: !tuning.mirror_journal && !self.gone.any(), home }
     }
 

@@ -15,6 +15,8 @@ pub(crate) enum CacheStep {
     Through { write: u32 },
     /// A command of a move.
     Move { index: u32 },
+    /// The write of `count` extents of a run from place `first` on.
+    Run { run: u32, first: u32, count: u32 },
     /// A command of the commit under way.
     Commit,
     /// A command of the checkpoint under way.

@@ -42,9 +42,11 @@ impl CacheDrive {
         let row = ThroughWrite { fragment, pending: 2, fast_failed: false, slow_failed: false, waiters: Vec::new() };
         let write = self.through.insert(row);
         self.through_in_flight.push(write);
+        self.cleaner.slow_used = now;
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
         let places = [Place(slot.0), self.home(fragment.extent)];
-        if mutation::is(Mutation::ThroughWithoutHome) {
+        let throttled = io.tuning.write == crate::api::config::WritePolicy::Back;
+        if mutation::is(Mutation::ThroughWithoutHome) || throttled && mutation::is(Mutation::ThrottleWithoutHome) {
             self.through[write].pending = 1;
         }
         for place in &places[..self.through[write].pending as usize] {

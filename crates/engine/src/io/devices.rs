@@ -15,6 +15,8 @@ const LATENCY_SHIFT: u32 = 6;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Device {
     pub(super) in_flight: u32,
+    /// How many of them move data off the fast device.
+    pub(super) leaving: u32,
     pub(super) idle_since: Nanos,
     pub(super) standby: bool,
     /// Whether a command completed that no flush has covered yet; writes of demotions and write-backs do not count

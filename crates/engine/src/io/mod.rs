@@ -152,6 +152,12 @@ impl<S: Step> Io<S> {
         self.requests.responses_mut()
     }
 
+    /// The response times of the host since they were last cleared, for the cleaning of a cache; recording starts with the
+    /// first call.
+    pub(crate) fn foreground(&mut self) -> &mut ResponseTimes {
+        self.requests.foreground()
+    }
+
     /// Whether no host request is in flight.
     pub(crate) fn is_idle_for_host(&self) -> bool {
         self.requests.len() == 0
@@ -173,7 +179,9 @@ impl<S: Step> Io<S> {
         state.in_flight += 1;
         state.standby = false;
         let (began, zeroes, again) = (self.now, false, false);
-        self.commands.insert(InFlight { purpose, device, op, at, len, buffer, began, cause, zeroes, again })
+        let command = InFlight { purpose, device, op, at, len, buffer, began, cause, zeroes, again };
+        state.leaving += u32::from(command.leaves());
+        self.commands.insert(command)
     }
 
     #[inline(always)]
@@ -314,6 +322,7 @@ impl<S: Step> Io<S> {
         self.commands.remove(id);
         let state = &mut self.devices[command.device.index()];
         state.in_flight -= 1;
+        state.leaving -= u32::from(command.leaves());
         if let Op::Read | Op::Write = command.op {
             state.measure(command.op as usize, command.took(now));
         }
@@ -375,6 +384,17 @@ impl<S: Step> Io<S> {
             let due = now.saturating_add(*after);
             self.due(due);
         }
+    }
+
+    /// Whether commands are in flight on the device that do not move data off the fast device.
+    pub(crate) fn is_busy_for_host(&self, device: DeviceId) -> bool {
+        let state = &self.devices[device.index()];
+        state.in_flight > state.leaving
+    }
+
+    /// Whether the device was put to standby.
+    pub(crate) fn sleeps(&self, device: DeviceId) -> bool {
+        self.devices[device.index()].standby
     }
 
     // Flushes that fail.

@@ -53,7 +53,16 @@ pub(super) struct Requests {
     /// One was answered as if it were good.
     answered_in_doubt: bool,
     /// Response times, recorded once they are asked for.
-    responses: Option<Box<ResponseTimes>>,
+    responses: Option<Box<Responses>>,
+}
+
+/// Response times since two consumers have last cleared them.
+#[derive(Debug)]
+struct Responses {
+    /// For the adjustment of settings.
+    tuner: ResponseTimes,
+    /// For the cleaning of a cache.
+    cleaner: ResponseTimes,
 }
 
 impl Requests {
@@ -176,7 +185,9 @@ impl Requests {
     ) {
         out.push(Command::Reply { id: row.id, result });
         if let Some(responses) = &mut self.responses {
-            responses.record(now.saturating_sub(row.began).0);
+            let took = now.saturating_sub(row.began).0;
+            responses.tuner.record(took);
+            responses.cleaner.record(took);
         }
         self.rows.remove(request.0);
         if self.reports_answers {
@@ -188,7 +199,16 @@ impl Requests {
         self.answered.pop()
     }
 
+    pub(super) fn foreground(&mut self) -> &mut ResponseTimes {
+        &mut self.recorded().cleaner
+    }
+
+    fn recorded(&mut self) -> &mut Responses {
+        let empty = || Box::new(Responses { tuner: ResponseTimes::new(), cleaner: ResponseTimes::new() });
+        self.responses.get_or_insert_with(empty)
+    }
+
     pub(super) fn responses_mut(&mut self) -> &mut ResponseTimes {
-        self.responses.get_or_insert_with(|| Box::new(ResponseTimes::new()))
+        &mut self.recorded().tuner
     }
 }

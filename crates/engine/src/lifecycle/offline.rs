@@ -11,7 +11,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::{Buffer, Buffers, Command, Commands, DeviceId, IoId},
-    api::config::Config,
+    api::config::{Config, MOST_MOVES, Placement},
     api::error::{DetachError, DeviceError, OpenError},
     api::opened::{Opened, Trust},
     lifecycle::any::with_drive,
@@ -30,8 +30,14 @@ const MOST_IN_VAIN_OF_DAMAGED: u32 = 8;
 const TOO_MUCH: &str = "more of the log is damaged than its commits can list: copy what can be read to another volume";
 /// How often the clock is advanced until nothing waits.
 const SETTLES: u32 = 3;
-/// Write-backs under way at once; each has a buffer of an extent.
-const AT_ONCE: u32 = 2;
+/// Write-backs under way at once: two extents, or as many smaller ones as a command can carry. (Half of the moves may be
+/// write-backs.)
+fn moves_at_once(placement: &Placement) -> u32 {
+    let (Placement::Caching(pair) | Placement::Partitioned(pair)) = placement else { return 2 };
+    (2 * (AT_ONCE.0 / pair.extent.0.max(1)) as u32).clamp(2, MOST_MOVES)
+}
+
+const AT_ONCE: Bytes = Bytes::mib(1);
 
 /// The place of a detached volume's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,20 +82,24 @@ pub(crate) fn repair(
 }
 
 /// Writes all data to one device, which can then be used without Peryton.
-pub(crate) fn detach(mut config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
+pub(crate) fn detach(
+    mut config: Config,
+    storage: &mut dyn Storage,
+    left: &mut dyn FnMut(u64),
+) -> Result<Detached, DetachError> {
     let device = config.placement.stands_alone().ok_or(DetachError::Divided)?;
-    config.tuning.max_moves = AT_ONCE;
+    config.tuning.max_moves = moves_at_once(&config.placement);
     config.tuning.spin_down_after = Vec::new();
     let (mut drive, opened) = open(config, storage, Trust::Nobody, &[])?;
     if opened.lost > 0 {
         return Err(DetachError::Lost { extents: opened.lost });
     }
-    with_drive!(&mut drive, drive => drive.detach(storage, device))
+    with_drive!(&mut drive, drive => drive.detach(storage, device, left))
 }
 
 impl<P: PlacementOps> Drive<P> {
     /// Writes home what is not there, until nothing is left or so many rounds in a row write nothing.
-    fn write_back_what_can_be(&mut self, hand: &mut Hand, storage: &mut dyn Storage, most_in_vain: u32) {
+    fn write_back_what_can_be(&mut self, hand: &mut Hand<'_>, storage: &mut dyn Storage, most_in_vain: u32) {
         let (mut least, mut in_vain) = (self.placed.away(), 0);
         while self.placed.away() > 0 && in_vain < most_in_vain {
             let mut out = Commands::new();
@@ -102,16 +112,22 @@ impl<P: PlacementOps> Drive<P> {
     }
 
     /// Verifies what opening the volume did not.
-    fn verify_everything(&mut self, hand: &mut Hand, storage: &mut dyn Storage) {
+    fn verify_everything(&mut self, hand: &mut Hand<'_>, storage: &mut dyn Storage) {
         let mut out = Commands::new();
         while self.placed.verify_more(&mut self.io, &mut out) {
             hand.carry_out(self, storage, std::mem::take(&mut out));
         }
     }
 
-    fn detach(&mut self, storage: &mut dyn Storage, device: DeviceId) -> Result<Detached, DetachError> {
+    fn detach(
+        &mut self,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        left: &mut dyn FnMut(u64),
+    ) -> Result<Detached, DetachError> {
         let away = self.placed.away();
         let mut hand = Hand::new(self);
+        hand.left = Some(left);
         self.write_back_what_can_be(&mut hand, storage, MOST_IN_VAIN);
         let settled = hand.settle(self, storage);
         if self.placed.damaged_blocks() > 0 {
@@ -169,38 +185,54 @@ impl Storage for Noting<'_> {
 }
 
 /// Carries commands out one after the other, for a drive without a host.
-struct Hand {
+struct Hand<'a> {
     now: Nanos,
     moves: Moves,
+    /// Is called with what is still to be written home.
+    left: Option<&'a mut dyn FnMut(u64)>,
 }
 
-/// The move buffers, made when they are first used.
+/// The most commands that are kept after they were carried out.
+const MOST_DONE: usize = 1024;
+
+/// The buffers of moves and of runs, made when they are first used.
 struct Moves {
-    bytes: HashMap<u32, Vec<u8>>,
+    bytes: HashMap<(bool, u32), Vec<u8>>,
     each: usize,
+    each_run: usize,
 }
 
 impl Moves {
     fn bytes_mut(&mut self, buffer: Buffer, len: Bytes) -> &mut [u8] {
-        let Buffer::Move { index, offset } = buffer else { unreachable!("there is no host") };
-        let bytes = self.bytes.entry(index).or_insert_with(|| vec![0; self.each]);
+        let (key, offset) = Moves::key(buffer);
+        let each = if key.0 { self.each_run } else { self.each };
+        let bytes = self.bytes.entry(key).or_insert_with(|| vec![0; each]);
         &mut bytes[offset.0 as usize..(offset.0 + len.0) as usize]
+    }
+
+    /// Which buffer it is (of a run, and its number), and the offset in it.
+    fn key(buffer: Buffer) -> ((bool, u32), Bytes) {
+        match buffer {
+            Buffer::Move { index, offset } => ((false, index), offset),
+            Buffer::Run { index, offset } => ((true, index), offset),
+            Buffer::Request { .. } | Buffer::Metadata => unreachable!("there is no host"),
+        }
     }
 }
 
 impl Buffers for Moves {
     fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8] {
-        let Buffer::Move { index, offset } = buffer else { unreachable!("there is no host") };
-        &self.bytes[&index][offset.0 as usize..(offset.0 + len.0) as usize]
+        let (key, offset) = Moves::key(buffer);
+        &self.bytes[&key][offset.0 as usize..(offset.0 + len.0) as usize]
     }
 }
 
-impl Hand {
+impl<'a> Hand<'a> {
     /// A device that fails is not given up meanwhile: the operation fails, and can be run again.
-    fn new<P: PlacementOps>(drive: &mut Drive<P>) -> Hand {
+    fn new<P: PlacementOps>(drive: &mut Drive<P>) -> Hand<'a> {
         drive.io.excused = u32::MAX;
-        let each = drive.move_buffer_bytes.0 as usize;
-        Hand { now: Nanos::ZERO, moves: Moves { bytes: HashMap::new(), each } }
+        let (each, each_run) = (drive.move_buffer_bytes.0 as usize, drive.placed.run_buffers().1.0 as usize);
+        Hand { now: Nanos::ZERO, moves: Moves { bytes: HashMap::new(), each, each_run }, left: None }
     }
 
     /// Advances the clock until nothing is in flight. Where a device goes on failing, something always waits.
@@ -225,6 +257,13 @@ impl Hand {
                     drive.placed.is_verified(verified);
                 }
                 drive.complete(self.now, io, result, &mut out).expect("each command is completed once");
+                if let Some(left) = &mut self.left {
+                    left(drive.placed.away());
+                }
+            }
+            if next == MOST_DONE {
+                out.drain(..next);
+                next = 0;
             }
         }
     }

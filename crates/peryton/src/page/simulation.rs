@@ -213,6 +213,13 @@ fn details(report: &Report) -> Markup {
                 (table::percent(Some(penalty))) " % of the reads needed it."
             }
         }
+        @if let Some(bypasses) = report.bypasses.filter(|bypasses| *bypasses != Default::default()) {
+            p {
+                "Past the cache went " (bypasses.sequential) " accesses of sequential streams, " (bypasses.congested)
+                " because the fast device was slower than the slow one, and " (bypasses.dirty_target)
+                " writes because too much was dirty."
+            }
+        }
         @if let Some(admission) = &report.admission {
             p { (admission.bypassed) " misses were not admitted to the cache." }
         }

@@ -1,5 +1,6 @@
 //! `peryton detach`: writes everything back to one device, so that it can be used alone.
 
+use indicatif::{ProgressBar, ProgressStyle};
 use peryton_engine::Placement;
 use serde_json::json;
 
@@ -23,7 +24,15 @@ pub struct Args {
 /// Detaches the device and prints where its data is.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = args.design.spec()?;
-    let detached = peryton_drive::detach(&spec).map_err(Failure::failed)?;
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} written back, {eta} left");
+    bar.set_style(style.expect("the template is a constant"));
+    let detached = peryton_drive::detach(&spec, &mut |left| {
+        bar.set_length(bar.length().unwrap_or(0).max(left));
+        bar.set_position(bar.length().unwrap_or(0) - left);
+    });
+    bar.finish_and_clear();
+    let detached = detached.map_err(Failure::failed)?;
     let at = &spec.devices[detached.device.index()];
     if args.json {
         return output::print_json(&json!({

@@ -1,6 +1,7 @@
 //! The verbs. Each file contains a verb's options (`Args`) and its function (`run`), which `cli.rs` calls.
 
 pub mod check;
+pub mod clean;
 pub mod completions;
 pub mod detach;
 pub mod devices;

@@ -6,7 +6,7 @@ use peryton_drive::control::{self, Ask};
 use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
-use crate::{failure::Failure, output, table};
+use crate::{cleaning, failure::Failure, output, table};
 
 /// Options of `peryton status`.
 #[derive(Debug, clap::Args)]
@@ -140,6 +140,20 @@ fn mapped(status: &Value) -> String {
     )
 }
 
+/// A line about what went past the cache, by the reason; none if nothing did.
+fn bypassed(ledger: &Value) -> Option<String> {
+    let (all, of) = (&ledger["bypasses"], |key: &str| number(&ledger["bypasses"][key]));
+    let counts = [
+        (number(&ledger["bypassed"]), "not admitted"),
+        (of("sequential"), "of sequential streams"),
+        (of("congested"), "because the fast device was slower"),
+        (of("dirty_target"), "because too much was dirty"),
+    ];
+    let some: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
+    (all.is_object() && !some.is_empty()).then(|| format!("past the cache: {}", some.join(", ")))
+}
+
 /// A line about the log: logged writes, migrations and reads.
 fn logged(log: &Value) -> String {
     let migrations = log["migrations"].as_object().into_iter().flatten().map(|(_, count)| number(count)).sum::<u64>();
@@ -167,6 +181,8 @@ fn shown(status: &Value) -> String {
     )];
     let log = &status["ledger"]["logging"];
     lines.push(if log.is_object() { logged(log) } else { mapped(status) });
+    lines.extend(bypassed(&status["ledger"]));
+    lines.extend(cleaning::lines(&status["cleaning"]));
     let lost = &status["lost"];
     lines.extend(block_device(&status["ublk"]));
     for (name, device) in

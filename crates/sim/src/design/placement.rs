@@ -29,6 +29,7 @@ const KEYS: &[(&str, &[PlacementKind])] = &[
     ("replacement", HYBRID),
     ("write", &[PlacementKind::Caching]),
     ("writeback", &[PlacementKind::Caching]),
+    ("bypass", &[PlacementKind::Caching]),
     ("primary", LOGGING),
     ("log", LOGGING),
     ("block", LOGGING),
@@ -222,15 +223,68 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     Ok(())
 }
 
+/// A size, or `"never"`.
+struct SizeOrNever(Option<Bytes>);
+
+impl FromToml for SizeOrNever {
+    const EXPECTED: &'static str = "a size such as \"4MiB\", or \"never\"";
+    fn from_toml(value: &toml::Value) -> Result<SizeOrNever, Option<String>> {
+        match value.as_str() {
+            Some("never") => Ok(SizeOrNever(None)),
+            _ => Bytes::from_toml(value).map(|size| SizeOrNever(Some(size))),
+        }
+    }
+}
+
 fn writes(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     if let Some(write) = keys.get::<String>("write")? {
         let known = [("back", WritePolicy::Back), ("through", WritePolicy::Through), ("around", WritePolicy::Around)];
         tuning.write = word(&write, &known, &[])?;
     }
+    if let Some(mut bypass) = keys.table("bypass")? {
+        if let Some(sequential) = bypass.get::<SizeOrNever>("sequential")? {
+            tuning.bypass.sequential = sequential.0;
+        }
+        set(&mut tuning.bypass.congested, &mut bypass, "congested")?;
+        bypass.finish()?;
+    }
     if let Some(mut writeback) = keys.table("writeback")? {
-        set(&mut tuning.writeback_queue, &mut writeback, "queue")?;
-        set(&mut tuning.writeback_delay, &mut writeback, "delay")?;
+        // Designs from when the queue of write-backs was bounded: every dirty extent has a place now, and the key changes nothing.
+        set(&mut 0_u32, &mut writeback, "queue")?;
+        let delay = writeback.get::<Nanos>("delay")?.map(At::into_inner);
+        tuning.writeback_delay = delay.unwrap_or(tuning.writeback_delay);
+        cleaning(&mut writeback, tuning, delay.is_some())?;
         writeback.finish()?;
+    }
+    Ok(())
+}
+
+/// What bounds the dirty extents.
+fn cleaning(keys: &mut Keys<'_>, tuning: &mut Tuning, has_delay: bool) -> Result<(), DesignError> {
+    if let Some(target) = keys.get::<f64>("dirty_target")? {
+        if !(*target > 0.0 && *target <= 1.0) {
+            return Err(target.wrong(format!("is {}: use a share above 0 and up to 1, such as 0.4", *target)));
+        }
+        tuning.cleaning.dirty_target_ppm = ((*target * 1e6).round() as u32).max(1);
+    }
+    if let Some(max_age) = keys.get::<Nanos>("max_age")? {
+        if !has_delay {
+            tuning.writeback_delay = tuning.writeback_delay.min(*max_age);
+        }
+        if *max_age < tuning.writeback_delay {
+            let delay = tuning.writeback_delay;
+            return Err(max_age.wrong(format!(
+                "is {}, below writeback.delay, which is {delay}: an extent would have to be written home before it may be",
+                *max_age
+            )));
+        }
+        tuning.cleaning.max_age = *max_age;
+    }
+    if let Some(p99) = keys.get::<Nanos>("max_foreground_p99")? {
+        if *p99 == Nanos::ZERO {
+            return Err(p99.wrong("is 0: use a time above 0, or leave it out"));
+        }
+        tuning.cleaning.max_foreground_p99 = Some(*p99);
     }
     Ok(())
 }

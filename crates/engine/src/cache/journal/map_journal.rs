@@ -64,6 +64,18 @@ pub(crate) struct MapBatch {
 }
 
 impl MapBatch {
+    /// Whether nothing but host flushes waits for this batch.
+    fn has_only_flushes(&self) -> bool {
+        self.waiters.iter().all(|waiter| matches!(waiter, Waiter::Flush(_)))
+    }
+
+    /// Leaves the changes of the map to the next batch, which is empty, and keeps what waits.
+    fn leave_map_to(&mut self, next: &mut MapBatch) {
+        std::mem::swap(&mut self.updates, &mut next.updates);
+        std::mem::swap(&mut self.freed, &mut next.freed);
+        std::mem::swap(&mut self.since, &mut next.since);
+    }
+
     /// Drops each update that a later one of the same extent replaced.
     fn keep_the_latest(&mut self) {
         let mut seen = FxHashSet::default();
@@ -147,6 +159,8 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) slow_was_flushed: bool,
     /// Whether the next commit must include the updates in `awaiting_slow_flush`.
     pub(in crate::cache) wanted_all: bool,
+    /// After a crash the copies on the fast device do not count: see [`CacheDrive`](crate::cache::CacheDrive).
+    pub(in crate::cache) only_copies: bool,
     /// Number of updates so far.
     pub(in crate::cache) sequence: u64,
     /// What updates up to these say of the fast and of the slow device is durable there, or will be when the flushes under way
@@ -182,6 +196,7 @@ impl MapJournal {
             bar: Bar::Open,
             slow_was_flushed: false,
             wanted_all: false,
+            only_copies: false,
             sequence: 0,
             flushed: [0; 2],
             flushing: [0; 2],
@@ -436,6 +451,14 @@ impl Commits for MapJournal {
     /// Flushes data before the map: what the updates point to must be durable before the updates are.
     fn flush_before(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
         let alive = self.group.alive;
+        if self.only_copies && !self.wanted_all && self.group.committing.has_only_flushes() {
+            // What the host has written is on the slow device. The map can wait for a commit that is asked for.
+            self.group.committing.leave_map_to(&mut self.group.gathering);
+            self.slow_was_flushed = true;
+            self.flushing = [self.flushed[0], self.sequence];
+            let flushes = !mutation::is(Mutation::SkipSlowDataFlush);
+            return u32::from(flushes && io.flush_if_needed(self.slow, CacheStep::Commit, out));
+        }
         let flushes_slow =
             self.wanted_all || self.slow_was_flushed || alive != [true; 2] || io.is_unflushed_by_host(self.slow);
         if flushes_slow || mutation::is(Mutation::CommitWithoutSlowFlush) {

@@ -27,8 +27,8 @@ pub(crate) struct Extent {
     pub(crate) referenced: bool,
     /// Whether the copy is newer than its home on the slow device (caching).
     dirty: bool,
-    /// Whether the extent is in the write-back queue (caching).
-    pub(crate) queued: bool,
+    /// Whether it was written again since it became dirty, or since a sweep last passed it over for that (caching).
+    pub(crate) rewritten: bool,
     /// Whether its only copy was lost to a device failure.
     lost: bool,
 }

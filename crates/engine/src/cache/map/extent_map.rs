@@ -11,8 +11,9 @@ use crate::cache::{
     layout::CacheLayout,
     map::{
         candidates::MapCandidates,
+        dirty::DirtyIndex,
         extent::{Extent, Place},
-        free::FreeMap,
+        index_set::IndexSet,
     },
 };
 
@@ -23,15 +24,15 @@ pub(in crate::cache) struct ExtentMap {
     extents: Vec<Extent>,
     /// For each slot of the fast device, the extent in it plus one; zero for none.
     slots: Vec<u32>,
-    fast_free: FreeMap,
+    fast_free: IndexSet,
     /// The free places of the slow device (tiering only; caching has a home for each extent).
-    slow_free: FreeMap,
+    slow_free: IndexSet,
     /// A bit for each place that may hold an earlier tenant's data; a place never written reads as zeros.
     stale: Vec<u64>,
     /// Number of fast slots that the map uses or a move has reserved.
     resident: u32,
-    /// Number of dirty extents.
-    dirty: u32,
+    /// The extents that are newer than their homes (caching); tiering has none.
+    dirty: DirtyIndex,
     /// Number of extents whose only copy is lost.
     lost: u32,
     /// Extents whose entries have changed since that was last asked, where the next process has to know them.
@@ -39,18 +40,19 @@ pub(in crate::cache) struct ExtentMap {
 }
 
 impl ExtentMap {
-    /// Makes an empty map. `slow_slots`: the number of slots of the slow device that it may allocate.
-    pub(in crate::cache) fn new(layout: CacheLayout, slow_slots: u32) -> ExtentMap {
+    /// Makes an empty map. `caches`: extents have homes on the slow device, of which the map allocates nothing.
+    pub(in crate::cache) fn new(layout: CacheLayout, caches: bool) -> ExtentMap {
+        let slow_slots = if caches { 1 } else { layout.slow_slots };
         let places = layout.fast_slots as usize + layout.slow_slots as usize;
         ExtentMap {
             layout,
             extents: vec![Extent::default(); layout.extents as usize],
             slots: vec![0; layout.fast_slots as usize],
-            fast_free: FreeMap::full(layout.fast_slots),
-            slow_free: FreeMap::full(slow_slots),
+            fast_free: IndexSet::full(layout.fast_slots),
+            slow_free: IndexSet::full(slow_slots),
             stale: vec![0; places.div_ceil(64)],
             resident: 0,
-            dirty: 0,
+            dirty: DirtyIndex::new(if caches { layout.extents } else { 0 }, if caches { layout.fast_slots } else { 0 }),
             lost: 0,
             changed: None,
         }
@@ -126,12 +128,26 @@ impl ExtentMap {
         self.has_changed(extent);
     }
 
-    pub(in crate::cache) fn set_dirty(&mut self, extent: u32, dirty: bool) {
-        match (self.extents[extent as usize].set_dirty(dirty), dirty) {
-            (false, true) => self.dirty += 1,
-            (true, false) => self.dirty -= 1,
-            _ => return,
+    /// Notes that the copy is newer than its home from now on.
+    pub(in crate::cache) fn set_dirty(&mut self, extent: u32, now: Nanos) {
+        let entry = &mut self.extents[extent as usize];
+        if entry.set_dirty(true) {
+            return;
         }
+        entry.rewritten = false;
+        let slot = entry.slot().expect("only a cached extent is dirty");
+        self.dirty.insert(extent, slot, now);
+        self.has_changed(extent);
+    }
+
+    /// Notes that the home is as new as the copy, or that the copy does not count any more.
+    pub(in crate::cache) fn set_clean(&mut self, extent: u32) {
+        let entry = &mut self.extents[extent as usize];
+        if !entry.set_dirty(false) {
+            return;
+        }
+        let slot = entry.slot().expect("only a cached extent is dirty");
+        self.dirty.remove(extent, slot);
         self.has_changed(extent);
     }
 
@@ -144,9 +160,15 @@ impl ExtentMap {
         self.has_changed(extent);
     }
 
-    /// Number of extents of the cache that are newer than their homes.
-    pub(in crate::cache) fn dirty(&self) -> u32 {
-        self.dirty
+    /// Whether a dirty extent was written again since it became dirty, or since this was last asked.
+    pub(in crate::cache) fn takes_rewritten(&mut self, extent: u32) -> bool {
+        std::mem::take(&mut self.extents[extent as usize].rewritten)
+    }
+
+    /// The extents of the cache that are newer than their homes.
+    #[inline]
+    pub(in crate::cache) fn dirty(&self) -> &DirtyIndex {
+        &self.dirty
     }
 
     /// Number of extents whose only copy is lost.

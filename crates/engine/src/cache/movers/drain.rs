@@ -34,6 +34,7 @@ impl CacheDrive {
         let then = match (row.kind, row.phase) {
             (Kind::Drain(then), Phase::Draining) => then,
             (Kind::Promotion, Phase::Draining) => return self.promotion_drained(io, index, out),
+            (Kind::WriteBack, Phase::Draining) => return self.writeback_drained(io, now, index, out),
             _ => return,
         };
         let extent = row.extent;
@@ -75,6 +76,10 @@ impl CacheDrive {
             Drained::Invalidate => {
                 row.phase = Phase::Committing;
                 self.drop_clean(io, now, extent, Release::Detached);
+                if self.only_copies && self.doubts.is_empty() {
+                    // After a crash no copy counts, so the write need not wait until it is durable that this one does not.
+                    return self.move_committed(io, now, index, out);
+                }
                 self.journal.wait(Waiter::Move(index));
                 if !self.doubts.is_empty() {
                     self.look_at_doubt(io, now, extent);
@@ -124,7 +129,7 @@ impl CacheDrive {
         let extent = row.extent;
         let fragment = row.trigger.take().expect("a superseding write is answered when it is done");
         if !failed {
-            self.map.set_dirty(extent, false);
+            self.map.set_clean(extent);
             self.map.set_lost(extent, false);
             self.drop_copy(io, now, extent, Release::Detached, false);
         }
@@ -149,7 +154,7 @@ impl CacheDrive {
         // After a failure, part of the home may be discarded. A dirty copy stays valid; a clean one may differ from its
         // home and is dropped anyway.
         if !failed || !entry.is_dirty() {
-            self.map.set_dirty(extent, false);
+            self.map.set_clean(extent);
             self.map.set_lost(extent, false);
             self.drop_clean(io, now, extent, Release::Discarded);
         }

@@ -103,8 +103,8 @@ impl CacheDrive {
     /// each (GreenDM, section 2.3, "Serving directly from RAM").
     pub(in crate::cache) fn serve_from_ram(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
         // Write-through and write-around writes must reach the slow device too, so they wait until the promotion has
-        // ended.
-        let writes_too = self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back;
+        // ended; so do writes that must not make another extent dirty.
+        let writes_too = self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back && !self.is_full_of_dirty();
         let at_once = !self.map.keeps_changed() || mutation::is(Mutation::AnswerFromRam);
         let Move { phase, buffer, waiters, answers, .. } = &mut self.moves[index];
         *phase = Phase::Writing;

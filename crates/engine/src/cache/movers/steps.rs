@@ -5,7 +5,7 @@
 //! fill        Writing → done                                            the host's own data covers the extent
 //! demotion    Reading → Writing → done                                  an access cancels it
 //! eviction    Reading → Writing → done                                  dirty extents of the cache; an access cancels
-//! write-back  Reading → Writing → done                                  a write leaves the extent dirty
+//! write-back  [Draining →] Reading → Writing → done                     a write leaves the extent dirty, or waits
 //! zero        Writing → done                                            a reused place must not show its last tenant
 //! drain       Draining → (Writing | Committing) → done                  waits for accesses in flight, then detaches
 //! ```
@@ -20,7 +20,7 @@ use crate::{
     cache::access::{Fragment, Release},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
-    cache::movers::table::{Drained, Kind, Move, NO_BUFFER, Phase},
+    cache::movers::table::{Drained, InRun, Kind, Move, NO_BUFFER, Phase},
     cache::step::{CacheIo, CacheStep},
 };
 
@@ -36,19 +36,41 @@ impl CacheDrive {
         to: Option<Place>,
         trigger: Option<Fragment>,
     ) -> u32 {
+        let needs_buffer = matches!(kind, Kind::Promotion | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
+        let buffer = if needs_buffer { self.take_buffer() } else { NO_BUFFER };
+        self.start_with(kind, phase, extent, to, trigger, buffer)
+    }
+
+    /// Starts a write-back or an eviction that is part of a run.
+    pub(in crate::cache) fn start_in_run(&mut self, kind: Kind, extent: u32, to: Place, place: InRun) -> u32 {
+        let index = self.start_with(kind, Phase::Reading, extent, Some(to), None, NO_BUFFER);
+        self.moves[index].run = Some(place);
+        index
+    }
+
+    fn start_with(
+        &mut self,
+        kind: Kind,
+        phase: Phase,
+        extent: u32,
+        to: Option<Place>,
+        trigger: Option<Fragment>,
+        buffer: u32,
+    ) -> u32 {
         let copies = matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
-        let needs_buffer = copies && kind != Kind::Fill;
         self.copying += u32::from(copies);
         self.leaving += u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
         self.writing_back += u32::from(kind == Kind::WriteBack);
+        self.fills += u32::from(kind == Kind::Fill);
         self.sequence += 1;
-        let buffer = if needs_buffer { self.take_buffer() } else { NO_BUFFER };
         let index = self.moves.insert(Move {
             kind,
             phase,
             extent,
             to,
             buffer,
+            run: None,
+            holds_until: None,
             pending: 0,
             failed: false,
             accessed: false,
@@ -68,7 +90,8 @@ impl CacheDrive {
     /// Ends the move: its extent is free for others, and the accesses that waited are routed.
     pub(in crate::cache) fn end(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
-        let (kind, extent, buffer, mut waiters) = (row.kind, row.extent, row.buffer, std::mem::take(&mut row.waiters));
+        let (kind, extent, buffer, run, mut waiters) =
+            (row.kind, row.extent, row.buffer, row.run, std::mem::take(&mut row.waiters));
         let answers = std::mem::take(&mut row.answers);
         debug_assert!(row.pending == 0 && row.trigger.is_none());
         let was_volatile = std::mem::take(&mut row.ram_dirty);
@@ -87,6 +110,12 @@ impl CacheDrive {
         self.copying -= u32::from(copied);
         self.leaving -= u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
         self.writing_back -= u32::from(kind == Kind::WriteBack);
+        self.fills -= u32::from(kind == Kind::Fill);
+        match run {
+            Some(place) => self.left_run(now, place),
+            None if kind == Kind::WriteBack => self.cleaner.is_over(now),
+            None => {}
+        }
         for request in answers {
             io.part_done(request, Ok(()), out);
         }
@@ -110,8 +139,8 @@ impl CacheDrive {
         if self.making_room {
             self.make_room(io, now, out);
         }
-        if !self.writebacks.is_empty() {
-            self.pump_writebacks(io, now, out);
+        if self.map.dirty().count() > 0 {
+            self.clean(io, now, out);
         }
         if self.journal.block_is_full() {
             self.commit(io, now, true, out);
@@ -133,6 +162,9 @@ impl CacheDrive {
         let buffer = self.move_buffer(index);
         self.moves[index].pending += 1;
         let len = Bytes(self.layout.extent_bytes);
+        if cause == Cause::Promotion {
+            self.cleaner.slow_used = io.now;
+        }
         io.read(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause, out);
     }
 
@@ -215,6 +247,9 @@ impl CacheDrive {
                 }
                 self.release_place(to, Release::NeverUsed);
                 self.end(io, now, index, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, Phase::Reading, _) if let Some(place) = row.run => {
+                self.run_was_read(io, now, place, out);
             }
             (Kind::Eviction | Kind::WriteBack, Phase::Reading, false) if !row.rewritten => {
                 row.phase = Phase::Writing;

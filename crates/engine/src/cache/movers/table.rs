@@ -1,5 +1,7 @@
 //! The table of moves: their kinds and their phases.
 
+use peryton_units::Nanos;
+
 use crate::{
     api::command::Cause, api::error::RequestError, cache::access::Fragment, cache::map::extent::Place, io::RequestIndex,
 };
@@ -34,6 +36,10 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) to: Option<Place>,
     /// The move buffer, for kinds that copy.
     pub(in crate::cache) buffer: u32,
+    /// The run that it is part of, whose buffer it uses (write-backs and evictions).
+    pub(in crate::cache) run: Option<InRun>,
+    /// Writes of the host to the extent wait until the move has ended, or until this time (write-backs).
+    pub(in crate::cache) holds_until: Option<Nanos>,
     /// Commands in flight for this move.
     pub(in crate::cache) pending: u32,
     pub(in crate::cache) failed: bool,
@@ -48,6 +54,13 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) waiters: Vec<Fragment>,
     /// Requests that have a part which ends when the move has ended.
     pub(in crate::cache) answers: Vec<RequestIndex>,
+}
+
+/// A place in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) struct InRun {
+    pub(in crate::cache) run: u32,
+    pub(in crate::cache) place: u32,
 }
 
 pub(in crate::cache) const NO_BUFFER: u32 = u32::MAX;

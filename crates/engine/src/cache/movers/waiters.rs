@@ -48,6 +48,12 @@ impl CacheDrive {
                 row.accessed = true;
                 fragment.op == Op::Discard && covers
             }
+            (Kind::WriteBack, phase)
+                if phase == Phase::Draining || row.holds_until.is_some() && fragment.op == Op::Write =>
+            {
+                io.stats.held_writes += u64::from(fragment.first && fragment.op == Op::Write);
+                true
+            }
             (Kind::Eviction | Kind::WriteBack, phase) => {
                 row.accessed = true;
                 row.rewritten |= fragment.op == Op::Write;

@@ -37,9 +37,22 @@ impl CacheDrive {
             if fragment.op == Op::Discard {
                 return self.direct(now, fragment, home);
             }
-            // A write-around write does not promote its extent.
-            let around = fragment.op == Op::Write && io.tuning.write == WritePolicy::Around;
-            if !around && self.admits(io, fragment) {
+            if fragment.first && self.goes_past(io, fragment) {
+                io.stats.fast_misses += 1;
+                return self.direct(now, fragment, home);
+            }
+            // Without write-back a write that misses goes home alone: bringing its extent in first would make it wait for a
+            // read. With write-through it counts as a miss, so that a later read brings the extent in. Nor does a write
+            // promote its extent that must not make it dirty.
+            let around = fragment.op == Op::Write && io.tuning.write != WritePolicy::Back;
+            if around && fragment.first && io.tuning.write == WritePolicy::Through {
+                self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+            }
+            let throttled = fragment.op == Op::Write && self.is_full_of_dirty();
+            if throttled {
+                self.throttle(io, now, fragment);
+            }
+            if !around && !throttled && self.admits(io, fragment) {
                 if self.misses_and_promotes(io, now, fragment, out) {
                     return Route::Taken;
                 }
@@ -70,6 +83,12 @@ impl CacheDrive {
                 return Route::Taken;
             }
             Op::Write if io.tuning.write == WritePolicy::Through => {
+                self.count_access(io, fragment, slot);
+                self.write_through(io, now, fragment, slot, out);
+                return Route::Taken;
+            }
+            Op::Write if !extent.is_dirty() && self.is_full_of_dirty() => {
+                self.throttle(io, now, fragment);
                 self.count_access(io, fragment, slot);
                 self.write_through(io, now, fragment, slot, out);
                 return Route::Taken;

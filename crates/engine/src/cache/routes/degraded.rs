@@ -34,6 +34,7 @@ impl CacheDrive {
     #[cold]
     pub(crate) fn device_died(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
         self.mark_gone(device);
+        self.set_only_copies(false);
         self.journal.fence(device);
         let before = self.map.lost();
         // An extent that is being moved is handled when the move ends, because the move may save its data.
@@ -49,7 +50,7 @@ impl CacheDrive {
         self.map.lost() > before
             || tiering
             || device == self.layout.slow
-            || self.moves.len() > 0 && self.map.dirty() > 0
+            || self.moves.len() > 0 && self.map.dirty().count() > 0
     }
 
     /// The devices that are not gone.
@@ -71,7 +72,7 @@ impl CacheDrive {
         let entry = *self.map.entry(extent);
         let lost = match (self.mode, entry.place()) {
             (_, Some(place)) if self.is_on_gone(place) => {
-                self.map.set_dirty(extent, false);
+                self.map.set_clean(extent);
                 self.map.unmap(extent);
                 // The place is never used again, so the durable map may keep pointing to it.
                 match self.layout.fast_slot(place) {

@@ -175,7 +175,7 @@ impl CacheDrive {
             return self.became_dirty(io, now, extent);
         } else if let Some(index) = entry.moving() {
             // The copy is being detached; it must not count as the valid one after that.
-            self.map.set_dirty(extent, false);
+            self.map.set_clean(extent);
             self.past_is_sure(index, extent);
             index
         } else if entry.in_flight > 0 {
@@ -189,7 +189,7 @@ impl CacheDrive {
 
     /// Drops a copy that is older than the home.
     pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        self.map.set_dirty(extent, false);
+        self.map.set_clean(extent);
         self.map.set_lost(extent, false);
         self.drop_copy(io, now, extent, Release::Detached, false);
     }

@@ -1,18 +1,18 @@
-//! The free extents of a device, as a bitmap with summaries. It finds the lowest free one in a few steps, however large
-//! the device is (GreenDM, section 2.3: the search starts from the lower addresses, and an in-memory list makes it
-//! quick).
+//! A set of places or extents, as a bitmap with summaries. It finds the lowest index, or the next one from an index on, in a
+//! few steps, however large the device is (GreenDM, section 2.3: the search for a free extent starts from the lower
+//! addresses, and an in-memory list makes it quick).
 
 /// A set of indices below a fixed bound.
 #[derive(Clone, Debug)]
-pub(crate) struct FreeMap {
+pub(crate) struct IndexSet {
     /// `levels[0]` has a bit per index; a bit of `levels[n + 1]` says whether a word of `levels[n]` is not zero.
     levels: Vec<Vec<u64>>,
     count: u32,
 }
 
-impl FreeMap {
+impl IndexSet {
     /// Makes a set of all indices in `0..size`.
-    pub(crate) fn full(size: u32) -> FreeMap {
+    pub(crate) fn full(size: u32) -> IndexSet {
         let mut levels = Vec::new();
         let mut bits = size as usize;
         loop {
@@ -23,9 +23,17 @@ impl FreeMap {
             bits = level.len();
             levels.push(level);
             if bits <= 1 {
-                return FreeMap { levels, count: size };
+                return IndexSet { levels, count: size };
             }
         }
+    }
+
+    /// Makes an empty set for the indices in `0..size`.
+    pub(crate) fn empty(size: u32) -> IndexSet {
+        let mut set = IndexSet::full(size);
+        set.levels.iter_mut().flatten().for_each(|word| *word = 0);
+        set.count = 0;
+        set
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -52,6 +60,25 @@ impl FreeMap {
         Some(index)
     }
 
+    /// The lowest index that is not below `from`.
+    pub(crate) fn next_from(&self, from: u32) -> Option<u32> {
+        let mut at = from as usize;
+        for height in 0..self.levels.len() {
+            // Above the lowest level, the word that contains `at` was examined below.
+            let (word, bit) = (at / 64, at % 64);
+            let here = self.levels[height].get(word)? & (u64::MAX << bit);
+            if here != 0 {
+                let mut index = word * 64 + here.trailing_zeros() as usize;
+                for level in self.levels[..height].iter().rev() {
+                    index = index * 64 + level[index].trailing_zeros() as usize;
+                }
+                return Some(index as u32);
+            }
+            at = word + 1;
+        }
+        None
+    }
+
     /// Removes this index if it is in the set; returns whether it was.
     pub(crate) fn take_if_free(&mut self, index: u32) -> bool {
         let free = self.contains(index);
@@ -64,7 +91,7 @@ impl FreeMap {
     /// Removes this index, which must be in the set.
     #[inline]
     pub(crate) fn take(&mut self, index: u32) {
-        assert!(self.contains(index), "extent {index} is allocated twice");
+        assert!(self.contains(index), "index {index} is taken twice");
         self.count -= 1;
         let mut index = index as usize;
         for level in &mut self.levels {
@@ -80,7 +107,7 @@ impl FreeMap {
     /// Adds this index, which must not be in the set.
     #[inline]
     pub(crate) fn put(&mut self, index: u32) {
-        assert!(!self.contains(index), "extent {index} is freed twice");
+        assert!(!self.contains(index), "index {index} is added twice");
         self.count += 1;
         let mut index = index as usize;
         for level in &mut self.levels {
@@ -106,7 +133,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_sorted_set(size in 1u32..10_000, steps in prop::collection::vec((any::<bool>(), any::<u32>()), 0..400)) {
-            let mut map = FreeMap::full(size);
+            let mut map = IndexSet::full(size);
             let mut set: BTreeSet<u32> = (0..size).collect();
             for (take, pick) in steps {
                 if take {
@@ -124,7 +151,10 @@ mod tests {
             }
             for index in 0..size {
                 prop_assert_eq!(map.contains(index), set.contains(&index));
+                prop_assert_eq!(map.next_from(index), set.range(index..).next().copied());
             }
+            prop_assert_eq!(map.next_from(size), None);
+            prop_assert_eq!(IndexSet::empty(size).next_from(0), None);
         }
     }
 }

@@ -1,0 +1,52 @@
+//! What is dirty in a cache: its state for the owner, and writing it home on demand.
+
+use peryton_engine::CleaningReport;
+use peryton_units::Nanos;
+use serde_json::{Value, json};
+
+use super::{Handle, Server};
+
+/// The state of cleaning for the status; `null` if the placement has no homes for data.
+pub(super) fn status(report: Option<CleaningReport>) -> Value {
+    let Some(report) = report else { return Value::Null };
+    let seconds = |time: Nanos| time.as_s_f64();
+    json!({
+        "state": report.state,
+        "dirty_bytes": report.dirty,
+        "most_dirty_bytes": report.most_dirty,
+        "oldest_s": report.oldest.map(seconds),
+        "overdue_s": report.overdue.map(seconds),
+        "bytes_per_s": report.bytes_per_s,
+        "clean_in_s": report.clean_in.map(seconds),
+        "throttles_writes": report.throttles,
+    })
+}
+
+impl Server {
+    fn clean(&mut self) -> Result<Value, String> {
+        let engine = self.volume.engine();
+        if engine.cleaning(self.now).is_none() {
+            let remedy = "only caching and partitioned volumes have data to write back";
+            return Err(format!("nothing of this volume has a home to be written back to: {remedy}"));
+        }
+        if engine.gone() != 0 {
+            return Err("a device is gone, so there is no home to write to: see status".to_owned());
+        }
+        if self.stop.is_asked() {
+            return Err("the volume is being closed, for which nothing has to be clean".to_owned());
+        }
+        self.volume.write_all_back(self.now);
+        Ok(status(self.volume.engine().cleaning(self.now)))
+    }
+}
+
+impl Handle {
+    /// Writes everything home that is dirty now, without delay, and returns the state as in the status. It goes on after
+    /// this returns, until the state is not `asked` any more.
+    ///
+    /// # Errors
+    /// One line: the volume has no homes for data, a device is gone, or the volume is closed.
+    pub fn clean(&self) -> Result<Value, String> {
+        self.ask(Server::clean).unwrap_or_else(|| Err("the volume is closed".to_owned()))
+    }
+}

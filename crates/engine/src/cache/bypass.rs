@@ -1,0 +1,72 @@
+//! Misses that go past the cache: sequential streams, and everything while the fast device is slower than the slow one. What
+//! is cached is served by the cache all the same, which may have the only new copy.
+
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    cache::access::Fragment,
+    cache::drive::CacheDrive,
+    cache::step::CacheIo,
+    cache::streams::{Followed, Place},
+};
+
+/// A device that answers within these times is not congested, however fast the other one is (reads, writes).
+const NEVER_SLOW: [Nanos; 2] = [Nanos::from_ms(2), Nanos::from_ms(20)];
+/// While the fast device is congested, one miss of so many uses it, to see how it is.
+const PROBE_ONE_IN: u64 = 16;
+
+impl CacheDrive {
+    /// Whether a miss goes past the cache.
+    #[inline]
+    pub(in crate::cache) fn goes_past(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
+        let bypass = io.tuning.bypass;
+        if let Some(longest) = bypass.sequential {
+            let map = &self.map;
+            let is_cached = |extent| map.entry(extent).place().is_some();
+            let Fragment { extent, within, len, .. } = fragment;
+            let place = Place { extent, within, len, extent_bytes: self.layout.extent_bytes as u32 };
+            let Followed { bytes, enters } = self.streams.follow(fragment.op, place, is_cached);
+            // A request that is long enough is a stream from its start on.
+            let more = fragment.request_len - fragment.offset - Bytes(u64::from(fragment.len));
+            if bytes + more >= longest && !self.comes_again(io, extent, enters) {
+                io.stats.bypasses.sequential += 1;
+                return true;
+            }
+        }
+        if bypass.congested && self.fast_is_congested(io, fragment.op) {
+            self.congested_misses += 1;
+            if !self.congested_misses.is_multiple_of(PROBE_ONE_IN) {
+                io.stats.bypasses.congested += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether a long stream is in an extent that was used lately, before the stream came to it, and since when streams have not
+    /// come to many times more extents than the cache has: what is used again and again is worth caching if there is room for a
+    /// good part of it. Its misses count as others do then.
+    fn comes_again(&mut self, io: &CacheIo, extent: u32, enters: bool) -> bool {
+        if enters {
+            self.streams.passes(io.now, self.layout.fast_usable);
+        }
+        let since = self.streams.horizon().max(io.now.saturating_sub(io.tuning.promotion_window));
+        let entry = self.map.entry_mut(extent);
+        let lately = entry.uses > 0 && entry.last_access >= since;
+        if enters && !lately {
+            entry.misses = 0;
+        }
+        // A stream that stays in an extent does as it did when it came to it, which is known by whether misses were counted.
+        lately && (enters || entry.misses > 0)
+    }
+
+    /// Whether the fast device has lately been slower than the slow one.
+    fn fast_is_congested(&self, io: &CacheIo, op: Op) -> bool {
+        let which = usize::from(op == Op::Write);
+        let fast = io.latency(self.layout.fast)[which];
+        fast >= NEVER_SLOW[which] && {
+            let slow = io.latency(self.layout.slow)[which];
+            slow > Nanos::ZERO && fast > slow
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which writes make an extent dirty. While as many extents are dirty as may be, no other one becomes so: a write to a clean
+//! copy goes to copy and home, and a write to an extent that is not cached goes home. So the host writes at the speed of the
+//! slow device, and nothing has to wait in a queue.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_units::Nanos;
+
+use crate::{api::config::WritePolicy, cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo};
+
+/// For so long after the last write that was throttled, the drive says that it throttles writes.
+pub(super) const THROTTLED_FOR: Nanos = Nanos::from_s(1);
+
+impl CacheDrive {
+    /// Notes that the cached copy is, or is about to be, newer than its home.
+    pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
+        let entry = self.map.entry_mut(extent);
+        if entry.is_dirty() {
+            entry.rewritten = true;
+            return;
+        }
+        self.set_only_copies(false);
+        self.map.set_dirty(extent, now);
+        if !mutation::is(Mutation::LoseDirtyFlag) {
+            self.note(io, now, extent, false);
+        }
+        // A partitioned drive keeps dirty extents on the fast device until they are cold.
+        if self.controller.is_none() && !self.gone.any() {
+            let crowded = self.map.dirty().count() >= self.crowded_from;
+            io.due(if crowded { now } else { now.saturating_add(io.tuning.writeback_delay) });
+        }
+    }
+
+    /// Adapts the bound on dirty extents to the tuning.
+    pub(in crate::cache) fn bound_dirty(&mut self, io: &CacheIo) {
+        let bounded = self.controller.is_none() && io.tuning.write == WritePolicy::Back;
+        let most = io.tuning.cleaning.most_dirty(self.layout.fast_usable).filter(|_| bounded);
+        self.most_dirty = most.unwrap_or(u32::MAX);
+        self.crowded_from = self.most_dirty - self.most_dirty / 8;
+    }
+
+    /// Whether a write must not make another extent dirty. Moves in flight that will make one dirty count as well.
+    #[inline]
+    pub(in crate::cache) fn is_full_of_dirty(&self) -> bool {
+        let coming = self.fills + self.volatile.len() as u32;
+        self.map.dirty().count().saturating_add(coming) >= self.most_dirty && !self.gone.any()
+    }
+
+    /// Counts a write that goes to the slow device because no further extent may become dirty.
+    pub(in crate::cache) fn throttle(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) {
+        if fragment.first {
+            io.stats.bypasses.dirty_target += 1;
+        }
+        self.cleaner.throttled = Some(now);
+        io.due(now);
+    }
+}

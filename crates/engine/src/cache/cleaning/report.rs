@@ -1,0 +1,45 @@
+//! What is dirty, for how long, and until when.
+
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::cleaning::{CleaningReport, CleaningState},
+    cache::cleaning::{dirtying::THROTTLED_FOR, urgency::max_age},
+    cache::drive::CacheDrive,
+    cache::step::CacheIo,
+};
+
+impl CacheDrive {
+    pub(in crate::cache) fn report_cleaning(&self, io: &CacheIo, now: Nanos) -> CleaningReport {
+        let dirty = self.map.dirty();
+        let bytes = |extents: u32| Bytes(u64::from(extents) * self.layout.extent_bytes);
+        let max_age = max_age(&io.tuning);
+        let cleans = self.controller.is_none();
+        let oldest = dirty.oldest().map(|since| now.saturating_sub(since));
+        let over = oldest.and_then(|age| age.0.checked_sub(max_age.0)).filter(|over| *over > 0 && cleans);
+        let state = if oldest.is_some() { self.cleaner.state } else { CleaningState::Resting };
+        let starts_in = match (state, oldest) {
+            (CleaningState::Resting, Some(age)) if cleans && max_age < Nanos(u64::MAX) => {
+                Some(max_age.saturating_sub(age))
+            }
+            (CleaningState::Resting, Some(_)) => None,
+            _ => Some(Nanos::ZERO),
+        };
+        let takes = self.cleaner.takes(bytes(dirty.count())).filter(|_| !self.gone.any());
+        CleaningReport {
+            state,
+            dirty_extents: dirty.count(),
+            dirty: bytes(dirty.count()),
+            most_dirty: (self.most_dirty < u32::MAX).then(|| bytes(self.most_dirty)),
+            oldest,
+            overdue: over.map(Nanos),
+            bytes_per_s: self.cleaner.bytes_per_s(),
+            clean_in: match oldest {
+                None => Some(Nanos::ZERO),
+                Some(_) => starts_in.zip(takes).map(|(starts, takes)| starts.saturating_add(takes)),
+            },
+            throttles: self.is_full_of_dirty()
+                && self.cleaner.throttled.is_some_and(|last| now.saturating_sub(last) < THROTTLED_FOR),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Runs: dirty extents whose homes are neighbours are read from the fast device one by one, into one buffer, and written home
+//! by one command. Each has a move of its own, so that accesses to it meanwhile are handled like those of any write-back: an
+//! extent that is rewritten or cannot be read is left out, and the others are written.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::{Buffer, Commands},
+    cache::cleaning::urgency::{LONGEST_RUN, RUN_BUFFERS, Run},
+    cache::drive::CacheDrive,
+    cache::movers::table::{InRun, Kind, Phase},
+    cache::step::{CacheIo, CacheStep},
+};
+
+impl CacheDrive {
+    /// The most extents in a run. Extents that are longer than that are written home one by one, without a buffer for runs.
+    fn longest_run(&self) -> u32 {
+        (LONGEST_RUN.0 / self.layout.extent_bytes) as u32
+    }
+
+    /// The number of buffers for runs, and their length.
+    pub(in crate::cache) fn buffers_for_runs(&self) -> (u32, Bytes) {
+        match self.longest_run() {
+            0 | 1 => (0, Bytes::ZERO),
+            extents => (RUN_BUFFERS, Bytes(u64::from(extents) * self.layout.extent_bytes)),
+        }
+    }
+
+    /// Starts to write a dirty extent home, with those behind it that are dirty, `room` of them at most. Returns false if all
+    /// buffers for runs are in use.
+    pub(super) fn start_run(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        first: u32,
+        room: u32,
+        out: &mut Commands,
+    ) -> bool {
+        let most = self.longest_run().min(room).max(1);
+        let count = (1..most).take_while(|more| self.joins(first + more)).count() as u32 + 1;
+        if count == 1 {
+            self.cleaner.begins(now);
+            self.start_writeback(io, first, false, out);
+            return true;
+        }
+        let Some(buffer) = self.cleaner.free_buffers.pop() else {
+            self.cleaner.cursor = first;
+            return false;
+        };
+        self.cleaner.begins(now);
+        self.cleaner.cursor = first + count;
+        self.read_run(io, (first, count), None, buffer, out);
+        true
+    }
+
+    /// Starts to evict a dirty extent. Its neighbours that are dirty as well are written home with it, and stay.
+    pub(in crate::cache) fn start_dirty_eviction(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        victim: u32,
+        out: &mut Commands,
+    ) {
+        // The last place among the moves in flight is that of the victim.
+        let room = match self.controller {
+            // A partitioned drive keeps dirty extents on the fast device until they are cold.
+            Some(_) => 1,
+            None => self.longest_run().min(io.tuning.max_moves.saturating_sub(self.copying)).max(1),
+        };
+        let before =
+            (1..room).take_while(|less| victim.checked_sub(*less).is_some_and(|at| self.joins(at))).count() as u32;
+        let after = (1..room - before).take_while(|more| self.joins(victim + more)).count() as u32;
+        let buffer = if before + after > 0 { self.cleaner.free_buffers.pop() } else { None };
+        match buffer {
+            Some(buffer) => {
+                self.cleaner.begins(now);
+                self.read_run(io, (victim - before, before + 1 + after), Some(victim), buffer, out);
+            }
+            None => self.start_writeback(io, victim, true, out),
+        }
+    }
+
+    fn read_run(
+        &mut self,
+        io: &mut CacheIo,
+        (first, count): (u32, u32),
+        victim: Option<u32>,
+        buffer: u32,
+        out: &mut Commands,
+    ) {
+        let mut moves = self.cleaner.spare_lists.pop().unwrap_or_default();
+        moves.clear();
+        let run = self.cleaner.runs.insert(Run { buffer, moves: Vec::new(), reading: count, left: count });
+        for place in 0..count {
+            let extent = first + place;
+            let kind = if victim == Some(extent) { Kind::Eviction } else { Kind::WriteBack };
+            let index = self.start_in_run(kind, extent, self.home(extent), InRun { run, place });
+            moves.push(index);
+            self.move_read(io, index, self.current_place(extent), kind.cause(), out);
+        }
+        self.cleaner.runs[run].moves = moves;
+    }
+
+    /// An extent of a run was read, or could not be. After the last one, those that are still to be written are.
+    pub(in crate::cache) fn run_was_read(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        InRun { run, .. }: InRun,
+        out: &mut Commands,
+    ) {
+        let row = &mut self.cleaner.runs[run];
+        row.reading -= 1;
+        if row.reading > 0 {
+            return;
+        }
+        let moves = std::mem::take(&mut row.moves);
+        let to_write = |drive: &CacheDrive, place: usize| {
+            let row = &drive.moves[moves[place]];
+            !row.failed && !row.rewritten
+        };
+        let mut first = 0;
+        while first < moves.len() {
+            let count = (first..moves.len()).take_while(|place| to_write(self, *place)).count();
+            if count > 0 {
+                self.write_run(io, (run, first as u32), &moves[first..first + count], out);
+            }
+            first += count.max(1);
+        }
+        // Only then do those end that are not written: that may start other moves.
+        let left_out: Vec<u32> =
+            (0..moves.len()).filter(|place| !to_write(self, *place)).map(|place| moves[place]).collect();
+        self.cleaner.runs[run].moves = moves;
+        for index in left_out {
+            let failed = self.moves[index].failed;
+            self.written_back(io, now, index, failed, out);
+        }
+    }
+
+    /// Writes some of a run home, which are neighbours. `first`: the place of the first of them in the run.
+    fn write_run(&mut self, io: &mut CacheIo, (run, first): (u32, u32), moves: &[u32], out: &mut Commands) {
+        for index in moves {
+            self.moves[*index].phase = Phase::Writing;
+        }
+        let (index, count) = (moves[0], moves.len() as u32);
+        let (to, cause) = (self.moves[index].to.expect("a write-back has a home"), Kind::WriteBack.cause());
+        if count == 1 {
+            return self.move_write(io, index, to, self.moves[index].kind.cause(), out);
+        }
+        for index in moves {
+            self.moves[*index].pending += 1;
+        }
+        let len = Bytes(u64::from(count) * self.layout.extent_bytes);
+        io.stats.moves.bytes += len;
+        let mut buffer = self.move_buffer(index);
+        if mutation::is(Mutation::SweepFromStart)
+            && let Buffer::Run { offset, .. } = &mut buffer
+        {
+            *offset = Bytes::ZERO;
+        }
+        io.write(self.layout.at(to), len, buffer, CacheStep::Run { run, first, count }, cause, out);
+    }
+
+    /// Some of a run were written home, or could not be: then each is tried alone, because one of them may be unwritable.
+    pub(in crate::cache) fn run_was_written(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        (run, first, count): (u32, u32, u32),
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let moves = &self.cleaner.runs[run].moves[first as usize..(first + count) as usize];
+        let moves: Vec<u32> = moves.to_vec();
+        for index in &moves {
+            self.moves[*index].pending -= 1;
+        }
+        io.stats.moves.cancelled.device_error += u64::from(failed);
+        for index in moves {
+            let row = &self.moves[index];
+            if failed && !row.rewritten {
+                let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
+                self.move_write(io, index, to, cause, out);
+            } else {
+                self.written_back(io, now, index, failed, out);
+            }
+        }
+    }
+
+    /// A move of a run has ended. After the last one the buffer is free.
+    pub(in crate::cache) fn left_run(&mut self, now: Nanos, InRun { run, .. }: InRun) {
+        let row = &mut self.cleaner.runs[run];
+        row.left -= 1;
+        if row.left > 0 {
+            return;
+        }
+        let (buffer, moves) = (row.buffer, std::mem::take(&mut row.moves));
+        self.cleaner.runs.remove(run);
+        self.cleaner.free_buffers.push(buffer);
+        self.cleaner.spare_lists.push(moves);
+        self.cleaner.is_over(now);
+    }
+}

@@ -1,0 +1,176 @@
+//! Passes over the dirty extents in the order of their homes, from where the last pass ended.
+
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::cleaning::CleaningState,
+    api::command::Commands,
+    cache::cleaning::urgency::{Figures, Pass, max_age},
+    cache::drive::CacheDrive,
+    cache::step::CacheIo,
+};
+
+/// The most dirty extents that one call examines; the next call goes on where it has ended.
+const MOST_EXAMINED: u32 = 1024;
+const NEXT_CALL: Nanos = Nanos::from_ms(1);
+/// The pauses before another pass when all that it would choose is in use, or when a write-back has failed.
+const RETRY_IN_USE: Nanos = Nanos::from_ms(10);
+const RETRY_FAILED: Nanos = Nanos::from_s(1);
+
+/// How a chosen extent is written home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// With its neighbours, if they are dirty as well.
+    Sweep,
+    /// Alone, and writes of the host to it wait until then: otherwise an extent that is written all the time would never be
+    /// clean.
+    Held,
+}
+
+impl CacheDrive {
+    /// Writes everything home that is dirty now, without delay. Can be called again as completions come; what the host has
+    /// written since the last call then counts as well.
+    pub(in crate::cache) fn write_back_all(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        if self.map.dirty().count() > 0 {
+            self.cleaner.asked = Some(now);
+        }
+        self.clean(io, now, out);
+    }
+
+    /// Starts the write-backs for which it is time. They take at most half of MCML, so that promotions can proceed.
+    pub(in crate::cache) fn clean(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        self.release_held(io, now, out);
+        let dirty = self.map.dirty().count();
+        let Some(oldest) = self.map.dirty().oldest() else { return self.cleaner.all_is_clean() };
+        // Without the slow device there is no home to write to. A partitioned drive cleans only on demand.
+        if self.gone.any() || self.controller.is_some() && self.cleaner.asked.is_none() {
+            return;
+        }
+        self.look_at_responses(io, now);
+        let slow = self.layout.slow;
+        let figures = Figures {
+            now,
+            dirty,
+            oldest,
+            most: Some(self.most_dirty).filter(|most| *most < u32::MAX),
+            slow_is_busy: io.is_busy_for_host(slow),
+            slow_sleeps: io.sleeps(slow),
+            sleeps_after: io.tuning.spin_down_after.get(slow.index()).copied().flatten(),
+            bytes: Bytes(u64::from(dirty) * self.layout.extent_bytes),
+        };
+        let decision = self.cleaner.decide(&io.tuning, &figures);
+        io.due(decision.again);
+        if decision.state == CleaningState::Resting {
+            return;
+        }
+        let (rests_below, until) = self.cleaner.rests;
+        if decision.state <= rests_below && now < until {
+            return io.due(until);
+        }
+        let most = (io.tuning.max_moves / 2).max(1);
+        let mut left = MOST_EXAMINED;
+        while self.cleaner.commands < decision.commands
+            && self.writing_back < most
+            && self.copying < io.tuning.max_moves
+        {
+            let Some((extent, choice)) = self.choose(io, now, decision.state, &mut left) else { return };
+            let room = (most - self.writing_back).min(io.tuning.max_moves - self.copying);
+            match choice {
+                Choice::Held => self.start_held_writeback(io, now, extent, out),
+                Choice::Sweep if !self.start_run(io, now, extent, room, out) => return,
+                Choice::Sweep => {}
+            }
+        }
+    }
+
+    fn look_at_responses(&mut self, io: &mut CacheIo, now: Nanos) {
+        if io.tuning.cleaning.max_foreground_p99.is_none() {
+            return;
+        }
+        let responses = io.foreground();
+        if self.cleaner.look_at_responses(now, responses.count(), || Nanos(responses.p99_ns() as u64)) {
+            responses.clear();
+        }
+    }
+
+    /// The next extent to write home; `None` if there is none for now, which is looked at again later.
+    fn choose(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState, left: &mut u32) -> Option<(u32, Choice)> {
+        loop {
+            let cursor = self.cleaner.cursor;
+            let pass = match &mut self.cleaner.pass {
+                Some(pass) if pass.state >= state => pass,
+                pass => pass.insert(Pass { state, start: cursor, wrapped: false, found: false }),
+            };
+            let next = self.map.dirty().next_from(cursor);
+            let Some(extent) = next.filter(|next| !pass.wrapped || *next < pass.start) else {
+                if pass.wrapped {
+                    self.end_pass(io, now, state);
+                    return None;
+                }
+                (pass.wrapped, self.cleaner.cursor) = (true, 0);
+                continue;
+            };
+            if *left == 0 {
+                io.due(now.saturating_add(NEXT_CALL));
+                return None;
+            }
+            *left -= 1;
+            self.cleaner.cursor = extent + 1;
+            if let Some(choice) = self.chooses(io, now, state, extent) {
+                if let Some(pass) = &mut self.cleaner.pass {
+                    pass.found = true;
+                }
+                return Some((extent, choice));
+            }
+        }
+    }
+
+    /// A pass has seen every dirty extent. If it was in vain, or a write-back has failed, the next one comes later.
+    fn end_pass(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) {
+        let found = self.cleaner.pass.take().is_some_and(|pass| pass.found);
+        let pause = match () {
+            () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
+            // What was written again lately has its next chance then.
+            () if state == CleaningState::Idle => io.tuning.writeback_delay.max(RETRY_IN_USE),
+            () if found => NEXT_CALL,
+            () => RETRY_IN_USE,
+        };
+        let until = now.saturating_add(pause);
+        self.cleaner.rests = (state, until);
+        io.due(until);
+    }
+
+    /// Whether to write this dirty extent home now, and how. One that was written again lately has a second chance.
+    fn chooses(&mut self, io: &CacheIo, now: Nanos, state: CleaningState, extent: u32) -> Option<Choice> {
+        let entry = self.map.entry(extent);
+        let slot = entry.slot()?;
+        if entry.moving().is_some() {
+            return None;
+        }
+        let (since, in_use) = (self.map.dirty().since(slot), entry.in_flight > 0);
+        let (age, oldest_allowed) = (now.saturating_sub(since), max_age(&io.tuning));
+        let asked = state == CleaningState::Asked && self.cleaner.asked.is_none_or(|asked| since <= asked);
+        if age >= oldest_allowed && state == CleaningState::Overdue || asked && (in_use || entry.rewritten) {
+            return Some(Choice::Held);
+        }
+        let chosen = match state {
+            CleaningState::Resting => false,
+            CleaningState::Asked => asked,
+            CleaningState::Overdue | CleaningState::Aging => age >= Nanos(oldest_allowed.0 / 2),
+            CleaningState::Filling | CleaningState::Full => !self.map.takes_rewritten(extent),
+            CleaningState::Idle => age >= io.tuning.writeback_delay && !self.map.takes_rewritten(extent),
+        };
+        (chosen && !in_use).then_some(Choice::Sweep)
+    }
+
+    /// Whether the extent may be written home with its neighbour: it is dirty, nothing is under way for it, and it was not
+    /// written again lately, so that it is not likely to be dirty again soon.
+    pub(super) fn joins(&self, extent: u32) -> bool {
+        if extent >= self.layout.extents || !self.map.dirty().contains(extent) {
+            return false;
+        }
+        let entry = self.map.entry(extent);
+        let asked = self.cleaner.state == CleaningState::Asked;
+        entry.moving().is_none() && entry.in_flight == 0 && (asked || !entry.rewritten)
+    }
+}

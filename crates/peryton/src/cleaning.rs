@@ -1,0 +1,60 @@
+//! What a volume says about the dirty data of its cache, in words.
+
+use peryton_units::{Bytes, Nanos};
+use serde_json::Value;
+
+fn bytes(value: &Value) -> Bytes {
+    Bytes(value.as_u64().unwrap_or(0))
+}
+
+/// A time that is reported in seconds, without more digits than are of use.
+pub fn time(seconds: f64) -> Nanos {
+    let digits = if seconds < 10.0 { 100_000_000.0 } else { 1_000_000_000.0 };
+    Nanos(((seconds * 1e9 / digits).ceil() * digits) as u64)
+}
+
+/// The lines of the status: how much is dirty, and what is wrong with that. None if nothing is dirty.
+pub fn lines(cleaning: &Value) -> Vec<String> {
+    let Some(oldest) = cleaning["oldest_s"].as_f64() else { return Vec::new() };
+    let why = match cleaning["state"].as_str() {
+        Some("idle") => "cleaning, because the slow device is idle",
+        Some("aging") => "cleaning, because of its age",
+        Some("filling") => "cleaning, because it is much",
+        Some("overdue") => "cleaning as fast as possible, because of its age",
+        Some("full") => "cleaning as fast as possible, because it is too much",
+        Some("asked") => "cleaning as fast as possible, as asked",
+        _ => "not cleaning now",
+    };
+    let most = match cleaning["most_dirty_bytes"].as_u64() {
+        Some(most) => format!(" of at most {}", Bytes(most)),
+        None => String::new(),
+    };
+    let rate = cleaning["bytes_per_s"].as_u64().map(|rate| format!(", {}/s", mebibytes(rate))).unwrap_or_default();
+    let until = match cleaning["clean_in_s"].as_f64() {
+        Some(seconds) => format!("; clean in {} if nothing is written", time(seconds)),
+        None => String::new(),
+    };
+    let mut lines = vec![format!(
+        "dirty: {}{most}, the oldest for {}; {why}{rate}{until}",
+        bytes(&cleaning["dirty_bytes"]),
+        time(oldest)
+    )];
+    if let Some(overdue) = cleaning["overdue_s"].as_f64() {
+        lines.push(format!(
+            "OVERDUE: data is dirty for {} longer than placement.writeback.max_age: the slow device does not keep up, or fails",
+            time(overdue)
+        ));
+    }
+    if cleaning["throttles_writes"] == true {
+        lines.push(
+            "THROTTLED: as much is dirty as may be (placement.writeback.dirty_target), so writes wait for the slow device"
+                .to_owned(),
+        );
+    }
+    lines
+}
+
+/// A rate as people read it.
+pub fn mebibytes(per_s: u64) -> String {
+    format!("{:.1}MiB", per_s as f64 / f64::from(1 << 20))
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Measures the tables of docs/findings/against-kernel-caches.md that need no virtual machine, and prints them.
+
+Caches on an Intel 320 before an Exos X20, extents of 64 KiB, a fast device of a tenth of the blocks that the trace touches; --replay sync.
+First caches without write-back beside the disk alone; then write-back beside another program (--before), with its designs.
+
+usage: kernel_caches.py [--peryton PROGRAM] [--before PROGRAM] [--only TRACE,TRACE...] [--traces FOLDER]
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACES = {
+    "pgbench": ROOT / "examples/traces/pgbench-ext4.parquet",
+    "sqlite": ROOT / "examples/traces/sqlite-ext4.parquet",
+    "cloudphysics": Path("cloudphysics.vscsi"),
+    "websearch": Path("websearch-sample.disksim"),
+    "tpcc": Path("tpcc-sample.disksim"),
+    "devbox": Path("devbox-ext4.csv.xz"),
+    "mailstore": Path("mailstore-ext4.csv.xz"),
+    "dtrs": Path("dtrs-30000s.disksim.xz"),
+}
+HDD = "[devices.hdd]\nprofile = 'seagate-exos-x20-20tb'\n"
+# The largest trace spans 153 GiB.
+VOLUME = 160 << 30
+
+
+def run(program, *args):
+    done = subprocess.run([str(program), *map(str, args)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{program} {' '.join(map(str, args))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def design(folder, name, volume, fast, placement):
+    text = f"[volume]\nsize = {volume}\n"
+    if fast:
+        text += f"[devices.ssd]\nprofile = 'intel-320-300gb'\nsize = {fast}\n"
+    path = Path(folder) / f"{name}.toml"
+    path.write_text(text + HDD + placement)
+    return path
+
+
+def caching(write, more=""):
+    return f"[placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '64KiB'\nwrite = '{write}'\n{more}"
+
+
+def simulate(program, designs, trace, folder):
+    out = Path(folder) / "out.json"
+    run(program, "sim", *designs, "--trace", trace, "--replay", "sync", "--concatenate", "--json", out)
+    reports = {report["design"]: report for report in json.loads(out.read_text())}
+    assert not any(report.get("wrapped_requests") for report in reports.values()), f"{trace} is larger than {VOLUME}"
+    return reports
+
+
+def mean(report, kind):
+    row = report["latency_us"].get(kind)
+    return row["mean"] / 1e3 if row else None
+
+
+def cell(value, digits=3):
+    return "–" if value is None else f"{value:.{digits}g}"
+
+
+def ratio(a, b):
+    return "" if not a or not b else f" ({a / b:.2f})"
+
+
+def fast_bytes(program, trace):
+    """A tenth of the blocks that the trace touches, in whole extents."""
+    touched = json.loads(run(program, "trace", "info", trace, "--concatenate", "--json"))["footprint"]["bytes"]
+    extent = 64 << 10
+    return max(touched // 10 // extent, 64) * extent
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--peryton", default=ROOT / "target/quick/peryton")
+    arguments.add_argument("--before")
+    arguments.add_argument("--traces", default=ROOT / "../shared/traces", type=Path)
+    arguments.add_argument("--only", default=",".join(TRACES))
+    args = arguments.parse_args()
+    traces = {name: args.traces / TRACES[name] for name in args.only.split(",")}
+    through, back = [], []
+    for name, trace in traces.items():
+        if not trace.exists():
+            print(f"{trace} is not at hand", file=sys.stderr)
+            continue
+        volume, fast = VOLUME, fast_bytes(args.peryton, trace)
+        with tempfile.TemporaryDirectory() as folder:
+            designs = [
+                design(folder, "disk", volume, 0, "[placement]\nmode = 'single'\n"),
+                design(folder, "through", volume, fast, caching("through")),
+                design(folder, "around", volume, fast, caching("around")),
+                design(folder, "through-fast", volume, fast, caching("through", "journal = 'fast'\n")),
+            ]
+            new = simulate(args.peryton, designs, trace, folder)
+            old = simulate(args.before, designs, trace, folder) if args.before else {}
+            for kind in ["write", "flush", "write_then_flush"]:
+                base = mean(new["disk"], kind)
+                if base is None:
+                    continue
+                cells = [cell(base)]
+                for which in ["through", "around", "through-fast"]:
+                    if old:
+                        cells.append(cell(mean(old[which], kind)) + ratio(mean(old[which], kind), base))
+                    cells.append(cell(mean(new[which], kind)) + ratio(mean(new[which], kind), base))
+                through.append([name, kind, *cells])
+                print("|", " | ".join(through[-1]), "|", flush=True)
+            if args.before:
+                older = design(folder, "back", volume, fast, caching("back", "writeback = { queue = 1024, delay = '5s' }\n"))
+                a = simulate(args.before, [older], trace, folder)["back"]
+                newer = design(folder, "back", volume, fast, caching("back"))
+                b = simulate(args.peryton, [newer], trace, folder)["back"]
+                wear = [r["devices"]["ssd"]["bytes_written"] / 1e9 for r in (a, b)]
+                disk = [r["devices"]["hdd"]["bytes_written"] / 1e9 for r in (a, b)]
+                speed = mean(a, "all") / mean(b, "all")
+                back.append(speed)
+                print(
+                    f"| {name} | {cell(mean(a, 'all'))} | {cell(mean(b, 'all'))} | {speed:.2f} | {wear[1] / wear[0]:.2f} "
+                    f"| {disk[0]:.3g} | {disk[1]:.3g} | {a['devices']['hdd']['writes']} | {b['devices']['hdd']['writes']} "
+                    f"| {100 * a['fast_hit_ratio']:.1f} | {100 * b['fast_hit_ratio']:.1f} |",
+                    flush=True,
+                )
+    if back:
+        print(f"geometric mean: {math.exp(sum(map(math.log, back)) / len(back)):.2f}")
+
+
+if __name__ == "__main__":
+    main()
