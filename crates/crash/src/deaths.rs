@@ -23,6 +23,8 @@ pub(crate) struct Deaths {
     pub(crate) over: bool,
     /// True once data in a log has rotted.
     pub(crate) rotten: bool,
+    /// True once the power failed during a recovery without a device that used records in memory.
+    pub(crate) forgotten: bool,
 }
 
 impl Deaths {
@@ -35,6 +37,7 @@ impl Deaths {
             quiet: false,
             over: false,
             rotten: false,
+            forgotten: false,
         }
     }
 }

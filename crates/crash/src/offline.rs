@@ -19,6 +19,8 @@ const STRANGE: Tag = Tag::MAX - 1;
 const ROTTEN: Tag = Tag::MAX - 2;
 /// What the error says by which a log is refused that has such data.
 const NAMEABLE: &str = "part of the data in the log is damaged";
+/// What the error says by which a volume is refused whose metadata does not say what the missing device has.
+const UNTRACKED: &str = "no metadata says which data it has";
 
 impl World {
     /// Flips bits in the metadata of one device or makes its sectors unreadable. Recovery must use the other device's
@@ -78,9 +80,10 @@ impl World {
         }
     }
 
-    /// Whether an error refuses a log whose data has rotted, which ends the run: `repair` would name what is lost.
-    pub(crate) fn is_refused_as_rotten(&self, error: &str) -> bool {
-        self.deaths.rotten && error.contains(NAMEABLE)
+    /// Whether an error rightly refuses the volume, which ends the run: data of a log has rotted, and `repair` would name what is
+    /// lost; or the power failed during a recovery without a device, when only memory knew what that device has.
+    pub(crate) fn is_rightly_refused(&self, error: &str) -> bool {
+        self.deaths.rotten && error.contains(NAMEABLE) || self.deaths.forgotten && error.contains(UNTRACKED)
     }
 
     /// Checks that the engine refuses disks that do not belong to the volume, and that the error names the device.

@@ -210,7 +210,10 @@ impl World {
             self.outcome.recoveries_cut_short += 1;
             disks = self.cut(&disks, in_flight, end);
             match end {
-                End::Power => *left = Left::default(),
+                End::Power => {
+                    self.deaths.forgotten |= left.memory.is_some() && !without.is_empty();
+                    *left = Left::default();
+                }
                 End::Process => self.outcome.process_deaths += 1,
             }
             without.iter().for_each(|device| disks[device.index()].dead = true);

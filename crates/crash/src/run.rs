@@ -23,7 +23,7 @@ pub fn run(seed: u64, options: &Options) -> Result<Outcome, String> {
     let run = || {
         let mut world = World::new(seed, options)?;
         match world.run() {
-            Err(error) if !world.is_refused_as_rotten(&error) => Err(error),
+            Err(error) if !world.is_rightly_refused(&error) => Err(error),
             _ => Ok(world.outcome),
         }
     };

@@ -31,9 +31,11 @@ impl CacheDrive {
     ) -> bool {
         let covers = self.covers_extent(fragment);
         let degraded = self.gone.any();
+        let in_doubt = !self.doubts.is_empty() && self.may_be_lost(fragment.extent, 1);
         let row = &mut self.moves[index];
         let waits = match (row.kind, row.phase) {
-            (Kind::Promotion, Phase::Writing) if fragment.op == Op::Read => {
+            // What the buffer has may be gone when the promotion ends, if a flush has failed meanwhile.
+            (Kind::Promotion, Phase::Writing) if fragment.op == Op::Read && !in_doubt => {
                 // Until the fast device has the extent's latest data, the buffer has it.
                 Self::copy_from_move(io, row.buffer, fragment, out);
                 match row.ram_dirty && self.map.keeps_changed() {
