@@ -23,7 +23,7 @@ pub(crate) struct Deaths {
     pub(crate) over: bool,
     /// True once data in a log has rotted.
     pub(crate) rotten: bool,
-    /// True once the power failed during a recovery without a device that used records in memory.
+    /// True once the power failed during a recovery without a device that the survivors had not durably given up.
     pub(crate) forgotten: bool,
 }
 

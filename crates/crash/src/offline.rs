@@ -81,7 +81,7 @@ impl World {
     }
 
     /// Whether an error rightly refuses the volume, which ends the run: data of a log has rotted, and `repair` would name what is
-    /// lost; or the power failed during a recovery without a device, when only memory knew what that device has.
+    /// lost; or the power failed during a recovery without a device, when only what was volatile knew what that device has.
     pub(crate) fn is_rightly_refused(&self, error: &str) -> bool {
         self.deaths.rotten && error.contains(NAMEABLE) || self.deaths.forgotten && error.contains(UNTRACKED)
     }

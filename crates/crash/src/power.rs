@@ -211,7 +211,9 @@ impl World {
             disks = self.cut(&disks, in_flight, end);
             match end {
                 End::Power => {
-                    self.deaths.forgotten |= left.memory.is_some() && !without.is_empty();
+                    let recorded = |device: &DeviceId| self.drive.engine.is_durably_gone(*device);
+                    let known = without.iter().all(|device| recorded(device) || self.deaths.without.contains(device));
+                    self.deaths.forgotten |= !known;
                     *left = Left::default();
                 }
                 End::Process => self.outcome.process_deaths += 1,
