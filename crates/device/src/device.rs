@@ -84,6 +84,15 @@ impl Device {
         each!(self, model => model.stats(now))
     }
 
+    /// The same, for many moments of a run. Of flash it lacks what takes a walk over the blocks (erase counts, the state of the
+    /// translation layer), and background work counts from the next command on.
+    pub fn counts(&mut self, now: Nanos) -> DeviceStats {
+        match self {
+            Device::Flash(flash) => flash.counts(now),
+            other => other.stats(now),
+        }
+    }
+
     /// What has worn it so far in the account.
     pub fn wear(&self) -> WearCounts {
         each!(self, model => model.wear())

@@ -274,6 +274,12 @@ impl Engine {
         drive!(self, drive => drive.placed.cleaning(&drive.io, now))
     }
 
+    /// Bytes whose only valid copy is on the fast device (caching, partitioned; whole extents) or in the log (data that has not
+    /// migrated).
+    pub fn dirty_bytes(&self) -> Bytes {
+        drive!(self, drive => drive.placed.dirty_bytes())
+    }
+
     /// Writes all data home that only the fast device has, without delay; a log migrates to the primary. Call it again
     /// as completions come, until [`Engine::dirty_extents`] is zero. What the host writes meanwhile counts as well.
     pub fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {

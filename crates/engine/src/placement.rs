@@ -226,6 +226,12 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         0
     }
 
+    /// Bytes whose only valid copy is on the fast device or in the log: of dirty extents whole extents, of a log the data
+    /// that has not migrated.
+    fn dirty_bytes(&self) -> Bytes {
+        Bytes::ZERO
+    }
+
     /// The age of the oldest logged write that has not migrated.
     fn log_age(&self, _now: Nanos) -> Option<Nanos> {
         None

@@ -2,7 +2,9 @@
 
 mod cleaning;
 mod cli;
+mod comma_separated;
 mod failure;
+mod json_layout;
 mod lifetime_told;
 mod output;
 mod page;

@@ -8,7 +8,7 @@ use std::{
 
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, json_layout::Layout};
 
 /// Prints to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
@@ -30,7 +30,10 @@ pub fn print_json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> 
 
 /// Writes a value as JSON to a file, atomically; `-` is standard output.
 pub fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<(), Failure> {
-    write(path, json(value)?)
+    stream(path, |out| {
+        value.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Layout::default()))?;
+        out.write_all(b"\n")
+    })
 }
 
 /// Whether the name stands for standard output.
@@ -40,27 +43,41 @@ pub fn is_stdout(path: &Path) -> bool {
 
 /// Writes text to a file, atomically; `-` is standard output.
 pub fn write(path: &Path, text: String) -> Result<(), Failure> {
+    stream(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// Writes a file piece by piece, atomically; `-` is standard output.
+pub fn stream(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     if is_stdout(path) {
-        return print(&text);
+        return lines(content);
     }
-    let shown = path.display().to_string();
+    let to = |path: &Path| -> io::Result<()> {
+        let mut out = BufWriter::new(fs::File::create(path)?);
+        content(&mut out)?;
+        out.flush()
+    };
     // A device or pipe cannot be replaced, so it is written directly; a file must not be left half-written.
     let is_special = fs::metadata(path).is_ok_and(|about| !about.is_file());
     let written = if is_special {
-        fs::write(path, text)
+        to(path)
     } else {
         let mut partial = path.as_os_str().to_owned();
         partial.push(format!(".partial-{}", std::process::id()));
-        fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
+        to(partial.as_ref()).and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
             // The first error is the one to report.
             let _ = fs::remove_file(&partial);
         })
     };
-    written.map_err(|error| Failure::writing(&shown, &error))
+    written.map_err(|error| Failure::writing(&path.display().to_string(), &error))
 }
 
 fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
-    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::failed)
+    let mut text = Vec::new();
+    value
+        .serialize(&mut serde_json::Serializer::with_formatter(&mut text, Layout::default()))
+        .map_err(Failure::failed)?;
+    text.push(b'\n');
+    String::from_utf8(text).map_err(Failure::failed)
 }
 
 /// A buffered standard output for long listings.

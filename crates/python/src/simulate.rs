@@ -48,7 +48,7 @@ pub(crate) fn simulate(
 ) -> PyResult<String> {
     let fits = [("error", Fit::Strict), ("wrap", Fit::Wrap), ("skip", Fit::Skip)];
     let replay = self::replay(replay, speed)?;
-    let options = Options { replay, fit: one_of("fit", fit, &fits)?, warm_up, warm_up_requests, limit };
+    let options = Options { replay, fit: one_of("fit", fit, &fits)?, warm_up, warm_up_requests, limit, interval: None };
     if designs.is_empty() {
         return Err(input("there is no design to simulate: give one"));
     }

@@ -281,6 +281,16 @@ impl Array {
         self.members.iter_mut().map(|member| member.stats(now)).collect()
     }
 
+    /// Number of members.
+    pub(crate) fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The same, for many moments of a run: [`Device::counts`].
+    pub(crate) fn counts(&mut self, now: Nanos) -> impl Iterator<Item = DeviceStats> {
+        self.members.iter_mut().map(move |member| member.counts(now))
+    }
+
     /// What has worn each member.
     pub(crate) fn wear(&self) -> impl Iterator<Item = WearCounts> {
         self.members.iter().map(Device::wear)

@@ -146,6 +146,24 @@ pub enum SimError {
         /// Number of requests answered.
         answered: u64,
     },
+    /// The measured span has too many intervals.
+    #[error(
+        "--interval {length}: the simulated time has more than {most} intervals of this length, the most for this design: \
+         use a longer one ({least} or more reaches the {so_far} simulated so far)"
+    )]
+    TooManyIntervals {
+        /// The length that was asked for.
+        length: Nanos,
+        /// The most intervals.
+        most: u64,
+        /// The shortest length with which the simulation would have come as far as it did.
+        least: Nanos,
+        /// The simulated time so far.
+        so_far: Nanos,
+    },
+    /// An interval of no length.
+    #[error("--interval 0s: give a time above 0, such as 1s")]
+    NoInterval,
     /// The engine waits for an event that never comes: a defect of Peryton.
     #[error(
         "the simulation stalled at {at} with {in_flight} requests unanswered: this is a defect of Peryton, please \

@@ -40,6 +40,78 @@ pub struct LatencySummary {
     pub max: f64,
 }
 
+/// The buckets of an HDR histogram of response times, in µs, in ascending order; those without requests are left out. A
+/// bucket is as wide as its times are similar, to one part in a thousand. The last may also have times above a day.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LatencyHistogram {
+    /// The shortest response time of each bucket.
+    pub from: Vec<f64>,
+    /// The longest response time of each bucket, included in it. Quantiles of a report are these, or `max` if that is less.
+    pub to: Vec<f64>,
+    /// The number of requests in each bucket.
+    pub count: Vec<u64>,
+}
+
+/// The most response times of an interval that are kept one by one; beyond, they go into a histogram.
+const MOST_LISTED: usize = 4_096;
+
+/// The response times of one kind of request in a short interval: a list where a histogram would be mostly empty. The
+/// summary is that of a histogram, to the last digit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RecentLatencies {
+    listed: Vec<u64>,
+    /// What was in the list when it was full. Made when it is first needed.
+    spilled: Option<Box<Latencies>>,
+}
+
+impl RecentLatencies {
+    #[inline]
+    pub(crate) fn record(&mut self, span: Nanos) {
+        self.listed.push(span.0);
+        // The histogram counts very long times as its longest one.
+        if self.listed.len() >= MOST_LISTED || span.0 > LONGEST {
+            self.spill();
+        }
+    }
+
+    #[cold]
+    fn spill(&mut self) {
+        let spilled = self.spilled.get_or_insert_with(|| Box::new(Latencies::new()));
+        self.listed.drain(..).for_each(|nanos| spilled.record(Nanos(nanos)));
+    }
+
+    /// The summary of the response times since the last call; `scale` is any distribution.
+    pub(crate) fn take(&mut self, scale: &Latencies) -> Option<LatencySummary> {
+        if self.spilled.as_ref().is_some_and(|spilled| spilled.count > 0) {
+            self.spill();
+            let spilled = self.spilled.as_mut()?;
+            let summary = spilled.summary();
+            spilled.clear();
+            return summary;
+        }
+        self.listed.sort_unstable();
+        let max = *self.listed.last()?;
+        let us = |nanos: u64| nanos as f64 / 1e3;
+        let count = self.listed.len();
+        let quantile = |q: f64| {
+            let rank = ((count as f64 * q).ceil() as usize).clamp(1, count);
+            us(scale.bucket(self.listed[rank - 1]).min(max))
+        };
+        let sum: u128 = self.listed.iter().map(|nanos| u128::from(*nanos)).sum();
+        let summary = LatencySummary {
+            count: count as u64,
+            mean: sum as f64 / 1e3 / count as f64,
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: us(max),
+        };
+        self.listed.clear();
+        Some(summary)
+    }
+}
+
 impl Latencies {
     pub(crate) fn new() -> Latencies {
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are in order");
@@ -64,6 +136,27 @@ impl Latencies {
     pub(crate) fn clear(&mut self) {
         self.histogram.reset();
         (self.sum, self.count, self.max) = (0, 0, 0);
+    }
+
+    /// The bucket that a response time is counted in, by its longest time.
+    fn bucket(&self, nanos: u64) -> u64 {
+        self.histogram.highest_equivalent(nanos)
+    }
+
+    /// The buckets with requests in them; `None` if there was no request.
+    pub(crate) fn histogram(&self) -> Option<LatencyHistogram> {
+        if self.count == 0 {
+            return None;
+        }
+        let us = |nanos: u64| nanos as f64 / 1e3;
+        let mut buckets = LatencyHistogram { from: Vec::new(), to: Vec::new(), count: Vec::new() };
+        for recorded in self.histogram.iter_recorded() {
+            let nanos = recorded.value_iterated_to();
+            buckets.from.push(us(self.histogram.lowest_equivalent(nanos)));
+            buckets.to.push(us(self.histogram.highest_equivalent(nanos)));
+            buckets.count.push(recorded.count_at_value());
+        }
+        Some(buckets)
     }
 
     /// A summary; `None` if there was no request.
@@ -289,6 +382,48 @@ mod tests {
         for (q, got) in [(0.5, summary.p50), (0.9, summary.p90), (0.99, summary.p99), (0.999, summary.p999)] {
             let exact = spans[(10_000.0 * q) as usize - 1] as f64 / 1e3;
             assert!((got / exact - 1.0).abs() < 2e-3, "{q}: {got} against {exact}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_interval_is_summarised_as_a_run_is(
+            // Rounding of a quantile's rank shows with few; a list that is full with many.
+            few in prop::collection::vec(0u64..3_000_000, 0..60), more in 0u64..9_000, long in any::<bool>(),
+        ) {
+            let mut spans = few;
+            spans.extend((0..more).map(|n| n * n * 7_919 % 50_000_017));
+            spans.extend(long.then_some(u64::MAX / 4));
+            let (mut whole, mut recent, scale) = (Latencies::new(), RecentLatencies::default(), Latencies::new());
+            for again in 0..2 {
+                whole.clear();
+                for span in &spans {
+                    whole.record(Nanos(span + again));
+                    recent.record(Nanos(span + again));
+                }
+                prop_assert_eq!(recent.take(&scale), whole.summary());
+            }
+            prop_assert_eq!(recent.take(&scale), None);
+        }
+
+        #[test]
+        fn quantiles_come_out_of_the_buckets(spans in prop::collection::vec(0u64..40_000_000, 1..3_000)) {
+            let mut latencies = Latencies::new();
+            spans.iter().for_each(|span| latencies.record(Nanos(*span)));
+            let (summary, buckets) = (latencies.summary().unwrap(), latencies.histogram().unwrap());
+            prop_assert_eq!(buckets.count.iter().sum::<u64>(), spans.len() as u64);
+            prop_assert!(buckets.count.iter().all(|count| *count > 0));
+            prop_assert!(buckets.from.iter().zip(&buckets.to).all(|(from, to)| from <= to && (to - from) * 1e3 <= 1.0 + to));
+            prop_assert!(buckets.to.iter().zip(&buckets.from[1..]).all(|(to, next)| to < next));
+            let at = |q: f64| {
+                let (mut rank, mut index) = ((spans.len() as f64 * q).ceil() as u64, 0);
+                while rank > buckets.count[index] {
+                    rank -= buckets.count[index];
+                    index += 1;
+                }
+                buckets.to[index].min(summary.max)
+            };
+            prop_assert_eq!([at(0.5), at(0.9), at(0.99), at(0.999)], [summary.p50, summary.p90, summary.p99, summary.p999]);
         }
     }
 

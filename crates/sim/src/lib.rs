@@ -33,13 +33,17 @@
 
 mod array;
 mod array_report;
+mod columns;
 mod curves;
 mod design;
 mod document;
 mod error;
 mod ftl_bounds;
 mod host_cache;
+mod interval_report;
+mod intervals;
 mod latency;
+mod latency_report;
 mod lifetime;
 mod lifetime_interval;
 mod machine;
@@ -61,11 +65,15 @@ mod warnings;
 mod wear_parts;
 
 pub use array_report::ArrayReport;
+pub use columns::{Column, Columns};
 pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
 pub use design::{Design, DesignText, DeviceDesign};
 pub use error::{DesignError, SimError};
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
-pub use latency::LatencySummary;
+pub use interval_report::{DeviceInterval, IntervalLog, IntervalMoves, IntervalReport};
+pub use intervals::MOST_ROWS;
+pub use latency::{LatencyHistogram, LatencySummary};
+pub use latency_report::{Latency, LatencyHistograms};
 pub use lifetime_interval::{LEAST_PARTS, LifetimeInterval};
 pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
 pub use observe::{Moment, Observer};
@@ -73,7 +81,7 @@ pub use options::{Fit, Options, ParseReplayError, Replay};
 /// The statistics of a log; part of a [`Report`].
 pub use peryton_engine::LoggingStats;
 pub use redundancy::{ParseRedundancyError, Redundancy};
-pub use report::{AdmissionReport, Cost, DeviceReport, Latency, MoveReport, PartitionReport, Report};
+pub use report::{AdmissionReport, Cost, DeviceReport, MoveReport, PartitionReport, Report};
 pub use run::{Progress, TraceFactory, run, run_observed, run_one};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};
 pub use volume_report::VolumeReport;

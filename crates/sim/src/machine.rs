@@ -5,8 +5,8 @@ use peryton_engine::{DeviceId, Engine};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    array::Array, ftl_bounds::FtlBounds, host_cache::HostCache, observe::Watch, redundancy::ArrayWrites,
-    touched::Touched,
+    array::Array, ftl_bounds::FtlBounds, host_cache::HostCache, intervals::DeviceCounts, observe::Watch,
+    redundancy::ArrayWrites, touched::Touched,
 };
 
 /// A drive to be simulated. Each volume is an engine with devices of its own, and may have regions of devices that
@@ -103,6 +103,37 @@ impl Machine {
             places.into_iter().flat_map(|device| self.devices[device].model.wear()).collect()
         };
         (0..self.volumes[0].places.len()).map(of).collect()
+    }
+
+    /// Number of members of all devices.
+    pub(crate) fn members(&self) -> usize {
+        self.devices.iter().map(|device| device.model.members()).sum()
+    }
+
+    /// What each member of the devices of the design has done by `now`, over all volumes, in the order of
+    /// `Simulator::stats`.
+    pub(crate) fn counts(&mut self, now: Nanos) -> Vec<DeviceCounts> {
+        self.each_device(|device, all| all.extend(device.counts(now).map(|stats| DeviceCounts::of(&stats))))
+    }
+
+    /// The same at the end of the run, with all background work.
+    pub(crate) fn last_counts(&mut self, now: Nanos) -> Vec<DeviceCounts> {
+        self.each_device(|device, all| all.extend(device.stats(now).iter().map(DeviceCounts::of)))
+    }
+
+    /// Goes through the devices in the order of the design, over all volumes.
+    fn each_device<T>(&mut self, mut of: impl FnMut(&mut Array, &mut Vec<T>)) -> Vec<T> {
+        let mut all = Vec::new();
+        for index in 0..self.volumes[0].places.len() {
+            let mut last = None;
+            for volume in &self.volumes {
+                let device = volume.places[index].device;
+                if last.replace(device) != Some(device) {
+                    of(&mut self.devices[device].model, &mut all);
+                }
+            }
+        }
+        all
     }
 
     /// What redundancy made of the writes to each device of the design, over all volumes.

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use peryton_units::Nanos;
 use thiserror::Error;
 
 /// The rule by which requests arrive.
@@ -112,11 +113,13 @@ pub struct Options {
     pub warm_up_requests: u64,
     /// The most requests to take from the trace, including the warm-up.
     pub limit: Option<u64>,
+    /// Also report what is counted in each interval of this length ([`Report::intervals`](crate::Report::intervals)).
+    pub interval: Option<Nanos>,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let replay = Replay::Timed { speed: 1.0 };
-        Options { replay, fit: Fit::Strict, warm_up: false, warm_up_requests: 0, limit: None }
+        Options { replay, fit: Fit::Strict, warm_up: false, warm_up_requests: 0, limit: None, interval: None }
     }
 }

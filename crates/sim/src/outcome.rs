@@ -6,7 +6,8 @@ use peryton_trace::RequestHash;
 use peryton_units::Nanos;
 
 use crate::{
-    ftl_bounds::FtlBounds, latency::ResponseTimes, redundancy::ArrayWrites, touched::Touched, wear_parts::WearParts,
+    ftl_bounds::FtlBounds, intervals::Interval, latency::ResponseTimes, redundancy::ArrayWrites, touched::Touched,
+    wear_parts::WearParts,
 };
 
 /// The measurements from the first request (or the end of the warm-up) to the last reply.
@@ -27,6 +28,8 @@ pub(crate) struct Outcome {
     pub(crate) devices: Vec<Vec<DeviceStats>>,
     /// Wear over time.
     pub(crate) wear: WearParts,
+    /// What was counted in each interval, if that was asked for.
+    pub(crate) intervals: Vec<Interval>,
     /// What redundancy made of the writes to each device of the design.
     pub(crate) arrays: Vec<Option<ArrayWrites>>,
     pub(crate) wrapped: u64,

@@ -10,10 +10,11 @@ use peryton_units::{Bytes, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
-    Design, DeviceDesign, LatencySummary, Options,
+    Design, DeviceDesign, Options,
     array_report::{self, ArrayReport},
     ftl_bounds::{FtlBounds, FtlReport},
-    latency::ResponseTimes,
+    interval_report::IntervalReport,
+    latency_report::{Latency, LatencyHistograms, histograms_of, latency_of},
     lifetime::Lifetime,
     lifetime_interval::{self, LifetimeInterval},
     outcome::Outcome,
@@ -72,6 +73,8 @@ pub struct Report {
     pub mib_per_s: Option<f64>,
     /// Response times in µs, from arrival to reply.
     pub latency_us: Latency,
+    /// The whole distributions of these, as buckets.
+    pub latency_histogram_us: LatencyHistograms,
     /// Share of the reads and writes, by extent, that were the first access to their extent: a cache that is empty at
     /// the start cannot avoid these misses (tiering, caching, partitioned).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,28 +184,12 @@ pub struct Report {
     /// Map updates and journal (tiering, caching).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<MetadataReport>,
-}
-
-/// Response times by kind of request.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Latency {
-    /// All requests, including discards and flushes.
+    /// The length of the intervals, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub all: Option<LatencySummary>,
-    /// Reads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read: Option<LatencySummary>,
-    /// Writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write: Option<LatencySummary>,
-    /// Flushes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flush: Option<LatencySummary>,
-    /// From a write's arrival to the end of the first flush that covers it: the time until the data is durable. A flush
-    /// covers the writes that were answered before it was submitted. `count` is the number of writes covered within the
-    /// measured span.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_then_flush: Option<LatencySummary>,
+    pub interval_s: Option<f64>,
+    /// What was counted in each interval of the measured span; the last one may be shorter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<IntervalReport>,
 }
 
 /// Moves between the devices.
@@ -344,22 +331,12 @@ pub(crate) fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-fn as_map<S: Serializer>(devices: &[(String, DeviceReport)], serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_map<S: Serializer>(devices: &[(String, DeviceReport)], serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(devices.len()))?;
     for (name, device) in devices {
         map.serialize_entry(name, device)?;
     }
     map.end()
-}
-
-pub(crate) fn latency_of(times: &ResponseTimes) -> Latency {
-    Latency {
-        all: times.all().summary(),
-        read: times.reads.summary(),
-        write: times.writes.summary(),
-        flush: times.flushes.summary(),
-        write_then_flush: times.write_then_flush.summary(),
-    }
 }
 
 /// The routing of a partitioned drive's writes, and the quality of its predictions.
@@ -503,6 +480,9 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
                 .sum(),
         }),
         latency_us,
+        latency_histogram_us: histograms_of(&outcome.times),
+        interval_s: options.interval.map(Nanos::as_s_f64),
+        intervals: Vec::new(),
     };
     report.warnings = warnings::of(design, options, outcome, &report);
     report
@@ -521,13 +501,7 @@ fn moves(stats: &Stats) -> MoveReport {
         demotions: moves.demotions,
         writebacks: moves.writebacks,
         bytes: moves.bytes.0,
-        cancelled: by.fast_full
-            + by.slow_full
-            + by.metadata_flush
-            + by.move_limit
-            + by.in_use
-            + by.accessed
-            + by.device_error,
+        cancelled: by.sum(),
         cancelled_by: by,
     }
 }

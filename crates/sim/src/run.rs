@@ -4,7 +4,7 @@ use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
 
 use crate::{
-    Design, Options, Report, SimError,
+    Design, Options, Report, SimError, interval_report,
     machine::Machine,
     observe::{Observer, Watch},
     outcome::Outcome,
@@ -85,8 +85,10 @@ pub fn run_one(
     options: &Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report, SimError> {
-    let outcome = replay(design, trace, options, Watch::default(), progress)?;
-    Ok(report::make(design, trace_name, options, &outcome))
+    let mut outcome = replay(design, trace, options, Watch::default(), progress)?;
+    let intervals = std::mem::take(&mut outcome.intervals);
+    let report = report::make(design, trace_name, options, &outcome);
+    Ok(Report { intervals: interval_report::of(design, intervals), ..report })
 }
 
 /// Builds the design and replays the trace on it.

@@ -5,6 +5,7 @@
 //! else, so a run gives the same bytes each time.
 
 mod apart;
+mod measuring;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     Options, Replay, SimError,
+    intervals::Intervals,
     latency::ResponseTimes,
     machine::{Machine, Volume},
     observe::Moment,
@@ -92,6 +94,12 @@ struct Simulator<'a, const SEVERAL: bool> {
     bytes: u128,
     /// Wear over time.
     wear: WearParts,
+    /// What is counted in each interval, if that was asked for.
+    intervals: Option<Box<Intervals>>,
+    /// The end of the present interval; without intervals, the last time that an event can have.
+    interval_end: Nanos,
+    /// Whether a reply is part of the warm-up or of an interval.
+    replies_count: bool,
 }
 
 /// Replays the trace and returns the measurements.
@@ -108,6 +116,11 @@ fn simulate_volumes<const SEVERAL: bool>(
     options: &Options,
 ) -> Result<Outcome, SimError> {
     let volumes = machine.volumes.len();
+    let intervals = match options.interval {
+        Some(Nanos::ZERO) => return Err(SimError::NoInterval),
+        Some(length) => Some(Box::new(Intervals::new(length, machine.members()))),
+        None => None,
+    };
     let mut simulator = Simulator::<SEVERAL> {
         hosts: (0..volumes).map(|_| Host::new()).collect(),
         volume_bits: volumes.next_power_of_two().trailing_zeros(),
@@ -127,7 +140,13 @@ fn simulate_volumes<const SEVERAL: bool>(
         last_reply: Nanos::ZERO,
         bytes: 0,
         wear: WearParts::from(Nanos::ZERO),
+        replies_count: options.warm_up_requests > 0 || intervals.is_some(),
+        intervals,
+        interval_end: measuring::LAST,
     };
+    if options.warm_up_requests == 0 {
+        simulator.begin_intervals();
+    }
     simulator.replay()?;
     let answered = simulator.hosts.iter().map(|host| host.times.count()).sum();
     if simulator.warm_up_left > 0 {
@@ -152,8 +171,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             }
             let deadline = self.machine.deadline();
             let next = self.completions.next().min(self.device_event).min(deadline).min(arrival);
-            if next == Nanos::MAX {
-                return Err(SimError::Stalled { at: self.now, in_flight: self.in_flight });
+            // One comparison for both, so that intervals cost nothing unless they are asked for.
+            if next > self.interval_end {
+                self.end_intervals_before(next)?;
             }
             // A timer may be overdue, because timers run only between events.
             self.now = self.now.max(next);
@@ -433,34 +453,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         if matches!(op, Op::Read | Op::Write) {
             self.bytes += u128::from(len.0);
         }
-        if self.warm_up_left > 0 {
-            self.warm_up_left -= 1;
-            if self.warm_up_left == 0 {
-                self.begin_measuring();
-            }
+        if self.replies_count {
+            self.count_reply(op, self.now - arrived, len);
         }
-    }
-
-    /// Starts the measured span at the end of the warm-up.
-    #[cold]
-    fn begin_measuring(&mut self) {
-        for volume in &mut self.machine.volumes {
-            volume.engine.reset_stats();
-            if let Some((_, bounds)) = &mut volume.bounds {
-                bounds.reset();
-            }
-            if let Some(touched) = &mut volume.touched {
-                touched.reset();
-            }
-        }
-        for device in &mut self.machine.devices {
-            device.model.reset_stats(self.now);
-        }
-        for host in &mut self.hosts {
-            host.times.clear();
-        }
-        (self.bytes, self.since) = (0, self.now);
-        self.wear = WearParts::from(self.now);
     }
 
     /// The statistics of each device of the design, over all volumes.
@@ -508,6 +503,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     }
 
     fn outcome(mut self, answered: u64) -> Result<Outcome, SimError> {
+        self.end_last_interval();
         let ledgers: Vec<Stats> = self.machine.volumes.iter().map(|volume| volume.engine.stats().clone()).collect();
         let devices = self.stats();
         let arrays = self.machine.array_writes();
@@ -544,6 +540,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             devices,
             arrays,
             wear: self.wear,
+            intervals: self.intervals.map_or_else(Vec::new, |intervals| intervals.into_rows()),
             wrapped: self.source.wrapped,
             skipped: self.source.skipped,
             adaptive: whole.adaptive,

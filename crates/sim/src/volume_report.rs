@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use crate::{
     AdmissionReport, Design, DeviceReport, FtlReport, Latency,
+    latency_report::latency_of,
     lifetime::Lifetime,
     outcome::VolumeOutcome,
-    report::{admission, is_zero, latency_of},
+    report::{admission, is_zero},
 };
 
 /// The result of one of several volumes that share a log device.

@@ -414,29 +414,39 @@ impl Flash {
         }
     }
 
-    /// The statistics up to `now`. Energy of flash operations is counted when they are scheduled, so operations in the
-    /// near future are included.
-    pub fn stats(&mut self, now: Nanos) -> DeviceStats {
-        self.background(now.0);
+    /// The statistics up to `now` without the state of the translation layer, and without the background work since the last
+    /// command. Energy of flash operations is counted when they are scheduled, so operations in the near future are included.
+    pub(crate) fn counts(&self, now: Nanos) -> DeviceStats {
         let mut stats = self.meter.stats(now.0);
         stats.energy_j += self.array.spent_j;
-        let real = f64::from(self.planes) * self.geometry.block_scale;
-        let whole = |erases: u64| (erases as f64 * real).round() as u64;
-        stats.erases = Some(whole(self.array.erases));
+        stats.erases = Some(self.whole(self.array.erases));
         stats.nand_bytes_written = Some(Bytes(self.array.programmed_units * self.geometry.unit));
-        stats.erase_count_min_max = Some(self.layer.wear());
         stats.rated_erases = Some(self.rated_erases);
         let block = u64::from(self.geometry.block_units) * self.geometry.unit;
         stats.bytes_erased = Some(Bytes(self.array.erases * block));
         stats.programmable = Some(Bytes(self.programmable));
         stats.modelled = Some(self.modelled);
+        stats
+    }
+
+    /// Erases of the device that the modelled blocks stand for.
+    fn whole(&self, erases: u64) -> u64 {
+        let real = f64::from(self.planes) * self.geometry.block_scale;
+        (erases as f64 * real).round() as u64
+    }
+
+    /// The statistics up to `now`.
+    pub fn stats(&mut self, now: Nanos) -> DeviceStats {
+        self.background(now.0);
+        let mut stats = self.counts(now);
+        stats.erase_count_min_max = Some(self.layer.wear());
         let mut ftl = self.layer.stats();
         ftl.slc_cache_used = self.array.slc.as_ref().map(|slc| Bytes(slc.used() * self.geometry.unit));
         if let Some(mapping) = &mut ftl.mapping {
-            mapping.erases = whole(mapping.erases);
+            mapping.erases = self.whole(mapping.erases);
         }
         if let Some(levelling) = &mut ftl.levelling {
-            levelling.erases = whole(levelling.erases);
+            levelling.erases = self.whole(levelling.erases);
             levelling.bytes_moved = Bytes(levelling.bytes_moved.0 * self.geometry.unit);
         }
         stats.ftl = Some(ftl);

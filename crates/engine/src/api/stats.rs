@@ -211,6 +211,14 @@ pub struct Cancelled {
     pub device_error: u64,
 }
 
+impl Cancelled {
+    /// Cancelled moves of all causes.
+    pub fn sum(&self) -> u64 {
+        let Cancelled { fast_full, slow_full, metadata_flush, move_limit, in_use, accessed, device_error } = self;
+        fast_full + slow_full + metadata_flush + move_limit + in_use + accessed + device_error
+    }
+}
+
 /// Commands sent to one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceTraffic {

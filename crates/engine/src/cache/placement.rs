@@ -235,6 +235,10 @@ impl PlacementOps for CacheDrive {
         self.map.dirty().count()
     }
 
+    fn dirty_bytes(&self) -> Bytes {
+        Bytes(u64::from(self.map.dirty()) * self.layout.extent_bytes)
+    }
+
     fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
         self.tuner.as_ref().map(|tuner| tuner.view(tuning))
     }

@@ -149,6 +149,10 @@ impl PlacementOps for LogDrive {
         self.lost_ranges(most)
     }
 
+    fn dirty_bytes(&self) -> Bytes {
+        Bytes(self.log.live)
+    }
+
     fn log_age(&self, now: Nanos) -> Option<Nanos> {
         self.age(now)
     }

@@ -13,13 +13,14 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_device::flash::Images;
 use peryton_sim::{
-    Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, Options, Report, Sensitivity, SimError, Subject,
-    Swing,
+    Columns, Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, Options, Report, Sensitivity, SimError,
+    Subject, Swing,
 };
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
 use crate::{
+    comma_separated,
     failure::Failure,
     lifetime_told::lifetime_told,
     output, page,
@@ -50,6 +51,13 @@ pub struct Args {
     /// Write the reports as a self-contained HTML page to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
+    /// Also report what is counted in each interval of this length, such as 1s (needs --json or --csv)
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = interval)]
+    interval: Option<Nanos>,
+    /// Write the reports as comma-separated values to a file (- for standard output, in place of the table): a row for each
+    /// design, or with --interval for each interval of each design
+    #[arg(long, value_name = "OUT.csv")]
+    csv: Option<PathBuf>,
     /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes
     #[arg(long)]
     sensitivity: bool,
@@ -58,17 +66,34 @@ pub struct Args {
 /// The most memory for images of preconditioned flash.
 const IMAGES: Bytes = Bytes::gib(1);
 
+fn interval(text: &str) -> Result<Nanos, String> {
+    match text.parse() {
+        Ok(Nanos::ZERO) => Err("give a time above 0, such as 1s".to_owned()),
+        Ok(length) => Ok(length),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+/// What is wrong with the options for the output.
+fn check_output(args: &Args) -> Result<(), Failure> {
+    let outputs = [("--report", &args.report), ("--json", &args.json), ("--csv", &args.csv)];
+    let to_stdout = outputs.iter().filter(|(_, path)| path.as_deref().is_some_and(output::is_stdout));
+    let to_stdout: Vec<String> = to_stdout.map(|(option, _)| format!("{option} -")).collect();
+    if to_stdout.len() > 1 {
+        let several = to_stdout.join(" ");
+        let problem = format!("{several}: standard output takes one of them: give the other a file");
+        return Err(Failure::bad_input(problem));
+    }
+    if args.interval.is_some() && args.json.is_none() && args.csv.is_none() {
+        return Err(Failure::bad_input("--interval: neither table nor page show intervals: add --json or --csv"));
+    }
+    Ok(())
+}
+
 /// Simulates the designs and reports.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let options = args.replay_args.options()?;
-    if let (Some(report), Some(json)) = (&args.report, &args.json)
-        && output::is_stdout(report)
-        && output::is_stdout(json)
-    {
-        return Err(Failure::bad_input(
-            "--report - --json -: standard output takes one of them: give the other a file",
-        ));
-    }
+    let options = Options { interval: args.interval, ..args.replay_args.options()? };
+    check_output(&args)?;
     let designs = designs(&args)?;
     let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
     if from_stdin && designs.len() > 1 {
@@ -104,9 +129,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.json {
         write_json(path, &reports, rests.as_ref())?;
-        if output::is_stdout(path) {
-            return Ok(());
-        }
+    }
+    if let Some(path) = &args.csv {
+        let table = match args.interval {
+            Some(_) => Columns::of_intervals(&reports),
+            None => Columns::of_reports(&mut reports),
+        };
+        comma_separated::write(path, &table)?;
+    }
+    if [&args.json, &args.csv].into_iter().flatten().any(|path| output::is_stdout(path)) {
+        return Ok(());
     }
     let mut text = shown(&reports) + &shown_logs(&reports);
     let estimated = reports.iter().flat_map(|report| report.estimated_values.clone()).collect();

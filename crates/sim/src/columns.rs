@@ -1,0 +1,171 @@
+//! Reports as columns of a table, for spreadsheets, Parquet and data frames.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Report;
+
+/// The values of a column; a figure that does not apply to a row is `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Whole numbers.
+    Whole(Vec<Option<u64>>),
+    /// Numbers.
+    Number(Vec<Option<f64>>),
+    /// True or false.
+    Truth(Vec<Option<bool>>),
+    /// Texts.
+    Text(Vec<Option<String>>),
+}
+
+/// A table of named columns of the same length. The names are the dotted names of the figures in the JSON, in its order, such
+/// as `latency_us.read.p99`; lists are left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Columns {
+    columns: Vec<(String, Column)>,
+    at: HashMap<String, usize>,
+    rows: usize,
+}
+
+impl Columns {
+    /// A row for each report.
+    pub fn of_reports(reports: &mut [Report]) -> Columns {
+        let mut table = Columns::default();
+        for report in reports {
+            // What would be left out anyway need not be converted.
+            let intervals = std::mem::take(&mut report.intervals);
+            let histograms = std::mem::take(&mut report.latency_histogram_us);
+            table.add(&[], &*report);
+            (report.intervals, report.latency_histogram_us) = (intervals, histograms);
+        }
+        table
+    }
+
+    /// A row for each interval of each report; the first column is the name of the design.
+    pub fn of_intervals(reports: &[Report]) -> Columns {
+        let mut table = Columns::default();
+        for report in reports {
+            for interval in &report.intervals {
+                table.add(&[("design", &report.design)], interval);
+            }
+        }
+        table
+    }
+
+    /// A row for each bucket of the histograms of each report: `design`, `kind` (`read`, `write`, `flush`, `discard`,
+    /// `write_then_flush`), `from_us`, `to_us` and `count`.
+    pub fn of_histograms(reports: &[Report]) -> Columns {
+        let (mut designs, mut kinds, mut from, mut to, mut count) = (vec![], vec![], vec![], vec![], vec![]);
+        for report in reports {
+            for (kind, histogram) in report.latency_histogram_us.named() {
+                designs.extend(histogram.count.iter().map(|_| Some(report.design.clone())));
+                kinds.extend(histogram.count.iter().map(|_| Some(kind.to_owned())));
+                from.extend(histogram.from.iter().copied().map(Some));
+                to.extend(histogram.to.iter().copied().map(Some));
+                count.extend(histogram.count.iter().copied().map(Some));
+            }
+        }
+        let rows = count.len();
+        let columns = vec![
+            ("design".to_owned(), Column::Text(designs)),
+            ("kind".to_owned(), Column::Text(kinds)),
+            ("from_us".to_owned(), Column::Number(from)),
+            ("to_us".to_owned(), Column::Number(to)),
+            ("count".to_owned(), Column::Whole(count)),
+        ];
+        let at = columns.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
+        Columns { columns, at, rows }
+    }
+
+    /// The columns with their names.
+    pub fn columns(&self) -> &[(String, Column)] {
+        &self.columns
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn add(&mut self, first: &[(&str, &str)], row: &impl Serialize) {
+        let value = serde_json::to_value(row).expect("a report has names and finite numbers");
+        for (name, text) in first {
+            self.put(name, Value::from(*text));
+        }
+        self.flatten("", value);
+        self.rows += 1;
+        let rows = self.rows;
+        self.columns.iter_mut().for_each(|(_, column)| column.lengthen(rows));
+    }
+
+    fn flatten(&mut self, name: &str, value: Value) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    let name = if name.is_empty() { key } else { format!("{name}.{key}") };
+                    self.flatten(&name, value);
+                }
+            }
+            Value::Array(_) | Value::Null => {}
+            leaf => self.put(name, leaf),
+        }
+    }
+
+    fn put(&mut self, name: &str, value: Value) {
+        let index = self.at.get(name).copied().unwrap_or_else(|| {
+            self.columns.push((name.to_owned(), Column::like(&value)));
+            self.at.insert(name.to_owned(), self.columns.len() - 1);
+            self.columns.len() - 1
+        });
+        let column = &mut self.columns[index].1;
+        column.lengthen(self.rows);
+        column.push(value);
+    }
+}
+
+impl Column {
+    fn like(value: &Value) -> Column {
+        match value {
+            Value::Number(number) if number.is_u64() => Column::Whole(Vec::new()),
+            Value::Number(_) => Column::Number(Vec::new()),
+            Value::Bool(_) => Column::Truth(Vec::new()),
+            _ => Column::Text(Vec::new()),
+        }
+    }
+
+    fn push(&mut self, value: Value) {
+        match self {
+            Column::Whole(column) => column.push(value.as_u64()),
+            Column::Number(column) => column.push(value.as_f64()),
+            Column::Truth(column) => column.push(value.as_bool()),
+            Column::Text(column) => column.push(match value {
+                Value::String(text) => Some(text),
+                other => Some(other.to_string()),
+            }),
+        }
+    }
+
+    /// Fills up with absent values.
+    fn lengthen(&mut self, rows: usize) {
+        match self {
+            Column::Whole(column) if column.len() < rows => column.resize(rows, None),
+            Column::Number(column) if column.len() < rows => column.resize(rows, None),
+            Column::Truth(column) if column.len() < rows => column.resize(rows, None),
+            Column::Text(column) if column.len() < rows => column.resize(rows, None),
+            _ => {}
+        }
+    }
+
+    /// The value in a row as text; `None` if it is absent.
+    pub fn text(&self, row: usize) -> Option<String> {
+        match self {
+            Column::Whole(column) => column[row].map(|number| number.to_string()),
+            // The digits of the JSON.
+            Column::Number(column) => column[row].map(|number| Value::from(number).to_string()),
+            Column::Truth(column) => column[row].map(|truth| truth.to_string()),
+            Column::Text(column) => column[row].clone(),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The measured span in intervals of equal length: what was counted in each.
+//!
+//! An interval begins after its first instant and ends with its last: what happens at the moment in which one ends and the
+//! next one begins belongs to the one that ends. The last interval ends with the last reply, and may be shorter.
+
+use peryton_device::DeviceStats;
+use peryton_engine::Stats;
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    LatencySummary, SimError,
+    latency::{Latencies, RecentLatencies},
+    latency_report::Latency,
+};
+
+/// The most rows of the intervals of a run in memory: each interval has one for the drive and one for each member of its
+/// devices. With two devices there are 349,525 intervals at most (four days of seconds), and they take about 500 MB.
+pub const MOST_ROWS: usize = 1 << 20;
+
+/// What an engine counts, as of all volumes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EngineCounts {
+    pub(crate) fast_hits: u64,
+    pub(crate) fast_misses: u64,
+    pub(crate) promotions: u64,
+    pub(crate) demotions: u64,
+    pub(crate) writebacks: u64,
+    pub(crate) moved_bytes: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) bytes_appended: u64,
+    pub(crate) bytes_direct: u64,
+    pub(crate) bytes_migrated: u64,
+    pub(crate) reads: u64,
+    pub(crate) reads_from_log: u64,
+}
+
+impl EngineCounts {
+    /// Adds an engine's counts.
+    pub(crate) fn add(&mut self, stats: &Stats) {
+        self.fast_hits += stats.fast_hits;
+        self.fast_misses += stats.fast_misses;
+        self.promotions += stats.moves.promotions;
+        self.demotions += stats.moves.demotions;
+        self.writebacks += stats.moves.writebacks;
+        self.moved_bytes += stats.moves.bytes.0;
+        self.cancelled += stats.moves.cancelled.sum();
+        if let Some(log) = &stats.logging {
+            self.bytes_appended += log.bytes_appended;
+            self.bytes_direct += log.bytes_direct;
+            self.bytes_migrated += log.bytes_migrated;
+            self.reads += log.reads;
+            self.reads_from_log += log.reads_from_log;
+        }
+    }
+
+    /// What was counted since `before`.
+    fn since(&self, before: &EngineCounts) -> EngineCounts {
+        EngineCounts {
+            fast_hits: self.fast_hits - before.fast_hits,
+            fast_misses: self.fast_misses - before.fast_misses,
+            promotions: self.promotions - before.promotions,
+            demotions: self.demotions - before.demotions,
+            writebacks: self.writebacks - before.writebacks,
+            moved_bytes: self.moved_bytes - before.moved_bytes,
+            cancelled: self.cancelled - before.cancelled,
+            bytes_appended: self.bytes_appended - before.bytes_appended,
+            bytes_direct: self.bytes_direct - before.bytes_direct,
+            bytes_migrated: self.bytes_migrated - before.bytes_migrated,
+            reads: self.reads - before.reads,
+            reads_from_log: self.reads_from_log - before.reads_from_log,
+        }
+    }
+}
+
+/// What a member of a device counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct DeviceCounts {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) bytes_read: Bytes,
+    pub(crate) bytes_written: Bytes,
+    pub(crate) busy: Nanos,
+    pub(crate) standby: Nanos,
+    pub(crate) energy_j: f64,
+    pub(crate) start_stops: u64,
+    pub(crate) erases: Option<u64>,
+    pub(crate) nand_bytes_written: Option<Bytes>,
+}
+
+impl DeviceCounts {
+    pub(crate) fn of(stats: &DeviceStats) -> DeviceCounts {
+        DeviceCounts {
+            reads: stats.reads,
+            writes: stats.writes,
+            bytes_read: stats.bytes_read,
+            bytes_written: stats.bytes_written,
+            busy: stats.busy,
+            standby: stats.standby,
+            energy_j: stats.energy_j,
+            start_stops: stats.start_stops,
+            erases: stats.erases,
+            nand_bytes_written: stats.nand_bytes_written,
+        }
+    }
+
+    /// What was counted since `before`. A model that counts the end of a command ahead may
+    /// have a little less afterwards.
+    fn since(&self, before: &DeviceCounts) -> DeviceCounts {
+        DeviceCounts {
+            reads: self.reads - before.reads,
+            writes: self.writes - before.writes,
+            bytes_read: self.bytes_read - before.bytes_read,
+            bytes_written: self.bytes_written - before.bytes_written,
+            busy: self.busy.saturating_sub(before.busy),
+            standby: self.standby.saturating_sub(before.standby),
+            energy_j: (self.energy_j - before.energy_j).max(0.0),
+            start_stops: self.start_stops - before.start_stops,
+            erases: self.erases.map(|erases| erases - before.erases.unwrap_or(0)),
+            nand_bytes_written: self
+                .nand_bytes_written
+                .map(|bytes| bytes - before.nand_bytes_written.unwrap_or(Bytes::ZERO)),
+        }
+    }
+}
+
+/// The state of the drive at the end of an interval.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) engine: EngineCounts,
+    pub(crate) devices: Vec<DeviceCounts>,
+    pub(crate) dirty: Bytes,
+}
+
+/// What was counted in an interval.
+#[derive(Debug)]
+pub(crate) struct Interval {
+    /// Its start and end since the beginning of the measured span.
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+    pub(crate) requests: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) latency: Latency,
+    pub(crate) engine: EngineCounts,
+    /// At its end.
+    pub(crate) dirty: Bytes,
+    /// In the order of the design, with all members.
+    pub(crate) devices: Box<[DeviceCounts]>,
+}
+
+/// The response times since the last interval ended.
+#[derive(Debug, Default)]
+struct RecentTimes {
+    all: RecentLatencies,
+    reads: RecentLatencies,
+    writes: RecentLatencies,
+    flushes: RecentLatencies,
+}
+
+/// The intervals so far.
+#[derive(Debug)]
+pub(crate) struct Intervals {
+    length: Nanos,
+    /// The beginning of the measured span.
+    since: Nanos,
+    /// The end of the last whole interval.
+    ended: Nanos,
+    most: u64,
+    /// The counts at that time.
+    before: (EngineCounts, Vec<DeviceCounts>),
+    times: RecentTimes,
+    scale: Latencies,
+    requests: u64,
+    bytes: [u64; 2],
+    rows: Vec<Interval>,
+}
+
+impl Intervals {
+    /// Intervals of a drive whose devices have so many members.
+    pub(crate) fn new(length: Nanos, members: usize) -> Intervals {
+        Intervals {
+            length,
+            since: Nanos::ZERO,
+            ended: Nanos::ZERO,
+            most: (MOST_ROWS / (1 + members)) as u64,
+            before: (EngineCounts::default(), vec![DeviceCounts::default(); members]),
+            times: RecentTimes::default(),
+            scale: Latencies::new(),
+            requests: 0,
+            bytes: [0; 2],
+            rows: Vec::new(),
+        }
+    }
+
+    /// Starts the first interval with the measured span, when all counts are zero.
+    pub(crate) fn begin(&mut self, now: Nanos) {
+        (self.since, self.ended) = (now, now);
+    }
+
+    /// The end of the present interval.
+    pub(crate) fn next(&self) -> Nanos {
+        self.ended.saturating_add(self.length)
+    }
+
+    /// Counts an answer.
+    pub(crate) fn answered(&mut self, op: Op, span: Nanos, len: Bytes) {
+        self.requests += 1;
+        self.times.all.record(span);
+        match op {
+            Op::Read => {
+                self.bytes[0] += len.0;
+                self.times.reads.record(span);
+            }
+            Op::Write => {
+                self.bytes[1] += len.0;
+                self.times.writes.record(span);
+            }
+            Op::Flush => self.times.flushes.record(span),
+            Op::Discard => {}
+        }
+    }
+
+    /// Checks that there may be as many intervals as it takes to reach `until`.
+    pub(crate) fn check(&self, until: Nanos) -> Result<(), SimError> {
+        let so_far = until.saturating_sub(self.since);
+        if so_far.0 / self.length.0 < self.most {
+            return Ok(());
+        }
+        let least = Nanos(so_far.0.div_ceil(self.most).saturating_add(1));
+        Err(SimError::TooManyIntervals { length: self.length, most: self.most, least, so_far })
+    }
+
+    /// Ends the present interval at `to`, with the state of the drive at this time.
+    pub(crate) fn end(&mut self, to: Nanos, state: State) {
+        let State { engine, devices, dirty } = state;
+        let (counted, before) = &mut self.before;
+        let summary = |recent: &mut RecentLatencies| -> Option<LatencySummary> { recent.take(&self.scale) };
+        let RecentTimes { all, reads, writes, flushes } = &mut self.times;
+        self.rows.push(Interval {
+            from: self.ended - self.since,
+            to: to - self.since,
+            requests: std::mem::take(&mut self.requests),
+            bytes_read: std::mem::take(&mut self.bytes[0]),
+            bytes_written: std::mem::take(&mut self.bytes[1]),
+            latency: Latency {
+                all: summary(all),
+                read: summary(reads),
+                write: summary(writes),
+                flush: summary(flushes),
+                write_then_flush: None,
+            },
+            engine: engine.since(counted),
+            dirty,
+            devices: devices.iter().zip(before.iter()).map(|(now, before)| now.since(before)).collect(),
+        });
+        self.before = (engine, devices);
+        self.ended = to;
+    }
+
+    /// Whether the measured span has a part that is in no interval yet.
+    pub(crate) fn is_open(&self, now: Nanos) -> bool {
+        now > self.ended || self.rows.is_empty()
+    }
+
+    pub(crate) fn into_rows(self) -> Vec<Interval> {
+        self.rows
+    }
+}
