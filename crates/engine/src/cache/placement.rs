@@ -236,7 +236,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn dirty_bytes(&self) -> Bytes {
-        Bytes(u64::from(self.map.dirty()) * self.layout.extent_bytes)
+        Bytes(u64::from(self.map.dirty().count()) * self.layout.extent_bytes)
     }
 
     fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
