@@ -224,13 +224,13 @@ impl Device {
         self.identity
     }
 
-    /// Whether the disk was taken out since it was opened: Linux then says that it has no size. This does not wait for commands
-    /// in flight, as a seek to the end would.
+    /// Whether the disk was taken out since it was opened, or is smaller than it was: Linux says of a disk that was taken out that it
+    /// has no size. This does not wait for commands in flight, as a seek to the end would.
     pub(crate) fn was_removed(&self) -> bool {
         const BLKGETSIZE64: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<usize>(0x12, 114);
         // SAFETY: the kernel writes 64 bits, the size in bytes.
         let size = || unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::Getter::<BLKGETSIZE64, u64>::new()) };
-        self.is_block && size() == Ok(0)
+        self.is_block && size().is_ok_and(|size| size < self.size.0)
     }
 
     /// Makes the directory of a new file durable, so that the file survives a power loss.

@@ -31,6 +31,7 @@ impl Disk {
         Some(Disk { device: output_of("losetup", &["--find", "--show", path.to_str()?])?, image })
     }
 
+    /// The drive may write meanwhile, which makes the image longer again: the disk may then be smaller, and not gone.
     fn take_out(&self) {
         self.image.set_len(0).unwrap();
         output_of("losetup", &["--set-capacity", &self.device]).unwrap();

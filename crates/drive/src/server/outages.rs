@@ -116,6 +116,7 @@ impl Server {
 
     /// The kernel's answer; or, if it is a failure of a disk that was taken out, that the disk has gone. Linux answers as if such
     /// a disk had no size: reads end before their first byte, writes lack space, flushes fail. The disk does not come back by itself.
+    /// The same holds for a disk that has become smaller: its end answers like that, and no space that is made elsewhere helps.
     pub(super) fn unless_removed(&self, slot: u32, result: i32) -> i32 {
         let failed = self.volume.backend.device_that_failed(slot, result);
         let device = failed.and_then(|device| self.about.devices.get(device.index())?.as_ref());
