@@ -21,6 +21,8 @@ pub(crate) struct Deaths {
     pub(crate) quiet: bool,
     /// True once only the primary of a log is left: it holds an older image that the model cannot check.
     pub(crate) over: bool,
+    /// True once an empty device has replaced one: what only that one had is lost.
+    pub(crate) replaced: bool,
     /// True once data in a log has rotted.
     pub(crate) rotten: bool,
     /// True once the power failed during a recovery without a device that the survivors had not durably given up.
@@ -36,6 +38,7 @@ impl Deaths {
             never_back: kind == Kind::Caching,
             quiet: false,
             over: false,
+            replaced: false,
             rotten: false,
             forgotten: false,
         }

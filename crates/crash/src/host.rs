@@ -165,7 +165,11 @@ impl World {
         let little_room = error == RequestError::NoSpace
             && request.op != Op::Read
             && (self.has_dead() || !self.deaths.without.is_empty());
-        let may_fail = !self.faults.flushes_only || request.op == Op::Flush || self.has_dead() || self.is_stopped_log();
+        let may_fail = !self.faults.flushes_only
+            || request.op == Op::Flush
+            || self.has_dead()
+            || self.is_stopped_log()
+            || self.deaths.replaced && error == RequestError::Lost;
         if self.faults.active && may_fail && (little_room || matches!(error, RequestError::Device | RequestError::Lost))
         {
             return Ok(());

@@ -105,6 +105,30 @@ fn the_host_is_notified_once_and_finds_what_was_flushed_before() {
     }
 }
 
+/// A cache that writes through holds copies only, until its home is gone: from then on it has the only copy of what is written.
+#[test]
+fn a_cache_that_writes_through_notifies_the_host_once_its_home_is_gone() {
+    for write in [WritePolicy::Through, WritePolicy::Around] {
+        let config = config(Placement::Caching(pair()), write);
+        let mut machine = open(&config, formatted(&config)).unwrap();
+        machine.request(Op::Read, 0, vec![0; 4096]);
+        machine.carry_out_all();
+        machine.driver.disks.0[SLOW.index()] = None;
+        machine.driver.device_failed(SLOW);
+        machine.carry_out_all();
+        assert!(machine.engine.is_gone(SLOW));
+        machine.request(Op::Write, 0, vec![1; 4096]);
+        // The first flush may fail because of what the dead device had.
+        let _ = flush(&mut machine);
+        assert_eq!(flush(&mut machine), Ok(()));
+        machine.request(Op::Write, 0, vec![2; 4096]);
+        let id = machine.ask(Op::Flush, 0, Vec::new());
+        assert!(fail_flush(&mut machine, FAST), "{write:?}: nothing was flushed");
+        assert_eq!(result_of(&mut machine, id), Err(RequestError::Device), "{write:?}");
+        assert_eq!(flush(&mut machine), Ok(()), "{write:?}");
+    }
+}
+
 /// 80 of 320 extents that an earlier flush had made durable went this way: written home, the flush of the home failed, the next
 /// one succeeded, and the copy was given up.
 #[test]

@@ -277,6 +277,10 @@ impl PlacementOps for CacheDrive {
     }
 
     fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
+        if device == self.layout.slow {
+            // From now on the fast device alone takes what is written.
+            io.copies = 0;
+        }
         self.device_died(io, now, device, out)
     }
 
@@ -321,8 +325,9 @@ impl PlacementOps for CacheDrive {
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
         self.recover_map(io, storage, volume, found, left, opened)?;
-        if self.map.dirty().count() > 0 {
-            // Dirty extents of an earlier write policy: the fast device alone has what is written to them.
+        if self.map.dirty().count() > 0 || self.gone.slow {
+            // Dirty extents are of an earlier write policy: the fast device alone has what is written to them. So it has all that is
+            // written without the slow one.
             io.copies = 0;
         }
         if self.map.dirty().count() > 0 || self.map.lost() > 0 {
