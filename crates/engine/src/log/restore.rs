@@ -39,6 +39,8 @@ const COMPLETE_PART: &str = "part of what was written to the log cannot be read"
 
 const IMPOSSIBLE_INDEX: &str = "an index lists what no append can hold";
 
+const IMPOSSIBLE_LIST: &str = "a commit lists pieces that cannot be in their segment";
+
 const NAMEABLE_PART: &str = "part of the data in the log is damaged: repair names the blocks that are lost, whose reads then fail \
                              until they are written, and keeps the others";
 
@@ -184,6 +186,9 @@ impl LogDrive {
         clean: bool,
         seen: &mut dyn FnMut(&AppendHeader),
     ) -> Result<Contents, OpenError> {
+        if !recorded.listed.iter().all(|(segment, listed)| self.is_in(*segment, listed)) {
+            return Err(self.damaged(IMPOSSIBLE_LIST));
+        }
         let mut scan = self.scan(storage, volume);
         let (lives, mut flushed) = find_lives(&mut scan, recorded, clean);
         let in_use = lives.iter().filter(|(segment, _)| !recorded.listed.contains_key(segment));
@@ -331,6 +336,14 @@ impl LogDrive {
             && !recorded.listed.contains_key(&segment)
             && in_volume
             && self.is_place(offset, at, len)
+    }
+
+    /// Whether all pieces that a commit lists of a segment can be in it.
+    fn is_in(&self, segment: u32, listed: &ListedSegment) -> bool {
+        listed.left.iter().all(|(offset, at, len)| {
+            let in_volume = offset.checked_add(*len).is_some_and(|end| end <= self.size);
+            in_volume && at / self.log.segment_bytes() == u64::from(segment) && self.is_place(*offset, *at, *len)
+        })
     }
 
     /// Whether data from `offset` on the volume can be at this place.
