@@ -91,35 +91,33 @@ impl<const N: usize> Queues<N> {
     pub fn unlink(&mut self, SlotIndex(slot): SlotIndex) {
         let Link { newer, older, queue } = self.links[slot as usize];
         debug_assert_ne!(queue, NO_QUEUE, "slot {slot} is in no queue");
-        let ends = &mut self.ends[usize::from(queue)];
-        ends.len -= 1;
-        match newer {
+        self.ends[usize::from(queue)].len -= 1;
+        self.close(slot, older, newer);
+    }
+
+    /// Takes a slot out of its place: `older` follows the newer neighbour from now on, and `newer` the older one.
+    #[inline(always)]
+    fn close(&mut self, slot: u32, older: u32, newer: u32) {
+        let link = self.links[slot as usize];
+        let ends = &mut self.ends[usize::from(link.queue)];
+        match link.newer {
             NONE => ends.newest = older,
-            newer => self.links[newer as usize].older = older,
+            neighbour => self.links[neighbour as usize].older = older,
         }
-        match older {
+        match link.older {
             NONE => ends.oldest = newer,
-            older => self.links[older as usize].newer = newer,
+            neighbour => self.links[neighbour as usize].newer = newer,
         }
         self.links[slot as usize].queue = NO_QUEUE;
     }
 
-    /// Puts a slot that is in no queue into the place of another, which is in none afterwards.
+    /// Puts `by`, which is in no queue, into the place of `slot`, which is in none afterwards.
     pub fn replace(&mut self, SlotIndex(slot): SlotIndex, SlotIndex(by): SlotIndex) {
-        let link @ Link { newer, older, queue } = self.links[slot as usize];
-        debug_assert_ne!(queue, NO_QUEUE, "slot {slot} is in no queue");
+        let link = self.links[slot as usize];
+        debug_assert_ne!(link.queue, NO_QUEUE, "slot {slot} is in no queue");
         debug_assert_eq!(self.links[by as usize].queue, NO_QUEUE, "slot {by} is queued twice");
-        let ends = &mut self.ends[usize::from(queue)];
         self.links[by as usize] = link;
-        match newer {
-            NONE => ends.newest = by,
-            newer => self.links[newer as usize].older = by,
-        }
-        match older {
-            NONE => ends.oldest = by,
-            older => self.links[older as usize].newer = by,
-        }
-        self.links[slot as usize].queue = NO_QUEUE;
+        self.close(slot, by, by);
     }
 
     /// Moves a slot to the new end of `queue`, from any queue.

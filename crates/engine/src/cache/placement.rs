@@ -277,10 +277,6 @@ impl PlacementOps for CacheDrive {
     }
 
     fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
-        if device == self.layout.slow {
-            // From now on the fast device alone takes what is written.
-            io.copies = 0;
-        }
         self.device_died(io, now, device, out)
     }
 

@@ -65,10 +65,10 @@ pub(crate) struct InFlight<S> {
 }
 
 impl<S> InFlight<S> {
-    /// Whether the command moves data off the fast device.
+    /// Whether the command writes data that leaves the fast device.
     #[inline(always)]
     pub(super) fn leaves(&self) -> bool {
-        matches!(self.cause, Cause::Demotion | Cause::WriteBack)
+        self.op == Op::Write && matches!(self.cause, Cause::Demotion | Cause::WriteBack)
     }
 
     /// How long the command has been in flight.

@@ -330,7 +330,7 @@ impl<S: Step> Io<S> {
             Op::Read => {}
             // Commits and checkpoints flush their own writes.
             Op::Write if command.purpose.flushes_itself() => {}
-            Op::Write | Op::Discard if command.leaves() => state.unflushed_moves = true,
+            Op::Write if command.leaves() => state.unflushed_moves = true,
             Op::Write | Op::Discard => state.unflushed = true,
             Op::Flush if !failed => state.flushed = state.flushed.max(command.at.0),
             // A failed flush covers nothing.

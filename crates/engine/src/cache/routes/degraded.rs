@@ -35,6 +35,10 @@ impl CacheDrive {
     pub(crate) fn device_died(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
         self.mark_gone(device);
         self.set_only_copies(false);
+        if self.gone.slow {
+            // From now on the fast device alone takes what is written.
+            io.copies = 0;
+        }
         self.journal.fence(device);
         let before = self.map.lost();
         // An extent that is being moved is handled when the move ends, because the move may save its data.
