@@ -210,6 +210,9 @@ impl Array {
     /// The time when [`Array::advance`] next has something to do.
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Nanos> {
+        if let [only] = &self.members[..] {
+            return only.next_event();
+        }
         let members = self.members.iter().filter_map(Device::next_event).min();
         match self.ready.peek() {
             None => members,

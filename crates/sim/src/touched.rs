@@ -6,6 +6,8 @@ use peryton_units::{Bytes, Op};
 #[derive(Debug)]
 pub(crate) struct Touched {
     extent: u64,
+    /// The size of an extent as a power of two, if it is one: a shift is quicker than a division.
+    shift: Option<u32>,
     bits: Vec<u64>,
     /// Number of extents accessed since the start.
     pub(crate) extents: u64,
@@ -19,7 +21,8 @@ impl Touched {
     pub(crate) fn new(volume: Bytes, extent: Bytes) -> Touched {
         let extents = volume.0.div_ceil(extent.0);
         let bits = vec![0; extents.div_ceil(64) as usize];
-        Touched { extent: extent.0, bits, extents: 0, accesses: 0, first: 0 }
+        let shift = extent.0.is_power_of_two().then(|| extent.0.trailing_zeros());
+        Touched { extent: extent.0, shift, bits, extents: 0, accesses: 0, first: 0 }
     }
 
     /// The size of the accessed extents.
@@ -32,7 +35,8 @@ impl Touched {
         if !matches!(op, Op::Read | Op::Write) || len == Bytes::ZERO {
             return;
         }
-        for extent in offset.0 / self.extent..=(offset.0 + len.0 - 1) / self.extent {
+        let extent_at = |offset: u64| self.shift.map_or_else(|| offset / self.extent, |shift| offset >> shift);
+        for extent in extent_at(offset.0)..=extent_at(offset.0 + len.0 - 1) {
             self.accesses += 1;
             let Some(word) = self.bits.get_mut((extent / 64) as usize) else { return };
             let bit = 1 << (extent % 64);

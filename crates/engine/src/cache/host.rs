@@ -97,10 +97,7 @@ impl CacheDrive {
         let entry = self.map.entry_mut(extent);
         entry.access(now);
         entry.in_flight += 1;
-        let to_note = dirties && {
-            entry.rewritten = true;
-            !entry.is_dirty()
-        };
+        let to_note = dirties && !(entry.is_dirty() && entry.rewritten);
         if self.mode == Mode::Caching && !self.gate.is_open() {
             let miss = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(io, now, miss, asked.len);

@@ -13,10 +13,8 @@ pub(super) const THROTTLED_FOR: Nanos = Nanos::from_s(1);
 impl CacheDrive {
     /// Notes that the cached copy is, or is about to be, newer than its home.
     pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        let entry = self.map.entry_mut(extent);
-        if entry.is_dirty() {
-            entry.rewritten = true;
-            return;
+        if self.map.entry(extent).is_dirty() {
+            return self.map.rewrite(extent);
         }
         self.set_only_copies(false);
         self.map.set_dirty(extent, now);

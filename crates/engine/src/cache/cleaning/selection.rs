@@ -10,12 +10,14 @@ use crate::{
     cache::step::CacheIo,
 };
 
-/// The most dirty extents that one call examines; the next call goes on where it has ended.
-const MOST_EXAMINED: u32 = 1024;
+/// When a pass goes on that has examined as many dirty extents as it may.
 const NEXT_CALL: Nanos = Nanos::from_ms(1);
 /// The pauses before another pass when all that it would choose is in use, or when a write-back has failed.
 const RETRY_IN_USE: Nanos = Nanos::from_ms(10);
 const RETRY_FAILED: Nanos = Nanos::from_s(1);
+
+/// A pass over those that are older than half of max_age begins this often in max_age at the most.
+const PASSES_PER_AGE: u64 = 64;
 
 /// How a chosen extent is written home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +70,12 @@ impl CacheDrive {
             return io.due(until);
         }
         let most = (io.tuning.max_moves / 2).max(1);
-        let mut left = MOST_EXAMINED;
+        self.cleaner.may_examine_more(now);
         while self.cleaner.commands < decision.commands
             && self.writing_back < most
             && self.copying < io.tuning.max_moves
         {
-            let Some((extent, choice)) = self.choose(io, now, decision.state, &mut left) else { return };
+            let Some((extent, choice)) = self.choose(io, now, decision.state) else { return };
             let room = (most - self.writing_back).min(io.tuning.max_moves - self.copying);
             match choice {
                 Choice::Held => self.start_held_writeback(io, now, extent, out),
@@ -94,14 +96,16 @@ impl CacheDrive {
     }
 
     /// The next extent to write home; `None` if there is none for now, which is looked at again later.
-    fn choose(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState, left: &mut u32) -> Option<(u32, Choice)> {
+    fn choose(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) -> Option<(u32, Choice)> {
         loop {
             let cursor = self.cleaner.cursor;
             let pass = match &mut self.cleaner.pass {
                 Some(pass) if pass.state >= state => pass,
                 pass => pass.insert(Pass { state, start: cursor, wrapped: false, found: false }),
             };
-            let next = self.map.dirty().next_from(cursor);
+            // What was written again lately has a second chance, if it is not to be clean soon.
+            let cold = matches!(state, CleaningState::Idle | CleaningState::Filling | CleaningState::Full);
+            let next = self.map.dirty().next_from(cursor, cold);
             let Some(extent) = next.filter(|next| !pass.wrapped || *next < pass.start) else {
                 if pass.wrapped {
                     self.end_pass(io, now, state);
@@ -110,11 +114,11 @@ impl CacheDrive {
                 (pass.wrapped, self.cleaner.cursor) = (true, 0);
                 continue;
             };
-            if *left == 0 {
+            if self.cleaner.may_examine == 0 {
                 io.due(now.saturating_add(NEXT_CALL));
                 return None;
             }
-            *left -= 1;
+            self.cleaner.may_examine -= 1;
             self.cleaner.cursor = extent + 1;
             if let Some(choice) = self.chooses(io, now, state, extent) {
                 if let Some(pass) = &mut self.cleaner.pass {
@@ -132,16 +136,23 @@ impl CacheDrive {
             () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
             // What was written again lately has its next chance then.
             () if state == CleaningState::Idle => io.tuning.writeback_delay.max(RETRY_IN_USE),
+            // Nothing else becomes too old so soon.
+            () if matches!(state, CleaningState::Aging | CleaningState::Overdue) => {
+                Nanos(max_age(&io.tuning).0 / PASSES_PER_AGE).max(RETRY_IN_USE)
+            }
             () if found => NEXT_CALL,
             () => RETRY_IN_USE,
         };
+        if matches!(state, CleaningState::Idle | CleaningState::Filling | CleaningState::Full) {
+            self.map.forget_rewritten();
+        }
         let until = now.saturating_add(pause);
         self.cleaner.rests = (state, until);
         io.due(until);
     }
 
-    /// Whether to write this dirty extent home now, and how. One that was written again lately has a second chance.
-    fn chooses(&mut self, io: &CacheIo, now: Nanos, state: CleaningState, extent: u32) -> Option<Choice> {
+    /// Whether to write this dirty extent home now, and how.
+    fn chooses(&self, io: &CacheIo, now: Nanos, state: CleaningState, extent: u32) -> Option<Choice> {
         let entry = self.map.entry(extent);
         let slot = entry.slot()?;
         if entry.moving().is_some() {
@@ -157,8 +168,8 @@ impl CacheDrive {
             CleaningState::Resting => false,
             CleaningState::Asked => asked,
             CleaningState::Overdue | CleaningState::Aging => age >= Nanos(oldest_allowed.0 / 2),
-            CleaningState::Filling | CleaningState::Full => !self.map.takes_rewritten(extent),
-            CleaningState::Idle => age >= io.tuning.writeback_delay && !self.map.takes_rewritten(extent),
+            CleaningState::Filling | CleaningState::Full => true,
+            CleaningState::Idle => age >= io.tuning.writeback_delay,
         };
         (chosen && !in_use).then_some(Choice::Sweep)
     }

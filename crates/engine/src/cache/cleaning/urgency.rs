@@ -31,6 +31,11 @@ const WINDOW: Nanos = Nanos::from_s(1);
 const FEWEST_RESPONSES: u64 = 20;
 /// How often it is looked whether a slow device in use has become idle.
 const LOOKS_EVERY: Nanos = Nanos::from_ms(100);
+/// The most dirty extents that a pass examines at once. It may examine so many more with each call and in each millisecond:
+/// otherwise passes over many extents of which none is to be written home now would take all of the processor.
+const MOST_EXAMINED: u32 = 1024;
+const EXAMINED_PER_CALL: u32 = 2;
+const EXAMINED_PER_MS: u64 = 1024;
 /// The rate of cleaning is measured over this much time at the least.
 const RATE_SPAN: Nanos = Nanos::from_ms(500);
 
@@ -98,6 +103,9 @@ pub(in crate::cache) struct Cleaner {
     /// The dirty extents before this one have been passed last.
     pub(in crate::cache) cursor: u32,
     pub(in crate::cache) pass: Option<Pass>,
+    /// The number of dirty extents that may be examined now, and since when no more have been allowed for the time.
+    pub(in crate::cache) may_examine: u32,
+    allowed_at: Nanos,
     /// No pass of this urgency or a lower one begins before this time.
     pub(in crate::cache) rests: (CleaningState, Nanos),
     /// A write-back has failed in this pass.
@@ -129,6 +137,8 @@ impl Cleaner {
             state: CleaningState::Resting,
             cursor: 0,
             pass: None,
+            may_examine: MOST_EXAMINED,
+            allowed_at: Nanos::ZERO,
             rests: (CleaningState::Resting, Nanos::ZERO),
             failed: false,
             runs: Slab::new(),
@@ -243,6 +253,15 @@ impl Cleaner {
         self.rate.per_s
     }
 
+    /// Allows a pass to examine more dirty extents: some for this call, and some for the time since the last one.
+    #[inline]
+    pub(in crate::cache) fn may_examine_more(&mut self, now: Nanos) {
+        let passed_ms = now.saturating_sub(self.allowed_at).0 / 1_000_000;
+        self.allowed_at += Nanos(passed_ms * 1_000_000);
+        let for_time = passed_ms.saturating_mul(EXAMINED_PER_MS).min(u64::from(MOST_EXAMINED)) as u32;
+        self.may_examine = (self.may_examine + EXAMINED_PER_CALL + for_time).min(MOST_EXAMINED);
+    }
+
     /// A command of cleaning begins.
     pub(in crate::cache) fn begins(&mut self, now: Nanos) {
         if self.commands == 0 {
@@ -334,6 +353,21 @@ mod tests {
         // What can wait need not wait for an idle device if response times are well below the bound.
         assert_eq!(decide(10, Nanos::from_s(31), good), (CleaningState::Idle, 1));
         assert_eq!(decide(10, Nanos::from_s(31), Nanos::from_ms(9)), (CleaningState::Resting, 0));
+    }
+
+    #[test]
+    fn what_a_pass_may_examine_is_bounded_by_time_and_calls() {
+        let mut cleaner = Cleaner::new();
+        let mut examine = |at: Nanos| {
+            cleaner.may_examine_more(at);
+            std::mem::take(&mut cleaner.may_examine)
+        };
+        assert_eq!(examine(Nanos::ZERO), MOST_EXAMINED);
+        assert_eq!(examine(Nanos(999_999)), EXAMINED_PER_CALL);
+        assert_eq!(examine(Nanos::from_ms(1)), MOST_EXAMINED);
+        assert_eq!(examine(Nanos(1_500_000)), EXAMINED_PER_CALL);
+        assert_eq!(examine(Nanos::MAX), MOST_EXAMINED);
+        assert_eq!(examine(Nanos::MAX), EXAMINED_PER_CALL);
     }
 
     #[test]

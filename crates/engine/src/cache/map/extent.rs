@@ -27,7 +27,7 @@ pub(crate) struct Extent {
     pub(crate) referenced: bool,
     /// Whether the copy is newer than its home on the slow device (caching).
     dirty: bool,
-    /// Whether it was written again since it became dirty, or since a sweep last passed it over for that (caching).
+    /// Whether it was written again since it became dirty, or since a pass of the cleaning last ended (caching).
     pub(crate) rewritten: bool,
     /// Whether its only copy was lost to a device failure.
     lost: bool,

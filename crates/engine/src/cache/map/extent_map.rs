@@ -160,9 +160,23 @@ impl ExtentMap {
         self.has_changed(extent);
     }
 
-    /// Whether a dirty extent was written again since it became dirty, or since this was last asked.
-    pub(in crate::cache) fn takes_rewritten(&mut self, extent: u32) -> bool {
-        std::mem::take(&mut self.extents[extent as usize].rewritten)
+    /// Notes that a dirty extent was written again.
+    #[inline]
+    pub(in crate::cache) fn rewrite(&mut self, extent: u32) {
+        let entry = &mut self.extents[extent as usize];
+        if !std::mem::replace(&mut entry.rewritten, true) && self.dirty.rewrite(extent) {
+            self.forget_rewritten();
+        }
+    }
+
+    /// Counts all dirty extents as not written again.
+    pub(in crate::cache) fn forget_rewritten(&mut self) {
+        let mut list = self.dirty.take_rewritten();
+        list.retain(|extent| {
+            let entry = &mut self.extents[*extent as usize];
+            std::mem::take(&mut entry.rewritten) && entry.is_dirty()
+        });
+        self.dirty.cool(list);
     }
 
     /// The extents of the cache that are newer than their homes.
