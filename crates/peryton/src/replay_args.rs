@@ -55,6 +55,7 @@ impl ArrivalArgs {
 
 impl ArrivalArgs {
     /// The options as words of a command line, without defaults.
+    #[cfg(feature = "plan")]
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         match self.replay {

@@ -105,7 +105,7 @@ pub(super) struct Client {
     pub(super) sending: bool,
     /// Whether the client is in the list of those with output.
     pub(super) listed: bool,
-    /// Number of the client's requests that the volume has.
+    /// Number of the client's requests that the volume has; see [`super::share::count_in_flight`].
     pub(super) in_flight: u32,
     /// When the last request arrived; before the first, long ago.
     pub(super) asked: Nanos,

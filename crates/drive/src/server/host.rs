@@ -78,7 +78,7 @@ impl Server {
         let slot = self.requests.pending.add(pending);
         let longest_zeros = self.volume.longest_zeros();
         let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");
-        owner.in_flight += 1;
+        owner.in_flight += share::count_in_flight(request.offset.0, request.length.0);
         owner.asked = self.now;
         match request.command {
             Command::Read { .. } => self.read(slot),
@@ -446,7 +446,7 @@ impl Server {
     fn release(&mut self, slot: u32) {
         let pending = self.requests.pending.take(slot);
         let client = self.clients[pending.client as usize].as_mut().expect("a client waits for its requests");
-        client.in_flight -= 1;
+        client.in_flight -= share::count_in_flight(pending.request.offset.0, pending.request.length.0);
         self.released = true;
     }
 }

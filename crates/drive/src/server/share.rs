@@ -16,6 +16,9 @@ pub(crate) const MOST_CLIENTS: usize = 64;
 pub(crate) const MOST_IN_FLIGHT: u32 = 128;
 /// The same while other clients send requests too: a new request waits for those that the volume already has.
 pub(super) const MOST_BESIDE_OTHERS: u32 = 32;
+/// A request that does not begin and end at multiples of [`PAGE`] counts as so many, because the volume reads blocks, changes
+/// them and writes them, one such request of a block after the other.
+const COUNT_OF_PARTS: u32 = 4;
 /// A client counts as sending requests for this long after its last one.
 pub(super) const ASKS: Nanos = Nanos::from_ms(100);
 /// The steps that the loop does for one client before it serves the others. A client that has used more skips as many
@@ -27,6 +30,11 @@ const BYTES_A_STEP: u64 = 16 << 10;
 const LOOKUPS_A_STEP: u64 = 16;
 /// The most places that are looked up for one block status.
 pub(super) const MOST_LOOKUPS: usize = 1024;
+
+/// As how many requests in flight a request for this range counts.
+pub(super) fn count_in_flight(offset: u64, len: u64) -> u32 {
+    if (offset | len).is_multiple_of(PAGE as u64) { 1 } else { COUNT_OF_PARTS }
+}
 
 /// The steps of a request that moves this many bytes.
 pub(super) fn steps_of_data(bytes: u64) -> i64 {
