@@ -59,11 +59,12 @@ def one(machine, peryton, folder, placement, drive, disks, number, chance):
     by_quit = number % 2 == 1
     process = machine.start(disks, __file__, peryton, folder, placement, 0 if by_quit else seconds, monitor=by_quit)
     try:
-        monitor, lines = Monitor(f"{folder}/monitor") if by_quit else None, []
-        deadline = time.monotonic() + PATIENCE
+        lines, deadline = [], time.monotonic() + PATIENCE
         for line in process.stdout:
             lines.append(line.rstrip())
             if line.startswith("writing") and by_quit:
+                # Not before: a machine that is started again has another monitor.
+                monitor = Monitor(f"{folder}/monitor")
                 time.sleep(seconds)
                 monitor.quit()
             if time.monotonic() > deadline:

@@ -29,6 +29,11 @@ enum Choice {
     Held,
 }
 
+/// Whether a pass leaves out what was written again lately, until it ends.
+fn spares_rewritten(state: CleaningState) -> bool {
+    matches!(state, CleaningState::Idle | CleaningState::Filling | CleaningState::Full)
+}
+
 impl CacheDrive {
     /// Writes everything home that is dirty now, without delay. Can be called again as completions come; what the host has
     /// written since the last call then counts as well.
@@ -103,9 +108,7 @@ impl CacheDrive {
                 Some(pass) if pass.state >= state => pass,
                 pass => pass.insert(Pass { state, start: cursor, wrapped: false, found: false }),
             };
-            // What was written again lately has a second chance, if it is not to be clean soon.
-            let cold = matches!(state, CleaningState::Idle | CleaningState::Filling | CleaningState::Full);
-            let next = self.map.dirty().next_from(cursor, cold);
+            let next = self.map.dirty().next_from(cursor, spares_rewritten(state));
             let Some(extent) = next.filter(|next| !pass.wrapped || *next < pass.start) else {
                 if pass.wrapped {
                     self.end_pass(io, now, state);
@@ -143,7 +146,7 @@ impl CacheDrive {
             () if found => NEXT_CALL,
             () => RETRY_IN_USE,
         };
-        if matches!(state, CleaningState::Idle | CleaningState::Filling | CleaningState::Full) {
+        if spares_rewritten(state) {
             self.map.forget_rewritten();
         }
         let until = now.saturating_add(pause);

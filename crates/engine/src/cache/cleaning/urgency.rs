@@ -31,11 +31,10 @@ const WINDOW: Nanos = Nanos::from_s(1);
 const FEWEST_RESPONSES: u64 = 20;
 /// How often it is looked whether a slow device in use has become idle.
 const LOOKS_EVERY: Nanos = Nanos::from_ms(100);
-/// The most dirty extents that a pass examines at once. It may examine so many more with each call and in each millisecond:
-/// otherwise passes over many extents of which none is to be written home now would take all of the processor.
+/// The most dirty extents that a pass examines at once and in a millisecond, besides some with each call: otherwise passes over
+/// many extents of which none is to be written home now would take all of the processor.
 const MOST_EXAMINED: u32 = 1024;
 const EXAMINED_PER_CALL: u32 = 2;
-const EXAMINED_PER_MS: u64 = 1024;
 /// The rate of cleaning is measured over this much time at the least.
 const RATE_SPAN: Nanos = Nanos::from_ms(500);
 
@@ -258,8 +257,10 @@ impl Cleaner {
     pub(in crate::cache) fn may_examine_more(&mut self, now: Nanos) {
         let passed_ms = now.saturating_sub(self.allowed_at).0 / 1_000_000;
         self.allowed_at += Nanos(passed_ms * 1_000_000);
-        let for_time = passed_ms.saturating_mul(EXAMINED_PER_MS).min(u64::from(MOST_EXAMINED)) as u32;
-        self.may_examine = (self.may_examine + EXAMINED_PER_CALL + for_time).min(MOST_EXAMINED);
+        self.may_examine = match passed_ms {
+            0 => (self.may_examine + EXAMINED_PER_CALL).min(MOST_EXAMINED),
+            _ => MOST_EXAMINED,
+        };
     }
 
     /// A command of cleaning begins.
