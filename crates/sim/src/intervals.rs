@@ -7,11 +7,7 @@ use peryton_device::DeviceStats;
 use peryton_engine::Stats;
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::{
-    LatencySummary, SimError,
-    latency::{Latencies, RecentLatencies},
-    latency_report::Latency,
-};
+use crate::{LatencySummary, SimError, latency::RecentLatencies, latency_report::Latency};
 
 /// The most rows of the intervals of a run in memory: each interval has one for the drive and one for each member of its
 /// devices. With two devices there are 349,525 intervals at most (four days of seconds), and they take about 500 MB.
@@ -169,7 +165,6 @@ pub(crate) struct Intervals {
     /// The counts at that time.
     before: (EngineCounts, Vec<DeviceCounts>),
     times: RecentTimes,
-    scale: Latencies,
     requests: u64,
     bytes: [u64; 2],
     rows: Vec<Interval>,
@@ -185,7 +180,6 @@ impl Intervals {
             most: (MOST_ROWS / (1 + members)) as u64,
             before: (EngineCounts::default(), vec![DeviceCounts::default(); members]),
             times: RecentTimes::default(),
-            scale: Latencies::new(),
             requests: 0,
             bytes: [0; 2],
             rows: Vec::new(),
@@ -234,7 +228,7 @@ impl Intervals {
     pub(crate) fn end(&mut self, to: Nanos, state: State) {
         let State { engine, devices, dirty } = state;
         let (counted, before) = &mut self.before;
-        let summary = |recent: &mut RecentLatencies| -> Option<LatencySummary> { recent.take(&self.scale) };
+        let summary = |recent: &mut RecentLatencies| -> Option<LatencySummary> { recent.take() };
         let RecentTimes { all, reads, writes, flushes } = &mut self.times;
         self.rows.push(Interval {
             from: self.ended - self.since,

@@ -11,14 +11,42 @@ use serde::Serialize;
 const LONGEST: u64 = 86_400_000_000_000;
 /// Percentiles are exact to one part in a thousand.
 const DIGITS: u8 = 3;
+/// The logarithm of the number of buckets for which a bucket's width doubles: what a histogram of so many digits has.
+const HALF_BITS: u32 = 10;
 
-/// The response times of one kind of request.
+/// The response times of one kind of request. They are counted in the buckets of an HDR histogram, which is made when it
+/// is asked for: to record in it takes several times as long.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies {
-    histogram: Histogram<u64>,
+    /// The number of response times in each bucket, in ascending order.
+    counts: Vec<u64>,
     sum: u128,
     count: u64,
     max: u64,
+}
+
+/// The bucket of a response time up to [`LONGEST`].
+#[inline]
+fn bucket_of(nanos: u64) -> usize {
+    // Times below twice the half have a bucket each.
+    let doubled = (nanos | 1 << HALF_BITS).ilog2() - HALF_BITS;
+    ((u64::from(doubled) << HALF_BITS) + (nanos >> doubled)) as usize
+}
+
+/// The shortest time of a bucket.
+fn shortest_of(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    let doubled = (bucket >> HALF_BITS).saturating_sub(1);
+    (bucket - (doubled << HALF_BITS)) << doubled
+}
+
+/// The longest time of a bucket.
+fn longest_of(bucket: usize) -> u64 {
+    shortest_of(bucket + 1) - 1
+}
+
+fn empty_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are in order")
 }
 
 /// The distribution of response times, in µs.
@@ -80,8 +108,8 @@ impl RecentLatencies {
         self.listed.drain(..).for_each(|nanos| spilled.record(Nanos(nanos)));
     }
 
-    /// The summary of the response times since the last call; `scale` is any distribution.
-    pub(crate) fn take(&mut self, scale: &Latencies) -> Option<LatencySummary> {
+    /// The summary of the response times since the last call.
+    pub(crate) fn take(&mut self) -> Option<LatencySummary> {
         if self.spilled.as_ref().is_some_and(|spilled| spilled.count > 0) {
             self.spill();
             let spilled = self.spilled.as_mut()?;
@@ -95,7 +123,7 @@ impl RecentLatencies {
         let count = self.listed.len();
         let quantile = |q: f64| {
             let rank = ((count as f64 * q).ceil() as usize).clamp(1, count);
-            us(scale.bucket(self.listed[rank - 1]).min(max))
+            us(longest_of(bucket_of(self.listed[rank - 1])).min(max))
         };
         let sum: u128 = self.listed.iter().map(|nanos| u128::from(*nanos)).sum();
         let summary = LatencySummary {
@@ -114,33 +142,38 @@ impl RecentLatencies {
 
 impl Latencies {
     pub(crate) fn new() -> Latencies {
-        let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are in order");
-        Latencies { histogram, sum: 0, count: 0, max: 0 }
+        Latencies { counts: vec![0; bucket_of(LONGEST) + 1], sum: 0, count: 0, max: 0 }
     }
 
     #[inline]
     pub(crate) fn record(&mut self, span: Nanos) {
-        self.histogram.saturating_record(span.0);
+        self.counts[bucket_of(span.0.min(LONGEST))] += 1;
         self.sum += u128::from(span.0);
         self.count += 1;
         self.max = self.max.max(span.0);
     }
 
     pub(crate) fn add(&mut self, other: &Latencies) {
-        self.histogram.add(&other.histogram).expect("both have the same bounds");
+        for (ours, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *ours += theirs;
+        }
         self.sum += other.sum;
         self.count += other.count;
         self.max = self.max.max(other.max);
     }
 
     pub(crate) fn clear(&mut self) {
-        self.histogram.reset();
+        self.counts.fill(0);
         (self.sum, self.count, self.max) = (0, 0, 0);
     }
 
-    /// The bucket that a response time is counted in, by its longest time.
-    fn bucket(&self, nanos: u64) -> u64 {
-        self.histogram.highest_equivalent(nanos)
+    /// The HDR histogram with these counts.
+    fn hdr(&self) -> Histogram<u64> {
+        let mut histogram = empty_histogram();
+        for (bucket, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            histogram.record_n(shortest_of(bucket), *count).expect("it has a bucket for every time up to the longest");
+        }
+        histogram
     }
 
     /// The buckets with requests in them; `None` if there was no request.
@@ -148,12 +181,13 @@ impl Latencies {
         if self.count == 0 {
             return None;
         }
+        let histogram = self.hdr();
         let us = |nanos: u64| nanos as f64 / 1e3;
         let mut buckets = LatencyHistogram { from: Vec::new(), to: Vec::new(), count: Vec::new() };
-        for recorded in self.histogram.iter_recorded() {
+        for recorded in histogram.iter_recorded() {
             let nanos = recorded.value_iterated_to();
-            buckets.from.push(us(self.histogram.lowest_equivalent(nanos)));
-            buckets.to.push(us(self.histogram.highest_equivalent(nanos)));
+            buckets.from.push(us(histogram.lowest_equivalent(nanos)));
+            buckets.to.push(us(histogram.highest_equivalent(nanos)));
             buckets.count.push(recorded.count_at_value());
         }
         Some(buckets)
@@ -161,10 +195,14 @@ impl Latencies {
 
     /// A summary; `None` if there was no request.
     pub(crate) fn summary(&self) -> Option<LatencySummary> {
+        if self.count == 0 {
+            return None;
+        }
+        let histogram = self.hdr();
         let us = |nanos: u64| nanos as f64 / 1e3;
         // A bucket's upper end may be above the longest response time.
-        let quantile = |q| us(self.histogram.value_at_quantile(q).min(self.max));
-        (self.count > 0).then(|| LatencySummary {
+        let quantile = |q| us(histogram.value_at_quantile(q).min(self.max));
+        Some(LatencySummary {
             count: self.count,
             mean: self.sum as f64 / 1e3 / self.count as f64,
             p50: quantile(0.5),
@@ -387,6 +425,16 @@ mod tests {
 
     proptest! {
         #[test]
+        fn buckets_are_those_of_the_histogram(nanos in 0..=LONGEST, bits in 0u32..47) {
+            let (histogram, nanos) = (empty_histogram(), nanos >> bits);
+            let bucket = bucket_of(nanos);
+            prop_assert_eq!(shortest_of(bucket), histogram.lowest_equivalent(nanos));
+            prop_assert_eq!(longest_of(bucket), histogram.highest_equivalent(nanos));
+            prop_assert_eq!(bucket_of(shortest_of(bucket)), bucket);
+            prop_assert!(histogram.distinct_values() > bucket_of(LONGEST));
+        }
+
+        #[test]
         fn an_interval_is_summarised_as_a_run_is(
             // Rounding of a quantile's rank shows with few; a list that is full with many.
             few in prop::collection::vec(0u64..3_000_000, 0..60), more in 0u64..9_000, long in any::<bool>(),
@@ -394,16 +442,16 @@ mod tests {
             let mut spans = few;
             spans.extend((0..more).map(|n| n * n * 7_919 % 50_000_017));
             spans.extend(long.then_some(u64::MAX / 4));
-            let (mut whole, mut recent, scale) = (Latencies::new(), RecentLatencies::default(), Latencies::new());
+            let (mut whole, mut recent) = (Latencies::new(), RecentLatencies::default());
             for again in 0..2 {
                 whole.clear();
                 for span in &spans {
                     whole.record(Nanos(span + again));
                     recent.record(Nanos(span + again));
                 }
-                prop_assert_eq!(recent.take(&scale), whole.summary());
+                prop_assert_eq!(recent.take(), whole.summary());
             }
-            prop_assert_eq!(recent.take(&scale), None);
+            prop_assert_eq!(recent.take(), None);
         }
 
         #[test]

@@ -5,29 +5,50 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use peryton_device::Tag;
 use peryton_units::Nanos;
 
+/// No completion: it is later than all.
+const NONE: u128 = u128::MAX;
+
 /// Completions by time; completions of equal time in the order in which they were scheduled.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Completions {
-    /// Time, sequence number and command in one integer, so that one comparison orders them.
-    heap: BinaryHeap<Reverse<u128>>,
+    /// The first one. Time, sequence number and command are one integer, so that one comparison orders them.
+    first: u128,
+    /// The others: with one request in flight there is often none.
+    others: BinaryHeap<Reverse<u128>>,
     sequence: u32,
+}
+
+impl Default for Completions {
+    fn default() -> Completions {
+        Completions { first: NONE, others: BinaryHeap::new(), sequence: 0 }
+    }
 }
 
 impl Completions {
     #[inline]
     pub(crate) fn push(&mut self, at: Nanos, tag: Tag) {
-        self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(self.sequence) << 32 | u128::from(tag.0)));
+        let new = u128::from(at.0) << 64 | u128::from(self.sequence) << 32 | u128::from(tag.0);
         self.sequence = self.sequence.wrapping_add(1);
+        let later = self.first.max(new);
+        self.first = self.first.min(new);
+        if later != NONE {
+            self.others.push(Reverse(later));
+        }
     }
 
+    /// The time of the first one.
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
-        self.heap.peek().map_or(Nanos::MAX, |Reverse(key)| Nanos((key >> 64) as u64))
+        Nanos((self.first >> 64) as u64)
     }
 
+    /// Takes the first one. There must be one.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Tag> {
-        self.heap.pop().map(|Reverse(key)| Tag(key as u32))
+    pub(crate) fn pop(&mut self) -> Tag {
+        debug_assert_ne!(self.first, NONE, "a completion is scheduled");
+        let tag = Tag(self.first as u32);
+        self.first = self.others.pop().map_or(NONE, |Reverse(next)| next);
+        tag
     }
 }
 
@@ -42,8 +63,7 @@ mod tests {
             completions.push(Nanos(at), Tag(io));
         }
         assert_eq!(completions.next(), Nanos(3));
-        let order: Vec<u32> = std::iter::from_fn(|| completions.pop()).map(|tag| tag.0).collect();
-        assert_eq!(order, [7, 2, 0, 9, 1]);
+        assert_eq!([0; 5].map(|_| completions.pop().0), [7, 2, 0, 9, 1]);
         assert_eq!(completions.next(), Nanos::MAX);
     }
 }

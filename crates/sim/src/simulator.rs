@@ -81,6 +81,8 @@ struct Simulator<'a, const SEVERAL: bool> {
     now: Nanos,
     commands: Commands,
     completions: Completions,
+    /// The engine's id of each command in flight, by its tag on the device.
+    ids: Vec<IoId>,
     /// The time when the first device with a later event has something to do.
     device_event: Nanos,
     finished: Vec<(Tag, Nanos)>,
@@ -130,6 +132,7 @@ fn simulate_volumes<const SEVERAL: bool>(
         now: Nanos::ZERO,
         commands: Commands::new(),
         completions: Completions::default(),
+        ids: Vec::new(),
         device_event: Nanos::MAX,
         finished: Vec::new(),
         in_flight: 0,
@@ -191,8 +194,8 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             self.advance_devices();
         }
         while self.completions.next() <= self.now {
-            let tag = self.completions.pop().expect("it was just seen");
-            let (volume, io) = self.named(tag);
+            let tag = self.completions.pop();
+            let (volume, io) = (self.volume_of(tag), self.ids[tag.0 as usize]);
             self.machine.watch.see(self.now, volume, || Moment::Completed(io));
             let engine = &mut self.machine.volumes[volume].engine;
             if SEVERAL {
@@ -215,16 +218,19 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         Tag(index << self.volume_bits | volume as u32)
     }
 
-    /// The volume of a command, and the engine's id of it.
+    /// The volume of a command.
     #[inline]
-    fn named(&self, tag: Tag) -> (usize, IoId) {
-        let (volume, index) = if SEVERAL {
-            ((tag.0 & !(u32::MAX << self.volume_bits)) as usize, tag.0 >> self.volume_bits)
-        } else {
-            (0, tag.0)
-        };
-        let io = self.machine.volumes[volume].engine.id_at(index as usize);
-        (volume, io.expect("a device finishes each command once"))
+    fn volume_of(&self, tag: Tag) -> usize {
+        if SEVERAL { (tag.0 & !(u32::MAX << self.volume_bits)) as usize } else { 0 }
+    }
+
+    /// Keeps the engine's id of a command that is given to a device.
+    #[inline]
+    fn keep_id(&mut self, tag: Tag, io: IoId) {
+        match self.ids.get_mut(tag.0 as usize) {
+            Some(id) => *id = io,
+            None => self.ids.resize(tag.0 as usize + 1, io),
+        }
     }
 
     /// Ticks each engine that has a timer due.
@@ -410,6 +416,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                 }
             };
             let tag = self.tag(volume, io);
+            self.keep_id(tag, io);
             let (mut device, mut at) = (device.index(), at);
             if SEVERAL {
                 let place = &mut self.machine.volumes[volume].places[device];

@@ -85,7 +85,7 @@ impl CacheDrive {
         if !in_one || !plain || self.controller.is_some() {
             return false;
         }
-        let entry = self.map.entry_mut(extent);
+        let entry = self.map.entry(extent);
         let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) else { return false };
         if entry.moving().is_some() || entry.is_lost() {
             return false;
@@ -94,10 +94,10 @@ impl CacheDrive {
         if dirties && !entry.is_dirty() && self.is_full_of_dirty() {
             return false;
         }
+        let to_note = dirties && !(entry.is_dirty() && self.map.is_rewritten(entry));
         let entry = self.map.entry_mut(extent);
         entry.access(now);
         entry.in_flight += 1;
-        let to_note = dirties && !(entry.is_dirty() && entry.rewritten);
         if self.mode == Mode::Caching && !self.gate.is_open() {
             let miss = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(io, now, miss, asked.len);

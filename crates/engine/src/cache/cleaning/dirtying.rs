@@ -23,8 +23,10 @@ impl CacheDrive {
         }
         // A partitioned drive keeps dirty extents on the fast device until they are cold.
         if self.controller.is_none() && !self.gone.any() {
-            let crowded = self.map.dirty().count() >= self.crowded_from;
-            io.due(if crowded { now } else { now.saturating_add(io.tuning.writeback_delay) });
+            match self.map.dirty().count() >= self.crowded_from {
+                true => self.clean_soon(io, now),
+                false => io.due(now.saturating_add(io.tuning.writeback_delay)),
+            }
         }
     }
 
@@ -34,6 +36,7 @@ impl CacheDrive {
         let most = io.tuning.cleaning.most_dirty(self.layout.fast_usable).filter(|_| bounded);
         self.most_dirty = most.unwrap_or(u32::MAX);
         self.crowded_from = self.most_dirty - self.most_dirty / 8;
+        self.cleaner.decides_again();
     }
 
     /// Whether a write must not make another extent dirty. Moves in flight that will make one dirty count as well.
@@ -49,6 +52,13 @@ impl CacheDrive {
             io.stats.bypasses.dirty_target += 1;
         }
         self.cleaner.throttled = Some(now);
-        io.due(now);
+        self.clean_soon(io, now);
+    }
+
+    /// Looks at once for what can go home, unless the end of a command of cleaning does that soon.
+    fn clean_soon(&self, io: &mut CacheIo, now: Nanos) {
+        if self.cleaner.commands == 0 {
+            io.due(now);
+        }
     }
 }

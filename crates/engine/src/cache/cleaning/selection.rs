@@ -53,6 +53,11 @@ impl CacheDrive {
         if self.gone.any() || self.controller.is_some() && self.cleaner.asked.is_none() {
             return;
         }
+        if dirty < self.crowded_from
+            && let Some(again) = self.cleaner.goes_on_resting(now)
+        {
+            return io.due(again);
+        }
         self.look_at_responses(io, now);
         let slow = self.layout.slow;
         let figures = Figures {
@@ -164,7 +169,8 @@ impl CacheDrive {
         let (since, in_use) = (self.map.dirty().since(slot), entry.in_flight > 0);
         let (age, oldest_allowed) = (now.saturating_sub(since), max_age(&io.tuning));
         let asked = state == CleaningState::Asked && self.cleaner.asked.is_none_or(|asked| since <= asked);
-        if age >= oldest_allowed && state == CleaningState::Overdue || asked && (in_use || entry.rewritten) {
+        if age >= oldest_allowed && state == CleaningState::Overdue || asked && (in_use || self.map.is_rewritten(entry))
+        {
             return Some(Choice::Held);
         }
         let chosen = match state {
@@ -185,6 +191,6 @@ impl CacheDrive {
         }
         let entry = self.map.entry(extent);
         let asked = self.cleaner.state == CleaningState::Asked;
-        entry.moving().is_none() && entry.in_flight == 0 && (asked || !entry.rewritten)
+        entry.moving().is_none() && entry.in_flight == 0 && (asked || !self.map.is_rewritten(entry))
     }
 }

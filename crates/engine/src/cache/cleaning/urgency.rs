@@ -105,6 +105,8 @@ pub(in crate::cache) struct Cleaner {
     /// The number of dirty extents that may be examined now, and since when no more have been allowed for the time.
     pub(in crate::cache) may_examine: u32,
     allowed_at: Nanos,
+    /// Until when the decision to rest stands, unless `crowded_from` extents are dirty; and when to decide again at the latest.
+    resting: Option<(Nanos, Nanos)>,
     /// No pass of this urgency or a lower one begins before this time.
     pub(in crate::cache) rests: (CleaningState, Nanos),
     /// A write-back has failed in this pass.
@@ -138,6 +140,7 @@ impl Cleaner {
             pass: None,
             may_examine: MOST_EXAMINED,
             allowed_at: Nanos::ZERO,
+            resting: None,
             rests: (CleaningState::Resting, Nanos::ZERO),
             failed: false,
             runs: Slab::new(),
@@ -203,7 +206,24 @@ impl Cleaner {
             (CleaningState::Resting, None) => ages_at,
             _ => now.saturating_add(WINDOW),
         };
-        Decision { state, commands, again: again.max(now) }
+        let again = again.max(now);
+        // A device that wakes up may be used at once.
+        let rests = state == CleaningState::Resting && !figures.slow_sleeps;
+        self.resting = rests.then(|| (again.min(now.saturating_add(WINDOW)), again));
+        Decision { state, commands, again }
+    }
+
+    /// Returns when to decide again if the last decision, to rest, still stands. Since then the oldest dirty extent can only have
+    /// become a younger one, and the slow device has been used no earlier.
+    #[inline]
+    pub(in crate::cache) fn goes_on_resting(&self, now: Nanos) -> Option<Nanos> {
+        let (until, again) = self.resting?;
+        (now < until && self.asked.is_none()).then_some(again)
+    }
+
+    /// Decides again with the next call.
+    pub(in crate::cache) fn decides_again(&mut self) {
+        self.resting = None;
     }
 
     /// How long before the oldest extent is as old as it may be the cleaning begins.
@@ -244,8 +264,9 @@ impl Cleaner {
     /// How long it takes to write so many bytes home, at the rate that was last measured.
     pub(in crate::cache) fn takes(&self, bytes: Bytes) -> Option<Nanos> {
         let per_s = self.rate.per_s?.max(1);
-        let ns = u128::from(bytes.0) * 1_000_000_000 / u128::from(per_s);
-        Some(Nanos(u64::try_from(ns).unwrap_or(u64::MAX)))
+        // Whole seconds and the rest apart, because a division of 128 bits takes long.
+        let (seconds, rest) = (bytes.0 / per_s, bytes.0 % per_s);
+        Some(Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(rest.saturating_mul(1_000_000_000) / per_s)))
     }
 
     pub(in crate::cache) fn bytes_per_s(&self) -> Option<u64> {

@@ -27,8 +27,8 @@ pub(crate) struct Extent {
     pub(crate) referenced: bool,
     /// Whether the copy is newer than its home on the slow device (caching).
     dirty: bool,
-    /// Whether it was written again since it became dirty, or since a pass of the cleaning last ended (caching).
-    pub(crate) rewritten: bool,
+    /// The sweep of the cleaning in which it was last written again (caching): see `ExtentMap::is_rewritten`.
+    pub(super) rewritten: u8,
     /// Whether its only copy was lost to a device failure.
     lost: bool,
 }

@@ -33,6 +33,8 @@ pub(in crate::cache) struct ExtentMap {
     resident: u32,
     /// The extents that are newer than their homes (caching); tiering has none.
     dirty: DirtyIndex,
+    /// The number of the present sweep of the cleaning, from 1 to 255.
+    sweep: u8,
     /// Number of extents whose only copy is lost.
     lost: u32,
     /// Extents whose entries have changed since that was last asked, where the next process has to know them.
@@ -53,6 +55,7 @@ impl ExtentMap {
             stale: vec![0; places.div_ceil(64)],
             resident: 0,
             dirty: DirtyIndex::new(if caches { layout.extents } else { 0 }, if caches { layout.fast_slots } else { 0 }),
+            sweep: 1,
             lost: 0,
             changed: None,
         }
@@ -134,7 +137,7 @@ impl ExtentMap {
         if entry.set_dirty(true) {
             return;
         }
-        entry.rewritten = false;
+        entry.rewritten = 0;
         let slot = entry.slot().expect("only a cached extent is dirty");
         self.dirty.insert(extent, slot, now);
         self.has_changed(extent);
@@ -164,19 +167,23 @@ impl ExtentMap {
     #[inline]
     pub(in crate::cache) fn rewrite(&mut self, extent: u32) {
         let entry = &mut self.extents[extent as usize];
-        if !std::mem::replace(&mut entry.rewritten, true) && self.dirty.rewrite(extent) {
-            self.forget_rewritten();
+        if std::mem::replace(&mut entry.rewritten, self.sweep) != self.sweep {
+            self.dirty.rewrite(extent);
         }
+    }
+
+    /// Whether a dirty extent was written again since it became dirty, and since [`ExtentMap::forget_rewritten`].
+    #[inline]
+    pub(in crate::cache) fn is_rewritten(&self, extent: &Extent) -> bool {
+        extent.rewritten == self.sweep
     }
 
     /// Counts all dirty extents as not written again.
     pub(in crate::cache) fn forget_rewritten(&mut self) {
-        let mut list = self.dirty.take_rewritten();
-        list.retain(|extent| {
-            let entry = &mut self.extents[*extent as usize];
-            std::mem::take(&mut entry.rewritten) && entry.is_dirty()
-        });
-        self.dirty.cool(list);
+        // An extent that was last written again 255 sweeps ago is taken for one that was in this sweep: it does not go
+        // home together with its neighbours, but alone.
+        self.sweep = self.sweep.checked_add(1).unwrap_or(1);
+        self.dirty.cool();
     }
 
     /// The extents of the cache that are newer than their homes.

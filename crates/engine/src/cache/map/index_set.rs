@@ -120,6 +120,28 @@ impl IndexSet {
             index /= 64;
         }
     }
+
+    /// Moves all indices of another set of the same size here. The two have none in common. Takes time for what the other
+    /// one has, and little for its size.
+    pub(crate) fn append(&mut self, other: &mut IndexSet) {
+        self.count += std::mem::take(&mut other.count);
+        for height in 0..self.levels.len() {
+            let (lower, higher) = other.levels.split_at_mut(height + 1);
+            let (into, from) = (&mut self.levels[height], &mut lower[height]);
+            let Some(summary) = higher.first() else {
+                into.iter_mut().zip(from).for_each(|(into, from)| *into |= std::mem::take(from));
+                return;
+            };
+            for (at, bits) in summary.iter().enumerate() {
+                let mut bits = *bits;
+                while bits != 0 {
+                    let word = at * 64 + bits.trailing_zeros() as usize;
+                    into[word] |= std::mem::take(&mut from[word]);
+                    bits &= bits - 1;
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -154,6 +176,11 @@ mod tests {
                 prop_assert_eq!(map.next_from(index), set.range(index..).next().copied());
             }
             prop_assert_eq!(map.next_from(size), None);
+            let mut rest = IndexSet::empty(size);
+            (0..size).filter(|index| !set.contains(index)).for_each(|index| rest.put(index));
+            rest.append(&mut map);
+            prop_assert_eq!((rest.levels, rest.count), (IndexSet::full(size).levels, size));
+            prop_assert_eq!((map.levels, map.count), (IndexSet::empty(size).levels, 0));
             prop_assert_eq!(IndexSet::empty(size).next_from(0), None);
         }
     }
