@@ -221,10 +221,8 @@ const MOST_FOLLOWED: usize = 1 << 22;
 /// Response times by kind of request.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseTimes {
-    pub(crate) reads: Latencies,
-    pub(crate) writes: Latencies,
-    pub(crate) flushes: Latencies,
-    pub(crate) discards: Latencies,
+    /// By [`Op`].
+    of: [Latencies; 4],
     /// From a write's arrival to the end of the first flush that covers it.
     pub(crate) write_then_flush: Latencies,
     /// Arrival times of the writes that have been answered but not covered by a finished flush, in the order of their
@@ -237,10 +235,7 @@ pub(crate) struct ResponseTimes {
 impl ResponseTimes {
     pub(crate) fn new() -> ResponseTimes {
         ResponseTimes {
-            reads: Latencies::new(),
-            writes: Latencies::new(),
-            flushes: Latencies::new(),
-            discards: Latencies::new(),
+            of: std::array::from_fn(|_| Latencies::new()),
             write_then_flush: Latencies::new(),
             unflushed: VecDeque::new(),
             before: 0,
@@ -255,25 +250,19 @@ impl ResponseTimes {
     }
 
     /// Records an answer. `covered` is the value of [`ResponseTimes::covered`] at the request's submission.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn answered(&mut self, op: Op, arrived: Nanos, covered: u64, now: Nanos, failed: bool) {
-        let span = now - arrived;
-        match op {
-            Op::Read => self.reads.record(span),
-            Op::Discard => self.discards.record(span),
-            Op::Write => {
-                self.writes.record(span);
-                if !failed {
-                    self.follow(arrived);
-                }
-            }
-            Op::Flush => {
-                self.flushes.record(span);
-                if !failed {
-                    self.flushed(covered, now);
-                }
-            }
+        self.of[op as usize].record(now - arrived);
+        if op == Op::Write && !failed {
+            self.follow(arrived);
+        } else if op == Op::Flush && !failed {
+            self.flushed(covered, now);
         }
+    }
+
+    /// The response times of one kind of request.
+    pub(crate) fn of(&self, op: Op) -> &Latencies {
+        &self.of[op as usize]
     }
 
     #[inline]
@@ -286,6 +275,7 @@ impl ResponseTimes {
     }
 
     /// Handles a flush that covers this many writes. A write that an earlier flush has covered is not counted again.
+    #[inline(never)]
     fn flushed(&mut self, covered: u64, now: Nanos) {
         let count = covered.saturating_sub(self.before).min(self.unflushed.len() as u64);
         for arrived in self.unflushed.drain(..count as usize) {
@@ -296,39 +286,27 @@ impl ResponseTimes {
 
     /// Adds the distributions of another volume.
     pub(crate) fn add(&mut self, other: &ResponseTimes) {
-        for (ours, theirs) in self.kinds().into_iter().zip([
-            &other.reads,
-            &other.writes,
-            &other.flushes,
-            &other.discards,
-            &other.write_then_flush,
-        ]) {
-            ours.add(theirs);
-        }
+        self.of.iter_mut().zip(&other.of).for_each(|(ours, theirs)| ours.add(theirs));
+        self.write_then_flush.add(&other.write_then_flush);
     }
 
     /// Starts measuring after the warm-up: writes that were answered during it do not count.
     pub(crate) fn clear(&mut self) {
-        self.kinds().into_iter().for_each(Latencies::clear);
+        self.of.iter_mut().for_each(Latencies::clear);
+        self.write_then_flush.clear();
         self.before = self.covered();
         self.unflushed.clear();
     }
 
-    fn kinds(&mut self) -> [&mut Latencies; 5] {
-        [&mut self.reads, &mut self.writes, &mut self.flushes, &mut self.discards, &mut self.write_then_flush]
-    }
-
     /// Number of requests.
     pub(crate) fn count(&self) -> u64 {
-        self.reads.count + self.writes.count + self.flushes.count + self.discards.count
+        self.of.iter().map(|of| of.count).sum()
     }
 
     /// The distribution of all requests together.
     pub(crate) fn all(&self) -> Latencies {
         let mut all = Latencies::new();
-        for latencies in [&self.reads, &self.writes, &self.flushes, &self.discards] {
-            all.add(latencies);
-        }
+        self.of.iter().for_each(|of| all.add(of));
         all
     }
 }
@@ -394,7 +372,7 @@ mod tests {
         assert_eq!(times.write_then_flush.count, 0);
         times.answered(Op::Flush, Nanos(40), times.covered(), Nanos(50), false);
         assert_eq!((times.write_then_flush.count, times.write_then_flush.sum), (1, 50));
-        assert_eq!((times.writes.count, times.flushes.count), (2, 2));
+        assert_eq!((times.of(Op::Write).count, times.of(Op::Flush).count), (2, 2));
     }
 
     #[test]

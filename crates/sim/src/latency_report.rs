@@ -1,5 +1,6 @@
 //! The parts of a report about response times: quantiles and whole distributions.
 
+use peryton_units::Op;
 use serde::Serialize;
 
 use crate::{
@@ -68,19 +69,19 @@ impl LatencyHistograms {
 pub(crate) fn latency_of(times: &ResponseTimes) -> Latency {
     Latency {
         all: times.all().summary(),
-        read: times.reads.summary(),
-        write: times.writes.summary(),
-        flush: times.flushes.summary(),
+        read: times.of(Op::Read).summary(),
+        write: times.of(Op::Write).summary(),
+        flush: times.of(Op::Flush).summary(),
         write_then_flush: times.write_then_flush.summary(),
     }
 }
 
 pub(crate) fn histograms_of(times: &ResponseTimes) -> LatencyHistograms {
     LatencyHistograms {
-        read: times.reads.histogram(),
-        write: times.writes.histogram(),
-        flush: times.flushes.histogram(),
-        discard: times.discards.histogram(),
+        read: times.of(Op::Read).histogram(),
+        write: times.of(Op::Write).histogram(),
+        flush: times.of(Op::Flush).histogram(),
+        discard: times.of(Op::Discard).histogram(),
         write_then_flush: times.write_then_flush.histogram(),
     }
 }

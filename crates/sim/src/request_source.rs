@@ -110,13 +110,17 @@ impl<'a> RequestSource<'a> {
                 if self.of != Some(volume) {
                     self.another_volume(volume)?;
                 }
-                let request = Request { at: self.latest, offset, len, volume: self.index, op };
+                // Changed in place: a trace that fits is not copied.
+                (self.batch[index].at, self.batch[index].volume) = (self.latest, self.index);
                 let fits = offset.0.checked_add(len.0).is_some_and(|end| end <= self.volume.0) || op == Op::Flush;
-                let fitting = if fits { Some(request) } else { self.made_to_fit(request)? };
-                if let Some(request) = fitting {
-                    self.batch[kept] = request;
-                    kept += 1;
+                if !fits {
+                    let Some(fitting) = self.made_to_fit(self.batch[index])? else { continue };
+                    self.batch[index] = fitting;
                 }
+                if kept < index {
+                    self.batch[kept] = self.batch[index];
+                }
+                kept += 1;
             }
             self.batch.truncate(kept);
         }

@@ -77,7 +77,10 @@ struct Simulator<'a, const SEVERAL: bool> {
     /// command.
     volume_bits: u32,
     source: RequestSource<'a>,
-    replay: Replay,
+    /// The most requests in flight on a volume.
+    depth: u32,
+    /// How often faster than in the trace requests arrive; `None`: as soon as they may.
+    speed: Option<f64>,
     now: Nanos,
     commands: Commands,
     completions: Completions,
@@ -123,12 +126,18 @@ fn simulate_volumes<const SEVERAL: bool>(
         Some(length) => Some(Box::new(Intervals::new(length, machine.members()))),
         None => None,
     };
+    let (depth, speed) = match options.replay {
+        Replay::Sync => (1, None),
+        Replay::Depth(depth) => (depth, None),
+        Replay::Timed { speed } => (MOST_IN_FLIGHT, Some(speed)),
+    };
     let mut simulator = Simulator::<SEVERAL> {
         hosts: (0..volumes).map(|_| Host::new()).collect(),
         volume_bits: volumes.next_power_of_two().trailing_zeros(),
         machine,
         source,
-        replay: options.replay,
+        depth,
+        speed,
         now: Nanos::ZERO,
         commands: Commands::new(),
         completions: Completions::default(),
@@ -188,7 +197,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     }
 
     /// Completes all commands that devices have finished by now.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self) {
         if self.device_event <= self.now {
             self.advance_devices();
@@ -241,7 +250,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             let Some(deadline) = engine.deadline().filter(|deadline| *deadline <= self.now) else { continue };
             self.machine.watch.see(self.now, volume, || Moment::Ticked);
             let next = engine.tick(self.now, &mut self.commands);
-            self.carry_out(volume);
+            self.carry_out_rarely(volume);
             self.report_wear(volume);
             self.report_energy(volume);
             let again = deadline == self.now && next.is_some_and(|next| next <= self.now);
@@ -291,18 +300,13 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     /// volume. The trace is not reordered, so a volume may wait for the turn of another.
     #[inline]
     fn admit(&mut self) -> Result<Nanos, SimError> {
-        let (depth, speed) = match self.replay {
-            Replay::Sync => (1, None),
-            Replay::Depth(depth) => (depth, None),
-            Replay::Timed { speed } => (MOST_IN_FLIGHT, Some(speed)),
-        };
-        while SEVERAL || self.in_flight < depth {
+        while SEVERAL || self.in_flight < self.depth {
             let Some(next) = self.source.peek() else { break };
             let volumes = self.addressed(next.volume);
-            if SEVERAL && self.hosts[volumes.clone()].iter().any(|host| host.in_flight() >= depth) {
+            if SEVERAL && self.hosts[volumes.clone()].iter().any(|host| host.in_flight() >= self.depth) {
                 break;
             }
-            let arrival = match speed {
+            let arrival = match self.speed {
                 None => self.now,
                 Some(1.0) => next.at,
                 Some(speed) => Nanos((next.at.0 as f64 / speed) as u64),
@@ -315,7 +319,11 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                 if let Some(later) = self.source.ahead(distance) {
                     let (volumes, offset) = (self.addressed(later.volume), later.offset);
                     for volume in volumes {
-                        self.machine.volumes[volume].engine.prefetch(offset, near);
+                        let Volume { engine, touched, .. } = &self.machine.volumes[volume];
+                        engine.prefetch(offset, near);
+                        if near && let Some(touched) = touched {
+                            touched.prefetch(offset);
+                        }
                     }
                 }
             }
@@ -381,8 +389,14 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         self.carry_out(volume);
     }
 
+    /// Gives the commands of a volume's engine to the devices, outside of the hot path.
+    #[cold]
+    fn carry_out_rarely(&mut self, volume: usize) {
+        self.carry_out(volume);
+    }
+
     /// Gives the commands of a volume's engine to the devices.
-    #[inline]
+    #[inline(always)]
     fn carry_out(&mut self, volume: usize) {
         // Accessed by index, because no command is added meanwhile. To move the list, or to copy a whole command right
         // after it was written, would wait until all of it has reached the cache.
@@ -446,7 +460,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         self.device_event = self.machine.next_device_event();
     }
 
-    #[inline]
+    #[inline(always)]
     fn reply(&mut self, volume: usize, id: RequestId, failed: bool) {
         let host = &mut self.hosts[volume];
         let Pending { arrived, op, len, covered } = host.requests[id.0 as usize];
@@ -479,6 +493,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             .collect()
     }
 
+    #[cold]
     fn drain(&mut self) {
         loop {
             let next = self.completions.next().min(self.device_event);
@@ -497,7 +512,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             let whole = Bytes::ZERO..engine.volume_size();
             self.machine.watch.see(self.now, volume, || Moment::Hinted(whole.start, whole.end));
             engine.evict(self.now, whole, &mut self.commands);
-            self.carry_out(volume);
+            self.carry_out_rarely(volume);
         }
         self.drain();
         loop {

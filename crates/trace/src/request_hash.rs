@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::{Request, Source, TraceError, block_hash};
+use crate::{Request, Source, TraceError, info::mixed};
 
 /// A hash of requests in their order: time, operation, volume, offset and length of each. Equal requests give an equal
 /// hash from any format and compression. It distinguishes traces; it does not protect against forgery.
@@ -22,10 +22,19 @@ use crate::{Request, Source, TraceError, block_hash};
 /// };
 /// assert_ne!(hash(&[first, second]), hash(&[second, first]));
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHash {
     state: u64,
     requests: u64,
+    /// The volume of the last request, and its part of the hash.
+    volume: u32,
+    volume_hash: u64,
+}
+
+impl Default for RequestHash {
+    fn default() -> RequestHash {
+        RequestHash { state: 0, requests: 0, volume: 0, volume_hash: mixed(0) }
+    }
 }
 
 impl RequestHash {
@@ -36,7 +45,11 @@ impl RequestHash {
         let place = request.offset.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let time = request.at.0.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
         let rest = request.len.0.wrapping_mul(0x1656_67b1_9e37_79f9) ^ (request.op as u64) << 56;
-        self.state = block_hash(request.volume, self.state.rotate_left(23) ^ place ^ time.rotate_left(17) ^ rest);
+        if request.volume != self.volume {
+            (self.volume, self.volume_hash) = (request.volume, mixed(u64::from(request.volume)));
+        }
+        // This is `block_hash(volume, …)`.
+        self.state = mixed(self.state.rotate_left(23) ^ place ^ time.rotate_left(17) ^ rest ^ self.volume_hash);
         self.requests += 1;
     }
 
@@ -48,7 +61,7 @@ impl RequestHash {
 
 impl fmt::Display for RequestHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", block_hash(0, self.state ^ self.requests))
+        write!(f, "{:016x}", mixed(self.state ^ self.requests ^ mixed(0)))
     }
 }
 

@@ -13,30 +13,38 @@ pub struct RequestId(pub u64);
 /// The engine's id of a command in flight. It is unique (until one row of the engine's table has been used two thousand
 /// million times), so that the engine can refuse a second completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct IoId {
-    pub(crate) index: u32,
-    /// Odd for every id that an engine issues.
-    pub(crate) generation: u32,
-}
+// One word: a processor that reads eight bytes just after they were written as two halves waits for both.
+pub struct IoId(u64);
 
 impl IoId {
     /// Makes an id that no engine issued, for tests of drivers and for operations of their own: the `nth` of its index,
     /// counted from zero. An engine refuses it unless it has issued the same one.
     pub fn new(index: u32, nth: u32) -> IoId {
-        IoId { index, generation: nth << 1 | 1 }
+        IoId::of(index, nth << 1 | 1)
+    }
+
+    /// `generation`: odd for every id that an engine issues.
+    #[inline(always)]
+    pub(crate) fn of(index: u32, generation: u32) -> IoId {
+        IoId(u64::from(generation) << 32 | u64::from(index))
     }
 
     /// An index for the driver's tables with a row per command in flight: small, and reused once the command has been
     /// completed. [`Engine::id_at`](crate::Engine::id_at) returns the id that belongs to it.
     #[inline]
     pub fn index(self) -> usize {
-        self.index as usize
+        self.0 as u32 as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
     }
 }
 
 impl std::fmt::Debug for IoId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "IoId({}#{})", self.index, self.generation >> 1)
+        write!(f, "IoId({}#{})", self.index(), self.generation() >> 1)
     }
 }
 

@@ -116,36 +116,36 @@ impl<S> Table<S> {
             row.generation = row.generation.wrapping_add(1);
             row.command = command;
             self.free = row.next;
-            return IoId { index, generation: row.generation };
+            return IoId::of(index, row.generation);
         }
         let index = u32::try_from(self.rows.len()).ok().filter(|&index| index < NONE);
         let index = index.expect("fewer than 2^32 - 1 commands are ever in flight at once");
         self.rows.push(Row { generation: 1, next: NONE, command });
-        IoId { index, generation: 1 }
+        IoId::of(index, 1)
     }
 
     /// Returns the command with this id if it is in flight. Only odd generations are valid.
     #[inline(always)]
     pub(super) fn get(&self, id: IoId) -> Option<&InFlight<S>> {
-        let row = self.rows.get(id.index as usize)?;
-        (row.generation == id.generation).then_some(&row.command)
+        let row = self.rows.get(id.index())?;
+        (row.generation == id.generation()).then_some(&row.command)
     }
 
     /// Frees the row of a command in flight; returns what it still holds. The row freed last is the first to be reused.
     #[inline(always)]
     pub(super) fn remove(&mut self, id: IoId) -> &InFlight<S> {
-        let row = &mut self.rows[id.index as usize];
-        debug_assert_eq!(row.generation, id.generation, "{id:?} is not in flight");
+        let row = &mut self.rows[id.index()];
+        debug_assert_eq!(row.generation, id.generation(), "{id:?} is not in flight");
         row.generation = row.generation.wrapping_add(1);
         row.next = self.free;
-        self.free = id.index;
+        self.free = id.index() as u32;
         self.used -= 1;
         &row.command
     }
 
     /// The command with this id, which is in flight.
     pub(super) fn get_mut(&mut self, id: IoId) -> &mut InFlight<S> {
-        &mut self.rows[id.index as usize].command
+        &mut self.rows[id.index()].command
     }
 
     /// The commands in flight.
@@ -156,6 +156,6 @@ impl<S> Table<S> {
     /// Returns the id of the command in flight in this row.
     pub(super) fn id_at(&self, index: usize) -> Option<IoId> {
         let generation = self.rows.get(index)?.generation;
-        (generation & 1 == 1).then_some(IoId { index: index as u32, generation })
+        (generation & 1 == 1).then_some(IoId::of(index as u32, generation))
     }
 }

@@ -103,8 +103,8 @@ proptest! {
         let outcome = replay(&text, requests, &options);
         prop_assert_eq!(outcome.answered, total);
         let times = &outcome.times;
-        let counted = [&times.reads, &times.writes, &times.discards, &times.flushes]
-            .map(|latencies| latencies.summary().map_or(0, |summary| summary.count));
+        let counted = [Op::Read, Op::Write, Op::Discard, Op::Flush]
+            .map(|op| times.of(op).summary().map_or(0, |summary| summary.count));
         prop_assert_eq!(counted, expected);
         prop_assert_eq!(outcome.stats.requests.iter().sum::<u64>(), total);
         prop_assert_eq!(outcome.stats.failed_requests, 0);

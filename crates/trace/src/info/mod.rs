@@ -16,4 +16,5 @@ pub use mrc::{BlockAccess, MissRatioCurve, MissRatios, Ratios, Tally, block_acce
 pub use overwrites::{CurvePoint, DEFAULT_MAX_BLOCKS, IntervalShare, Overwrites, RewriteIntervals};
 pub use pages::{DEFAULT_MAX_PAGES, PAGE, WorkingSet};
 pub use sample::block_hash;
+pub(crate) use sample::mixed;
 pub use sequential::{STREAMS, Sequentiality};

@@ -34,7 +34,8 @@ pub fn block_hash(volume: u32, block: u64) -> u64 {
 }
 
 /// The finalizer of SplitMix64, so that a sample by address does not depend on patterns of addresses.
-fn mixed(word: u64) -> u64 {
+#[inline]
+pub(crate) fn mixed(word: u64) -> u64 {
     let z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

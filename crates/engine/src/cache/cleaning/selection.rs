@@ -1,11 +1,11 @@
 //! Passes over the dirty extents in the order of their homes, from where the last pass ended.
 
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, prefetch};
 
 use crate::{
     api::cleaning::CleaningState,
     api::command::Commands,
-    cache::cleaning::urgency::{Figures, Pass, max_age},
+    cache::cleaning::urgency::{Figures, MOST_OLD, Old, Pass, max_age},
     cache::drive::CacheDrive,
     cache::step::CacheIo,
 };
@@ -32,6 +32,11 @@ enum Choice {
 /// Whether a pass leaves out what was written again lately, until it ends.
 fn spares_rewritten(state: CleaningState) -> bool {
     matches!(state, CleaningState::Idle | CleaningState::Filling | CleaningState::Full)
+}
+
+/// Whether a pass looks at the extents alone that have been dirty longest.
+fn is_about_age(state: CleaningState) -> bool {
+    matches!(state, CleaningState::Aging | CleaningState::Overdue)
 }
 
 impl CacheDrive {
@@ -89,7 +94,12 @@ impl CacheDrive {
             let room = (most - self.writing_back).min(io.tuning.max_moves - self.copying);
             match choice {
                 Choice::Held => self.start_held_writeback(io, now, extent, out),
-                Choice::Sweep if !self.start_run(io, now, extent, room, out) => return,
+                Choice::Sweep if !self.start_run(io, now, extent, room, out) => {
+                    if is_about_age(decision.state) {
+                        self.cleaner.old.list.push(extent);
+                    }
+                    return;
+                }
                 Choice::Sweep => {}
             }
         }
@@ -107,6 +117,9 @@ impl CacheDrive {
 
     /// The next extent to write home; `None` if there is none for now, which is looked at again later.
     fn choose(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) -> Option<(u32, Choice)> {
+        if is_about_age(state) {
+            return self.choose_old(io, now, state);
+        }
         loop {
             let cursor = self.cleaner.cursor;
             let pass = match &mut self.cleaner.pass {
@@ -132,9 +145,45 @@ impl CacheDrive {
                 if let Some(pass) = &mut self.cleaner.pass {
                     pass.found = true;
                 }
+                // The one that is likely to be examined next.
+                if let Some(next) = self.map.dirty().next_from(extent + 1, spares_rewritten(state)) {
+                    prefetch(self.map.entry(next));
+                }
                 return Some((extent, choice));
             }
         }
+    }
+
+    /// The next of the extents that have been dirty longest.
+    fn choose_old(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) -> Option<(u32, Choice)> {
+        if self.cleaner.old.list.is_empty() {
+            self.list_old(io, now);
+        }
+        while let Some(extent) = self.cleaner.old.list.pop() {
+            self.cleaner.cursor = extent + 1;
+            if self.map.dirty().contains(extent)
+                && let Some(choice) = self.chooses(io, now, state, extent)
+            {
+                return Some((extent, choice));
+            }
+        }
+        let pause = match () {
+            () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
+            () if self.cleaner.old.after.is_some() => NEXT_CALL,
+            // Nothing else becomes too old so soon.
+            () => Nanos(max_age(&io.tuning).0 / PASSES_PER_AGE).max(RETRY_IN_USE),
+        };
+        self.rest(io, now, state, pause);
+        None
+    }
+
+    /// Lists those that are older than half of max_age, in the order of their homes from where the last pass ended.
+    fn list_old(&mut self, io: &CacheIo, now: Nanos) {
+        let before = now.saturating_sub(Nanos(max_age(&io.tuning).0 / 2));
+        let Old { list, after } = &mut self.cleaner.old;
+        *after = self.map.dirty_since(before, MOST_OLD, *after, list);
+        let cursor = self.cleaner.cursor;
+        list.sort_unstable_by_key(|extent| std::cmp::Reverse((*extent < cursor, *extent)));
     }
 
     /// A pass has seen every dirty extent. If it was in vain, or a write-back has failed, the next one comes later.
@@ -144,16 +193,17 @@ impl CacheDrive {
             () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
             // What was written again lately has its next chance then.
             () if state == CleaningState::Idle => io.tuning.writeback_delay.max(RETRY_IN_USE),
-            // Nothing else becomes too old so soon.
-            () if matches!(state, CleaningState::Aging | CleaningState::Overdue) => {
-                Nanos(max_age(&io.tuning).0 / PASSES_PER_AGE).max(RETRY_IN_USE)
-            }
             () if found => NEXT_CALL,
             () => RETRY_IN_USE,
         };
         if spares_rewritten(state) {
             self.map.forget_rewritten();
         }
+        self.rest(io, now, state, pause);
+    }
+
+    /// Begins no pass of this urgency or a lower one for a while.
+    fn rest(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState, pause: Nanos) {
         let until = now.saturating_add(pause);
         self.cleaner.rests = (state, until);
         io.due(until);
@@ -166,7 +216,11 @@ impl CacheDrive {
         if entry.moving().is_some() {
             return None;
         }
-        let (since, in_use) = (self.map.dirty().since(slot), entry.in_flight > 0);
+        let in_use = entry.in_flight > 0;
+        if matches!(state, CleaningState::Filling | CleaningState::Full) {
+            return (!in_use).then_some(Choice::Sweep);
+        }
+        let since = self.map.dirty().since(slot);
         let (age, oldest_allowed) = (now.saturating_sub(since), max_age(&io.tuning));
         let asked = state == CleaningState::Asked && self.cleaner.asked.is_none_or(|asked| since <= asked);
         if age >= oldest_allowed && state == CleaningState::Overdue || asked && (in_use || self.map.is_rewritten(entry))

@@ -13,6 +13,7 @@
 //! Filling and Aging go down to one command at a time while the host's response times are above their bound. What is above
 //! them in the table does not heed that.
 
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos};
 
 use crate::{api::cleaning::CleaningState, api::config::Tuning, io::slab::Slab};
@@ -76,6 +77,18 @@ pub(in crate::cache) struct Pass {
     pub(in crate::cache) found: bool,
 }
 
+/// A pass over the extents that have been dirty longest. It looks at these alone, because there may be many others.
+#[derive(Debug, Default)]
+pub(in crate::cache) struct Old {
+    /// What is left of it, the next one at the end.
+    pub(in crate::cache) list: Vec<u32>,
+    /// The slot of the last one that fitted, if there are more.
+    pub(in crate::cache) after: Option<SlotIndex>,
+}
+
+/// The most extents in a pass over those that have been dirty longest.
+pub(in crate::cache) const MOST_OLD: usize = 2_048;
+
 /// Neighbours that are written home together.
 #[derive(Debug)]
 pub(in crate::cache) struct Run {
@@ -102,6 +115,7 @@ pub(in crate::cache) struct Cleaner {
     /// The dirty extents before this one have been passed last.
     pub(in crate::cache) cursor: u32,
     pub(in crate::cache) pass: Option<Pass>,
+    pub(in crate::cache) old: Old,
     /// The number of dirty extents that may be examined now, and since when no more have been allowed for the time.
     pub(in crate::cache) may_examine: u32,
     allowed_at: Nanos,
@@ -138,6 +152,7 @@ impl Cleaner {
             state: CleaningState::Resting,
             cursor: 0,
             pass: None,
+            old: Old::default(),
             may_examine: MOST_EXAMINED,
             allowed_at: Nanos::ZERO,
             resting: None,

@@ -31,8 +31,8 @@ impl DirtyIndex {
 
     pub(super) fn insert(&mut self, extent: u32, slot: SlotIndex, now: Nanos) {
         self.cold.put(extent);
-        self.by_age.push(0, slot);
         self.since[slot.index()] = now;
+        self.by_age.push(0, slot);
     }
 
     pub(super) fn remove(&mut self, extent: u32, slot: SlotIndex) {
@@ -78,6 +78,16 @@ impl DirtyIndex {
         self.by_age.oldest(0, |_| true).map(|slot| self.since(slot))
     }
 
+    /// The slots of the dirty extents, in the order in which they became dirty: all, or those after this one if it is among
+    /// them.
+    pub(super) fn by_age(&self, after: Option<SlotIndex>) -> impl Iterator<Item = SlotIndex> {
+        let first = match after.filter(|slot| self.by_age.queue_of(*slot).is_some()) {
+            Some(slot) => self.by_age.newer(slot),
+            None => self.by_age.oldest(0, |_| true),
+        };
+        std::iter::successors(first, |slot| self.by_age.newer(*slot))
+    }
+
     /// Since when the extent in this slot, which is dirty, has been so.
     pub(in crate::cache) fn since(&self, slot: SlotIndex) -> Nanos {
         self.since[slot.index()]
@@ -100,10 +110,15 @@ mod tests {
             steps in prop::collection::vec((0u32..5, 0u32..EXTENTS), 0..600),
         ) {
             let mut index = DirtyIndex::new(EXTENTS, EXTENTS);
-            let (mut dirty, mut rewritten) = (BTreeSet::new(), BTreeSet::new());
-            for (step, extent) in steps {
+            let (mut dirty, mut rewritten, mut since) = (BTreeSet::new(), BTreeSet::new(), [0; EXTENTS as usize]);
+            for (now, (step, extent)) in (0..).zip(steps) {
+                // Some become dirty at one moment.
+                let now = now / 2;
                 match step {
-                    0 | 1 if dirty.insert(extent) => index.insert(extent, SlotIndex(extent), Nanos::ZERO),
+                    0 | 1 if dirty.insert(extent) => {
+                        index.insert(extent, SlotIndex(extent), Nanos(now));
+                        since[extent as usize] = now;
+                    }
                     2 if dirty.remove(&extent) => {
                         index.remove(extent, SlotIndex(extent));
                         rewritten.remove(&extent);
@@ -117,6 +132,8 @@ mod tests {
                 }
                 prop_assert_eq!(index.count() as usize, dirty.len());
                 prop_assert_eq!(index.contains(extent), dirty.contains(&extent));
+                let oldest = dirty.iter().map(|extent| Nanos(since[*extent as usize])).min();
+                prop_assert_eq!(index.oldest(), oldest);
             }
             for from in 0..EXTENTS {
                 let next = |cold: bool| dirty.range(from..).copied().find(|extent| !cold || !rewritten.contains(extent));

@@ -192,6 +192,24 @@ impl ExtentMap {
         &self.dirty
     }
 
+    /// Lists the extents that have been dirty longest, `most` at most, of those that were dirty at `before`: from the oldest
+    /// on, or from the one after `after`. Returns the last one's slot if there may be more.
+    pub(in crate::cache) fn dirty_since(
+        &self,
+        before: Nanos,
+        most: usize,
+        after: Option<SlotIndex>,
+        list: &mut Vec<u32>,
+    ) -> Option<SlotIndex> {
+        let old = self.dirty.by_age(after).take_while(|slot| self.dirty.since(*slot) <= before);
+        let mut last = None;
+        for slot in old.take(most) {
+            list.extend(self.tenant(slot));
+            last = Some(slot);
+        }
+        last.filter(|_| list.len() == most)
+    }
+
     /// Number of extents whose only copy is lost.
     pub(in crate::cache) fn lost(&self) -> u32 {
         self.lost
