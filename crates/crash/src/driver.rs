@@ -163,6 +163,9 @@ fn device_of(command: &Command) -> DeviceId {
 /// An answer that the caller has to look at.
 pub type Answer<C> = (RequestId, Asked<C>, Result<(), RequestError>);
 
+/// More commands than these do not follow from each other at one moment, whatever the small drives of these simulations do.
+const MOST_AT_ONCE: u64 = 1_000_000;
+
 /// An engine, its fake disks, and what is under way between them.
 pub struct Driver<D: Disks> {
     /// The engine.
@@ -354,11 +357,17 @@ impl<D: Disks> Driver<D> {
     }
 
     /// Completes the oldest command, and those that follow from it, until none is left.
+    ///
+    /// # Panics
+    /// If there is no end to them: the engine tries something again and again without a pause.
     pub fn complete_all(&mut self, rng: &mut Pcg64Mcg) {
+        let mut completed = 0;
         while !self.pending.is_empty() {
             for pending in std::mem::take(&mut self.pending) {
                 self.complete_taken(pending, false, rng);
+                completed += 1;
             }
+            assert!(completed < MOST_AT_ONCE, "{completed} commands at one moment, and more: no progress is made");
         }
     }
 

@@ -144,6 +144,35 @@ fn when_neighbours_cannot_be_written_together_each_is_tried_alone() {
 }
 
 #[test]
+fn what_cannot_be_written_home_is_tried_again_after_a_pause_however_old_it_is() {
+    let cleaning = Cleaning { max_age: Nanos::from_s(60), ..Cleaning::UNBOUNDED };
+    // One write-back at a time, so that a pass is over with each of its last ones.
+    let mut world = world(100, 400, Tuning { cleaning, max_moves: 2, ..tuning() });
+    world.dirty([10, 200, 300]);
+    // The device answers at once, and fails all writes.
+    let mut tried = 0;
+    for _second in 0..100 {
+        world.tick(Nanos::from_s(1));
+        while let Some(command) = world.commands().first().copied() {
+            match command {
+                Command::Write { device: SLOW, .. } => {
+                    world.driver_fails(0);
+                    tried += 1;
+                }
+                _ => world.complete_at(0),
+            }
+            assert!(tried < 1_000, "at {:?} it is tried without a pause", world.now);
+        }
+    }
+    assert!((10..=3 * 100).contains(&tried), "each once a second at most: {tried}");
+    let state = world.engine.cleaning(world.now).map(|cleaning| cleaning.state);
+    assert_eq!((world.engine.dirty_extents(), state), (3, Some(CleaningState::Overdue)));
+    world.rest(Nanos::from_s(30));
+    assert_eq!(world.engine.dirty_extents(), 0);
+    world.read_all();
+}
+
+#[test]
 fn an_eviction_takes_its_dirty_neighbours_home() {
     let mut world = world(8, 400, tuning());
     world.dirty([20, 21, 22, 23, 100, 101, 200, 300]);

@@ -156,7 +156,7 @@ impl CacheDrive {
 
     /// The next of the extents that have been dirty longest.
     fn choose_old(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) -> Option<(u32, Choice)> {
-        if self.cleaner.old.list.is_empty() {
+        if !std::mem::replace(&mut self.cleaner.old.begun, true) {
             self.list_old(io, now);
         }
         while let Some(extent) = self.cleaner.old.list.pop() {
@@ -167,6 +167,7 @@ impl CacheDrive {
                 return Some((extent, choice));
             }
         }
+        self.cleaner.old.begun = false;
         let pause = match () {
             () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
             () if self.cleaner.old.after.is_some() => NEXT_CALL,
@@ -180,7 +181,7 @@ impl CacheDrive {
     /// Lists those that are older than half of max_age, in the order of their homes from where the last pass ended.
     fn list_old(&mut self, io: &CacheIo, now: Nanos) {
         let before = now.saturating_sub(Nanos(max_age(&io.tuning).0 / 2));
-        let Old { list, after } = &mut self.cleaner.old;
+        let Old { list, after, .. } = &mut self.cleaner.old;
         *after = self.map.dirty_since(before, MOST_OLD, *after, list);
         let cursor = self.cleaner.cursor;
         list.sort_unstable_by_key(|extent| std::cmp::Reverse((*extent < cursor, *extent)));

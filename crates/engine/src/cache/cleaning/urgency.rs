@@ -82,6 +82,8 @@ pub(in crate::cache) struct Pass {
 pub(in crate::cache) struct Old {
     /// What is left of it, the next one at the end.
     pub(in crate::cache) list: Vec<u32>,
+    /// Whether it has begun and not ended: its last extent was chosen, but there was no pause yet.
+    pub(in crate::cache) begun: bool,
     /// The slot of the last one that fitted, if there are more.
     pub(in crate::cache) after: Option<SlotIndex>,
 }
