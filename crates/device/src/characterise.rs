@@ -162,7 +162,7 @@ pub struct ModelFigures {
     /// Random writes at the deep queue, on a fresh device; of the size that the data sheet names, or 4 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_write_fresh: Option<Throughput>,
-    /// The same in steady state (flash).
+    /// The same in steady state (flash, and shingled disks whose cache is full).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_write_steady: Option<Throughput>,
     /// Bytes programmed per byte written in that (flash).
@@ -256,6 +256,17 @@ fn settle(device: &mut Device, profile: &Profile, workload: ClosedLoop, now: Nan
     (ahead(from, requests).1, now)
 }
 
+/// Fills the cache in front of shingled tracks: scattered writes are quick only until then.
+fn fill(device: &mut Device, workload: ClosedLoop, now: Nanos) -> Nanos {
+    match device {
+        Device::Shingled(disk) if workload.random && workload.read_share < 1.0 => {
+            let requests = disk.writes_to_fill(workload.size);
+            run(device, &ClosedLoop { requests, read_share: 0.0, ..workload }, now, 4).1
+        }
+        _ => now,
+    }
+}
+
 /// Writes the data in a device's RAM to its medium and lets it become idle, so that no workload pays for the one before
 /// it and no idle time is disturbed by it.
 fn quiesce(device: &mut Device, now: Nanos) -> Nanos {
@@ -317,7 +328,8 @@ pub fn at_work(profile: &Profile, workload: ClosedLoop) -> Result<AtWork, Profil
         span = half;
     }
     let whole = ClosedLoop { from: Bytes::ZERO, span, ..workload };
-    let (whole, began) = settle(&mut device, profile, whole, now);
+    let filled = fill(&mut device, whole, now);
+    let (whole, began) = settle(&mut device, profile, whole, filled);
     let (busy, end) = run(&mut device, &whole, began, 7);
     now = quiesce(&mut device, end);
     let mut at_rest = |device: &mut Device| {
@@ -361,7 +373,7 @@ const MOST_DEPTH: u32 = 1024;
 /// let (model, sheet) = (figures.seq_read.expect("a disk can be read").mb_per_s, profile.data_sheet.seq_read_mb_per_s);
 /// println!("sequential reads: {model:.0} MB/s, according to the data sheet {sheet:?}");
 /// assert!((30.0..80.0).contains(&model), "{model}");
-/// assert!(figures.rand_write_steady.is_none(), "only flash has a steady state");
+/// assert!(figures.rand_write_steady.is_none(), "only flash and shingled disks have a steady state");
 /// # Ok::<(), peryton_device::ProfileError>(())
 /// ```
 ///
@@ -462,6 +474,13 @@ pub fn characterise(profile: &Profile) -> Result<ModelFigures, ProfileError> {
         measured.write_amplification_steady =
             stats.nand_bytes_written.map(|programmed| programmed.0 as f64 / stats.bytes_written.0.max(1) as f64);
         measured.ftl_steady = stats.ftl;
+    }
+    if let Device::Shingled(_) = device {
+        let mut device = with("fresh")?;
+        let steady = ClosedLoop { queue_depth: deep, ..writes };
+        let filled = fill(&mut device, steady, Nanos::from_s(1));
+        let (steady, now) = settle(&mut device, profile, steady, filled);
+        measured.rand_write_steady = Some(run(&mut device, &steady, now, 6).0);
     }
     Ok(measured)
 }

@@ -1,6 +1,6 @@
 //! Disks with two actuators, and with shingled tracks.
 
-use peryton_device::{Accepted, ClosedLoop, Device, Io, PowerState, Profile, Tag, Throughput, run};
+use peryton_device::{Accepted, ClosedLoop, Device, Io, PowerState, Profile, Tag, Throughput, at_work, run};
 use peryton_units::{Bytes, Nanos, Op};
 use proptest::prelude::*;
 
@@ -236,4 +236,28 @@ proptest! {
             prop_assert_eq!(disk.cache(clean).0, Bytes::ZERO);
         }
     }
+}
+
+/// A figure for a plan must not be that of the minutes in which the cache of a shingled disk fills.
+#[test]
+fn scattered_writes_to_shingled_tracks_are_as_slow_as_zones_are_rewritten() {
+    let profile = Profile::named("wd-ultrastar-dc-hc680-28tb").unwrap();
+    let smaller = "shingled = { zone = '256MiB', cache = '2684354560B', extents = 4000, clean_after = '1s' }";
+    let profile = profile.with_model(&toml::from_str(smaller).unwrap()).unwrap();
+    let (size, requests) = (Bytes::kib(64), 200);
+    let writes = |random| ClosedLoop {
+        read_share: 0.0,
+        size,
+        random,
+        from: Bytes::ZERO,
+        span: Bytes::ZERO,
+        queue_depth: 8,
+        requests,
+    };
+    // There are 26 times as many zones as extents in the cache, so a zone is read and written for each request: between 2 s at
+    // the outer tracks and 4.5 s at the inner ones.
+    let scattered = at_work(&profile, writes(true)).unwrap().busy.iops;
+    assert!((1.0 / 4.5..1.0 / 2.0).contains(&scattered), "{scattered}");
+    let one_after_the_other = at_work(&profile, writes(false)).unwrap().busy.mb_per_s;
+    assert!(one_after_the_other > 200.0, "{one_after_the_other}");
 }

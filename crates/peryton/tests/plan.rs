@@ -89,6 +89,35 @@ fn an_archive_is_greenest_on_disks_that_sleep() {
 }
 
 #[test]
+fn shelves_draw_power_in_the_cost_of_five_years_and_in_the_ratios_of_emerald() {
+    let folder = folder();
+    let devices = "seagate-st4000dm000,samsung-870-evo-1tb";
+    let base = ["greenest", "--peak", "50MB", "--average", "50MB", "--capacity", "12TB", "--workload", "rand-write"];
+    let with = |more: &[&str]| peryton(folder.path(), &[&base[..], &["--devices", devices], more].concat()).ok().out;
+    let (bare, shelf) = (json(&with(&["--json"])), json(&with(&["--json", "--emerald", "--shelf-power", "2"])));
+    assert!(bare.get("emerald").is_none(), "it takes seconds, so it has to be asked for");
+    for row in shelf["devices"].as_array().expect("a list") {
+        let name = row["device"].as_str().expect("a name");
+        let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{name}: {value}"));
+        let (count, idle_w) = (number(&row["devices"]), number(&row["idle_w"]));
+        let ratio = number(&row["capacity_mb"]) / 1e3 / (idle_w + 2.0);
+        assert!((number(&shelf["emerald"][name]["idle_gb_per_w"]) / ratio - 1.0).abs() < 1e-9, "{name}");
+        let (with, without) = (&shelf["ownership"][name], &bare["ownership"][name]);
+        let usd = 2.0 * count * 5.0 * 8.766 * 0.12;
+        let more = number(&with["energy_usd"]) - number(&without["energy_usd"]);
+        assert!((more / usd - 1.0).abs() < 2e-3, "{name}: {more} USD against {usd}");
+        assert_eq!(with["replaced"], without["replaced"]);
+    }
+    let (ssd, disk) = (&shelf["emerald"]["samsung-870-evo-1tb"], &shelf["emerald"]["seagate-st4000dm000"]);
+    assert!(ssd["random_read_iops_per_w"].as_f64() > disk["random_read_iops_per_w"].as_f64());
+    // 50 MB/s wear out the flash of 12 drives, rated for 600 TB each, within five years; nothing wears the disks.
+    assert!(shelf["ownership"]["samsung-870-evo-1tb"]["replaced"].as_u64() > Some(0));
+    assert_eq!(shelf["ownership"]["seagate-st4000dm000"]["replaced"], 0);
+    let text = with(&["--emerald"]);
+    assert!(text.contains("years of this load") && text.contains("GB/W"), "{text}");
+}
+
+#[test]
 fn the_request_size_is_not_assumed_in_silence() {
     let folder = folder();
     let args = [

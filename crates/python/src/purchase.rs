@@ -183,6 +183,8 @@ pub(crate) fn greenest(
         unneeded: one_of("policy", &text("policy", "best")?, &unneeded)?,
         run_for: given::<Time>(arguments, "run_for")?.map(|time| time.0),
         usd_per_kwh: given(arguments, "electricity")?.unwrap_or(0.12),
+        shelf_w_per_device: given(arguments, "shelf_power")?.unwrap_or(0.0),
+        emerald: given(arguments, "emerald")?.unwrap_or(false),
         order: one_of("by", &text("by", "energy")?, &[("energy", Order::Energy), ("cost", Order::Cost)])?,
         model: given(arguments, "model")?.unwrap_or(false),
         mixed: given(arguments, "mixed")?.unwrap_or(false),

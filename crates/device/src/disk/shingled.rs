@@ -140,6 +140,11 @@ impl Shingled {
         crate::Accepted::Queued
     }
 
+    /// The number of scattered writes of this size that fill the cache, when it begins empty.
+    pub(crate) fn writes_to_fill(&self, size: Bytes) -> u64 {
+        (self.cache / size.0.max(1)).min(self.most_extents as u64)
+    }
+
     /// Gives the disk the parts of a command.
     fn serve(&mut self, now: u64, slot: u32, io: Io) {
         let parts = match io.op {

@@ -73,6 +73,13 @@ pub struct Args {
     /// Price of electricity, USD per kWh
     #[arg(long, value_name = "USD", default_value_t = 0.12)]
     electricity: f64,
+    /// Power of the shelf for each device (fans, expanders, losses of power supplies), in W; counts in the cost over five years and
+    /// in --emerald
+    #[arg(long, value_name = "W", default_value_t = 0.0)]
+    shelf_power: f64,
+    /// Also print capacity per idle watt and operations per watt, as SNIA's Emerald defines them (a few seconds)
+    #[arg(long)]
+    emerald: bool,
     /// Order of the list
     #[arg(long, value_enum, default_value_t = By::Energy)]
     by: By,
@@ -182,6 +189,8 @@ fn question(args: &Args) -> Result<Question, Failure> {
         },
         run_for: args.run_for,
         usd_per_kwh: args.electricity,
+        shelf_w_per_device: args.shelf_power,
+        emerald: args.emerald,
         order: if args.by == By::Cost { Order::Cost } else { Order::Energy },
         model: args.model,
         mixed: args.mixed,
@@ -261,6 +270,8 @@ fn shown(found: &Answer) -> String {
         rows.add_row(cells);
     }
     text += &table::shown(&rows);
+    text += &owned(found);
+    text += &emerald(found);
     text += &estimates(found);
     text +=
         "N: devices of a kind; greener if, cheaper if: the run times for which it beats the greenest or the cheapest\n";
@@ -303,6 +314,63 @@ fn shown(found: &Answer) -> String {
         );
     }
     text
+}
+
+/// What each kind costs over the years.
+fn owned(found: &Answer) -> String {
+    let Some(first) = found.ownership.values().next() else { return String::new() };
+    let years = first.years;
+    let mut rows =
+        table::figures(&["device", "N", "buy USD", "rated years", "replaced", "replace USD", "power USD", "total USD"]);
+    for row in &found.devices {
+        let Some(cost) = found.ownership.get(&row.figures.device) else { continue };
+        rows.add_row(vec![
+            row.figures.device.clone(),
+            row.devices.to_string(),
+            table::optional(row.devices_usd),
+            table::optional(cost.lifetime_rated_years),
+            cost.replaced.to_string(),
+            table::optional(cost.replacement_usd),
+            table::number(cost.energy_usd),
+            table::optional(cost.total_usd),
+        ]);
+    }
+    format!(
+        "Over {} years of this load, with {} W of a shelf for each device; rated years: until the bytes that its maker allows are written:\n{}",
+        table::number(years),
+        table::number(found.shelf_w_per_device),
+        table::shown(&rows)
+    )
+}
+
+/// The ratios of Emerald.
+fn emerald(found: &Answer) -> String {
+    if found.emerald.is_empty() {
+        return String::new();
+    }
+    let mut rows = table::figures(&[
+        "device",
+        "idle\nGB/W",
+        "rand. read\nIO/s/W",
+        "rand. write\nIO/s/W",
+        "seq. read\nMiB/s/W",
+        "seq. write\nMiB/s/W",
+    ]);
+    for row in &found.devices {
+        let Some(ratios) = found.emerald.get(&row.figures.device) else { continue };
+        rows.add_row(vec![
+            row.figures.device.clone(),
+            table::number(ratios.idle_gb_per_w),
+            table::number(ratios.random_read_iops_per_w),
+            table::number(ratios.random_write_iops_per_w),
+            table::number(ratios.sequential_read_mib_per_s_per_w),
+            table::number(ratios.sequential_write_mib_per_s_per_w),
+        ]);
+    }
+    format!(
+        "SNIA Emerald's ratios, from data sheets and models (8 KiB at random, 256 KiB one after the other); no certified measurement:\n{}",
+        table::shown(&rows)
+    )
 }
 
 /// Which rows rest on estimates, and which of those decide.

@@ -33,6 +33,9 @@ pub struct Figures {
     /// To buy one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_usd: Option<f64>,
+    /// Bytes that the host may write, in MB: as rated, or all cells as often as they bear it. Absent if neither is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rated_written_mb: Option<f64>,
     /// Where bandwidth and busy power come from.
     pub source: Source,
     /// The figures that rest on estimates, and those, as paths of the profile.
@@ -154,6 +157,7 @@ impl Figures {
             standby_w,
             power_cycle_j: power_cycle_j(profile),
             price_usd: profile.price_usd,
+            rated_written_mb: rated_written_mb(profile),
             source,
         };
         let model = profile.model_name();
@@ -167,6 +171,8 @@ impl Figures {
         figures.rests_on(profile, "idle_w", [stated("idle_w", sheet.idle_w.is_some())]);
         figures.rests_on(profile, "standby_w", [stated("standby_w", sheet.standby_w.is_some() && !disk_stops)]);
         figures.rests_on(profile, "price_usd", ["price_usd".to_owned()]);
+        let rating = if profile.endurance.written.is_some() { "endurance.written" } else { "endurance.cycles" };
+        figures.rests_on(profile, "rated_written_mb", [rating.to_owned()]);
         figures
     }
 
@@ -208,6 +214,12 @@ fn published(sheet: &DataSheet, pattern: &Pattern) -> Option<(f64, f64)> {
         _ => (None, None),
     };
     bandwidth.zip(power)
+}
+
+fn rated_written_mb(profile: &Profile) -> Option<f64> {
+    let endurance = &profile.endurance;
+    let by_cycles = || endurance.cycles.map(|cycles| f64::from(cycles) * profile.capacity.0 as f64);
+    endurance.written.map(|bytes| bytes.0 as f64).or_else(by_cycles).map(|bytes| bytes / 1e6)
 }
 
 fn power_cycle_j(profile: &Profile) -> Option<f64> {

@@ -9,8 +9,10 @@
 
 mod catalogue;
 mod demand;
+mod emerald;
 mod fleet;
 mod need;
+mod ownership;
 mod question;
 mod rank;
 mod segments;
@@ -18,8 +20,10 @@ mod sensitivity;
 
 pub use catalogue::{Figures, FiguresError, Source};
 pub use demand::{Demand, DemandError, MeasuredDemand, Pattern};
+pub use emerald::Emerald;
 pub use fleet::{Fleet, FleetError, FleetMember, Objective, Segment, fleet};
 pub use need::{BreakEven, DominantNeed, Line, Policy, Properties};
+pub use ownership::{OWNED_YEARS, Ownership};
 pub use question::{Accesses, Answer, MeasuredTrace, NamedTrace, OtherSize, Question, QuestionError, Unneeded};
 pub use rank::{Prices, Ranked, Span, Terms, rank, sort_by_cost};
 pub use sensitivity::{Decisive, Order, decisive};

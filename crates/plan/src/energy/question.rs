@@ -11,8 +11,9 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{
-    Decisive, Demand, DemandError, DominantNeed, Figures, FiguresError, Fleet, FleetError, MeasuredDemand, Objective,
-    Order, Pattern, Policy, Prices, Ranked, Segment, Span, Terms, decisive, fleet, rank, sort_by_cost,
+    Decisive, Demand, DemandError, DominantNeed, Emerald, Figures, FiguresError, Fleet, FleetError, MeasuredDemand,
+    Objective, Order, Ownership, Pattern, Policy, Prices, Ranked, Segment, Span, Terms, decisive, fleet,
+    ownership::Household, rank, sort_by_cost,
 };
 
 /// How data are accessed, if no trace says it.
@@ -88,6 +89,10 @@ pub struct Question {
     pub run_for: Option<Nanos>,
     /// Price of electricity, USD per kWh.
     pub usd_per_kwh: f64,
+    /// Power of the shelf for each device (fans, expanders, losses of power supplies), in watts.
+    pub shelf_w_per_device: f64,
+    /// Also compute the ratios of SNIA's Emerald.
+    pub emerald: bool,
     /// Order of the list.
     pub order: Order,
     /// Use bandwidth and busy power of Peryton's models even if published figures exist.
@@ -112,6 +117,8 @@ impl Default for Question {
             unneeded: Unneeded::default(),
             run_for: None,
             usd_per_kwh: 0.12,
+            shelf_w_per_device: 0.0,
+            emerald: false,
             order: Order::Energy,
             model: false,
             mixed: false,
@@ -147,6 +154,13 @@ pub struct Answer {
     pub electricity_usd_per_kwh: f64,
     /// The devices in the order asked for.
     pub devices: Vec<Ranked>,
+    /// Power of the shelf for each device, in watts. It counts in `ownership` and `emerald`.
+    pub shelf_w_per_device: f64,
+    /// The cost of each kind of device over five years; those that would be worn out all the time are left out.
+    pub ownership: BTreeMap<String, Ownership>,
+    /// The ratios of SNIA's Emerald for each device.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub emerald: BTreeMap<String, Emerald>,
     /// How many it takes with requests of other sizes, where none was given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_request_sizes: Vec<OtherSize>,
@@ -236,6 +250,10 @@ impl Question {
             let price = self.usd_per_kwh;
             return Err(QuestionError::Setting(format!("--electricity {price}: use a price such as 0.12")));
         }
+        if !(self.shelf_w_per_device >= 0.0 && self.shelf_w_per_device.is_finite()) {
+            let watts = self.shelf_w_per_device;
+            return Err(QuestionError::Setting(format!("--shelf-power {watts}: use watts for each device, such as 3")));
+        }
         Ok(())
     }
 
@@ -270,6 +288,13 @@ impl Question {
         if self.order == Order::Cost {
             sort_by_cost(&mut devices);
         }
+        let household = Household { usd_per_kwh: self.usd_per_kwh, shelf_w_per_device: self.shelf_w_per_device };
+        let owned = |row: &Ranked| {
+            let cost = Ownership::of(&row.figures, (&demand, &pattern), row.devices, row.mean_power_w, household)?;
+            Some((row.figures.device.clone(), cost))
+        };
+        let ownership: BTreeMap<String, Ownership> = devices.iter().filter_map(owned).collect();
+        let emerald = if self.emerald { self.emerald(&devices)? } else { BTreeMap::new() };
         let decisive_estimates = decisive(&figures, &terms, self.order);
         let (mut fleets, mut no_fleet) = (Vec::new(), Vec::new());
         if self.mixed {
@@ -291,6 +316,9 @@ impl Question {
             run_time_s,
             alpha: self.alpha,
             electricity_usd_per_kwh: self.usd_per_kwh,
+            shelf_w_per_device: self.shelf_w_per_device,
+            ownership,
+            emerald,
             devices,
             other_request_sizes,
             fleets,
@@ -311,9 +339,15 @@ impl Question {
                 pattern.request
             ));
         }
+        if self.shelf_w_per_device == 0.0 {
+            all.push(
+                "shelves, fans and power supplies take no power in the cost of ownership (--shelf-power)".to_owned(),
+            );
+        }
         if self.queue_depth.is_none() {
             let depth = pattern.queue_depth;
-            all.push(format!("devices are given {depth} requests at a time (--queue-depth)"));
+            let requests = if depth == 1 { "one request".to_owned() } else { format!("{depth} requests") };
+            all.push(format!("devices are given {requests} at a time (--queue-depth)"));
         }
         all
     }
@@ -368,8 +402,15 @@ impl Question {
         Ok((demand, pattern))
     }
 
-    /// The figures of each device, and why some have none.
-    fn catalogue(&self, pattern: &Pattern) -> Result<(Vec<Figures>, Vec<String>), QuestionError> {
+    fn emerald(&self, devices: &[Ranked]) -> Result<BTreeMap<String, Emerald>, QuestionError> {
+        let chosen = |profile: &Profile| devices.iter().any(|row| row.figures.device == profile.name);
+        let profiles: Vec<Profile> = self.profiles()?.into_iter().filter(chosen).collect();
+        let of = |profile: &Profile| Ok((profile.name.clone(), Emerald::of(profile, self.shelf_w_per_device)?));
+        profiles.par_iter().map(of).collect()
+    }
+
+    /// The devices to choose from, with the prices that were given.
+    fn profiles(&self) -> Result<Vec<Profile>, QuestionError> {
         let chosen = !self.devices.is_empty();
         let names: Vec<String> =
             if chosen { self.devices.clone() } else { Profile::shipped().map(str::to_owned).collect() };
@@ -386,6 +427,13 @@ impl Question {
             };
             profile.price_usd = Some(*usd);
         }
+        Ok(profiles)
+    }
+
+    /// The figures of each device, and why some have none.
+    fn catalogue(&self, pattern: &Pattern) -> Result<(Vec<Figures>, Vec<String>), QuestionError> {
+        let chosen = !self.devices.is_empty();
+        let profiles = self.profiles()?;
         let of = if self.model { Figures::modelled } else { Figures::of };
         let results: Vec<Result<Figures, FiguresError>> =
             profiles.par_iter().map(|profile| of(profile, pattern)).collect();
