@@ -44,6 +44,10 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 const VOLUME_TIME: Duration = Duration::from_secs(2);
 /// Figures are this fresh: scrapes that come within this time after one show the same.
 pub(crate) const FRESH: Duration = Duration::from_millis(100);
+/// This many connections may come in a burst, and one in each [`INTERVAL`] after that: fifty a second. Further ones wait in the
+/// kernel's queue.
+const BURST: u32 = 8;
+const INTERVAL: Duration = Duration::from_millis(20);
 /// The pause after a connection could not be accepted, because there are no file descriptors, for example.
 const REST: Duration = Duration::from_millis(100);
 
@@ -134,7 +138,10 @@ impl Source {
 
 fn accept(listener: &Listener, stopping: &AtomicBool, source: &Arc<Source>) {
     let places = Places::default();
+    // When the next connection would be due if they came evenly.
+    let mut due = Instant::now();
     while !stopping.load(Ordering::Relaxed) {
+        thread::sleep(due.saturating_duration_since(Instant::now() + BURST * INTERVAL));
         let Ok(stream) = listener.accept() else {
             // It has ended, or the process has no file descriptors left: wait rather than spin.
             if !stopping.load(Ordering::Relaxed) {
@@ -142,6 +149,7 @@ fn accept(listener: &Listener, stopping: &AtomicBool, source: &Arc<Source>) {
             }
             continue;
         };
+        due = due.max(Instant::now()) + INTERVAL;
         let Some(place) = places.enter(&stream, stopping) else { continue };
         let source = Arc::clone(source);
         // If the system refuses a thread, the connection is closed and its place is free again.
