@@ -21,6 +21,7 @@ if [[ ${1:-} == test ]]; then
   command -v mkfs.ext4 >/dev/null || packages+=(e2fsprogs)
   command -v losetup >/dev/null || packages+=(mount)
   command -v sqlite3 >/dev/null || packages+=(sqlite3)
+  command -v promtool >/dev/null || packages+=(prometheus)
   compgen -G '/usr/lib/postgresql/*/bin/pgbench' >/dev/null || packages+=(postgresql)
   if [[ ${#packages[@]} -gt 0 ]]; then
     # The tests start a server of their own; Debian's package would start another.

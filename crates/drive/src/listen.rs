@@ -3,7 +3,7 @@
 use std::{
     fmt, fs,
     io::{self, ErrorKind},
-    net::{TcpListener, ToSocketAddrs},
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::{
@@ -193,6 +193,16 @@ fn peer_of(socket: BorrowedFd<'_>) -> String {
         Ok(peer) => format!("process {}", peer.pid.as_raw_nonzero()),
         Err(_) => "a process".to_owned(),
     }
+}
+
+/// Listens on a TCP address.
+pub(crate) fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    let failed = |source| ListenError {
+        place: address.to_string(),
+        source,
+        remedy: ": give an address of this machine and a free port",
+    };
+    TcpListener::bind(address).map_err(failed)
 }
 
 /// Listens on a unix socket that only its owner may use. Replaces a socket that a server has left behind.

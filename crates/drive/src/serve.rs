@@ -3,10 +3,10 @@
 use std::{
     path::{Path, PathBuf},
     sync::mpsc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use peryton_engine::{DeviceId, Engine, Opened};
+use peryton_engine::{DeviceId, Engine, Opened, Placement};
 use peryton_units::Bytes;
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     kernel::{Kernel, Waker},
     line_log::LineLog,
     listen::{Endpoint, Listener},
+    metrics::{Address, Described, DescribedDevice, Listening as MetricsListening, Metrics},
     nbd::{Export, TlsServer},
     open::{Device, DevicePath, Opening, named},
     pool::Pool,
@@ -85,6 +86,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Service {
     engine: Engine,
+    placement: Placement,
     opened: Opened,
     tuner: Option<Tuner>,
     names: Vec<String>,
@@ -97,6 +99,7 @@ pub struct Service {
     calls: mpsc::Receiver<Call>,
     events: Events,
     controls: Vec<Listening>,
+    metrics: Vec<MetricsListening>,
     log: Option<LineLog>,
     memory: Result<SharedMemory, NoMemory>,
     process_death: ProcessDeath,
@@ -160,6 +163,7 @@ impl Service {
         let (tuner, events) = (spec.tuner.clone(), Events::default());
         Ok(Service {
             engine,
+            placement: spec.config.placement.clone(),
             opened,
             tuner,
             names: spec.devices.iter().map(|device| device.name.clone()).collect(),
@@ -172,6 +176,7 @@ impl Service {
             calls,
             events,
             controls: Vec::new(),
+            metrics: Vec::new(),
             log: None,
             memory,
             process_death: spec.process_death.clone(),
@@ -220,6 +225,43 @@ impl Service {
         Ok(control)
     }
 
+    /// Answers scrapers of metrics while the returned value lives and the volume is served. `rated_writes` is what may
+    /// be written to each device in its life, in the order of the design, where that is known. The log has to be set before.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub fn metrics(&mut self, address: &Address, rated_writes: &[Option<Bytes>]) -> Result<Metrics, ServeError> {
+        let device = |((index, name), used): ((usize, &String), &Bytes)| {
+            let device = self.devices[index].as_ref();
+            DescribedDevice {
+                name: name.clone(),
+                size: device.map(|device| device.size),
+                used: *used,
+                rated_writes: rated_writes.get(index).copied().flatten(),
+                number: device.filter(|device| device.is_block).map(|device| device.identity().1),
+            }
+        };
+        let described = Described {
+            name: self.export.name.clone(),
+            id: self.opened.volume.0,
+            placement: self.placement.kind(),
+            fast: match &self.placement {
+                Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => {
+                    Some(pair.fast.index())
+                }
+                Placement::Single { .. } | Placement::Linear { .. } | Placement::Logging(_) => None,
+            },
+            size: self.export.size,
+            openings: self.opened.generation,
+            started: SystemTime::now(),
+            log: self.log.clone(),
+            devices: self.names.iter().enumerate().zip(self.engine.device_bytes()).map(device).collect(),
+        };
+        let metrics = Metrics::listen(address, &self.handle, described)?;
+        self.metrics.push(metrics.listening());
+        Ok(metrics)
+    }
+
     /// The state in which the volume was found.
     pub fn opened(&self) -> &Opened {
         &self.opened
@@ -238,7 +280,7 @@ impl Service {
             }
         };
         let system = |what| move |source| ServeError::System { what, source };
-        let controls = self.controls;
+        let sockets = Sockets { controls: self.controls, metrics: self.metrics };
         let devices = self.devices;
         let abilities = devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
@@ -298,7 +340,7 @@ impl Service {
         if let Some(error) = in_doubt {
             // The volume stays marked as open on its devices, so it is recovered when it is opened next.
             about.events.end();
-            controls.iter().for_each(Listening::end);
+            sockets.end();
             about.devices.iter().flatten().for_each(Device::unlock);
             return Err(error);
         }
@@ -306,7 +348,7 @@ impl Service {
         let closed = engine.close(&mut files);
         about.events.end();
         // The next server of the volume may need the same path.
-        controls.iter().for_each(Listening::end);
+        sockets.end();
         about.devices.iter().flatten().for_each(Device::unlock);
         if let (Err(_), Ok(memory)) = (&closed, &mut memory) {
             // What it leads to may be lost. The last flush covers all that was answered.
@@ -344,6 +386,7 @@ impl Service {
     fn close_unserved(mut self) {
         let closed = Files::new(&self.devices).map(|mut files| self.engine.close(&mut files));
         self.controls.iter().for_each(Listening::end);
+        self.metrics.iter().for_each(MetricsListening::end);
         self.devices.iter().flatten().for_each(Device::unlock);
         match (closed, self.memory) {
             (Ok(Ok(())), Ok(memory)) => memory.remove(),
@@ -351,6 +394,19 @@ impl Service {
             (Ok(Err(error)), _) => tracing::warn!(%error, "the volume is recovered when it is opened next"),
             (Err(error), _) => tracing::warn!(%error, "the volume is recovered when it is opened next"),
         }
+    }
+}
+
+/// The addresses that the next server of the volume may need.
+struct Sockets {
+    controls: Vec<Listening>,
+    metrics: Vec<MetricsListening>,
+}
+
+impl Sockets {
+    fn end(&self) {
+        self.controls.iter().for_each(Listening::end);
+        self.metrics.iter().for_each(MetricsListening::end);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     output,
     verbs::{
         check, clean, completions, detach, devices, dump, events, format, man, readmit, repair, serve, set, sim,
-        status, supervise, trace, ublk,
+        status, supervise, top, trace, ublk,
     },
 };
 
@@ -65,6 +65,8 @@ pub enum Verb {
     Detach(detach::Args),
     /// Print the state of a volume that is being served
     Status(status::Args),
+    /// Show what a volume that is being served does now, on a screen that is drawn again and again
+    Top(top::Args),
     /// Change settings of a volume that is being served
     Set(set::Args),
     /// Print the events of a volume that is being served
@@ -123,6 +125,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Dump(args) => dump::run(&args),
         Verb::Detach(args) => detach::run(&args),
         Verb::Status(args) => status::run(&args),
+        Verb::Top(args) => top::run(&args),
         Verb::Set(args) => set::run(args),
         Verb::Events(args) => events::run(&args),
         Verb::Clean(args) => clean::run(&args),

@@ -12,6 +12,7 @@ mod remarks;
 mod replay_args;
 mod sensitivity;
 mod table;
+mod top;
 mod trace_args;
 mod verbs;
 mod volume;

@@ -8,7 +8,8 @@ use std::{
 use peryton_device::Class;
 use peryton_drive::{DevicePath, ProcessDeath, Tuner, VolumeSpec};
 use peryton_engine::Tuning;
-use peryton_sim::Design;
+use peryton_sim::{Design, DeviceDesign};
+use peryton_units::Bytes;
 
 use crate::failure::Failure;
 
@@ -36,6 +37,16 @@ impl DesignArgs {
         can_be_done(&spec.config.tuning, &names)
             .map_err(|error| Failure::bad_input(format!("{}: {error}", self.design.display())))?;
         Ok(spec)
+    }
+
+    /// What may be written to each device in its life; `None` where neither design nor profile say it.
+    pub fn rated_writes(&self) -> Result<Vec<Option<Bytes>>, Failure> {
+        let design = Design::load(&self.design, &self.set)?;
+        let rated = |device: &DeviceDesign| {
+            // Mirrors and parity use up the rest.
+            Some(device.written_limit?.saturating_mul(u64::from(device.data_devices())))
+        };
+        Ok(design.devices.iter().map(rated).collect())
     }
 
     /// The arguments that name the same volume.

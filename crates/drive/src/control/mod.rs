@@ -1,5 +1,6 @@
 //! The control socket: status, settings, events and drills for the socket's owner.
 
+mod activity;
 mod protocol;
 
 use std::{
@@ -206,6 +207,7 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
     let ended = || wrong("the volume is closed");
     let result = match ask {
         Ask::Status => return handle.status().map_or_else(ended, |status| well(&json!({ "status": status }))),
+        Ask::Activity => return handle.activity().map_or_else(ended, |activity| well(&activity::shown(&activity))),
         Ask::Set { settings, unset } => handle.set(settings, unset).map(|done| json!({ "settings": done })),
         Ask::Fault { fault } => handle.fault(fault).map(|faults| json!({ "faults": faults })),
         Ask::Heal => handle.heal().map(|()| json!({ "faults": [] })),

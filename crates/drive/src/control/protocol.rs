@@ -16,6 +16,8 @@ pub const LONGEST_LINE: usize = 16 << 10;
 pub enum Ask {
     /// Return the full state of the volume.
     Status,
+    /// Return which parts of the volume are used how often, and all response times.
+    Activity,
     /// Change settings, under the keys of the design file.
     Set {
         /// Settings in the form `key=value`.
@@ -119,6 +121,7 @@ mod tests {
     #[test]
     fn documented_requests_are_understood() {
         assert_eq!(ask("{\"verb\":\"status\"}\n"), Ok(Ask::Status));
+        assert_eq!(ask("{\"verb\":\"activity\"}\n"), Ok(Ask::Activity));
         let set = Ask::Set { settings: vec!["placement.max_moves=4".into()], unset: vec![] };
         assert_eq!(ask("{\"verb\":\"set\",\"settings\":[\"placement.max_moves=4\"]}\n"), Ok(set));
         let fault =
@@ -164,7 +167,7 @@ mod tests {
         /// Lines that resemble a request: nested, large, with values of other types.
         #[test]
         fn what_is_nearly_a_request_does_no_harm(
-            verb in "status|set|events|fault|heal|clean|stop|x", key in "settings|unset|after|follow|fault|zzz",
+            verb in "status|activity|set|events|fault|heal|clean|stop|x", key in "settings|unset|after|follow|fault|zzz",
             value in prop_oneof!["[0-9]{1,30}", "\\[\"a=b\"\\]", "\"x\"", "\\{\\}", "-1", "1e400", "\\[{50}"],
         ) {
             let line = format!("{{\"verb\":\"{verb}\",\"{key}\":{value}}}\n");

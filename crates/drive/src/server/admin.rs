@@ -9,6 +9,7 @@ use super::{Handle, Server, cleaning, say::Kind};
 use crate::{
     disks::fault::{Effect, Fault, LONGEST_LAG_US},
     events::What,
+    figures::DeviceState,
     line_log::LineLog,
     open::Device,
     shared_memory::{NoMemory, SharedMemory},
@@ -87,21 +88,13 @@ impl Server {
     fn status(&self) -> Value {
         let engine = self.volume.engine();
         let stats = engine.stats();
-        let block_device = self.block_device.as_ref().map_or(0, |device| device.serving() as usize);
         let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
             let health = &self.volume.backend.health()[index];
-            let gone = engine.is_gone(DeviceId(index as u8));
             match device {
                 None => (self.about.names[index].clone(), json!({ "state": "gone", "errors": 0, "retries": 0 })),
                 Some(device) => {
-                    let in_outage = self.volume.backend.in_outage() >> index & 1 == 1 && !gone;
-                    let outage = self.volume.backend.outage(index).filter(|_| in_outage);
-                    let state = match health.errors {
-                        _ if gone => "gone",
-                        _ if in_outage => "outage",
-                        0 => "ok",
-                        _ => "errors",
-                    };
+                    let state = self.device_state(index);
+                    let outage = self.volume.backend.outage(index).filter(|_| state == DeviceState::Outage);
                     let outage = outage.map(|outage| {
                         json!({
                             "since_s": self.now.saturating_sub(outage.since).as_s_f64(),
@@ -112,7 +105,7 @@ impl Server {
                         })
                     });
                     let about = json!({
-                        "state": state,
+                        "state": state.name(),
                         "path": device.path,
                         "size": device.size,
                         "used": engine.device_bytes()[index],
@@ -132,12 +125,7 @@ impl Server {
         let losses = engine.losses(MOST_RANGES);
         json!({
             "name": self.about.name,
-            "state": match () {
-                () if engine.has_stopped() => "stopped",
-                () if engine.gone() != 0 => "degraded",
-                () if self.volume.backend.in_outage() != 0 => "outage",
-                () => "healthy",
-            },
+            "state": self.volume_state().name(),
             "in_doubt": engine.is_in_doubt(),
             "stopped": engine.has_stopped(),
             "lost": ranges(&losses),
@@ -162,7 +150,7 @@ impl Server {
             "cpu_latency": self.awake.status().map(|(at_most_us, held)| json!({ "at_most_us": at_most_us, "held": held })),
             "clients": self.connected(),
             "clients_served": self.clients_served,
-            "requests_in_flight": self.requests.pending.used() + block_device,
+            "requests_in_flight": self.requests_in_flight(),
             "device_commands_in_flight": self.volume.backend.in_flight(),
             "pool": {
                 "bytes": self.pool.arena().len(),

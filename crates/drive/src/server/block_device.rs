@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     events::What,
+    status::Asked,
     ublk::{
         Arrived, COMMIT_AND_FETCH_REQ, FETCH_REQ, Kind, Prepared, Replied, Request, Slots, UblkError, locked_memory,
     },
@@ -186,14 +187,14 @@ impl Server {
                 self.volume.submit(now, RequestId(u64::from(slot)), flush, Data::None);
             }
             Replied::Answer(answer) => {
-                let op = match answer.request.kind {
-                    Kind::Read => Op::Read,
-                    Kind::Write | Kind::WriteZeroes => Op::Write,
-                    Kind::Flush => Op::Flush,
-                    Kind::Discard => Op::Discard,
+                let asked = match answer.request.kind {
+                    Kind::Read => Asked::Read,
+                    Kind::Write | Kind::WriteZeroes => Asked::Write,
+                    Kind::Flush => Asked::Flush,
+                    Kind::Discard => Asked::Discard,
                 };
                 self.awake.answered();
-                self.latencies.record(op, answer.took, answer.request.len, answer.result >= 0);
+                self.record(asked, answer.took, answer.request.offset, answer.request.len, answer.result >= 0);
                 self.answer_block_device(slot, answer.result);
             }
             Replied::Nothing => {}

@@ -88,6 +88,10 @@ impl BlockDevice {
         self.asked > Nanos::ZERO && now.saturating_sub(self.asked) < share::ASKS
     }
 
+    pub(super) fn is_live(&self) -> bool {
+        self.phase == Phase::Live
+    }
+
     pub(super) fn serving(&self) -> u32 {
         self.slots.serving()
     }

@@ -1,6 +1,6 @@
 //! The access of other threads to a server.
 
-use std::sync::mpsc;
+use std::{sync::mpsc, time::Duration};
 
 use super::{Call, Server};
 use crate::kernel::Waker;
@@ -41,5 +41,17 @@ impl Handle {
             let _ = sender.send(what(server));
         }));
         receiver.recv().ok()
+    }
+    /// The same, but `None` as well if there is no result within a time. The function may run later, then in vain.
+    pub(crate) fn ask_within<T: Send + 'static>(
+        &self,
+        within: Duration,
+        what: impl FnOnce(&mut Server) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.send(Box::new(move |server| {
+            let _ = sender.send(what(server));
+        }));
+        receiver.recv_timeout(within).ok()
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     arena::{Memory, PAGE},
     nbd::{Command, Errno, Request, Run},
     pool::Pool,
+    status::Asked,
     volume::Data,
 };
 
@@ -367,7 +368,7 @@ impl Server {
         let Pending { request, client: index, arrived, .. } = *self.requests.pending.at(slot);
         self.awake.answered();
         let took = self.now.saturating_sub(arrived);
-        self.latencies.record(kind_of(request.command), took, request.length, result.is_ok());
+        self.record(kind_of(request.command), took, request.offset, request.length, result.is_ok());
         match result {
             Ok(()) if matches!(request.command, Command::Read { .. }) => {
                 // The buffers stay in use by the socket until the data is sent.
@@ -452,12 +453,13 @@ impl Server {
 }
 
 /// As what a request counts in the figures.
-fn kind_of(command: Command) -> Op {
+fn kind_of(command: Command) -> Asked {
     match command {
-        Command::Read { .. } => Op::Read,
-        Command::Write { .. } | Command::WriteZeroes { .. } => Op::Write,
-        Command::Flush => Op::Flush,
-        Command::Trim { .. } | Command::Cache | Command::Status { .. } => Op::Discard,
+        Command::Read { .. } => Asked::Read,
+        Command::Write { .. } | Command::WriteZeroes { .. } => Asked::Write,
+        Command::Flush => Asked::Flush,
+        Command::Trim { .. } => Asked::Discard,
+        Command::Cache | Command::Status { .. } => Asked::Other,
     }
 }
 

@@ -14,6 +14,7 @@ mod ends;
 mod handle;
 mod handshakes;
 mod host;
+mod measure;
 mod notes;
 mod outage_state;
 mod outages;
@@ -49,6 +50,7 @@ use crate::{
     arena::Memory,
     cpu_latency::CpuLatency,
     disks::Disks,
+    heat::Heat,
     kernel::{Event, Kernel, Wait},
     line_log::LineLog,
     listen::Listener,
@@ -95,6 +97,7 @@ pub(crate) struct Server {
     /// Whether a buffer or a request was freed since the last look at the waiting clients.
     released: bool,
     pub(crate) latencies: Latencies,
+    heat: Heat,
     calls: mpsc::Receiver<Call>,
     started: Instant,
     pub(crate) now: Nanos,
@@ -146,7 +149,7 @@ pub(crate) struct Parts {
 impl Server {
     pub(crate) fn new(parts: Parts) -> io::Result<Server> {
         let handshakes = parts.tls.is_some().then(|| Handshakes::new(parts.handle.clone())).transpose()?;
-        let unit = parts.volume.engine().move_buffer_bytes();
+        let (unit, size) = (parts.volume.engine().move_buffer_bytes(), parts.volume.engine().volume_size());
         let most = Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX >> 1));
         Ok(Server {
             kernel: parts.kernel,
@@ -165,6 +168,7 @@ impl Server {
             buffer_waiters: VecDeque::new(),
             released: false,
             latencies: Latencies::default(),
+            heat: Heat::new(size),
             calls: parts.calls,
             started: parts.started,
             now: Nanos::ZERO,

@@ -14,6 +14,8 @@ pub(super) struct Outages {
     pub(super) ended: u32,
     /// The start of each device's latest outage.
     pub(super) since: [Nanos; 32],
+    /// How many outages of each device were reported.
+    pub(super) count: [u64; 32],
     /// Whether it was reported that the engine is in doubt, and that it has stopped.
     pub(super) reported_doubt: (bool, bool),
     /// How much damaged data of a log was reported.

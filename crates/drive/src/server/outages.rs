@@ -47,6 +47,7 @@ impl Server {
                 && let Some(outage) = self.volume.backend.outage(index)
             {
                 self.outages.since[index] = outage.since;
+                self.outages.count[index] += 1;
                 let (error, patience_s) = (outage.error, outage.patience_left.as_s_f64());
                 tracing::warn!(
                     device,

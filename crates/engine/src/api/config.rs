@@ -133,6 +133,18 @@ impl PlacementKind {
 }
 
 impl Placement {
+    /// The kind of the placement.
+    pub const fn kind(&self) -> PlacementKind {
+        match self {
+            Placement::Single { .. } => PlacementKind::Single,
+            Placement::Linear { .. } => PlacementKind::Linear,
+            Placement::Tiering(_) => PlacementKind::Tiering,
+            Placement::Caching(_) => PlacementKind::Caching,
+            Placement::Partitioned(_) => PlacementKind::Partitioned,
+            Placement::Logging(_) => PlacementKind::Logging,
+        }
+    }
+
     /// The device that will have all data when the volume is detached; `None` if it cannot be detached.
     pub(crate) fn stands_alone(&self) -> Option<DeviceId> {
         match self {

@@ -22,6 +22,7 @@ pub mod set;
 pub mod sim;
 pub mod status;
 pub mod supervise;
+pub mod top;
 pub mod trace;
 #[cfg(feature = "plan")]
 pub mod tune;

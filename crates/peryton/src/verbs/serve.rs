@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use peryton_drive::{CpuLatency, Endpoint, LineLog, Service, Settings, Summary, TlsFiles, UblkSettings};
+use peryton_drive::{CpuLatency, Endpoint, LineLog, Service, Settings, Summary, TlsFiles, UblkSettings, metrics};
 use peryton_engine::Opened;
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
@@ -25,6 +25,10 @@ pub struct Args {
     /// Where status, set and events connect [default: the design's path with .control]
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
+    /// Where Prometheus and other scrapers get metrics: unix:PATH, or an address of this machine's own such as 127.0.0.1:9469
+    /// [default: nowhere]
+    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
+    metrics: Option<metrics::Address>,
     /// The server's certificate (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
     tls_cert: Option<PathBuf>,
@@ -98,12 +102,17 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     service.set_log(log.clone());
     let opened = service.opened().clone();
     let control = service.control(&control)?;
+    let metrics = match &args.metrics {
+        Some(address) => Some(service.metrics(address, &args.design.rated_writes()?)?),
+        None => None,
+    };
     let shown = service.endpoint().to_string();
     let start = Start {
         name: spec.name.clone(),
         size: service.size(),
         nbd: shown,
         control: control.path().to_owned(),
+        metrics: metrics.as_ref().map(|metrics| metrics.address().to_string()),
         opened,
         without: args.without.clone(),
         lost: service.lost(),
@@ -117,7 +126,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     }
     stop_on_signals(&service, log)?;
     let summary = service.run()?;
-    drop(control);
+    drop((control, metrics));
     if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
 }
 
@@ -127,6 +136,7 @@ struct Start {
     size: Bytes,
     nbd: String,
     control: PathBuf,
+    metrics: Option<String>,
     opened: Opened,
     without: Vec<String>,
     lost: Bytes,
@@ -136,7 +146,7 @@ struct Start {
 impl Start {
     /// `device`: the path of the block device, if there is one.
     fn print(&self, device: Option<&str>) -> Result<(), Failure> {
-        let Start { name, size, nbd, control, opened, without, lost, json } = self;
+        let Start { name, size, nbd, control, metrics, opened, without, lost, json } = self;
         if *json {
             let mut line = json!({
                 "name": name,
@@ -152,11 +162,15 @@ impl Start {
             if let Some(device) = device {
                 line["ublk"] = device.into();
             }
+            if let Some(metrics) = metrics {
+                line["metrics"] = metrics.as_str().into();
+            }
             return output::print_json_line(&line);
         }
         let how = if opened.clean { "closed in good order" } else { "recovered" };
         let device = device.map(|device| format!("{device} and ")).unwrap_or_default();
-        output::print(&format!("{name}: {size} ({how}) at {device}{nbd}, control {}\n", control.display()))?;
+        let metrics = metrics.as_ref().map(|at| format!(", metrics {at}")).unwrap_or_default();
+        output::print(&format!("{name}: {size} ({how}) at {device}{nbd}, control {}{metrics}\n", control.display()))?;
         if without.is_empty() {
             return Ok(());
         }

@@ -1,0 +1,116 @@
+//! The figures that the volume's thread hands to other threads: copies of counts, in tables whose length is bounded by the number
+//! of devices. Whatever is made of them, texts and quantiles, is made on the thread that asks.
+
+use hdrhistogram::Histogram;
+use peryton_engine::{CleaningReport, Stats};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{heat::Heat, status::Counts};
+
+/// The state of the volume. Later ones take precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VolumeState {
+    Healthy,
+    /// A device fails and may come back.
+    Outage,
+    /// A device is gone.
+    Degraded,
+    /// A log has failed a flush, and every request fails.
+    Stopped,
+}
+
+impl VolumeState {
+    pub(crate) const ALL: [VolumeState; 4] =
+        [VolumeState::Healthy, VolumeState::Outage, VolumeState::Degraded, VolumeState::Stopped];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            VolumeState::Healthy => "healthy",
+            VolumeState::Outage => "outage",
+            VolumeState::Degraded => "degraded",
+            VolumeState::Stopped => "stopped",
+        }
+    }
+}
+
+/// The state of a device. Later ones take precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeviceState {
+    Ok,
+    /// Commands failed for good.
+    Errors,
+    /// It fails and may come back.
+    Outage,
+    /// It was given up (fenced), or left out.
+    Gone,
+}
+
+impl DeviceState {
+    pub(crate) const ALL: [DeviceState; 4] =
+        [DeviceState::Ok, DeviceState::Errors, DeviceState::Outage, DeviceState::Gone];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            DeviceState::Ok => "ok",
+            DeviceState::Errors => "errors",
+            DeviceState::Outage => "outage",
+            DeviceState::Gone => "gone",
+        }
+    }
+}
+
+/// The figures of a volume at a time.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) state: VolumeState,
+    pub(crate) is_in_doubt: bool,
+    /// In the order of [`Asked::ALL`](crate::status::Asked::ALL).
+    pub(crate) requests: [Counts; 5],
+    pub(crate) requests_in_flight: usize,
+    pub(crate) device_commands_in_flight: u32,
+    pub(crate) clients: usize,
+    pub(crate) clients_served: u64,
+    pub(crate) pool: Bytes,
+    pub(crate) pool_free: Bytes,
+    pub(crate) clients_waiting: usize,
+    pub(crate) log_lines_held_back: u64,
+    pub(crate) stats: Stats,
+    pub(crate) cleaning: Option<CleaningReport>,
+    /// How long data may be dirty, if there is a bound.
+    pub(crate) dirty_max_age: Option<Nanos>,
+    /// The rate of writes with which the fast device lasts as long as the design asks for.
+    pub(crate) wear_budget_bytes_per_s: Option<f64>,
+    pub(crate) log_age: Option<Nanos>,
+    pub(crate) lost_extents: u32,
+    pub(crate) devices: Vec<DeviceSnapshot>,
+    /// Whether the volume as a block device of this machine can be used, if it is one.
+    pub(crate) block_device_is_live: Option<bool>,
+}
+
+/// The figures of a device.
+#[derive(Clone, Debug)]
+pub(crate) struct DeviceSnapshot {
+    pub(crate) state: DeviceState,
+    pub(crate) errors: u64,
+    pub(crate) retries: u64,
+    pub(crate) failed_flushes: u64,
+    /// How often it failed and might come back.
+    pub(crate) outages: u64,
+    pub(crate) outage: Option<OutageSnapshot>,
+}
+
+/// A device that fails and may come back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutageSnapshot {
+    pub(crate) lasts: Nanos,
+    pub(crate) patience_left: Nanos,
+    pub(crate) commands_waiting: usize,
+}
+
+/// What is asked for where, and how long answers take, in more detail than metrics have.
+#[derive(Clone, Debug)]
+pub(crate) struct Activity {
+    pub(crate) heat: Heat,
+    /// Response times in ns, in the order of [`Asked::ALL`](crate::status::Asked::ALL).
+    pub(crate) latencies: [Histogram<u64>; 5],
+}

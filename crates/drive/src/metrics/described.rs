@@ -1,0 +1,49 @@
+//! What does not change while a volume is served.
+
+use std::time::SystemTime;
+
+use peryton_engine::PlacementKind;
+use peryton_units::Bytes;
+
+use crate::line_log::LineLog;
+
+/// What does not change while a volume is served.
+#[derive(Debug)]
+pub(crate) struct Described {
+    pub(crate) name: String,
+    /// The volume's identity.
+    pub(crate) id: u128,
+    pub(crate) placement: PlacementKind,
+    /// The device to which a budget for wear applies.
+    pub(crate) fast: Option<usize>,
+    pub(crate) size: Bytes,
+    pub(crate) openings: u64,
+    pub(crate) started: SystemTime,
+    pub(crate) log: Option<LineLog>,
+    pub(crate) devices: Vec<DescribedDevice>,
+}
+
+/// What does not change of a device.
+#[derive(Debug)]
+pub(crate) struct DescribedDevice {
+    pub(crate) name: String,
+    /// `None` if it was left out.
+    pub(crate) size: Option<Bytes>,
+    pub(crate) used: Bytes,
+    /// What may be written to it in its life, as the design or its profile says.
+    pub(crate) rated_writes: Option<Bytes>,
+    /// The number of the block device, if it is one.
+    pub(crate) number: Option<u64>,
+}
+
+impl Described {
+    /// Whether the volume is divided into extents that move.
+    pub(crate) fn has_extents(&self) -> bool {
+        matches!(self.placement, PlacementKind::Tiering | PlacementKind::Caching | PlacementKind::Partitioned)
+    }
+
+    /// Whether accesses are counted by the device that serves them.
+    pub(crate) fn has_fast_and_slow(&self) -> bool {
+        self.has_extents() || self.placement == PlacementKind::Linear
+    }
+}

@@ -1,0 +1,119 @@
+//! Takes the figures of the volume on its thread, for others that ask.
+
+use std::time::Duration;
+
+use peryton_engine::{DeviceId, Regulation, Tuning};
+use peryton_units::{Bytes, Nanos};
+
+use super::{BlockDevice, Handle, Server};
+use crate::{
+    figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Snapshot, VolumeState},
+    status::Asked,
+};
+
+impl Server {
+    pub(super) fn volume_state(&self) -> VolumeState {
+        let engine = self.volume.engine();
+        match () {
+            () if engine.has_stopped() => VolumeState::Stopped,
+            () if engine.gone() != 0 => VolumeState::Degraded,
+            () if self.volume.backend.in_outage() != 0 => VolumeState::Outage,
+            () => VolumeState::Healthy,
+        }
+    }
+
+    pub(super) fn device_state(&self, index: usize) -> DeviceState {
+        let is_absent = self.about.devices.get(index).is_none_or(Option::is_none);
+        match self.volume.backend.health()[index].errors {
+            _ if is_absent || self.volume.engine().is_gone(DeviceId(index as u8)) => DeviceState::Gone,
+            _ if self.volume.backend.in_outage() >> index & 1 == 1 => DeviceState::Outage,
+            0 => DeviceState::Ok,
+            _ => DeviceState::Errors,
+        }
+    }
+
+    /// Counts a request that is being answered.
+    #[inline]
+    pub(super) fn record(&mut self, asked: Asked, took: Nanos, offset: Bytes, len: Bytes, well: bool) {
+        self.latencies.record(asked, took, len, well);
+        self.heat.record(asked, offset);
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        let engine = self.volume.engine();
+        let tuning = engine.tuning();
+        let max_age = tuning.cleaning.max_age.max(tuning.writeback_delay);
+        let block_device = self.block_device.as_ref();
+        Snapshot {
+            state: self.volume_state(),
+            is_in_doubt: engine.is_in_doubt(),
+            requests: *self.latencies.counts(),
+            requests_in_flight: self.requests_in_flight(),
+            device_commands_in_flight: self.volume.backend.in_flight(),
+            clients: self.connected(),
+            clients_served: self.clients_served,
+            pool: Bytes(self.pool.arena().len() as u64),
+            pool_free: Bytes(self.pool.free_bytes() as u64),
+            clients_waiting: self.buffer_waiters.len(),
+            log_lines_held_back: self.limits.held_back,
+            stats: engine.stats().clone(),
+            cleaning: engine.cleaning(self.now),
+            dirty_max_age: Some(max_age).filter(|age| *age < Nanos(u64::MAX)),
+            wear_budget_bytes_per_s: wear_budget(tuning),
+            log_age: engine.log_age(self.now),
+            lost_extents: engine.lost_extents(),
+            devices: (0..self.about.names.len()).map(|index| self.device_snapshot(index)).collect(),
+            block_device_is_live: block_device.map(BlockDevice::is_live),
+        }
+    }
+
+    fn device_snapshot(&self, index: usize) -> DeviceSnapshot {
+        let (disks, state) = (&self.volume.backend, self.device_state(index));
+        let health = &disks.health()[index];
+        let outage = disks.outage(index).filter(|_| state == DeviceState::Outage);
+        DeviceSnapshot {
+            state,
+            errors: health.errors,
+            retries: health.retries,
+            failed_flushes: health.failed_flushes,
+            outages: self.outages.count[index],
+            outage: outage.map(|outage| OutageSnapshot {
+                lasts: self.now.saturating_sub(outage.since),
+                patience_left: outage.patience_left,
+                commands_waiting: outage.waiting,
+            }),
+        }
+    }
+
+    /// Requests of clients and of the block device that have not been answered.
+    pub(super) fn requests_in_flight(&self) -> usize {
+        let block_device = self.block_device.as_ref().map_or(0, |device| device.serving() as usize);
+        self.requests.pending.used() + block_device
+    }
+}
+
+/// The rate of writes that the design's bound on wear allows: that of the hill climbing, or of a partitioned drive.
+fn wear_budget(tuning: &Tuning) -> Option<f64> {
+    const DAY_S: f64 = 86_400.0;
+    if let Some(bytes) = tuning.climb.as_ref().and_then(|climb| climb.fast_bytes_per_day) {
+        return Some(bytes.0 as f64 / DAY_S);
+    }
+    let (Regulation::ShareBeyond { budget, .. } | Regulation::Lifetime(budget)) = &tuning.partition.regulation else {
+        return None;
+    };
+    let programmed = budget.programmable.map(|bytes| bytes.0 as f64 * 1e3 / f64::from(budget.amplification.max(1)));
+    let life = programmed.map_or(budget.endurance.0 as f64, |bytes| bytes.min(budget.endurance.0 as f64));
+    (budget.lifetime > Nanos::ZERO).then(|| life / budget.lifetime.as_s_f64())
+}
+
+impl Handle {
+    /// The figures of the volume; `None` if it is closed, or its thread does not answer in this time.
+    pub(crate) fn snapshot(&self, within: Duration) -> Option<Snapshot> {
+        self.ask_within(within, Server::snapshot)
+    }
+
+    /// How long answers take, and what is asked for where; `None` if the volume is closed.
+    pub(crate) fn activity(&self) -> Option<Activity> {
+        self.ask(|server| Activity { heat: server.heat.clone(), latencies: server.latencies.histograms() })
+    }
+}

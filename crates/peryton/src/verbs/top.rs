@@ -1,0 +1,48 @@
+//! `peryton top`: shows what a volume does now, on a screen that is drawn again and again.
+
+use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
+
+use peryton_units::Nanos;
+
+use crate::{
+    failure::Failure,
+    output,
+    top::{Sample, View, as_text, watch},
+};
+
+/// Options of `peryton top`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The control socket of the volume
+    #[arg(value_name = "SOCKET")]
+    socket: PathBuf,
+    /// The time between two screens, over which rates and quantiles are taken
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    interval: Nanos,
+    /// Print one screen as text after one interval, and end
+    #[arg(long)]
+    once: bool,
+}
+
+/// The shortest interval: each costs the server some work.
+const SHORTEST: Nanos = Nanos::from_ms(50);
+
+/// Shows the volume until the user or the server ends.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.interval < SHORTEST {
+        return Err(Failure::bad_input(format!("--interval {}: give {SHORTEST} or more", args.interval)));
+    }
+    let interval = Duration::from_nanos(args.interval.0);
+    if args.once {
+        let first = Sample::take(&args.socket)?;
+        std::thread::sleep(interval);
+        let second = Sample::take(&args.socket)?;
+        return output::print(&as_text(&View::between(Some(&first), &second, None)));
+    }
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return Err(Failure::bad_input(
+            "top: draws on a terminal, and this is none: give --once for one screen as text",
+        ));
+    }
+    watch(&args.socket, interval)
+}
