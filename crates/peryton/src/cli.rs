@@ -8,8 +8,8 @@ use crate::{
     failure::Failure,
     output,
     verbs::{
-        check, clean, completions, detach, devices, dump, events, format, man, readmit, repair, serve, set, sim,
-        status, supervise, trace, ublk,
+        check, clean, completions, detach, devices, dump, events, format, keys, man, readmit, repair, schema, serve,
+        set, sim, status, supervise, trace, ublk,
     },
 };
 
@@ -71,6 +71,10 @@ pub enum Verb {
     Events(events::Args),
     /// Write everything home that is dirty in the cache of a volume that is being served
     Clean(clean::Args),
+    /// List the keys of design files: what each sets, its type and default, and what may change while a volume is served
+    Keys(keys::Args),
+    /// Print the JSON Schema of reports
+    Schema(schema::Args),
     /// Print manual pages
     Man(man::Args),
     /// Print completions for a shell
@@ -126,6 +130,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Set(args) => set::run(args),
         Verb::Events(args) => events::run(&args),
         Verb::Clean(args) => clean::run(&args),
+        Verb::Keys(args) => keys::run(&args),
+        Verb::Schema(args) => schema::run(&args),
         // Both describe the whole command line, so they get the program's definition.
         Verb::Man(args) => man::run(&args, Cli::command()),
         Verb::Completions(args) => completions::run(&args, Cli::command()),
