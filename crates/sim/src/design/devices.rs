@@ -30,7 +30,7 @@ const STRIPE: Bytes = Bytes::kib(64);
 keys! {
     /// A shipped profile (`peryton devices`), or the path of one.
     PROFILE: String = "devices.NAME.profile" { default: Required }
-    /// Single values of the profile's model, in place of its own. The keys of a model are listed below.
+    /// Single values of the profile's model, in place of its own: the parameters of device models.
     MODEL: toml::Table = "devices.NAME.model" { default: Else("the profile's values"), example: "{ rpm = 5400 }" }
     /// How many such devices there are, striped unless `redundancy` says otherwise.
     COUNT: u32 = "devices.NAME.count" { default: Value("1"), unit: "devices", example: "2" }
