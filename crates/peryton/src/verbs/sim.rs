@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressStyle;
 use peryton_device::flash::Images;
 use peryton_sim::{
     Columns, Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, MainFigures, Options, Report, Sensitivity,
@@ -24,7 +24,7 @@ use crate::{
     lifetime_told::lifetime_told,
     output, page,
     replay_args::ReplayArgs,
-    sensitivity, table,
+    sensitivity, table, terminal,
     trace_args::{self, Counted, TraceArgs},
 };
 
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Write the reports as JSON to a file (- for standard output, in place of the table)
-    #[arg(long, value_name = "OUT")]
+    #[arg(short = 'o', long, value_name = "OUT")]
     json: Option<PathBuf>,
     /// Write the reports as a self-contained HTML page to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT.html")]
@@ -228,7 +228,7 @@ fn designs(args: &Args) -> Result<Vec<Design>, Failure> {
 }
 
 fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counted) -> Result<Vec<Report>, Failure> {
-    let bar = ProgressBar::new_spinner();
+    let bar = terminal::spinner();
     let style = ProgressStyle::with_template("{spinner} {human_pos} requests simulated, {per_sec}")
         .expect("the template is a constant");
     bar.set_style(style);
