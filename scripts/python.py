@@ -98,16 +98,20 @@ def cargo(*words):
     run(os.environ.get("CARGO", "cargo"), *words, cwd=ROOT)
 
 
-def module_and_command(built):
-    """The extension module, and the command; unless both have been built just now, they are built."""
+def modules_and_command(built):
+    """The extension module, the template of a policy in Rust, and the command; unless they have been built just now, they are built."""
     debug = TARGET / "debug"
     if not built:
-        cargo("build", "--locked", "--package", "peryton-python", "--package", "peryton")
-    # `cargo test` leaves the library of an integration test among the dependencies.
-    found = [path for path in (debug / "libperyton_python.so", debug / "deps" / "libperyton_python.so") if path.is_file()]
-    if not found:
-        raise Missing("the extension module, which cargo test builds")
-    return max(found, key=lambda path: path.stat().st_mtime), debug / "peryton"
+        cargo("build", "--locked", "--package", "peryton-python", "--package", "my-policies", "--package", "peryton")
+
+    def module(name):
+        # `cargo test` leaves the library of an integration test among the dependencies.
+        found = [path for path in (debug / name, debug / "deps" / name) if path.is_file()]
+        if not found:
+            raise Missing(f"{name}, which cargo test builds")
+        return max(found, key=lambda path: path.stat().st_mtime)
+
+    return module("libperyton_python.so"), module("libmy_policies.so"), debug / "peryton"
 
 
 def tried(built):
@@ -128,11 +132,11 @@ def tried(built):
 
 def test(arguments):
     tools = environment()
-    module, peryton = module_and_command(arguments.built)
+    module, policies, peryton = modules_and_command(arguments.built)
     built = packed(module, TARGET / "python" / "wheels")
     tried(built)
     run(python(tools), *PIP, "install", "--no-index", "--no-deps", "--force-reinstall", built)
-    about = {**os.environ, "PERYTON": str(peryton), "PERYTON_REPOSITORY": str(ROOT)}
+    about = {**os.environ, "PERYTON": str(peryton), "PERYTON_REPOSITORY": str(ROOT), "MY_POLICIES": str(policies)}
     run(python(tools), "-m", "pytest", "-p", "no:cacheprovider", *arguments.pytest, cwd=CRATE, env=about)
 
 

@@ -16,6 +16,7 @@ const MAX_PARALLELISM: u32 = 1024;
 
 /// The parameters of a device with constant latencies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FixedParameters {
     /// Service time of a read, whatever its size, unless `read_mb_per_s` is given.

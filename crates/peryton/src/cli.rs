@@ -1,15 +1,21 @@
 //! The command line: its verbs, and the call of each.
 
-use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use std::path::PathBuf;
+
+use clap::{
+    Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::ArgPredicate,
+    error::ErrorKind, value_parser,
+};
 
 #[cfg(feature = "plan")]
 use crate::verbs::{greenest, lifetime, plan, tune};
 use crate::{
+    destination,
     failure::Failure,
-    output,
+    output, terminal,
     verbs::{
-        check, clean, completions, detach, devices, dump, events, format, man, readmit, repair, serve, set, sim,
-        status, supervise, top, trace, ublk,
+        check, clean, completions, detach, devices, dump, events, format, keys, man, readmit, repair, schema, serve,
+        set, sim, status, supervise, top, trace, ublk,
     },
 };
 
@@ -20,6 +26,12 @@ pub struct Cli {
     /// The verb to run.
     #[command(subcommand)]
     pub verb: Verb,
+    /// Number of threads for simulations and searches; by default one for each core. Results do not depend on it
+    #[arg(long, global = true, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Leave out progress bars and remarks; errors are printed
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
 }
 
 /// The verbs.
@@ -73,15 +85,59 @@ pub enum Verb {
     Events(events::Args),
     /// Write everything home that is dirty in the cache of a volume that is being served
     Clean(clean::Args),
+    /// List the keys of design files: what each sets, its type and default, and what may change while a volume is served
+    Keys(keys::Args),
+    /// Print the JSON Schema of reports
+    Schema(schema::Args),
     /// Print manual pages
     Man(man::Args),
     /// Print completions for a shell
     Completions(completions::Args),
 }
 
+/// The file of `-o`.
+const OUTPUT: &str = "json-output";
+
+/// The whole program: every verb that has `--json` has `-o` as well.
+fn command() -> Command {
+    with_output(Cli::command())
+}
+
+fn with_output(command: Command) -> Command {
+    let prints_json = |arg: &Arg| arg.get_id().as_str() == "json" && matches!(arg.get_action(), ArgAction::SetTrue);
+    let has_json = command.get_arguments().any(prints_json);
+    let command = command.mut_subcommands(with_output);
+    if !has_json {
+        return command;
+    }
+    let output = Arg::new(OUTPUT)
+        .short('o')
+        .long("output")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Write JSON to this file, in place of printing (- for standard output)");
+    command.arg(output).mut_arg("json", |json| json.default_value_if(OUTPUT, ArgPredicate::IsPresent, "true"))
+}
+
+/// The file of `-o` of the verb that is to run.
+fn output_file(matches: &ArgMatches) -> Option<PathBuf> {
+    let mut matches = matches;
+    while let Some((_, below)) = matches.subcommand() {
+        matches = below;
+    }
+    matches.try_get_one::<PathBuf>(OUTPUT).ok().flatten().cloned()
+}
+
 /// Reads the command line, and prints help and version.
 pub fn parse() -> Result<Cli, Failure> {
-    Cli::try_parse().or_else(|error| match error.kind() {
+    let matches = command().try_get_matches();
+    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, output_file(&matches))));
+    if let Ok((_, Some(path))) = &parsed
+        && !output::is_stdout(path)
+    {
+        destination::set(path).map_err(|error| Failure::failed(format!("-o {}: {error}", path.display())))?;
+    }
+    parsed.map(|(cli, _)| cli).or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             output::print(&error.render().to_string())?;
             Err(Failure::quiet())
@@ -103,6 +159,13 @@ fn one_line(message: &str) -> String {
 
 /// Runs the verb.
 pub fn run(cli: Cli) -> Result<(), Failure> {
+    if cli.quiet {
+        terminal::be_quiet();
+    }
+    if let Some(jobs) = cli.jobs {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.into()).build_global();
+        pool.map_err(|error| Failure::failed(format!("--jobs {jobs}: {error}")))?;
+    }
     match cli.verb {
         Verb::Sim(args) => sim::run(args),
         Verb::Trace(verb) => trace::run(verb),
@@ -129,8 +192,38 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Set(args) => set::run(args),
         Verb::Events(args) => events::run(&args),
         Verb::Clean(args) => clean::run(&args),
+        Verb::Keys(args) => keys::run(&args),
+        Verb::Schema(args) => schema::run(&args),
         // Both describe the whole command line, so they get the program's definition.
-        Verb::Man(args) => man::run(&args, Cli::command()),
-        Verb::Completions(args) => completions::run(&args, Cli::command()),
+        Verb::Man(args) => man::run(&args, command()),
+        Verb::Completions(args) => completions::run(&args, command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    /// The fear: a verb has `--json` and no `-o`.
+    #[test]
+    fn every_verb_that_prints_json_can_write_it_to_a_file() {
+        fn visit(command: &Command, found: &mut Vec<String>) {
+            let has = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
+            let short = command.get_arguments().any(|arg| arg.get_short() == Some('o'));
+            assert!(!has("json") || short, "{}", command.get_name());
+            found.extend(has("json").then(|| command.get_name().to_owned()));
+            command.get_subcommands().for_each(|below| visit(below, found));
+        }
+        let mut found = Vec::new();
+        visit(&command(), &mut found);
+        assert!(
+            found.len() > 15 && found.contains(&"mrc".to_owned()) && found.contains(&"sim".to_owned()),
+            "{found:?}"
+        );
     }
 }

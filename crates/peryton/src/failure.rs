@@ -3,7 +3,7 @@
 use std::{fmt::Display, io, process::ExitCode};
 
 use peryton_drive::{MakeError, OfflineError, ServeError, control::ControlError};
-use peryton_sim::{DesignError, MiniatureError, SimError};
+use peryton_sim::{DesignError, MiniatureError, SimError, TableError};
 use peryton_trace::{SynthError, TraceError};
 
 /// Exit code for bad input: a command line, design, trace or profile.
@@ -42,6 +42,11 @@ impl Failure {
         Failure { message: None, code }
     }
 
+    /// Whether the end comes after a result, which the exit code judges.
+    pub fn has_result(&self) -> bool {
+        self.message.is_none()
+    }
+
     /// Writing to `to` failed. If the reader closed the pipe early (`| head`), no message is printed.
     pub fn writing(to: &str, error: &io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -73,6 +78,15 @@ impl Failure {
 impl From<SimError> for Failure {
     fn from(error: SimError) -> Failure {
         if error.is_bad_input() { Failure::bad_input(error) } else { Failure::failed(error) }
+    }
+}
+
+impl From<TableError> for Failure {
+    fn from(error: TableError) -> Failure {
+        match error {
+            TableError::Io { .. } | TableError::Taken { .. } => Failure::failed(error),
+            TableError::NotEmpty { .. } | TableError::NotBuilt => Failure::bad_input(format!("--out {error}")),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod cleaning;
 mod cli;
 mod comma_separated;
+mod destination;
 mod failure;
 mod json_layout;
 mod lifetime_told;
@@ -12,12 +13,15 @@ mod remarks;
 mod replay_args;
 mod sensitivity;
 mod table;
+mod terminal;
 mod top;
 mod trace_args;
 mod verbs;
 mod volume;
 
 use std::process::ExitCode;
+
+use failure::Failure;
 
 /// The maps of extents and flash pages are large tables with random reads; on huge pages a look-up takes about half the
 /// time.
@@ -33,7 +37,9 @@ pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");
 
 fn main() -> ExitCode {
     let result = cli::parse().and_then(cli::run);
-    match result {
+    let succeeded = result.as_ref().map_or_else(Failure::has_result, |()| true);
+    let named = destination::finish(succeeded).map_err(|error| Failure::writing(&destination::name(), &error));
+    match result.and(named) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

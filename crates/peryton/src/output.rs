@@ -1,4 +1,4 @@
-//! Output of results to standard output or files.
+//! Output of results to standard output, the file of `-o`, or other files.
 
 use std::{
     fs,
@@ -8,14 +8,11 @@ use std::{
 
 use serde::Serialize;
 
-use crate::{failure::Failure, json_layout::Layout};
+use crate::{destination, failure::Failure, json_layout::Layout};
 
-/// Prints to standard output.
+/// Prints to standard output, or to the file of `-o`.
 pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::writing("standard output", &error))
+    lines(|out| out.write_all(text.as_bytes()))
 }
 
 /// Prints a value as JSON.
@@ -23,9 +20,11 @@ pub fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
     print(&json(value)?)
 }
 
-/// Prints a value as one line of JSON.
+/// Prints a value as one line of JSON, which can be read while the verb goes on.
 pub fn print_json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
-    print(&(serde_json::to_string(value).map_err(Failure::failed)? + "\n"))
+    let line = serde_json::to_string(value).map_err(Failure::failed)? + "\n";
+    destination::write(true, |out| out.write_all(line.as_bytes()))
+        .map_err(|error| Failure::writing(&destination::name(), &error))
 }
 
 /// Writes a value as JSON to a file, atomically; `-` is standard output.
@@ -80,8 +79,7 @@ fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
     String::from_utf8(text).map_err(Failure::failed)
 }
 
-/// A buffered standard output for long listings.
+/// A buffered standard output, or file of `-o`, for long listings.
 pub fn lines(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    write(&mut out).and_then(|()| out.flush()).map_err(|error| Failure::writing("standard output", &error))
+    destination::write(false, write).map_err(|error| Failure::writing(&destination::name(), &error))
 }

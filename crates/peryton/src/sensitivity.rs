@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressStyle;
 use peryton_sim::{Design, Options, Report, Sensitivity, SimError, Subject, Swing, TraceFactory, sensitivity};
 
-use crate::table;
+use crate::{table, terminal};
 
 /// One line that names the estimates; empty if there are none.
 pub fn estimates(by_profile: &BTreeMap<String, Vec<String>>, asked: bool) -> String {
@@ -27,7 +27,7 @@ pub fn run<T: Send>(
     options: &Options,
     figures: &(dyn Fn(&Design, &Report) -> T + Sync),
 ) -> Result<Sensitivity<T>, SimError> {
-    let bar = ProgressBar::new(0);
+    let bar = terminal::bar(0);
     let style = ProgressStyle::with_template("{spinner} estimates off by 30 % {wide_bar} {pos}/{len} {eta}");
     bar.set_style(style.expect("the template is a constant"));
     bar.enable_steady_tick(Duration::from_millis(100));

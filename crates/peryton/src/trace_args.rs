@@ -127,6 +127,6 @@ impl Counted {
 pub fn warn_skipped(skipped: &Skipped) {
     if skipped.count > 0 {
         let first = skipped.first.first().map_or(String::new(), |first| format!(", the first: {first}"));
-        eprintln!("peryton: skipped {} bad lines or records{first}", skipped.count);
+        crate::terminal::remark(&format!("skipped {} bad lines or records{first}", skipped.count));
     }
 }

@@ -7,8 +7,8 @@ use std::{
 
 use peryton_device::Class;
 use peryton_drive::{DevicePath, ProcessDeath, Tuner, VolumeSpec};
-use peryton_engine::Tuning;
-use peryton_sim::{Design, DeviceDesign};
+use peryton_engine::{Config, Tuning};
+use peryton_sim::{Design, DeviceDesign, design_keys};
 use peryton_units::Bytes;
 
 use crate::failure::Failure;
@@ -121,15 +121,18 @@ fn can_be_done(tuning: &Tuning, names: &[&str]) -> Result<(), String> {
     }
 }
 
-/// The tables of a design that the engine reads again when a volume is tuned. The other tables describe devices,
-/// prices and simulations, or are fixed when the volume is opened.
-const LIVE: [&str; 7] = ["placement", "triggers", "partition", "climb", "admission", "endurance", "failure"];
-
-fn is_live(setting: &str) -> bool {
-    let key = setting.split('=').next().unwrap_or_default().trim();
-    let table = key.split('.').next().unwrap_or_default().trim();
-    // A setting of `power` gets an error of its own, with the reason.
-    LIVE.contains(&table) || table == "power"
+/// The reason why a setting changes nothing while the volume is served, if it does not. The engine reads some keys again when a
+/// volume is tuned; others describe devices, prices and simulations, or are fixed when the volume is opened.
+fn not_live(setting: &str) -> Option<String> {
+    let path = setting.split('=').next().unwrap_or_default().trim();
+    // A whole table is as live as its keys.
+    let known = design_keys().filter(|key| key.is_at(path) || key.path.starts_with(&format!("{path}.")));
+    let mut fixed = known.filter(|key| !key.live).peekable();
+    // What is no key, and settings with reasons of their own, get the errors of the parser and of `can_be_done`.
+    let has_reason =
+        |path: &str| path.starts_with("power.") || path.starts_with("placement.") || path == "climb.caps.power";
+    let key = fixed.find(|key| !has_reason(key.path))?;
+    Some(format!("{setting}: {} changes nothing while the volume is served; keys that do: peryton keys", key.path))
 }
 
 /// Applies settings to the design file as it is now, because the file may change while the volume is served.
@@ -137,25 +140,66 @@ fn tuner(design: &Design, path: &Path, set: &[String]) -> Result<Tuner, Failure>
     let file = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{file}: {error}")))?;
     let (before, config) = (set.to_vec(), design.config());
-    Ok(Tuner::new(move |settings: &[String]| -> Result<Tuning, String> {
-        if let Some(setting) = settings.iter().find(|setting| !is_live(setting)) {
-            return Err(format!(
-                "{setting}: changes nothing while the volume is served; keys that do begin with {}",
-                LIVE.join(", ")
-            ));
+    Ok(Tuner::new(move |settings: &[String]| retuned(&text, &file, &config, &before, settings)))
+}
+
+/// The tuning of a design whose volume was opened with `config`, with more settings than those `before`.
+fn retuned(text: &str, file: &str, config: &Config, before: &[String], settings: &[String]) -> Result<Tuning, String> {
+    if let Some(problem) = settings.iter().find_map(|setting| not_live(setting)) {
+        return Err(problem);
+    }
+    let all: Vec<String> = before.iter().chain(settings).cloned().collect();
+    let design = Design::parse(text, file, &all).map_err(|error| error.to_string())?;
+    if let Some(index) = design.ignored_overrides.first() {
+        return Err(format!("{}: does not apply to this design", all[*index]));
+    }
+    let names: Vec<&str> = design.devices.iter().map(|device| device.name.as_str()).collect();
+    can_be_done(&design.tuning, &names)?;
+    let new = design.config();
+    if new.placement != config.placement || new.devices != config.devices {
+        let last = settings.last().map_or("it", String::as_str);
+        return Err(format!("{last}: the format has fixed that: format the volume again to change it"));
+    }
+    Ok(new.tuning)
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_engine::PlacementKind;
+
+    use super::*;
+
+    /// The fear: the reference says that a key may change while the volume is served, and `peryton set` refuses it; or it says
+    /// that a key may not, and a change is accepted that does nothing.
+    #[test]
+    fn what_may_change_while_the_volume_is_served_is_what_the_reference_says() {
+        let devices = "[devices.ssd]\nprofile = 'intel-320-300gb'\nsize = '1GiB'\n[devices.hdd]\n\
+                       profile = 'seagate-st32000641as'\nsize = '8GiB'\n";
+        let mut tried = 0;
+        for (kind, names) in [
+            (PlacementKind::Tiering, "fast = 'ssd'\nslow = 'hdd'\n"),
+            (PlacementKind::Caching, "fast = 'ssd'\nslow = 'hdd'\n"),
+            (PlacementKind::Partitioned, "fast = 'ssd'\nslow = 'hdd'\n"),
+            (PlacementKind::Logging, "primary = 'ssd'\nlog = 'hdd'\n"),
+        ] {
+            let text = format!("{devices}[placement]\nmode = '{}'\n{names}", kind.name());
+            for key in design_keys().filter(|key| key.placements.contains(&kind) && !key.example().is_empty()) {
+                let setting = |text: &str| text.replace("NAME", "hdd");
+                let before: Vec<String> = key.needs().iter().copied().map(setting).collect();
+                // Several volumes are for simulations.
+                let Ok(design) = Design::parse(&text, "d", &before) else { panic!("{}", key.path) };
+                let change = [setting(&format!("{}={}", key.path, key.example()))];
+                let tuned = retuned(&text, "d", &design.config(), &before, &change);
+                match (key.live, &tuned) {
+                    (true, Ok(_)) => {}
+                    // The key of older designs, which changes nothing, is accepted as it is in a file.
+                    (false, Err(error)) => assert!(error.contains(key.path.rsplit('.').next().unwrap()), "{error}"),
+                    (false, Ok(_)) if key.is_inert() => {}
+                    _ => panic!("{} in {}: live is {}, but: {tuned:?}", key.path, kind.name(), key.live),
+                }
+                tried += 1;
+            }
         }
-        let all: Vec<String> = before.iter().chain(settings).cloned().collect();
-        let design = Design::parse(&text, &file, &all).map_err(|error| error.to_string())?;
-        if let Some(index) = design.ignored_overrides.first() {
-            return Err(format!("{}: does not apply to this design", all[*index]));
-        }
-        let names: Vec<&str> = design.devices.iter().map(|device| device.name.as_str()).collect();
-        can_be_done(&design.tuning, &names)?;
-        let new = design.config();
-        if new.placement != config.placement || new.devices != config.devices {
-            let last = settings.last().map_or("it", String::as_str);
-            return Err(format!("{last}: the format has fixed that: format the volume again to change it"));
-        }
-        Ok(new.tuning)
-    }))
+        assert!(tried > 100, "{tried}");
+    }
 }

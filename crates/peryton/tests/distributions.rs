@@ -35,7 +35,7 @@ fn a_spreadsheet_has_the_figures_of_the_json() {
         let names = read.headers().unwrap().clone();
         let rows: Vec<csv::StringRecord> = read.records().map(Result::unwrap).collect();
         let mut expected = Vec::new();
-        for report in &json {
+        for (number, report) in json.iter().enumerate() {
             let rows =
                 if more.is_empty() { vec![report.clone()] } else { report["intervals"].as_array().unwrap().clone() };
             for row in rows {
@@ -43,6 +43,7 @@ fn a_spreadsheet_has_the_figures_of_the_json() {
                 flat(&row, "", &mut figures);
                 figures.retain(|(name, _)| name != "design_toml");
                 if !more.is_empty() {
+                    figures.push(("report".to_owned(), Value::from(number)));
                     figures.push(("design".to_owned(), report["design"].clone()));
                 }
                 expected.push(figures);

@@ -13,6 +13,7 @@ mod lifetime;
 mod numpy;
 mod policy;
 mod purchase;
+mod reference;
 mod running;
 mod simulate;
 mod trace;
@@ -36,6 +37,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(purchase::plan, module)?)?;
     module.add_function(wrap_pyfunction!(purchase::greenest, module)?)?;
     module.add_function(wrap_pyfunction!(design::devices, module)?)?;
+    module.add_function(wrap_pyfunction!(reference::design_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(reference::report_schema, module)?)?;
     module.add_function(wrap_pyfunction!(trace::formats, module)?)?;
     module.add_function(wrap_pyfunction!(policy::policies, module)?)
 }

@@ -1,5 +1,7 @@
 //! Policies written in Python: classes with the methods of the traits of `peryton-policy`.
 //!
+//! Policies in Rust that another wheel has are passed as capsules.
+//!
 //! A policy is called from the threads that simulate, which attach to the interpreter for the call. An exception ends the
 //! simulation and is what the caller gets.
 
@@ -12,12 +14,12 @@ use std::{
 use peryton_policy::{
     AdmitBy, Replacement, ReplacementPolicy,
     admission::Access,
-    replacement::{self, Candidate, Candidates, SlotIndex},
+    replacement::{self, Candidate, Candidates, PolicyTable, SlotIndex},
 };
 use pyo3::{
     exceptions::{PyIndexError, PyRuntimeError, PyTypeError, PyValueError},
     prelude::*,
-    types::PyString,
+    types::{PyCapsule, PyString},
 };
 
 use crate::{error::input, running::raise};
@@ -46,7 +48,24 @@ impl Capacity {
     }
 }
 
-/// A policy by its name, or a class of Python that makes one.
+/// A policy in Rust of another wheel, in a capsule.
+fn foreign(capsule: &Bound<'_, PyCapsule>) -> PyResult<Replacement> {
+    let remedy = "give what PyCapsule::new_with_value made of a PolicyTable";
+    let pointer = capsule.pointer_checked(Some(PolicyTable::CAPSULE)).map_err(|_| {
+        input(format!("the capsule is no replacement policy of this version: {remedy}, or build it again"))
+    })?;
+    static KNOWN: OnceLock<Made<Result<Replacement, &'static str>>> = OnceLock::new();
+    let made = KNOWN.get_or_init(Made::default).of(capsule.as_any(), |capsule| {
+        // It is kept, so that no other gets its address.
+        std::mem::forget(capsule);
+        // SAFETY: a capsule of this name has a table, which `PolicyTable::of` has made; an extension module is never unloaded.
+        let made = unsafe { (*pointer.as_ptr().cast::<PolicyTable>()).replacement() };
+        made.map_err(|problem| &*problem.leak())
+    });
+    made.map_err(input)
+}
+
+/// A policy by its name, a class of Python that makes one, or one in Rust of another wheel.
 pub(crate) fn replacement(policy: &Bound<'_, PyAny>) -> PyResult<Replacement> {
     if let Ok(name) = policy.cast::<PyString>() {
         let (name, known) = (name.to_str()?, Replacement::ALL);
@@ -55,6 +74,9 @@ pub(crate) fn replacement(policy: &Bound<'_, PyAny>) -> PyResult<Replacement> {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
             input(format!("policy '{name}': use one of {}, or a class of yours", names.join(", ")))
         });
+    }
+    if let Ok(capsule) = policy.cast::<PyCapsule>() {
+        return foreign(capsule);
     }
     let name = named(policy, "victim")?;
     static KNOWN: OnceLock<Made<Replacement>> = OnceLock::new();

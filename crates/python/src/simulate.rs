@@ -7,11 +7,11 @@ use std::sync::{
 
 use peryton_device::flash::Images;
 use peryton_sim::{Fit, Options, Replay, SimError};
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 use pyo3::prelude::*;
 
 use crate::{
-    arguments::{json, one_of, word},
+    arguments::{Time, json, one_of, word},
     design::Design,
     error::{InPython, input},
     policy,
@@ -29,7 +29,7 @@ pub(crate) fn replay(replay: &str, speed: Option<f64>) -> PyResult<Replay> {
 
 /// Simulates the designs; returns their reports as JSON.
 #[pyfunction]
-#[pyo3(signature = (designs, trace, *, replay, speed, warm_up, warm_up_requests, limit, fit, replacement, admission, jobs, progress))]
+#[pyo3(signature = (designs, trace, *, replay, speed, warm_up, warm_up_requests, limit, fit, interval, replacement, admission, jobs, progress))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn simulate(
     py: Python<'_>,
@@ -41,6 +41,7 @@ pub(crate) fn simulate(
     warm_up_requests: u64,
     limit: Option<u64>,
     fit: &str,
+    interval: Option<Time>,
     replacement: Option<&Bound<'_, PyAny>>,
     admission: Option<&Bound<'_, PyAny>>,
     jobs: Option<usize>,
@@ -48,7 +49,11 @@ pub(crate) fn simulate(
 ) -> PyResult<String> {
     let fits = [("error", Fit::Strict), ("wrap", Fit::Wrap), ("skip", Fit::Skip)];
     let replay = self::replay(replay, speed)?;
-    let options = Options { replay, fit: one_of("fit", fit, &fits)?, warm_up, warm_up_requests, limit, interval: None };
+    let interval = interval.map(|interval| interval.0);
+    if interval == Some(Nanos::ZERO) {
+        return Err(input("interval: give a time above 0, such as '1s'"));
+    }
+    let options = Options { replay, fit: one_of("fit", fit, &fits)?, warm_up, warm_up_requests, limit, interval };
     if designs.is_empty() {
         return Err(input("there is no design to simulate: give one"));
     }

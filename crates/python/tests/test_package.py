@@ -1,6 +1,7 @@
 """The fears: something public has no documentation, or a type that is not so."""
 
 import inspect
+import os
 import subprocess
 import sys
 import tomllib
@@ -56,3 +57,33 @@ print(peryton.simulate(single, sys.argv[1])["requests"])
     trace = REPOSITORY / "examples" / "traces" / "sqlite-ext4.parquet"
     ran = subprocess.run([sys.executable, "-c", program, trace], capture_output=True, text=True, check=True)
     assert ran.stdout == "15066\n"
+
+
+def test_the_types_of_designs_are_those_of_the_keys() -> None:
+    command = os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton")
+    keys = subprocess.run([command, "keys", "--json"], capture_output=True, check=True).stdout
+    script = REPOSITORY / "scripts" / "python_keys.py"
+    written = subprocess.run([sys.executable, script], input=keys, capture_output=True, check=True).stdout
+    there = (REPOSITORY / "crates" / "python" / "python" / "peryton" / "_keys.py").read_bytes()
+    assert written == there, "peryton keys --json | scripts/python_keys.py > crates/python/python/peryton/_keys.py"
+
+
+def test_the_types_of_designs_find_mistakes(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    right = """
+import peryton
+keys: peryton.DesignKeys = {
+    "devices": {"ssd": {"profile": "intel-320-300gb", "size": "1GiB"}, "hdd": {"profile": "wd-green-5tb", "count": 2}},
+    "placement": {"mode": "caching", "fast": "ssd", "slow": "hdd", "promotion": {"threshold": 0}},
+    "endurance": {"read_effect": "never", "hdd": {"start_stops": 1000}},
+}
+peryton.Design.from_dict(keys).set("placement.max_moves", 4)
+"""
+    wrong = {"size": "sise", '"caching"': '"cashing"', '"threshold": 0': '"threshold": "0"'}
+    (tmp_path / "right.py").write_text(right)
+    for number, (good, bad) in enumerate(wrong.items()):
+        (tmp_path / f"wrong{number}.py").write_text(right.replace(good, bad))
+    words = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", "/dev/null", "."]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    found = sorted({line.split(":")[0] for line in ran.stdout.splitlines() if ": error:" in line})
+    assert found == [f"wrong{number}.py" for number in range(len(wrong))], ran.stdout

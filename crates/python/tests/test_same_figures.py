@@ -26,6 +26,7 @@ def same(ours: Any, theirs: Any) -> None:
         ({"replay": "qd=8", "warm_up": True}, ["--replay", "qd=8", "--warm-up"]),
         ({"speed": 0.5, "warm_up_requests": 2000}, ["--speed", "0.5", "--warm-up-requests", "2000"]),
         ({"replay": "sync", "limit": 5000, "fit": "skip"}, ["--replay", "sync", "--limit", "5000", "--fit", "skip"]),
+        ({"interval": "100ms", "limit": 5000}, ["--interval", "100ms", "--limit", "5000"]),
     ],
 )
 def test_simulations(command: Command, sqlite: Path, options: dict[str, Any], words: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
 };
 
 /// A device of the design that is an array with redundancy, and what it made of the writes of the measured span.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ArrayReport {
     /// Its kind.
     pub scheme: Redundancy,

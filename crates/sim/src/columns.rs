@@ -43,23 +43,26 @@ impl Columns {
         table
     }
 
-    /// A row for each interval of each report; the first column is the name of the design.
+    /// A row for each interval of each report; the first columns are `report`, the report's place in the list from 0, and
+    /// `design`, the name of its design.
     pub fn of_intervals(reports: &[Report]) -> Columns {
         let mut table = Columns::default();
-        for report in reports {
+        for (number, report) in reports.iter().enumerate() {
             for interval in &report.intervals {
-                table.add(&[("design", &report.design)], interval);
+                table.add(&keys(number, report), interval);
             }
         }
         table
     }
 
-    /// A row for each bucket of the histograms of each report: `design`, `kind` (`read`, `write`, `flush`, `discard`,
+    /// A row for each bucket of the histograms of each report: `report`, `design`, `kind` (`read`, `write`, `flush`, `discard`,
     /// `write_then_flush`), `from_us`, `to_us` and `count`.
     pub fn of_histograms(reports: &[Report]) -> Columns {
-        let (mut designs, mut kinds, mut from, mut to, mut count) = (vec![], vec![], vec![], vec![], vec![]);
-        for report in reports {
+        let (mut numbers, mut designs, mut kinds) = (vec![], vec![], vec![]);
+        let (mut from, mut to, mut count) = (vec![], vec![], vec![]);
+        for (number, report) in reports.iter().enumerate() {
             for (kind, histogram) in report.latency_histogram_us.named() {
+                numbers.extend(histogram.count.iter().map(|_| Some(number as u64)));
                 designs.extend(histogram.count.iter().map(|_| Some(report.design.clone())));
                 kinds.extend(histogram.count.iter().map(|_| Some(kind.to_owned())));
                 from.extend(histogram.from.iter().copied().map(Some));
@@ -69,6 +72,7 @@ impl Columns {
         }
         let rows = count.len();
         let columns = vec![
+            ("report".to_owned(), Column::Whole(numbers)),
             ("design".to_owned(), Column::Text(designs)),
             ("kind".to_owned(), Column::Text(kinds)),
             ("from_us".to_owned(), Column::Number(from)),
@@ -77,6 +81,37 @@ impl Columns {
         ];
         let at = columns.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
         Columns { columns, at, rows }
+    }
+
+    /// A row for each warning of each report: `report`, `design`, `code`, `message` and `remedy`.
+    pub fn of_warnings(reports: &[Report]) -> Columns {
+        let mut table = Columns::default();
+        for (number, report) in reports.iter().enumerate() {
+            for warning in &report.warnings {
+                table.add(&keys(number, report), warning);
+            }
+        }
+        table
+    }
+
+    /// A row for each volume of each report with several: `report`, `design`, `volume` (from 0), and the volume's figures.
+    pub fn of_volumes(reports: &[Report]) -> Columns {
+        let mut table = Columns::default();
+        for (number, report) in reports.iter().enumerate() {
+            for (volume, figures) in report.volumes.iter().enumerate() {
+                let [report, design] = keys(number, report);
+                table.add(&[report, design, ("volume", Value::from(volume))], figures);
+            }
+        }
+        table
+    }
+
+    /// The same table with the number of each row, from 0, as the first column.
+    pub fn numbered(mut self, name: &str) -> Columns {
+        let numbers = (0..self.rows as u64).map(Some).collect();
+        self.columns.insert(0, (name.to_owned(), Column::Whole(numbers)));
+        self.at = self.columns.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
+        self
     }
 
     /// The columns with their names.
@@ -89,10 +124,10 @@ impl Columns {
         self.rows
     }
 
-    fn add(&mut self, first: &[(&str, &str)], row: &impl Serialize) {
+    fn add(&mut self, first: &[(&str, Value)], row: &impl Serialize) {
         let value = serde_json::to_value(row).expect("a report has names and finite numbers");
-        for (name, text) in first {
-            self.put(name, Value::from(*text));
+        for (name, key) in first {
+            self.put(name, key.clone());
         }
         self.flatten("", value);
         self.rows += 1;
@@ -123,6 +158,11 @@ impl Columns {
         column.lengthen(self.rows);
         column.push(value);
     }
+}
+
+/// The columns that say which report a row belongs to. Names of designs need not be unique.
+fn keys(number: usize, report: &Report) -> [(&'static str, Value); 2] {
+    [("report", Value::from(number)), ("design", Value::from(report.design.as_str()))]
 }
 
 impl Column {

@@ -5,7 +5,7 @@ use std::{fmt, ops::Deref, path::Path};
 use peryton_units::{Bytes, Nanos};
 use toml::de::{DeTable, DeValue};
 
-use crate::DesignError;
+use crate::{DesignError, design::key::Key};
 
 /// The largest design file; a design is about a page of text.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -289,6 +289,8 @@ impl<T> Deref for At<'_, T> {
 
 /// A type that the value of a key can have.
 pub(crate) trait FromToml: Sized {
+    /// The type's name in the reference of keys.
+    const TYPE: &'static str;
     /// A description of the accepted values, for people.
     const EXPECTED: &'static str;
     /// Converts a value. The error is a description of the problem, or `None` if `EXPECTED` is sufficient.
@@ -296,7 +298,8 @@ pub(crate) trait FromToml: Sized {
 }
 
 macro_rules! from_text {
-    ($type:ty, $expected:literal) => {
+    ($type:ty, $name:literal, $expected:literal) => {
+        const TYPE: &'static str = $name;
         fn from_toml(value: &toml::Value) -> Result<$type, Option<String>> {
             value.as_str().ok_or(None)?.parse().map_err(|error: peryton_units::ParseUnitError| Some(error.to_string()))
         }
@@ -305,9 +308,10 @@ macro_rules! from_text {
 }
 
 impl FromToml for Nanos {
-    from_text!(Nanos, "a time with its unit, such as \"5s\" or \"400us\"");
+    from_text!(Nanos, "time", "a time with its unit, such as \"5s\" or \"400us\"");
 }
 impl FromToml for Bytes {
+    const TYPE: &'static str = "size";
     const EXPECTED: &'static str = "a size such as \"8GiB\", or a whole number of bytes";
     fn from_toml(value: &toml::Value) -> Result<Bytes, Option<String>> {
         match value {
@@ -320,18 +324,21 @@ impl FromToml for Bytes {
     }
 }
 impl FromToml for u64 {
+    const TYPE: &'static str = "whole number";
     const EXPECTED: &'static str = "a whole number from 0";
     fn from_toml(value: &toml::Value) -> Result<u64, Option<String>> {
         value.as_integer().and_then(|number| u64::try_from(number).ok()).ok_or(None)
     }
 }
 impl FromToml for u32 {
+    const TYPE: &'static str = "whole number";
     const EXPECTED: &'static str = "a whole number from 0 to 4294967295";
     fn from_toml(value: &toml::Value) -> Result<u32, Option<String>> {
         value.as_integer().and_then(|number| u32::try_from(number).ok()).ok_or(None)
     }
 }
 impl FromToml for f64 {
+    const TYPE: &'static str = "number";
     const EXPECTED: &'static str = "a number from 0";
     fn from_toml(value: &toml::Value) -> Result<f64, Option<String>> {
         let number = match value {
@@ -343,29 +350,32 @@ impl FromToml for f64 {
     }
 }
 impl FromToml for bool {
+    const TYPE: &'static str = "true or false";
     const EXPECTED: &'static str = "true or false";
     fn from_toml(value: &toml::Value) -> Result<bool, Option<String>> {
         value.as_bool().ok_or(None)
     }
 }
 impl FromToml for String {
+    const TYPE: &'static str = "text";
     const EXPECTED: &'static str = "text in quotes";
     fn from_toml(value: &toml::Value) -> Result<String, Option<String>> {
         value.as_str().map(str::to_owned).ok_or(None)
     }
 }
 impl FromToml for Vec<String> {
+    const TYPE: &'static str = "list of texts";
     const EXPECTED: &'static str = "a list such as [\"ssd\", \"hdd\"]";
     fn from_toml(value: &toml::Value) -> Result<Vec<String>, Option<String>> {
         let list = value.as_array().ok_or(None)?;
         list.iter().map(|value| value.as_str().map(str::to_owned).ok_or(None)).collect()
     }
 }
-/// Any value, for keys of features that are not available.
-impl FromToml for toml::Value {
-    const EXPECTED: &'static str = "any value";
-    fn from_toml(value: &toml::Value) -> Result<toml::Value, Option<String>> {
-        Ok(value.clone())
+impl FromToml for toml::Table {
+    const TYPE: &'static str = "table";
+    const EXPECTED: &'static str = "a table";
+    fn from_toml(value: &toml::Value) -> Result<toml::Table, Option<String>> {
+        value.as_table().cloned().ok_or(None)
     }
 }
 
@@ -390,9 +400,10 @@ impl<'a> Keys<'a> {
     }
 
     /// The value of a key, if it exists.
-    pub(crate) fn get<T: FromToml>(&mut self, key: &'static str) -> Result<Option<At<'a, T>>, DesignError> {
-        let Some(node) = self.node(key) else { return Ok(None) };
-        let path = self.path(key);
+    pub(crate) fn get<T: FromToml>(&mut self, key: &'static Key<T>) -> Result<Option<At<'a, T>>, DesignError> {
+        let Some(node) = self.node(key.name()) else { return Ok(None) };
+        let path = self.path(key.name());
+        debug_assert!(key.entry.is_at(&path), "{} is read as {path}", key.entry.path);
         let plain = node.toml();
         match T::from_toml(&plain) {
             Ok(value) => Ok(Some(At { value, document: self.document, place: node.place.clone(), path })),
@@ -405,11 +416,32 @@ impl<'a> Keys<'a> {
     }
 
     /// The value of a key that must exist.
-    pub(crate) fn require<T: FromToml>(&mut self, key: &'static str) -> Result<At<'a, T>, DesignError> {
+    pub(crate) fn require<T: FromToml>(&mut self, key: &'static Key<T>) -> Result<At<'a, T>, DesignError> {
         match self.get(key)? {
             Some(value) => Ok(value),
-            None => Err(self.wrong_at(key, format!("missing: give {}", T::EXPECTED))),
+            None => Err(self.wrong_at(key.name(), format!("missing: give {}", T::EXPECTED))),
         }
+    }
+
+    /// Something that is written under a name, whatever it is.
+    pub(crate) fn written(&mut self, name: &'static str) -> Option<At<'a, ()>> {
+        let node = self.node(name)?;
+        Some(At { value: (), document: self.document, place: node.place.clone(), path: self.path(name) })
+    }
+
+    /// The overrides that wrote what is under a name, and anything below it.
+    pub(crate) fn overrides_below(&self, name: &str) -> Vec<usize> {
+        fn collect(node: &Node, into: &mut Vec<usize>) {
+            if let Place::Override(index, _) = node.place {
+                into.push(index);
+            }
+            if let Value::Table(entries) = &node.value {
+                entries.iter().for_each(|(_, below)| collect(below, into));
+            }
+        }
+        let mut found = Vec::new();
+        self.entries.iter().filter(|(known, _)| known == name).for_each(|(_, node)| collect(node, &mut found));
+        found
     }
 
     /// The keys of a table in this one; none if it does not exist.
@@ -452,16 +484,6 @@ impl<'a> Keys<'a> {
     /// The same table without a key that has been read already.
     pub(crate) fn without(self, key: &'static str) -> Keys<'a> {
         Keys { without: Some(key), ..self }
-    }
-
-    /// The file and line, and the key, as text for messages.
-    pub(crate) fn place(&self) -> String {
-        format!("{}: {}", self.document.shown(self.place), self.path)
-    }
-
-    /// The whole table as plain TOML.
-    pub(crate) fn into_toml(self) -> toml::Table {
-        self.entries.iter().map(|(key, node)| (key.clone(), node.toml())).collect()
     }
 
     /// An error about this table, or about a key that it lacks.

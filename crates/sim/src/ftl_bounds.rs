@@ -14,6 +14,7 @@
 
 use peryton_device::Model;
 use peryton_units::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::DeviceDesign;
@@ -23,7 +24,7 @@ const PAGE: Bytes = Bytes::kib(4);
 const BLOCK: Bytes = Bytes::kib(512);
 
 /// Erases and sequentiality of a primary's writes, with the log and without.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FtlReport {
     /// The page size of the primary's flash.
     pub page_bytes: u64,
@@ -38,7 +39,7 @@ pub struct FtlReport {
 }
 
 /// A stream of writes to flash.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WriteStream {
     /// Number of page writes, including those of a part of a page.
     pub pages: u64,
@@ -52,7 +53,7 @@ pub struct WriteStream {
 }
 
 /// Shares of erases that the log saves; negative if there are more erases with the log.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EraseSavings {
     /// Under the ideal layer: a lower bound.
     #[serde(skip_serializing_if = "Option::is_none")]

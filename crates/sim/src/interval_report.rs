@@ -1,9 +1,10 @@
 //! The intervals of a report. Their figures have the names of the whole report's.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use peryton_device::Class;
 use peryton_engine::{Placement, WritePolicy, endurance};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
 
 /// What was counted in an interval of the measured span: of requests that were answered in it, of commands that devices got in
 /// it, and of moves that ended in it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct IntervalReport {
     /// Its start, from the beginning of the measured span.
     pub start_s: f64,
@@ -61,11 +62,12 @@ pub struct IntervalReport {
     pub mean_power_w: Option<f64>,
     /// The devices, as in the whole report.
     #[serde(serialize_with = "as_map")]
+    #[schemars(with = "BTreeMap<String, DeviceInterval>")]
     pub devices: Vec<(Arc<str>, DeviceInterval)>,
 }
 
 /// Moves between the devices in an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct IntervalMoves {
     /// Extents moved to the fast device.
     pub promotions: u64,
@@ -80,7 +82,7 @@ pub struct IntervalMoves {
 }
 
 /// A log's traffic in an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct IntervalLog {
     /// Bytes that were written to the log.
     pub bytes_appended: u64,
@@ -94,7 +96,7 @@ pub struct IntervalLog {
 }
 
 /// A device's work in an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceInterval {
     /// Read commands.
     pub reads: u64,

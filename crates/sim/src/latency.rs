@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 use peryton_units::{Nanos, Op};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The longest response time in percentiles; longer ones count as this long there (but not in mean and maximum).
@@ -50,7 +51,7 @@ fn empty_histogram() -> Histogram<u64> {
 }
 
 /// The distribution of response times, in µs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LatencySummary {
     /// Number of requests.
     pub count: u64,
@@ -70,7 +71,7 @@ pub struct LatencySummary {
 
 /// The buckets of an HDR histogram of response times, in µs, in ascending order; those without requests are left out. A
 /// bucket is as wide as its times are similar, to one part in a thousand. The last may also have times above a day.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LatencyHistogram {
     /// The shortest response time of each bucket.
     pub from: Vec<f64>,

@@ -1,6 +1,7 @@
 //! The parts of a report about response times: quantiles and whole distributions.
 
 use peryton_units::Op;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
 };
 
 /// Response times by kind of request.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Latency {
     /// All requests, including discards and flushes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,7 +33,7 @@ pub struct Latency {
 
 /// The distributions of response times by kind of request. That of all requests is the sum of reads, writes, flushes and
 /// discards.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LatencyHistograms {
     /// Reads.
     #[serde(skip_serializing_if = "Option::is_none")]

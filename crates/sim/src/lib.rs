@@ -34,6 +34,7 @@
 mod array;
 mod array_report;
 mod columns;
+mod comment;
 mod curves;
 mod design;
 mod document;
@@ -49,16 +50,24 @@ mod lifetime_interval;
 mod machine;
 mod miniature;
 mod observe;
+mod off_estimate;
 mod options;
 mod outcome;
 mod parity;
+#[cfg(feature = "parquet")]
+mod parquet_table;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet_table.rs"]
+mod parquet_table;
 mod queue;
 mod redundancy;
 mod report;
+mod report_schema;
 mod request_source;
 mod run;
 mod sensitivity;
 mod simulator;
+mod tables;
 mod touched;
 mod volume_report;
 mod warnings;
@@ -67,7 +76,7 @@ mod wear_parts;
 pub use array_report::ArrayReport;
 pub use columns::{Column, Columns};
 pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
-pub use design::{Design, DesignText, DeviceDesign};
+pub use design::{Design, DesignKey, DesignText, DeviceDesign, KeyDefault, ModelKey, design_keys, model_keys};
 pub use error::{DesignError, SimError};
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
 pub use interval_report::{DeviceInterval, IntervalLog, IntervalMoves, IntervalReport};
@@ -77,12 +86,15 @@ pub use latency_report::{Latency, LatencyHistograms};
 pub use lifetime_interval::{LEAST_PARTS, LifetimeInterval};
 pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
 pub use observe::{Moment, Observer};
+pub use off_estimate::{MainFigures, OffEstimate};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// The statistics of a log; part of a [`Report`].
 pub use peryton_engine::LoggingStats;
 pub use redundancy::{ParseRedundancyError, Redundancy};
 pub use report::{AdmissionReport, Cost, DeviceReport, MoveReport, PartitionReport, Report};
+pub use report_schema::{report_schema, reports_schema};
 pub use run::{Progress, TraceFactory, run, run_observed, run_one};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};
+pub use tables::{TableError, TableFolder};
 pub use volume_report::VolumeReport;
 pub use warnings::{Warned, Warning, warned};

@@ -8,6 +8,7 @@
 
 use peryton_device::{Class, WearCounts};
 use peryton_units::Bytes;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Design, lifetime::Lifetime, outcome::Outcome, wear_parts::WearParts};
@@ -34,7 +35,7 @@ impl Interval {
 }
 
 /// How sure the lifetime of a design is, and what it rests on. Absent if nothing wears.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct LifetimeInterval {
     /// The lower end of the 90 % interval of `lifetime_years`; absent if the trace is too short to split.
     #[serde(skip_serializing_if = "Option::is_none")]

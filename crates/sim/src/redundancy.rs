@@ -1,7 +1,8 @@
 //! Redundancy of a device that is an array: which of its members may fail without loss, and what a write costs.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -124,6 +125,17 @@ impl fmt::Display for Redundancy {
 impl Serialize for Redundancy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+impl JsonSchema for Redundancy {
+    fn schema_name() -> Cow<'static, str> {
+        "Redundancy".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = Redundancy::ALL.map(Redundancy::name);
+        json_schema!({ "description": "How an array survives the failure of members.", "type": "string", "enum": names })
     }
 }
 

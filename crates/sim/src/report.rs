@@ -7,6 +7,7 @@ use peryton_device::{Class, DeviceStats, Profile, flash::FtlStats};
 use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Placement, Stats, endurance};
 use peryton_trace::RequestHash;
 use peryton_units::{Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
     latency_report::{Latency, LatencyHistograms, histograms_of, latency_of},
     lifetime::Lifetime,
     lifetime_interval::{self, LifetimeInterval},
+    off_estimate::OffEstimate,
     outcome::Outcome,
     volume_report::{VolumeReport, volume_report},
     warnings::{self, Warning},
@@ -44,7 +46,7 @@ const HOURS_PER_YEAR: f64 = 8_766.0;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// The version that made the report.
     pub peryton_version: String,
@@ -124,6 +126,7 @@ pub struct Report {
     pub climb: Option<peryton_engine::ClimbView>,
     /// The devices in the order of the design; a member of a striped array has its number after the name.
     #[serde(serialize_with = "as_map")]
+    #[schemars(with = "BTreeMap<String, DeviceReport>")]
     pub devices: Vec<(String, DeviceReport)>,
     /// The devices that are arrays with redundancy, and what it made of their writes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -190,10 +193,13 @@ pub struct Report {
     /// What was counted in each interval of the measured span; the last one may be shorter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<IntervalReport>,
+    /// The figures with each estimated value of the devices off, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<Vec<OffEstimate>>,
 }
 
 /// Moves between the devices.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MoveReport {
     /// Extents moved to the fast device.
     pub promotions: u64,
@@ -210,7 +216,7 @@ pub struct MoveReport {
 }
 
 /// The statistics of admission.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AdmissionReport {
     /// Misses that were not admitted.
     pub bypassed: u64,
@@ -220,7 +226,7 @@ pub struct AdmissionReport {
 }
 
 /// The statistics of the map's journal.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MetadataReport {
     /// Journal commits.
     pub commits: u64,
@@ -233,7 +239,7 @@ pub struct MetadataReport {
 }
 
 /// The work and the energy of a device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceReport {
     /// Read commands.
     pub reads: u64,
@@ -312,7 +318,7 @@ impl DeviceReport {
 }
 
 /// Prices and costs, in US dollars.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cost {
     /// The price of whole devices, spares included; owned devices cost nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -340,7 +346,7 @@ pub(crate) fn as_map<S: Serializer>(devices: &[(String, DeviceReport)], serializ
 }
 
 /// The routing of a partitioned drive's writes, and the quality of its predictions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PartitionReport {
     /// Share of the writes that went to the fast device.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -483,6 +489,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         latency_histogram_us: histograms_of(&outcome.times),
         interval_s: options.interval.map(Nanos::as_s_f64),
         intervals: Vec::new(),
+        sensitivity: None,
     };
     report.warnings = warnings::of(design, options, outcome, &report);
     report

@@ -12,7 +12,11 @@ use peryton_device::{OFF_BY, Origin};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::{Design, Options, Report, SimError, TraceFactory, run_one};
+use crate::{
+    Design, Options, Report, SimError, TraceFactory,
+    off_estimate::{MainFigures, OffEstimate},
+    run_one,
+};
 
 /// A design that was simulated.
 #[derive(Clone, Debug)]
@@ -45,6 +49,31 @@ pub struct Sensitivity<T> {
     pub not_varied: Vec<String>,
     /// Number of estimates beyond the most that are tried.
     pub left_out: usize,
+}
+
+impl MainFigures {
+    /// The figures of a report.
+    pub fn of(report: &Report) -> MainFigures {
+        let all = report.latency_us.all.as_ref();
+        MainFigures {
+            mean_ms: all.map(|summary| summary.mean / 1e3),
+            p99_ms: all.map(|summary| summary.p99 / 1e3),
+            lifetime_years: report.lifetime_years,
+            mean_power_w: report.mean_power_w,
+        }
+    }
+}
+
+impl Sensitivity<MainFigures> {
+    /// What the changes make of one design.
+    pub fn of_design(&self, design: &str) -> Vec<OffEstimate> {
+        let mine = self.swings.iter().filter_map(|swing| {
+            let figures = swing.designs.get(design)?.clone();
+            let (profile, value) = (swing.profile.clone(), swing.value.clone());
+            Some(OffEstimate { profile, value, off_by: swing.off_by, figures })
+        });
+        mine.collect()
+    }
 }
 
 /// The most values that are varied; each takes two simulations of every design that uses it.

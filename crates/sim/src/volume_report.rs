@@ -2,6 +2,7 @@
 
 use peryton_engine::LoggingStats;
 use peryton_units::Nanos;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
 };
 
 /// The result of one of several volumes that share a log device.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct VolumeReport {
     /// Requests answered within the measured span.
     pub requests: u64,

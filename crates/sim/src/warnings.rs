@@ -5,12 +5,13 @@ use std::fmt;
 use peryton_device::{Class, Model, flash::Precondition};
 use peryton_engine::{Placement, WritePolicy};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Design, LatencySummary, Options, Replay, Report, outcome::Outcome, simulator::MOST_IN_FLIGHT};
 
 /// A circumstance that makes figures misleading, with a remedy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Warning {
     /// A stable code for scripts.
     pub code: &'static str,

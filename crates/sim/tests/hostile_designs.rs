@@ -85,7 +85,13 @@ fn every_mistake_names_its_place_and_a_remedy() {
             &["d.toml:11", "placement.bypass.congested", "true or false"],
         ),
         (format!("{two}mode = 'tiering'\nbypass = {{}}\n"), &["d.toml:11", "placement.bypass", "does not apply"]),
-        (format!("{single}spare = 3\n"), &["d.toml:6", "placement.spare", "not available yet"]),
+        (
+            format!(
+                "{}mode = 'logging'\noverwrite_ratio = 0.7\n",
+                two.replace("fast = 'ssd'", "primary = 'ssd'").replace("slow", "log")
+            ),
+            &["d.toml", "placement.overwrite_ratio", "belongs to caching = \"selective\""],
+        ),
         (format!("{single}[admission]\nby = 'size'\n"), &["d.toml:7", "admission.by", "caching"]),
         (format!("{single}[triggers]\nsize = '1GiB'\n"), &["d.toml:6", "triggers", "logging"]),
         (format!("{single}[power.hdd]\nspin_down_after = '5s'\n"), &["d.toml:6", "power.hdd", "ssd"]),

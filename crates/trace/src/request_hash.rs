@@ -65,6 +65,18 @@ impl fmt::Display for RequestHash {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for RequestHash {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RequestHash".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let about = "A hash of requests in their order: time, operation, volume, offset and length of each.";
+        schemars::json_schema!({ "description": about, "type": "string", "pattern": "^[0-9a-f]{16}$" })
+    }
+}
+
 impl Serialize for RequestHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

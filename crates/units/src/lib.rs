@@ -21,6 +21,8 @@ mod duration;
 mod op;
 mod parse;
 mod prefetch;
+#[cfg(feature = "schema")]
+mod schema;
 
 pub use bytes::Bytes;
 pub use duration::Nanos;

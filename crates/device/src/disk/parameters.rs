@@ -1,5 +1,5 @@
 use peryton_units::{Bytes, Nanos};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::shingled_parameters::ShingledParameters;
 use crate::BuildError;
@@ -9,6 +9,7 @@ use crate::BuildError;
 /// Either `tracks` (from a data sheet's transfer rates) or `zones` (from a drive's published geometry) says how
 /// sectors lie on the surfaces.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DiskParameters {
     /// Revolutions per minute.
@@ -64,6 +65,7 @@ fn sector() -> Bytes {
 /// A geometry derived from a data sheet: sectors per track fall linearly from the outermost zone to the innermost, and
 /// zones have the same number of cylinders.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Tracks {
     /// Addressable bytes.
@@ -83,6 +85,7 @@ fn sixteen() -> u32 {
 
 /// A run of cylinders with equally many sectors on each track.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ZoneParameters {
     /// First cylinder.
@@ -114,6 +117,7 @@ pub struct ZoneParameters {
 
 /// Seek time as a function of distance.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Seek {
     /// Time to the next cylinder.
@@ -129,6 +133,7 @@ pub struct Seek {
 
 /// Time the electronics take.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
     /// Before a read that the buffer can answer, after a read.
@@ -149,6 +154,7 @@ pub struct Controller {
 
 /// An overhead that depends on the previous command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Overhead {
     /// After a read.
@@ -159,6 +165,7 @@ pub struct Overhead {
 
 /// The drive's memory.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct BufferParameters {
     /// Number of segments for reads, replaced least recently used first; zero switches caching off.
@@ -217,7 +224,8 @@ impl Default for BufferParameters {
 }
 
 /// How far a disk reads ahead after a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReadAhead {
     /// Not at all.
@@ -233,7 +241,8 @@ pub enum ReadAhead {
 }
 
 /// Which command is served next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scheduler {
     /// First come, first served.
@@ -247,6 +256,7 @@ pub enum Scheduler {
 
 /// Order of service.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Queue {
     /// Commands that the drive can see and choose from; more wait outside in their order of arrival.
@@ -265,6 +275,7 @@ impl Default for Queue {
 
 /// The power of a disk in each state.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Power {
     /// Watts spinning, without a command.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 /// The `[disk.shingled]` table of a profile.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ShingledParameters {
     /// Size of a zone, which is written front to back.

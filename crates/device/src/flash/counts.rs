@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 /// The statistics of a translation layer. Figures that a layer does not have are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FtlStats {
     /// Data in the part written in single-level mode that was not folded yet; absent without such a part.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,6 +26,7 @@ pub struct FtlStats {
 
 /// The distribution of the valid data: in few blocks that are full of it, or in many with a little of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fragmentation {
     /// Share of the blocks that are erased.
     pub free_share: f64,
@@ -54,6 +56,7 @@ impl Fragmentation {
 
 /// The cost of a map that does not fit in RAM (DFTL: Gupta, Kim and Urgaonkar 2009).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MappingStats {
     /// Entries looked up.
     pub lookups: u64,
@@ -82,6 +85,7 @@ impl MappingStats {
 
 /// Merges of a data block with the block that took its overwrites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Merges {
     /// The log block was complete and in order: it became the data block.
     pub switches: u64,
@@ -95,6 +99,7 @@ pub struct Merges {
 
 /// The cost of static wear-levelling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Levelling {
     /// Blocks erased by wear-levelling; `DeviceStats::erases` includes them.
     pub erases: u64,
@@ -102,6 +107,7 @@ pub struct Levelling {
     pub bytes_moved: Bytes,
     /// Time of the dies that wear-levelling took.
     #[serde(rename = "time_s", serialize_with = "as_seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub time: Nanos,
     /// Number of times that wear-levelling delayed a move because of a burst of writes.
     pub put_off: u64,

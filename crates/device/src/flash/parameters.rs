@@ -1,11 +1,12 @@
 use peryton_units::{Bytes, Nanos};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{divisor::Divisor, slc_cache::SlcParameters};
 use crate::BuildError;
 
 /// The way from logical addresses to flash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
     /// Any unit can be anywhere: a full table of mapping units, log-structured, with garbage collection.
@@ -24,7 +25,8 @@ pub enum Mapping {
 }
 
 /// The block that garbage collection chooses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Collection {
     /// The block with the least valid data.
@@ -35,7 +37,8 @@ pub enum Collection {
 }
 
 /// The times at which static wear-levelling may work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LevelWear {
     /// Whenever erase counts are uneven enough.
@@ -46,7 +49,8 @@ pub enum LevelWear {
 }
 
 /// The content of the flash before the first command.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Precondition {
     /// Nothing, as from the factory or after a secure erase.
@@ -60,6 +64,7 @@ pub enum Precondition {
 
 /// The parts of a flash device. Rates are in MB (10⁶ bytes) per second.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FlashParameters {
     /// Channels between controller and dies.

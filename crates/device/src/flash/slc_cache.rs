@@ -13,6 +13,7 @@ use crate::BuildError;
 
 /// The `[flash.slc_cache]` table of a profile.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SlcParameters {
     /// Size of the cache on an empty drive.

@@ -51,6 +51,7 @@ pub struct Stats {
 
 /// Accesses that went past the cache (caching), by the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bypasses {
     /// Misses of sequential streams ([`Bypass::sequential`](crate::Bypass)).
     pub sequential: u64,
@@ -62,6 +63,7 @@ pub struct Bypasses {
 
 /// What went through the log and what bypassed it (Griffin).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoggingStats {
     /// Bytes that the host wrote.
     pub bytes_written_by_host: u64,
@@ -106,6 +108,7 @@ fn is_zero(bytes: &u64) -> bool {
 
 /// Migrations by their trigger (Griffin, section 5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Migrations {
     /// Started by the timeout.
     pub timeout: u64,
@@ -194,6 +197,7 @@ pub struct Moves {
 
 /// Causes of cancelled moves (GreenDM, sections 2.3 and 2.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cancelled {
     /// Promotion: no free extent on the fast device.
     pub fast_full: u64,

@@ -2,12 +2,12 @@
 
 use std::{path::PathBuf, thread, time::Duration};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressStyle;
 use peryton_drive::control::{self, Ask};
 use peryton_units::Bytes;
 use serde_json::Value;
 
-use crate::{cleaning, failure::Failure, output};
+use crate::{cleaning, failure::Failure, output, terminal};
 
 /// How often the progress is looked at.
 const EVERY: Duration = Duration::from_millis(300);
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })?;
     let first = state["dirty_bytes"].as_u64().unwrap_or(0);
     if args.wait {
-        let bar = ProgressBar::new(first);
+        let bar = terminal::bar(first);
         let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written home, {eta} left");
         bar.set_style(style.expect("the template is a constant"));
         while state["state"] == "asked" {

@@ -1,10 +1,10 @@
 //! `peryton detach`: writes everything back to one device, so that it can be used alone.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressStyle;
 use peryton_engine::Placement;
 use serde_json::json;
 
-use crate::{failure::Failure, output, volume};
+use crate::{failure::Failure, output, terminal, volume};
 
 /// Options of `peryton detach`.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ pub struct Args {
 /// Detaches the device and prints where its data is.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = args.design.spec()?;
-    let bar = ProgressBar::new(0);
+    let bar = terminal::bar(0);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} written back, {eta} left");
     bar.set_style(style.expect("the template is a constant"));
     let detached = peryton_drive::detach(&spec, &mut |left| {

@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
 use crate::{
     failure::Failure,
-    output, page, table,
+    output, page, table, terminal,
     trace_args::{self, Counted, TraceArgs},
 };
 
@@ -152,7 +152,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     skipped.report();
     found.command = Some(page::command_line());
     for error in &found.no_fleet {
-        eprintln!("peryton: --mixed: {error}");
+        terminal::remark(&format!("--mixed: {error}"));
     }
     if args.json { output::print_json(&found) } else { output::print(&shown(&found)) }
 }

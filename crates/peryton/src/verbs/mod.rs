@@ -10,6 +10,7 @@ pub mod events;
 pub mod format;
 #[cfg(feature = "plan")]
 pub mod greenest;
+pub mod keys;
 #[cfg(feature = "plan")]
 pub mod lifetime;
 pub mod man;
@@ -17,6 +18,7 @@ pub mod man;
 pub mod plan;
 pub mod readmit;
 pub mod repair;
+pub mod schema;
 pub mod serve;
 pub mod set;
 pub mod sim;

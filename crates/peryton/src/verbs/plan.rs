@@ -20,7 +20,7 @@ use crate::{
     lifetime_told::lifetime_told,
     output, page,
     replay_args::ArrivalArgs,
-    table,
+    table, terminal,
     trace_args::{self, Counted, TraceArgs},
 };
 
@@ -227,7 +227,7 @@ fn trained(args: &Args, catalogue: &Catalogue, bar: &Bar) -> Result<Trained, Fai
     let kept = args.models.clone().map_or(KeptModels::Cache, KeptModels::File);
     let notice = |notice: Notice| match notice {
         Notice::Training(_) => bar.say(&notice.to_string()),
-        Notice::Unreadable(_) | Notice::NotKept(_) => eprintln!("peryton: {notice}"),
+        Notice::Unreadable(_) | Notice::NotKept(_) => terminal::remark(&notice.to_string()),
     };
     Ok(kept.trained(catalogue, &training, &notice, &|what, done, of| bar.show(what, done, of))?)
 }
@@ -237,7 +237,7 @@ struct Bar(ProgressBar, Mutex<String>);
 
 impl Bar {
     fn new() -> Bar {
-        let bar = ProgressBar::new(0);
+        let bar = terminal::bar(0);
         let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len} {eta}");
         bar.set_style(style.expect("the template is a constant"));
         bar.enable_steady_tick(Duration::from_millis(100));

@@ -10,14 +10,13 @@ use std::{
     time::Duration,
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressStyle;
 use peryton_device::flash::Images;
 use peryton_sim::{
-    Columns, Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, Options, Report, Sensitivity, SimError,
-    Subject, Swing,
+    Columns, Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, MainFigures, Options, Report, Sensitivity,
+    SimError, Subject, Swing, TableFolder,
 };
 use peryton_units::{Bytes, Nanos};
-use serde::Serialize;
 
 use crate::{
     comma_separated,
@@ -25,7 +24,7 @@ use crate::{
     lifetime_told::lifetime_told,
     output, page,
     replay_args::ReplayArgs,
-    sensitivity, table,
+    sensitivity, table, terminal,
     trace_args::{self, Counted, TraceArgs},
 };
 
@@ -46,18 +45,22 @@ pub struct Args {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Write the reports as JSON to a file (- for standard output, in place of the table)
-    #[arg(long, value_name = "OUT")]
+    #[arg(short = 'o', long, value_name = "OUT")]
     json: Option<PathBuf>,
     /// Write the reports as a self-contained HTML page to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
-    /// Also report what is counted in each interval of this length, such as 1s (needs --json or --csv)
+    /// Also report what is counted in each interval of this length, such as 1s (needs --json, --csv or --out)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = interval)]
     interval: Option<Nanos>,
     /// Write the reports as comma-separated values to a file (- for standard output, in place of the table): a row for each
     /// design, or with --interval for each interval of each design
     #[arg(long, value_name = "OUT.csv")]
     csv: Option<PathBuf>,
+    /// Write the reports as tables of Parquet into a new or empty folder: reports, intervals (with --interval), latency
+    /// histograms, warnings
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
     /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes
     #[arg(long)]
     sensitivity: bool,
@@ -84,8 +87,10 @@ fn check_output(args: &Args) -> Result<(), Failure> {
         let problem = format!("{several}: standard output takes one of them: give the other a file");
         return Err(Failure::bad_input(problem));
     }
-    if args.interval.is_some() && args.json.is_none() && args.csv.is_none() {
-        return Err(Failure::bad_input("--interval: neither table nor page show intervals: add --json or --csv"));
+    if args.interval.is_some() && args.json.is_none() && args.csv.is_none() && args.out.is_none() {
+        return Err(Failure::bad_input(
+            "--interval: neither table nor page show intervals: add --json, --csv or --out",
+        ));
     }
     Ok(())
 }
@@ -112,6 +117,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if !from_stdin {
         args.trace_args.source(&args.trace, &skipped)?;
     }
+    let folder = args.out.as_ref().map(TableFolder::create).transpose()?;
     let mut reports = simulate(&designs, &args, &options, &skipped)?;
     skipped.report();
     for report in &mut reports {
@@ -121,6 +127,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
         true => Some(Rests::of(&reports, &args, &options, &skipped)?),
         false => None,
     };
+    for report in &mut reports {
+        report.sensitivity = rests.as_ref().map(|rests| rests.found.of_design(&report.design));
+    }
+    if let Some(folder) = folder {
+        folder.write(&mut reports)?;
+    }
     if let Some(path) = &args.report {
         output::write(path, page::simulation(&reports, &page::command_line()))?;
         if output::is_stdout(path) {
@@ -128,7 +140,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
     }
     if let Some(path) = &args.json {
-        write_json(path, &reports, rests.as_ref())?;
+        output::write_json(path, &reports)?;
     }
     if let Some(path) = &args.csv {
         let table = match args.interval {
@@ -147,66 +159,24 @@ pub fn run(args: Args) -> Result<(), Failure> {
     output::print(&text)
 }
 
-/// The reports, each with what its design's estimates do to it.
-fn write_json(path: &std::path::Path, reports: &[Report], rests: Option<&Rests>) -> Result<(), Failure> {
-    let Some(rests) = rests else { return output::write_json(path, reports) };
-    let mut all = Vec::new();
-    for report in reports {
-        let mut one = serde_json::to_value(report).map_err(Failure::failed)?;
-        let mine = rests.found.swings.iter().filter_map(|swing| {
-            let figures = swing.designs.get(&report.design)?;
-            let Swing { profile, value, off_by, .. } = swing;
-            Some(serde_json::json!({ "profile": profile, "value": value, "off_by": off_by, "figures": figures }))
-        });
-        one["sensitivity"] = mine.collect();
-        all.push(one);
-    }
-    output::write_json(path, &all)
-}
-
 /// What the figures rest on.
 struct Rests {
-    now: BTreeMap<String, Figures>,
-    found: Sensitivity<Figures>,
-}
-
-/// What is looked at.
-#[derive(Serialize)]
-struct Figures {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mean_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    p99_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lifetime_years: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mean_power_w: Option<f64>,
-}
-
-impl Figures {
-    fn of(report: &Report) -> Figures {
-        let all = report.latency_us.all.as_ref();
-        Figures {
-            mean_ms: all.map(|summary| summary.mean / 1e3),
-            p99_ms: all.map(|summary| summary.p99 / 1e3),
-            lifetime_years: report.lifetime_years,
-            mean_power_w: report.mean_power_w,
-        }
-    }
+    now: BTreeMap<String, MainFigures>,
+    found: Sensitivity<MainFigures>,
 }
 
 impl Rests {
     fn of(reports: &[Report], args: &Args, options: &Options, skipped: &Counted) -> Result<Rests, Failure> {
         let subject = |report: &Report| Subject { name: report.design.clone(), toml: report.design_toml.clone() };
         let subjects: Vec<Subject> = reports.iter().map(subject).collect();
-        let now = reports.iter().map(|report| (report.design.clone(), Figures::of(report))).collect();
+        let now = reports.iter().map(|report| (report.design.clone(), MainFigures::of(report))).collect();
         let trace = || args.trace_args.again(&args.trace, skipped);
-        let found = sensitivity::run(&subjects, &trace, options, &|_, report| Figures::of(report))?;
+        let found = sensitivity::run(&subjects, &trace, options, &|_, report| MainFigures::of(report))?;
         Ok(Rests { now, found })
     }
 
     fn shown(&self) -> String {
-        let figures = |of: &Figures| [of.mean_ms, of.p99_ms, of.lifetime_years, of.mean_power_w];
+        let figures = |of: &MainFigures| [of.mean_ms, of.p99_ms, of.lifetime_years, of.mean_power_w];
         sensitivity::shown(&self.found, &self.now, figures) + &self.decisive()
     }
 
@@ -215,7 +185,7 @@ impl Rests {
         if self.now.len() < 2 {
             return String::new();
         }
-        let first = |then: Option<&Swing<Figures>>| {
+        let first = |then: Option<&Swing<MainFigures>>| {
             let figures = |name: &String| then.and_then(|swing| swing.designs.get(name)).unwrap_or(&self.now[name]);
             let mean = |name: &String| figures(name).mean_ms.unwrap_or(f64::INFINITY);
             self.now.keys().min_by(|a, b| mean(a).total_cmp(&mean(b))).cloned()
@@ -258,7 +228,7 @@ fn designs(args: &Args) -> Result<Vec<Design>, Failure> {
 }
 
 fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counted) -> Result<Vec<Report>, Failure> {
-    let bar = ProgressBar::new_spinner();
+    let bar = terminal::spinner();
     let style = ProgressStyle::with_template("{spinner} {human_pos} requests simulated, {per_sec}")
         .expect("the template is a constant");
     bar.set_style(style);

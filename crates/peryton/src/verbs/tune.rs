@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressStyle;
 use peryton_plan::{
     constraint::{Constraint, ConstraintError, Metric},
     evaluate::{Account, Metrics},
@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     output, page,
     replay_args::ReplayArgs,
-    table,
+    table, terminal,
     trace_args::{Counted, TraceArgs},
 };
 
@@ -131,7 +131,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         seed: args.seed,
         requests: args.search_requests,
     };
-    let bar = ProgressBar::new(u64::from(args.evaluations));
+    let bar = terminal::bar(u64::from(args.evaluations));
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} settings tried, {eta} left");
     bar.set_style(style.expect("the template is a constant"));
     let account = Account { usd_per_kwh: design.electricity_usd_per_kwh, ..Account::default() };

@@ -31,6 +31,7 @@ pub struct Wear {
 
 /// The state of the adaptive threshold, for reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdaptiveView {
     /// The threshold in force: bytes, references, or a probability.
     pub threshold: f64,

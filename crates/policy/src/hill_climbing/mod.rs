@@ -104,6 +104,7 @@ struct Kept {
 
 /// The state of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClimbView {
     /// Number of steps tried.
     pub tried: u64,

@@ -9,10 +9,12 @@
 mod declare;
 mod bare;
 mod custom;
+mod foreign;
 mod policy;
 
 pub use bare::BareCache;
 pub use custom::{CustomPolicy, CustomReplacement};
+pub use foreign::PolicyTable;
 pub use policy::{Candidate, Candidates, Capacity, ReplacementPolicy, SlotIndex};
 
 // One line for each policy: its file, which is also its name in design files and on command lines, its type, and its

@@ -10,10 +10,11 @@ The figures are those of the command ``peryton`` for the same input, to the last
 """
 
 from ._api import greenest, lifetime, mrc, plan, simulate
-from ._design import Design
+from ._design import Design, design_keys
+from ._keys import DesignKeys
 from ._native import Candidates, Capacity, InputError, SimulationError, __version__, devices, formats
 from ._policy import DISCARD, FLUSH, READ, WRITE, AdmissionRule, ReplacementPolicy, admission_rules, replacement_policies
-from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports
+from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports, report_schema
 from ._trace import Trace
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Capacity",
     "Curves",
     "Design",
+    "DesignKeys",
     "InputError",
     "Lifetimes",
     "Plan",
@@ -37,6 +39,7 @@ __all__ = [
     "Trace",
     "__version__",
     "admission_rules",
+    "design_keys",
     "devices",
     "formats",
     "greenest",
@@ -44,5 +47,6 @@ __all__ = [
     "mrc",
     "plan",
     "replacement_policies",
+    "report_schema",
     "simulate",
 ]

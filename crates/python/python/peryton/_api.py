@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from . import _native
 from ._design import Design, designs
-from ._policy import AdmissionRule, ReplacementPolicy
+from ._policy import AdmissionRule, PolicyCapsule, ReplacementPolicy
 from ._progress import Progress, shown
 from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports
 from ._trace import Trace, traced
@@ -26,7 +26,8 @@ class Options(TypedDict, total=False):
     warm_up_requests: int
     limit: int | None
     fit: Literal["error", "wrap", "skip"]
-    replacement: type[ReplacementPolicy] | None
+    interval: Time | None
+    replacement: type[ReplacementPolicy] | PolicyCapsule | None
     admission: type[AdmissionRule] | None
     jobs: int | None
     progress: Progress
@@ -48,7 +49,8 @@ def simulate(
     warm_up_requests: int = 0,
     limit: int | None = None,
     fit: str = "error",
-    replacement: type[ReplacementPolicy] | None = None,
+    interval: Time | None = None,
+    replacement: type[ReplacementPolicy] | PolicyCapsule | None = None,
     admission: type[AdmissionRule] | None = None,
     jobs: int | None = None,
     progress: Progress = None,
@@ -70,8 +72,10 @@ def simulate(
         limit: stop after this many requests.
         fit: what to do with requests past the end of the volume: ``"error"``, ``"wrap"`` (offsets modulo the volume) or
             ``"skip"``.
-        replacement: a class with the methods of :class:`ReplacementPolicy`, in place of the design's policy (tiering,
-            caching, partitioned).
+        interval: also report what is counted in each interval of this length, in seconds or as a text (``"1s"``):
+            :attr:`Report.intervals`.
+        replacement: a class with the methods of :class:`ReplacementPolicy`, or the capsule of a policy in Rust, in place of
+            the design's policy (tiering, caching, partitioned).
         admission: a class with the methods of :class:`AdmissionRule`, in place of the design's rule (caching).
         jobs: the number of threads; by default one on each core.
         progress: a bar on a terminal and in a notebook (None), always (True), never (False), or a function that is called
@@ -95,6 +99,7 @@ def simulate(
             warm_up_requests=warm_up_requests,
             limit=limit,
             fit=fit,
+            interval=interval,
             replacement=replacement,
             admission=admission,
             jobs=jobs,
@@ -107,7 +112,7 @@ def simulate(
 def mrc(
     trace: Any,
     *,
-    policies: str | type | Iterable[str | type] = "lru",
+    policies: str | type | PolicyCapsule | Iterable[str | type | PolicyCapsule] = "lru",
     block: Size = "4KiB",
     sizes: Iterable[Size] | None = None,
     points: int | None = None,
@@ -124,7 +129,8 @@ def mrc(
 
     Args:
         trace: as in :func:`simulate`.
-        policies: names of policies (:func:`replacement_policies`), or classes with the methods of :class:`ReplacementPolicy`.
+        policies: names of policies (:func:`replacement_policies`), or classes with the methods of :class:`ReplacementPolicy`, or
+            capsules of policies in Rust.
         block: the unit of caching, in bytes or as a text.
         sizes: the sizes of the caches; by default each power of two of blocks up to the footprint.
         points: in place of them, this many sizes up to the footprint, each larger by the same factor.
@@ -139,7 +145,7 @@ def mrc(
         InputError: the trace or an argument is wrong.
         SimulationError: a policy broke its contract.
     """
-    chosen = [policies] if isinstance(policies, str | type) or callable(policies) else list(policies)
+    chosen = [policies] if isinstance(policies, str | type) or callable(policies) or not isinstance(policies, Iterable) else list(policies)
     with shown(progress) as callback:
         found = _native.mrc(
             traced(trace)._inner,

@@ -1,10 +1,13 @@
 """Designs of hybrid drives."""
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+from . import _native
+from ._keys import DesignKeys, Key
 from ._native import Design as _Design
 
 
@@ -46,12 +49,13 @@ class Design:
         return cls._of(_Design._parse(text, name))
 
     @classmethod
-    def from_dict(cls, keys: Mapping[str, Any], name: str = "design") -> "Design":
+    def from_dict(cls, keys: DesignKeys | Mapping[str, Any], name: str = "design") -> "Design":
         """A design from a dictionary with the keys of a design file. The order of the devices is theirs in the drive.
-        A key whose value is None is absent."""
+        A key whose value is None is absent. :class:`DesignKeys` has the types of all keys, which editors complete in a
+        dictionary written here."""
         return cls._of(_Design._from_dict(dict(keys), name))
 
-    def set(self, key: str, value: object) -> "Design":
+    def set(self, key: Key | str, value: object) -> "Design":
         """Sets a dotted key, such as ``placement.max_moves``, as ``--set`` of the command does; returns the design.
 
         Raises:
@@ -97,6 +101,22 @@ class Design:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Design.from_toml, (self.to_toml(), self.name)
+
+
+def design_keys(prefix: str = "") -> list[dict[str, Any]]:
+    """Every key that a design may have, as ``peryton keys --json``; ``docs/design-keys.md`` of the repository is a page of them.
+
+    Args:
+        prefix: only keys whose dotted path begins with this, such as ``"placement.writeback"``. ``NAME`` stands for the name
+            of a device.
+
+    Returns:
+        A dictionary for each key: ``key`` (its path), ``about``, ``type``, ``words`` (the texts that it takes, if they are few),
+        ``unit`` (what a number counts), ``default`` (None if ``required``), ``placements`` (those that it applies to), and ``live``
+        (whether it may change while a volume is served).
+    """
+    keys: list[dict[str, Any]] = json.loads(_native.design_keys())
+    return [key for key in keys if key["key"].startswith(prefix)]
 
 
 def designs(given: object) -> list[Design]:

@@ -16,6 +16,8 @@ __all__ = [
     "plan",
     "greenest",
     "devices",
+    "design_keys",
+    "report_schema",
     "formats",
     "policies",
 ]
@@ -118,6 +120,7 @@ def simulate(
     warm_up_requests: int,
     limit: int | None,
     fit: str,
+    interval: float | str | None,
     replacement: object,
     admission: object,
     jobs: int | None,
@@ -143,6 +146,8 @@ def greenest(
 def devices() -> list[str]:
     """The names of the shipped profiles of devices."""
 
+def design_keys() -> str: ...
+def report_schema() -> str: ...
 def formats() -> list[tuple[str, str]]:
     """The formats of traces, with their descriptions."""
 

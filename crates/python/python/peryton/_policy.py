@@ -1,10 +1,14 @@
 """What policies written in Python look like."""
 
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ._native import Candidates, Capacity, policies
 
 READ, WRITE, DISCARD, FLUSH = range(4)
+
+#: A replacement policy in Rust that another wheel has compiled in: a capsule with its table of functions. The folder
+#: ``examples/policy-in-rust`` of the repository is a template of such a wheel.
+PolicyCapsule: TypeAlias = Any
 
 
 class ReplacementPolicy(Protocol):
@@ -15,7 +19,8 @@ class ReplacementPolicy(Protocol):
     the places of the fast device, each with room for one extent. Only ``victim`` is required.
     ``docs/adding-a-policy.md`` of the repository says what policies must heed. An exception ends the simulation.
 
-    Each call takes about half a microsecond, so a policy in Python is some 10 times slower than one in Rust.
+    Each call takes about half a microsecond, so a policy in Python is some 10 times slower than one in Rust, which
+    ``simulate`` and ``mrc`` also take, as a capsule (``examples/policy-in-rust`` of the repository is a template).
     """
 
     def __init__(self, capacity: Capacity) -> None: ...

@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from . import _native
+
 if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
@@ -92,6 +94,7 @@ _SHOWN = [
     ("power W", "mean_power_w", 1.0),
     ("lifetime years", "lifetime_years", 1.0),
 ]
+_IN_ALL = ["read", "write", "flush", "discard"]
 _QUANTILES = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)]
 
 
@@ -119,6 +122,8 @@ class Report(Answer):
     ``energy_j``, ``mean_power_w``          of all devices
     ``lifetime_years`` (``_low``, ``_high``)  until the first device is worn out, at the rate of the measured span
     ``cost``                                dollars to buy and to run
+    ``latency_histogram_us``                whole distributions: :meth:`histogram`
+    ``intervals``                           what was counted in each interval, if asked for: :attr:`intervals`
     ``warnings``                            why figures may mislead, and the remedy
     ======================================  ==============================================================================
 
@@ -132,6 +137,57 @@ class Report(Answer):
     def warnings(self) -> list[str]:
         """Why figures of this report may mislead, and what to do."""
         return [f"{warning['message']}: {warning['remedy']}" for warning in self.get("warnings") or []]
+
+    def histogram(self, kind: str = "all") -> "polars.DataFrame":
+        """The distribution of response times: the buckets of an HDR histogram, from short to long, without empty ones.
+
+        Args:
+            kind: ``"read"``, ``"write"``, ``"flush"``, ``"discard"``, ``"all"`` (these four together), or ``"write_then_flush"``
+                (from a write's arrival to the end of the first flush that covers it).
+
+        Returns:
+            A data frame with a row for each bucket, of shape (buckets, 3): ``from_us`` and ``to_us``, the shortest and the longest
+            response time of the bucket in µs (both included), and ``count``, the number of requests in it. A frame is a
+            source of Arrow data (``__arrow_c_stream__``). The quantile `q` of the report is ``to_us`` of the first bucket up to
+            which there are ``ceil(q * n)`` requests, or ``max`` if that is less.
+
+        Raises:
+            KeyError: there was no such request.
+        """
+        import polars
+
+        found = self["latency_histogram_us"]
+        kinds = [one for one in _IN_ALL if one in found] if kind == "all" else [kind]
+        if not kinds or any(one not in found for one in kinds):
+            raise KeyError(f"{kind}: there is no distribution of it, but of {', '.join(['all', *found])}")
+        schema = {"from_us": polars.Float64, "to_us": polars.Float64, "count": polars.UInt64}
+        frames = [
+            polars.DataFrame(
+                {"from_us": found[one]["from"], "to_us": found[one]["to"], "count": found[one]["count"]}, schema=schema
+            )
+            for one in kinds
+        ]
+        if len(frames) == 1:
+            return frames[0]
+        together = polars.concat(frames).group_by("from_us", "to_us").agg(polars.col("count").sum())
+        return together.select("from_us", "to_us", "count").sort("from_us")
+
+    @property
+    def intervals(self) -> "polars.DataFrame":
+        """What was counted in each interval of the measured span (``simulate(..., interval="1s")``).
+
+        A data frame of shape (intervals, figures) with a row for each interval, in order, and a column for each figure by its
+        dotted name: ``start_s`` and ``end_s`` (seconds from the beginning of the measured span), ``requests``, ``iops``,
+        ``mib_per_s``, ``latency_us.read.p99`` (µs), ``fast_hit_ratio`` (a share), ``moves.promotions``, ``dirty_bytes`` (at the end),
+        ``mean_power_w``, ``devices.NAME.busy_s``, ``devices.NAME.wear_eu`` (millionths of its life), …; ``docs/reports.md`` of the
+        repository lists them. A figure that does not apply to an interval is null.
+
+        Raises:
+            KeyError: no intervals were asked for.
+        """
+        if "intervals" not in self._figures:
+            raise KeyError("the report has no intervals: simulate(..., interval='1s') makes them")
+        return _frame([_flat(row) for row in self._figures["intervals"]])
 
     def to_polars(self) -> "polars.DataFrame":
         """A data frame of one row, with a column for each figure by its dotted name; lists are left out."""
@@ -147,6 +203,13 @@ class Report(Answer):
     def __repr__(self) -> str:
         mean = _number(_scaled(self, "latency_us.all.mean", 1e-3))
         return f"Report({self['design']!r} under {self['trace']!r}: {self['requests']:,} requests, mean {mean} ms)"
+
+
+def report_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a :class:`Report`: each figure with its type, its unit in its name, and a sentence. A
+    figure that does not apply is absent, never None."""
+    schema: dict[str, Any] = json.loads(_native.report_schema())
+    return schema
 
 
 class Reports(Sequence[Report]):

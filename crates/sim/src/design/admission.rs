@@ -4,11 +4,82 @@ use peryton_device::{Model, Profile};
 use peryton_policy::{AccessEnergy, Adaptive, Admission, AdmitBy, Objective, Threshold, WriteHits, admission::Unit};
 use peryton_units::{Bytes, Nanos};
 
-use super::placement::{set, word};
+use super::{
+    key::{
+        KeyDefault::{Else, Required, Value},
+        keys, names,
+    },
+    placement::{CACHING, set, word},
+};
 use crate::{
     DesignError,
     document::{FromToml, Keys},
 };
+
+keys! {
+    /// The rule by which misses are admitted to the cache. Without the table `[admission]` all are.
+    BY: String = "admission.by" {
+        default: Required, words: || names(&AdmitBy::ALL), placements: CACHING, live: true,
+        example: "'hottest_share'",
+    }
+    /// The fixed threshold of the rule: the largest request that is admitted (`size`), the references that an extent has to exceed
+    /// (`hotness`), the share of the extents with the most references (`hottest_share`), or the share of the misses that is
+    /// admitted (`probability`).
+    THRESHOLD: Plain = "admission.threshold" {
+        default: Else("the rule's own, if it has one"), placements: CACHING, live: true, example: "0.5",
+        needs: &["admission.by='hottest_share'"],
+    }
+    /// Whether the rule judges misses only (`cache`), or also writes to cached extents, which then may bypass their copies
+    /// (`bypass`).
+    WRITE_HITS: String = "admission.write_hits" {
+        default: Value("'bypass'"), words: || names(WRITE_HITS_WORDS), placements: CACHING, live: true, example: "'cache'",
+        needs: &["admission.by='probability'", "admission.threshold=0.5"],
+    }
+    /// The share of the extents that is sampled, above 0 and up to 0.5. The table `[admission.adaptive]` makes the threshold adaptive
+    /// ("Mixed SSD arrays", section V).
+    RATE: f64 = "admission.adaptive.rate" {
+        default: Value("0.01"), unit: "share", placements: CACHING, live: true, example: "0.05",
+        needs: &["admission.by='probability'", "admission.adaptive.caches=10", "admission.adaptive.smoothing=0.8"],
+    }
+    /// The number of sampled caches among which these extents are divided, each with a threshold of its own: 2 to 64.
+    CACHES: u32 = "admission.adaptive.caches" {
+        default: Value("10"), unit: "caches", placements: CACHING, live: true, example: "5",
+        needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
+    }
+    /// The weight of the past in what the sampled caches write (α of equations 12 and 14): from 0 to less than 1.
+    SMOOTHING: f64 = "admission.adaptive.smoothing" {
+        default: Else("0.8 for rates up to 0.01, above 0.9"), unit: "share", placements: CACHING, live: true, example: "0.5",
+        needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
+    }
+    /// The interval at which the threshold is set.
+    FRAME: Nanos = "admission.adaptive.frame" {
+        default: Value("'10s'"), placements: CACHING, live: true, example: "'20s'",
+        needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
+    }
+    /// A sampled cache whose mean response time is above this is not considered; if none is left, everything is admitted.
+    TARGET_LATENCY: Nanos = "admission.adaptive.target_latency" {
+        default: Else("none"), placements: CACHING, live: true, example: "'400us'",
+        needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
+    }
+    /// The weight of the mean response time in the objective: the product of response time, wear and energy of an access, each to
+    /// the power of its weight.
+    OBJECTIVE_LATENCY: f64 = "admission.adaptive.objective.latency" {
+        default: Value("1"), unit: "weight", placements: CACHING, live: true, example: "0.5",
+        needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
+    }
+    /// The weight of the wear, the reciprocal of the lifetime.
+    OBJECTIVE_WEAR: f64 = "admission.adaptive.objective.wear" {
+        default: Value("1"), unit: "weight", placements: CACHING, live: true, example: "0.5",
+        needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
+    }
+    /// The weight of the energy of an access; every device needs a profile with its power.
+    OBJECTIVE_ENERGY: f64 = "admission.adaptive.objective.energy" {
+        default: Value("0"), unit: "weight", placements: CACHING, live: true, example: "0.5",
+        needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
+    }
+}
+
+const WRITE_HITS_WORDS: &[(&str, WriteHits)] = &[("cache", WriteHits::Cache), ("bypass", WriteHits::Bypass)];
 
 /// The names of the rules for which `applies` is true, as in "size, hotness or probability".
 fn those(applies: fn(AdmitBy) -> bool) -> String {
@@ -25,9 +96,10 @@ fn smoothing(rate: f64) -> f64 {
 }
 
 /// A threshold in the unit of its rule.
-struct Plain(f64);
+pub(super) struct Plain(f64);
 
 impl FromToml for Plain {
+    const TYPE: &'static str = "share, size or whole number";
     const EXPECTED: &'static str = "a share such as 0.5, a size such as \"64KiB\", or a count";
     fn from_toml(value: &toml::Value) -> Result<Plain, Option<String>> {
         match value {
@@ -40,12 +112,12 @@ impl FromToml for Plain {
 /// The admission of a caching design; `seed` is the design's.
 pub(super) fn read(root: &mut Keys<'_>, caching: bool, seed: u64) -> Result<Option<Admission>, DesignError> {
     let Some(mut keys) = root.table("admission")? else { return Ok(None) };
-    let rule = keys.require::<String>("by")?;
-    let by = word(&rule, &AdmitBy::ALL, &[])?;
+    let rule = keys.require(&BY)?;
+    let by = word(&rule, &AdmitBy::ALL)?;
     if !caching && by != AdmitBy::All {
         return Err(rule.wrong("applies to placement.mode = \"caching\" alone: remove the table [admission]"));
     }
-    let fixed = keys.get::<Plain>("threshold")?;
+    let fixed = keys.get(&THRESHOLD)?;
     let adaptive = keys.table("adaptive")?;
     let threshold = match (fixed, adaptive) {
         (Some(fixed), Some(_)) => {
@@ -63,13 +135,13 @@ pub(super) fn read(root: &mut Keys<'_>, caching: bool, seed: u64) -> Result<Opti
             None => return Err(keys.wrong_at("threshold", "missing: give a threshold, or adaptive = { rate = 0.01 }")),
         },
     };
-    let write_hits = match keys.get::<String>("write_hits")? {
+    let write_hits = match keys.get(&WRITE_HITS)? {
         Some(given) if by.write_hits().is_none() => {
             return Err(
                 given.wrong(format!("applies to admission by {}: remove it", those(|by| by.write_hits().is_some())))
             );
         }
-        Some(given) => word(&given, &[("cache", WriteHits::Cache), ("bypass", WriteHits::Bypass)], &[])?,
+        Some(given) => word(&given, WRITE_HITS_WORDS)?,
         None => by.write_hits().unwrap_or_default(),
     };
     keys.finish()?;
@@ -125,29 +197,29 @@ fn adapts(by: AdmitBy, mut keys: Keys<'_>) -> Result<Threshold, DesignError> {
         let others = those(AdmitBy::adapts);
         return Err(keys.wrong_at("", format!("applies to admission by {others}: remove it")));
     }
-    let rate = keys.get::<f64>("rate")?;
+    let rate = keys.get(&RATE)?;
     if let Some(rate) = rate.as_ref().filter(|rate| !(***rate > 0.0 && ***rate <= 0.5)) {
         return Err(rate.wrong(format!("is {}: use a share above 0 and up to 0.5", **rate)));
     }
     let rate = rate.map_or(0.01, |rate| *rate);
-    let caches = keys.get::<u32>("caches")?;
+    let caches = keys.get(&CACHES)?;
     if let Some(caches) = caches.as_ref().filter(|caches| !(2..=64).contains(&***caches)) {
         return Err(caches.wrong(format!("is {}: use 2 to 64", **caches)));
     }
-    let weight = keys.get::<f64>("smoothing")?;
+    let weight = keys.get(&SMOOTHING)?;
     if let Some(weight) = weight.as_ref().filter(|weight| ***weight >= 1.0) {
         return Err(weight.wrong(format!("is {}: use 0 or more, and less than 1", **weight)));
     }
-    let frame = keys.get::<Nanos>("frame")?;
+    let frame = keys.get(&FRAME)?;
     if let Some(frame) = frame.as_ref().filter(|frame| ***frame == Nanos::ZERO) {
         return Err(frame.wrong("is 0: use a time such as 10s"));
     }
-    let target_latency = keys.get::<Nanos>("target_latency")?.map(|target| *target);
+    let target_latency = keys.get(&TARGET_LATENCY)?.map(|target| *target);
     let mut objective = Objective::default();
     if let Some(mut weights) = keys.table("objective")? {
-        set(&mut objective.latency, &mut weights, "latency")?;
-        set(&mut objective.wear, &mut weights, "wear")?;
-        set(&mut objective.energy, &mut weights, "energy")?;
+        set(&mut objective.latency, &mut weights, &OBJECTIVE_LATENCY)?;
+        set(&mut objective.wear, &mut weights, &OBJECTIVE_WEAR)?;
+        set(&mut objective.energy, &mut weights, &OBJECTIVE_ENERGY)?;
         weights.finish()?;
     }
     keys.finish()?;

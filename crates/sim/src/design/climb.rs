@@ -3,7 +3,14 @@
 use peryton_engine::{Climb, Placement};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
-use super::{devices::Spec, placement::set};
+use super::{
+    devices::Spec,
+    key::{
+        KeyDefault::{Else, Value},
+        keys,
+    },
+    placement::{PROMOTING, set},
+};
 use crate::{
     DesignError,
     document::{FromToml, Keys},
@@ -11,10 +18,45 @@ use crate::{
 
 const DAYS_PER_YEAR: f64 = SECONDS_PER_YEAR / 86_400.0;
 
+keys! {
+    /// How long a step is tried, and how long the drive is observed before and after without it. The table `[climb]` turns hill climbing on: the drive changes its own settings, one step at a
+    /// time, and keeps a step if it does better.
+    EVERY: Nanos = "climb.every" {
+        default: Value("'30s'"), placements: PROMOTING, live: true, example: "'10s'", needs: &["climb.requests=1000"],
+    }
+    /// A span with fewer requests than this continues until it has as many.
+    REQUESTS: u32 = "climb.requests" {
+        default: Value("1000"), unit: "requests", placements: PROMOTING, live: true, example: "500", needs: &["climb.every='30s'"],
+    }
+    /// The weight of the mean response time in what counts as better: a product of powers.
+    LATENCY: f64 = "climb.latency" {
+        default: Value("1"), unit: "weight", placements: PROMOTING, live: true, example: "0.5", needs: &["climb.every='30s'"],
+    }
+    /// The weight of the bytes written to the fast device.
+    WEAR: f64 = "climb.wear" {
+        default: Value("0"), unit: "weight", placements: PROMOTING, live: true, example: "0.5", needs: &["climb.every='30s'"],
+    }
+    /// The highest mean response time in any span.
+    MEAN: Nanos = "climb.caps.mean" { default: Else("none"), placements: PROMOTING, live: true, example: "'5ms'" }
+    /// The highest 99th percentile of response times in any span.
+    P99: Nanos = "climb.caps.p99" { default: Else("none"), placements: PROMOTING, live: true, example: "'50ms'" }
+    /// The most that may be written to the fast device in a day, on a long average.
+    FAST_WRITES_PER_DAY: Bytes = "climb.caps.fast_writes_per_day" {
+        default: Else("none"), placements: PROMOTING, live: true, example: "'100GiB'",
+    }
+    /// How long the fast device has to last, on a long average; instead of `fast_writes_per_day`.
+    LIFETIME_YEARS: f64 = "climb.caps.lifetime_years" {
+        default: Else("none"), unit: "years", placements: PROMOTING, live: true, example: "5",
+    }
+    /// The most power of all devices together, on a long average. Simulations only: a drive in service cannot measure it.
+    POWER: Watts = "climb.caps.power" { default: Else("none"), placements: PROMOTING, example: "'8W'" }
+}
+
 /// A power, as in `power<=8W` of `peryton tune`.
-struct Watts(f64);
+pub(super) struct Watts(f64);
 
 impl FromToml for Watts {
+    const TYPE: &'static str = "power";
     const EXPECTED: &'static str = "a power above 0, such as \"8W\" or \"800mW\"";
     fn from_toml(value: &toml::Value) -> Result<Watts, Option<String>> {
         let text = value.as_str().ok_or(None)?;
@@ -40,15 +82,15 @@ pub(super) fn read(
         return Err(root.wrong_at("climb", "applies to placement.mode = \"tiering\" and \"caching\" only: remove it"));
     }
     let mut climb = Climb::default();
-    set::<Nanos>(&mut climb.every, &mut keys, "every")?;
-    set::<u32>(&mut climb.requests, &mut keys, "requests")?;
-    set::<f64>(&mut climb.latency, &mut keys, "latency")?;
-    set::<f64>(&mut climb.wear, &mut keys, "wear")?;
+    set(&mut climb.every, &mut keys, &EVERY)?;
+    set(&mut climb.requests, &mut keys, &REQUESTS)?;
+    set(&mut climb.latency, &mut keys, &LATENCY)?;
+    set(&mut climb.wear, &mut keys, &WEAR)?;
     if let Some(mut caps) = keys.table("caps")? {
-        climb.mean_cap = caps.get::<Nanos>("mean")?.map(|cap| *cap);
-        climb.p99_cap = caps.get::<Nanos>("p99")?.map(|cap| *cap);
-        let day = caps.get::<Bytes>("fast_writes_per_day")?;
-        let years = caps.get::<f64>("lifetime_years")?;
+        climb.mean_cap = caps.get(&MEAN)?.map(|cap| *cap);
+        climb.p99_cap = caps.get(&P99)?.map(|cap| *cap);
+        let day = caps.get(&FAST_WRITES_PER_DAY)?;
+        let years = caps.get(&LIFETIME_YEARS)?;
         climb.fast_bytes_per_day = match (day, years) {
             (Some(_), Some(years)) => {
                 return Err(years.wrong("fast_writes_per_day says the same: remove one of them"));
@@ -71,7 +113,7 @@ pub(super) fn read(
             }
             (None, None) => None,
         };
-        if let Some(cap) = caps.get::<Watts>("power")? {
+        if let Some(cap) = caps.get(&POWER)? {
             if let Some(device) = devices.iter().find(|device| !device.profile.has_power()) {
                 return Err(cap.wrong(format!(
                     "the profile of '{}' does not say what it draws: give its model active_w, idle_w and standby_w, or \

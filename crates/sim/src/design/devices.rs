@@ -6,7 +6,13 @@ use peryton_device::Profile;
 use peryton_engine::Tuning;
 use peryton_units::{Bytes, Nanos};
 
-use super::device::DeviceDesign;
+use super::{
+    device::DeviceDesign,
+    key::{
+        KeyDefault::{Else, Required, Value},
+        keys,
+    },
+};
 use crate::{
     DesignError, Redundancy,
     document::{At, FromToml, Keys, unknown},
@@ -20,6 +26,40 @@ const MOST_MEMBERS: u32 = 256;
 const LONGEST_NAME: usize = 64;
 /// The default stripe: bytes on one member of an array before the next one follows.
 const STRIPE: Bytes = Bytes::kib(64);
+
+keys! {
+    /// A shipped profile (`peryton devices`), or the path of one.
+    PROFILE: String = "devices.NAME.profile" { default: Required }
+    /// Single values of the profile's model, in place of its own: the parameters of device models.
+    MODEL: toml::Table = "devices.NAME.model" { default: Else("the profile's values"), example: "{ rpm = 5400 }" }
+    /// How many such devices there are, striped unless `redundancy` says otherwise.
+    COUNT: u32 = "devices.NAME.count" { default: Value("1"), unit: "devices", example: "2" }
+    /// How much is on one member of an array before the next one follows.
+    STRIPE_SIZE: Bytes = "devices.NAME.stripe" { default: Value("'64KiB'"), example: "'128KiB'", needs: &["devices.NAME.count=2"] }
+    /// How an array survives the failure of members.
+    REDUNDANCY: Redundancy = "devices.NAME.redundancy" {
+        default: Value("'none'"), words: || Redundancy::ALL.map(Redundancy::name).to_vec(), example: "'mirror'",
+        needs: &["devices.NAME.count=2"],
+    }
+    /// Spare devices, which are bought but not attached.
+    SPARES: u32 = "devices.NAME.spares" { default: Value("0"), unit: "devices", example: "1" }
+    /// How much of the device, or of the array, the volume uses.
+    SIZE: Bytes = "devices.NAME.size" { default: Else("all of it, or what volume.size leaves for it"), example: "'2GiB'" }
+    /// The block device or file, relative to the design file. Needed by a drive in service, ignored by simulations.
+    PATH: String = "devices.NAME.path" { default: Else("none"), example: "'my.img'" }
+    /// The price of each.
+    PRICE_USD: f64 = "devices.NAME.price_usd" { default: Else("the profile's"), unit: "US dollars", example: "12.5" }
+    /// How many of them are there already and cost nothing.
+    OWNED: u32 = "devices.NAME.owned" { default: Value("0"), unit: "devices", example: "1" }
+    /// How long the device is idle before it is put into standby. Simulations only: a drive in service leaves that to the disk.
+    SPIN_DOWN_AFTER: OrNever = "power.NAME.spin_down_after" { default: Value("'never'"), example: "'5s'" }
+    /// How many reads wear flash as much as one write (GreenDM, section 2.5); `never`: reads do not wear.
+    READ_EFFECT: ReadEffect = "endurance.read_effect" { default: Value("100"), unit: "reads", live: true, example: "50" }
+    /// What may be written to each such device in its life.
+    WRITTEN: Bytes = "endurance.NAME.written" { default: Else("the profile's, or its capacity times its cycles"), live: true, example: "'100TiB'" }
+    /// How often each such device can be started and stopped.
+    START_STOPS: u64 = "endurance.NAME.start_stops" { default: Else("the profile's"), unit: "times", example: "1000" }
+}
 
 /// A device as in the file, before sizes are computed.
 pub(super) struct Spec<'a> {
@@ -89,7 +129,7 @@ pub(super) fn read<'a>(root: &mut Keys<'a>, ignored: &mut Vec<usize>) -> Result<
     for (name, mut keys) in tables.tables()? {
         // The override may be meant for another design that has the device.
         if let Some(index) = name.override_index()
-            && keys.get::<String>("profile")?.is_none()
+            && keys.get(&PROFILE)?.is_none()
         {
             ignored.push(index);
             continue;
@@ -112,29 +152,29 @@ pub(super) fn read<'a>(root: &mut Keys<'a>, ignored: &mut Vec<usize>) -> Result<
 }
 
 fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, DesignError> {
-    let profile_name = keys.require::<String>("profile")?;
+    let profile_name = keys.require(&PROFILE)?;
     let failed = |at: String, source| DesignError::Profile { place: at, source: Box::new(source) };
     let mut profile = Profile::named(&profile_name).map_err(|error| failed(profile_name.place(), error))?;
     let mut precondition_given = false;
-    if let Some(model) = keys.table("model")? {
+    if let Some(model) = keys.get(&MODEL)? {
         let place = model.place();
-        let overrides = model.into_toml();
+        let overrides = model.into_inner();
         precondition_given = overrides.contains_key("precondition");
         profile = profile.with_model(&overrides).map_err(|error| failed(place, error))?;
     }
-    let count = match keys.get::<u32>("count")? {
+    let count = match keys.get(&COUNT)? {
         Some(count) if *count == 0 || *count > MOST_MEMBERS => return Err(count.wrong("use 1 to 256")),
         Some(count) => *count,
         None => 1,
     };
-    let stripe = match keys.get::<Bytes>("stripe")? {
+    let stripe = match keys.get(&STRIPE_SIZE)? {
         Some(stripe) if *stripe == Bytes::ZERO || !stripe.is_multiple_of(Bytes::kib(4)) => {
             return Err(stripe.wrong(format!("is {}: use a multiple of 4KiB", *stripe)));
         }
         Some(stripe) => *stripe,
         None => STRIPE,
     };
-    let redundancy = match keys.get::<Redundancy>("redundancy")? {
+    let redundancy = match keys.get(&REDUNDANCY)? {
         Some(redundancy) if redundancy.data_devices(count).is_none() => {
             let needs = match *redundancy {
                 Redundancy::Mirror => "pairs of devices: give an even count".to_owned(),
@@ -146,7 +186,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
         None => Redundancy::None,
     };
     let data_devices = redundancy.data_devices(count).expect("it was just checked");
-    let spares = match keys.get::<u32>("spares")? {
+    let spares = match keys.get(&SPARES)? {
         Some(spares) if *spares > MOST_MEMBERS => return Err(spares.wrong("use 0 to 256")),
         Some(spares) => *spares,
         None => 0,
@@ -160,7 +200,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
             })?
         }
     };
-    let size = keys.get::<Bytes>("size")?;
+    let size = keys.get(&SIZE)?;
     if let Some(size) = &size {
         if **size == Bytes::ZERO {
             return Err(size.wrong("a device of no size holds nothing: give it some, or remove the device"));
@@ -174,9 +214,9 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
         }
     }
     // Only the live drive uses the path.
-    let path = keys.get::<String>("path")?.map(|path| PathBuf::from(path.into_inner()));
-    let price_usd = keys.get::<f64>("price_usd")?.map(|price| *price).or(profile.price_usd);
-    let owned = match keys.get::<u32>("owned")? {
+    let path = keys.get(&PATH)?.map(|path| PathBuf::from(path.into_inner()));
+    let price_usd = keys.get(&PRICE_USD)?.map(|price| *price).or(profile.price_usd);
+    let owned = match keys.get(&OWNED)? {
         Some(owned) if *owned > count + spares => {
             let there = count + spares;
             return Err(
@@ -205,6 +245,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
 }
 
 impl FromToml for Redundancy {
+    const TYPE: &'static str = "text";
     const EXPECTED: &'static str = "\"none\", \"mirror\", \"raid5\" or \"raid6\"";
     fn from_toml(value: &toml::Value) -> Result<Redundancy, Option<String>> {
         value.as_str().ok_or(None)?.parse().map_err(|_| None)
@@ -215,6 +256,7 @@ impl FromToml for Redundancy {
 pub(super) struct OrNever(pub(super) Option<Nanos>);
 
 impl FromToml for OrNever {
+    const TYPE: &'static str = "time, or never";
     const EXPECTED: &'static str = "a time such as \"5s\", or \"never\"";
     fn from_toml(value: &toml::Value) -> Result<OrNever, Option<String>> {
         match value.as_str() {
@@ -255,7 +297,7 @@ pub(super) fn read_power<'a>(
     ignored: &mut Vec<usize>,
 ) -> Result<(), DesignError> {
     each_device(root.table("power")?, devices, ignored, |index, keys| {
-        if let Some(after) = keys.get::<OrNever>("spin_down_after")? {
+        if let Some(after) = keys.get(&SPIN_DOWN_AFTER)? {
             tuning.spin_down_after[index] = after.0;
         }
         Ok(())
@@ -263,9 +305,10 @@ pub(super) fn read_power<'a>(
 }
 
 /// A ratio, or `"never"`.
-struct ReadEffect(Option<u32>);
+pub(super) struct ReadEffect(Option<u32>);
 
 impl FromToml for ReadEffect {
+    const TYPE: &'static str = "whole number, or never";
     const EXPECTED: &'static str =
         "a whole number from 1 (100: one read wears as much as 1/100 of a write), or \"never\"";
     fn from_toml(value: &toml::Value) -> Result<ReadEffect, Option<String>> {
@@ -284,18 +327,18 @@ pub(super) fn read_endurance<'a>(
 ) -> Result<Vec<Limits>, DesignError> {
     let mut all: Vec<Limits> = devices.iter().map(|device| default_limits(&device.profile)).collect();
     let Some(mut keys) = root.table("endurance")? else { return Ok(all) };
-    if let Some(effect) = keys.get::<ReadEffect>("read_effect")? {
+    if let Some(effect) = keys.get(&READ_EFFECT)? {
         tuning.read_effect = effect.0;
     }
     each_device(Some(keys.without("read_effect")), devices, ignored, |index, keys| {
         let above_zero = "must be above 0";
-        if let Some(limit) = keys.get::<Bytes>("written")? {
+        if let Some(limit) = keys.get(&WRITTEN)? {
             if *limit == Bytes::ZERO {
                 return Err(limit.wrong(above_zero));
             }
             all[index].written = Some(*limit);
         }
-        if let Some(limit) = keys.get::<u64>("start_stops")? {
+        if let Some(limit) = keys.get(&START_STOPS)? {
             if *limit == 0 {
                 return Err(limit.wrong(above_zero));
             }

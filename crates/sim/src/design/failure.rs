@@ -3,14 +3,20 @@
 use peryton_engine::Tuning;
 use peryton_units::Nanos;
 
+use super::key::{KeyDefault::Value, keys};
 use crate::{DesignError, document::Keys};
+
+keys! {
+    /// How long a device that fails may take to come back before a drive in service gives it up; clients wait meanwhile.
+    PATIENCE: Nanos = "failure.patience" { default: Value("'120s'"), live: true, example: "'30s'" }
+}
 
 /// The longest patience, during which clients wait.
 const LONGEST: Nanos = Nanos::from_s(24 * 60 * 60);
 
 pub(super) fn read(root: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     let Some(mut keys) = root.table("failure")? else { return Ok(()) };
-    let patience = keys.get::<Nanos>("patience")?;
+    let patience = keys.get(&PATIENCE)?;
     if let Some(patience) = patience {
         if *patience > LONGEST {
             return Err(patience.wrong(format!("is {}: use at most {LONGEST}", *patience)));

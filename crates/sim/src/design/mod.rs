@@ -7,7 +7,9 @@ mod device;
 mod devices;
 mod durability;
 mod failure;
+pub(crate) mod key;
 mod logging;
+mod model_keys;
 mod partition;
 mod placement;
 mod sizes;
@@ -24,6 +26,8 @@ use peryton_engine::{Config, Placement, Tuning};
 use peryton_units::Bytes;
 
 pub use device::DeviceDesign;
+pub use key::{DesignKey, KeyDefault};
+pub use model_keys::{ModelKey, model_keys};
 pub use text::DesignText;
 
 use crate::{
@@ -39,6 +43,44 @@ use crate::{
 /// The default price of a kilowatt-hour in US dollars. "Which storage device is the greenest?" (section V) uses 0.4;
 /// this is closer to what data centres pay.
 const ELECTRICITY_USD_PER_KWH: f64 = 0.12;
+
+key::keys! {
+    /// The design's name in reports.
+    NAME: String = "name" { default: KeyDefault::Else("the file's name"), example: "'mine'" }
+    /// The seed of everything random.
+    SEED: u64 = "seed.value" { default: KeyDefault::Value("1"), example: "2" }
+    /// The price of electricity.
+    ELECTRICITY: f64 = "cost.electricity_usd_per_kwh" {
+        default: KeyDefault::Value("0.12"), unit: "US dollars per kWh", example: "0.4",
+    }
+}
+
+/// Every key that a design file may have, table by table; those of device models are [`model_keys`].
+pub fn design_keys() -> impl Iterator<Item = &'static DesignKey> {
+    let all = [
+        volumes::KEYS,
+        devices::KEYS,
+        placement::KEYS,
+        logging::KEYS,
+        admission::KEYS,
+        partition::KEYS,
+        climb::KEYS,
+        failure::KEYS,
+        durability::KEYS,
+        KEYS,
+    ];
+    // A table's keys are together, though several files may read them.
+    let table = |key: &DesignKey| key.path.split('.').next().unwrap_or_default();
+    let mut tables: Vec<&str> = Vec::new();
+    all.iter().copied().flatten().for_each(|key| {
+        if key.path.contains('.') && !tables.contains(&table(key)) {
+            tables.push(table(key));
+        }
+    });
+    let mut keys: Vec<&'static DesignKey> = all.into_iter().flatten().copied().collect();
+    keys.sort_by_key(|key| tables.iter().position(|known| *known == table(key)).map_or(0, |at| at + 1));
+    keys.into_iter()
+}
 
 /// A hybrid drive on paper: read from a design file, checked, with every size known.
 ///
@@ -130,9 +172,9 @@ impl Design {
         }
         let mut ignored = Vec::new();
         let mut root = document.keys();
-        let name = root.get::<String>("name")?.map_or_else(|| name.to_owned(), |name| name.into_inner());
+        let name = root.get(&NAME)?.map_or_else(|| name.to_owned(), |name| name.into_inner());
         let mut keys = root.table("volume")?;
-        let volume = keys.as_mut().map(|keys| keys.get::<Bytes>("size")).transpose()?.flatten();
+        let volume = keys.as_mut().map(|keys| keys.get(&volumes::SIZE)).transpose()?.flatten();
         let several = keys.as_mut().map(volumes::read).transpose()?.unwrap_or_default();
         keys.map_or(Ok(()), |keys| keys.finish())?;
         let mut devices = devices::read(&mut root, &mut ignored)?;
@@ -148,7 +190,7 @@ impl Design {
         let seed = match root.table("seed")? {
             None => 1,
             Some(mut keys) => {
-                let seed = keys.get::<u64>("value")?.map_or(1, |seed| *seed);
+                let seed = keys.get(&SEED)?.map_or(1, |seed| *seed);
                 keys.finish()?;
                 seed
             }
@@ -157,7 +199,7 @@ impl Design {
         let electricity = match root.table("cost")? {
             None => ELECTRICITY_USD_PER_KWH,
             Some(mut keys) => {
-                let price = keys.get::<f64>("electricity_usd_per_kwh")?;
+                let price = keys.get(&ELECTRICITY)?;
                 keys.finish()?;
                 price.map_or(ELECTRICITY_USD_PER_KWH, |price| *price)
             }

@@ -6,9 +6,55 @@ use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
 use super::{
     devices::OrNever,
-    placement::{set, word},
+    key::{
+        KeyDefault::{Else, Value},
+        keys, names,
+    },
+    placement::{PARTITIONED, set, word},
 };
 use crate::{DesignError, document::Keys};
+
+keys! {
+    /// The number of requests from which the fast device's response time is predicted (`predict = "linear"`).
+    WINDOW: u32 = "partition.window" { default: Value("32"), unit: "requests", placements: PARTITIONED, live: true, example: "16" }
+    /// The number of host writes during which the linear model learns; with 0 it keeps learning, and forgets.
+    TRAINING: u32 = "partition.training" { default: Value("0"), unit: "requests", placements: PARTITIONED, live: true, example: "1000" }
+    /// How the fast device's response time is predicted (MixedStore, section 5.1): by a linear model, by the last response time, or
+    /// not at all, so that every write goes to the fast device.
+    PREDICT: String = "partition.predict" {
+        default: Value("'linear'"), words: || names(&predictions(Predict::Off)), placements: PARTITIONED, live: true,
+        example: "'last_value'",
+    }
+    /// The share of the writes for the fast device that are sent to the slow one instead, so that it wears less (section 5.4).
+    REGULATE: f64 = "partition.regulate" { default: Else("0"), unit: "share", placements: PARTITIONED, live: true, example: "0.3" }
+    /// How long the fast device has to last. As many writes go to the slow device as that takes; with `regulate` that share of them,
+    /// while the host writes more than the budget allows.
+    LIFETIME_YEARS: f64 = "partition.lifetime_years" {
+        default: Else("no bound"), unit: "years", placements: PARTITIONED, live: true, example: "5",
+    }
+    /// The write amplification of the fast device while nothing reports what it programs.
+    WRITE_AMPLIFICATION: f64 = "partition.write_amplification" {
+        default: Value("1"), unit: "factor", placements: PARTITIONED, live: true, example: "1.5", needs: &["partition.lifetime_years=5"],
+    }
+    /// The host counts as idle after this long without a request.
+    IDLE_AFTER: Nanos = "partition.idle_after" { default: Value("'20ms'"), placements: PARTITIONED, live: true, example: "'50ms'" }
+    /// When the host is idle, extents of the fast device that were not used for this long move to the slow one, and their places are
+    /// discarded ("fragmentation busting", section 5.3).
+    BUST_AFTER: OrNever = "partition.bust_after" { default: Value("'60s'"), placements: PARTITIONED, live: true, example: "'never'" }
+    /// These moves stop when this share of the fast device is empty.
+    BUST_FREE: f64 = "partition.bust_free" { default: Value("0.2"), unit: "share", placements: PARTITIONED, live: true, example: "0.5" }
+    /// Extents that were read this often by small requests are copied to the fast device when the host is idle; 0: none.
+    PROMOTE_READS: u32 = "partition.promote_reads" {
+        default: Value("4"), unit: "reads", placements: PARTITIONED, live: true, example: "8",
+    }
+    /// The size of the largest small request.
+    SMALL: Bytes = "partition.small" { default: Value("'64KiB'"), placements: PARTITIONED, live: true, example: "'128KiB'" }
+}
+
+/// The words for how response times are predicted; `linear` has settings of its own.
+fn predictions(linear: Predict) -> [(&'static str, Predict); 3] {
+    [("linear", linear), ("last_value", Predict::LastValue), ("off", Predict::Off)]
+}
 
 /// Reads the table. `endurance` is how many bytes may be written to the fast device in its life, and `programmable` how
 /// many can be programmed into it, over all its members.
@@ -24,19 +70,18 @@ pub(super) fn read(
     if !partitioned {
         return Err(root.wrong_at("partition", "applies to placement.mode = \"partitioned\" only: remove it"));
     }
-    let window = keys.get::<u32>("window")?;
-    let training = keys.get::<u32>("training")?;
-    if let Some(predict) = keys.get::<String>("predict")? {
-        let known = [("linear", tuning.predict), ("last_value", Predict::LastValue), ("off", Predict::Off)];
-        tuning.predict = word(&predict, &known, &[])?;
+    let window = keys.get(&WINDOW)?;
+    let training = keys.get(&TRAINING)?;
+    if let Some(predict) = keys.get(&PREDICT)? {
+        tuning.predict = word(&predict, &predictions(tuning.predict))?;
     }
     if let Predict::Linear { window: w, training: t } = &mut tuning.predict {
         *w = window.as_deref().copied().unwrap_or(*w);
         *t = training.as_deref().copied().unwrap_or(*t);
     }
-    let share = keys.get::<f64>("regulate")?;
-    let lifetime = keys.get::<f64>("lifetime_years")?;
-    let amplification = keys.get::<f64>("write_amplification")?;
+    let share = keys.get(&REGULATE)?;
+    let lifetime = keys.get(&LIFETIME_YEARS)?;
+    let amplification = keys.get(&WRITE_AMPLIFICATION)?;
     match (share, lifetime) {
         (Some(share), _) if *share > 1.0 => {
             return Err(share.wrong(format!("is {}: use a share from 0 to 1", *share)));
@@ -67,18 +112,18 @@ pub(super) fn read(
         }
         (None, None) => {}
     }
-    set::<Nanos>(&mut tuning.idle_after, &mut keys, "idle_after")?;
-    if let Some(after) = keys.get::<OrNever>("bust_after")? {
+    set(&mut tuning.idle_after, &mut keys, &IDLE_AFTER)?;
+    if let Some(after) = keys.get(&BUST_AFTER)? {
         tuning.bust_after = after.into_inner().0;
     }
-    if let Some(free) = keys.get::<f64>("bust_free")? {
+    if let Some(free) = keys.get(&BUST_FREE)? {
         if !(0.0..=1.0).contains(&*free) {
             return Err(free.wrong(format!("is {}: use a share from 0 to 1", *free)));
         }
         tuning.bust_free = ppm(*free);
     }
-    set::<u32>(&mut tuning.promote_reads, &mut keys, "promote_reads")?;
-    set::<Bytes>(&mut tuning.small, &mut keys, "small")?;
+    set(&mut tuning.promote_reads, &mut keys, &PROMOTE_READS)?;
+    set(&mut tuning.small, &mut keys, &SMALL)?;
     keys.finish()
 }
 

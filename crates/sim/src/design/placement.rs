@@ -5,6 +5,11 @@ use peryton_units::{Bytes, Nanos};
 
 use super::{
     devices::{Spec, find},
+    key::{
+        Key,
+        KeyDefault::{Else, Required, Value},
+        keys, names,
+    },
     logging,
 };
 use crate::{
@@ -12,45 +17,101 @@ use crate::{
     document::{At, FromToml, Keys},
 };
 
-/// The modes that accept each key.
+/// Lists of placements, for the keys that apply to them.
+const SINGLE: &[PlacementKind] = &[PlacementKind::Single];
+const LINEAR: &[PlacementKind] = &[PlacementKind::Linear];
 const HYBRID: &[PlacementKind] = &[PlacementKind::Tiering, PlacementKind::Caching, PlacementKind::Partitioned];
-const PROMOTING: &[PlacementKind] = &[PlacementKind::Tiering, PlacementKind::Caching];
-const KEYS: &[(&str, &[PlacementKind])] = &[
-    ("device", &[PlacementKind::Single]),
-    ("devices", &[PlacementKind::Linear]),
-    ("fast", HYBRID),
-    ("slow", HYBRID),
-    ("extent", HYBRID),
-    ("promotion", PROMOTING),
-    ("demotion", HYBRID),
-    ("max_moves", HYBRID),
-    ("commit_interval", HYBRID),
-    ("journal", HYBRID),
-    ("replacement", HYBRID),
-    ("write", &[PlacementKind::Caching]),
-    ("writeback", &[PlacementKind::Caching]),
-    ("bypass", &[PlacementKind::Caching]),
-    ("primary", LOGGING),
-    ("log", LOGGING),
-    ("block", LOGGING),
-    ("caching", LOGGING),
-    ("overwrite_ratio", LOGGING),
-    ("gather", LOGGING),
-    ("checkpoint_interval", LOGGING),
-    ("migration_memory", LOGGING),
-];
-const LOGGING: &[PlacementKind] = &[PlacementKind::Logging];
+pub(super) const PROMOTING: &[PlacementKind] = &[PlacementKind::Tiering, PlacementKind::Caching];
+pub(super) const CACHING: &[PlacementKind] = &[PlacementKind::Caching];
+pub(super) const PARTITIONED: &[PlacementKind] = &[PlacementKind::Partitioned];
+pub(super) const LOGGING: &[PlacementKind] = &[PlacementKind::Logging];
 
-/// Keys that are reserved for future placements.
-const LATER: &[&str] = &["spare"];
+keys! {
+    /// How data is placed on the devices: on one (`single`), one after the other (`linear`), each extent on either of two
+    /// (`tiering`), copies on the fast one (`caching`), writes to the one that answers sooner (`partitioned`), or a log before a
+    /// primary (`logging`).
+    MODE: String = "placement.mode" { default: Required, words: || PlacementKind::ALL.map(PlacementKind::name).to_vec() }
+    /// The device.
+    DEVICE: String = "placement.device" { default: Else("the only one"), placements: SINGLE, example: "'hdd'", inert: true }
+    /// The devices in the order of their addresses.
+    DEVICES: Vec<String> = "placement.devices" {
+        default: Else("all, in the order of the file"), placements: LINEAR, example: "['hdd', 'ssd']",
+    }
+    /// The fast device.
+    FAST: String = "placement.fast" { default: Required, placements: HYBRID }
+    /// The slow device.
+    SLOW: String = "placement.slow" { default: Required, placements: HYBRID }
+    /// The unit that moves between the devices: a multiple of 4KiB, up to 1GiB.
+    EXTENT: Bytes = "placement.extent" { default: Else("1MiB; partitioned: 4KiB"), placements: HYBRID, example: "'128KiB'" }
+    /// PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
+    PROMOTION_THRESHOLD: u32 = "placement.promotion.threshold" {
+        default: Value("4"), unit: "misses", placements: PROMOTING, live: true, example: "1",
+    }
+    /// TW: the misses of an extent are counted from the beginning after a gap longer than this.
+    PROMOTION_WINDOW: Nanos = "placement.promotion.window" {
+        default: Value("'60s'"), placements: PROMOTING, live: true, example: "'10s'",
+    }
+    /// LT: extents begin to leave the fast device when so few are free on it.
+    DEMOTION_LOW: u32 = "placement.demotion.low" {
+        default: Else("64, or as many as have 4MiB; on a small device half of high"), unit: "extents", placements: HYBRID, live: true,
+        example: "8",
+    }
+    /// HT: they leave until so many are free.
+    DEMOTION_HIGH: u32 = "placement.demotion.high" {
+        default: Else("128, or as many as have 8MiB; on a small device at most an eighth"), unit: "extents", placements: HYBRID, live: true,
+        example: "16", needs: &["placement.demotion.low=8"],
+    }
+    /// MCML: the most moves between the devices at a time.
+    MAX_MOVES: u32 = "placement.max_moves" {
+        default: Else("16, or as many as have 4MiB"), unit: "moves", placements: HYBRID, live: true, example: "8",
+    }
+    /// The policy that chooses which extents leave the fast device.
+    REPLACEMENT: String = "placement.replacement" {
+        default: Value("'wsclock'"), words: || names(&Replacement::ALL), placements: HYBRID, live: true, example: "'lru'",
+    }
+    /// An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
+    COMMIT_INTERVAL: Nanos = "placement.commit_interval" { default: Value("'5s'"), placements: HYBRID, live: true, example: "'1s'" }
+    /// Whether commits are written to both devices (`mirrored`), or to the fast one only, which lets a disk sleep.
+    JOURNAL: String = "placement.journal" {
+        default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'fast'",
+    }
+    /// Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache (`around`).
+    WRITE: String = "placement.write" {
+        default: Value("'back'"), words: || names(WRITES), placements: CACHING, live: true, example: "'through'",
+    }
+    /// A sequential stream goes past the cache once it has had so many bytes.
+    BYPASS_SEQUENTIAL: SizeOrNever = "placement.bypass.sequential" {
+        default: Value("'4MiB'"), placements: CACHING, live: true, example: "'never'",
+    }
+    /// Whether misses go past the cache while the fast device is slower than the slow one.
+    BYPASS_CONGESTED: bool = "placement.bypass.congested" { default: Value("true"), placements: CACHING, live: true, example: "false" }
+    /// Has no effect: every dirty extent has a place. Designs may have it from when there was a bound.
+    WRITEBACK_QUEUE: u32 = "placement.writeback.queue" {
+        default: Else("none"), unit: "extents", placements: CACHING, example: "1024", inert: true,
+    }
+    /// How long an extent is dirty before it may be written home because the slow device is idle.
+    WRITEBACK_DELAY: Nanos = "placement.writeback.delay" { default: Value("'30s'"), placements: CACHING, live: true, example: "'5s'" }
+    /// The share of the cache that may be dirty. A write beyond it goes to the slow device as well, or there alone.
+    DIRTY_TARGET: f64 = "placement.writeback.dirty_target" {
+        default: Value("0.4"), unit: "share", placements: CACHING, live: true, example: "0.2",
+    }
+    /// The longest time for which an extent stays dirty; not below `delay`.
+    MAX_AGE: Nanos = "placement.writeback.max_age" { default: Value("'600s'"), placements: CACHING, live: true, example: "'1200s'" }
+    /// While the 99th percentile of the host's response times is above this, cleaning that can wait slows down; while it is below,
+    /// cleaning need not wait until the slow device is idle.
+    MAX_FOREGROUND_P99: Nanos = "placement.writeback.max_foreground_p99" {
+        default: Else("cleaning waits until the slow device is idle"), placements: CACHING, live: true, example: "'20ms'",
+    }
+}
 
-/// Parses one of a few words; `later` are words of features that do not exist yet.
-pub(super) fn word<T: Copy>(at: &At<'_, String>, known: &[(&str, T)], later: &[&str]) -> Result<T, DesignError> {
+const JOURNALS: &[(&str, bool)] = &[("mirrored", true), ("fast", false)];
+const WRITES: &[(&str, WritePolicy)] =
+    &[("back", WritePolicy::Back), ("through", WritePolicy::Through), ("around", WritePolicy::Around)];
+
+/// Parses one of a few words.
+pub(super) fn word<T: Copy>(at: &At<'_, String>, known: &[(&str, T)]) -> Result<T, DesignError> {
     if let Some((_, value)) = known.iter().find(|(word, _)| *word == at.as_str()) {
         return Ok(*value);
-    }
-    if later.contains(&at.as_str()) {
-        return Err(at.wrong(format!("'{}' is not available yet: use one of {}", **at, words(known))));
     }
     let meant = peryton_device::nearest(at, known.iter().map(|(word, _)| *word));
     Err(at.wrong(match meant {
@@ -73,21 +134,20 @@ pub(super) fn read<'a>(
     let Some(mut keys) = root.table("placement")? else {
         return Err(root.wrong_at("placement", "missing: a design has a table [placement] with a mode"));
     };
-    let mode = keys.require::<String>("mode")?;
-    let mode = word(&mode, &PlacementKind::ALL.map(|kind| (kind.name(), kind)), &[])?;
-    for (key, modes) in KEYS {
-        let Some(value) = keys.get::<toml::Value>(key)? else { continue };
-        if !modes.contains(&mode) {
+    let mode = keys.require(&MODE)?;
+    let mode = word(&mode, &PlacementKind::ALL.map(|kind| (kind.name(), kind)))?;
+    for entry in KEYS.iter().chain(logging::KEYS) {
+        // The key itself, or the table that it is in.
+        let Some(name) = entry.path.strip_prefix("placement.").and_then(|path| path.split('.').next()) else {
+            continue;
+        };
+        let Some(value) = keys.written(name) else { continue };
+        if !entry.placements.contains(&mode) {
             // An override applies only to designs that have the key.
             match value.override_index() {
-                Some(index) => ignored.push(index),
+                Some(_) => ignored.extend(keys.overrides_below(name)),
                 None => return Err(value.wrong(format!("does not apply to mode = \"{}\": remove it", mode.name()))),
             }
-        }
-    }
-    for key in LATER {
-        if let Some(value) = keys.get::<toml::Value>(key)? {
-            return Err(value.wrong("is not available yet: remove it"));
         }
     }
     let placement = match mode {
@@ -103,7 +163,7 @@ pub(super) fn read<'a>(
     }
     let mut asks_for_room = false;
     if HYBRID.contains(&mode) {
-        asks_for_room = keys.get::<toml::Value>("demotion")?.is_some();
+        asks_for_room = keys.written("demotion").is_some();
         if let Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) = &placement {
             usual(pair.extent, tuning);
         }
@@ -122,7 +182,7 @@ pub(super) fn id(index: usize) -> DeviceId {
 }
 
 fn single(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Placement, DesignError> {
-    let device = match keys.get::<String>("device")? {
+    let device = match keys.get(&DEVICE)? {
         Some(name) => find(&name, devices)?,
         None if devices.len() == 1 => 0,
         None => return Err(keys.wrong_at("device", "missing: the design has several devices, name one")),
@@ -131,7 +191,7 @@ fn single(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Placement, Design
 }
 
 fn linear(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Placement, DesignError> {
-    let Some(names) = keys.get::<Vec<String>>("devices")? else {
+    let Some(names) = keys.get(&DEVICES)? else {
         return Ok(Placement::Linear { devices: (0..devices.len()).map(id).collect() });
     };
     let mut order = Vec::new();
@@ -149,13 +209,13 @@ fn linear(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Placement, Design
 }
 
 fn hybrid(keys: &mut Keys<'_>, devices: &[Spec<'_>], partitioned: bool) -> Result<Hybrid, DesignError> {
-    let fast_name = keys.require::<String>("fast")?;
-    let slow_name = keys.require::<String>("slow")?;
+    let fast_name = keys.require(&FAST)?;
+    let slow_name = keys.require(&SLOW)?;
     let (fast, slow) = (find(&fast_name, devices)?, find(&slow_name, devices)?);
     if fast == slow {
         return Err(slow_name.wrong(format!("'{}' is the fast device already: name another", *slow_name)));
     }
-    let extent = match keys.get::<Bytes>("extent")? {
+    let extent = match keys.get(&EXTENT)? {
         // The default extent: a page of a file system, or a size that suits a disk.
         None if partitioned => Bytes::kib(4),
         None => Bytes::mib(1),
@@ -169,8 +229,8 @@ fn hybrid(keys: &mut Keys<'_>, devices: &[Spec<'_>], partitioned: bool) -> Resul
     Ok(Hybrid { fast: id(fast), slow: id(slow), extent })
 }
 
-pub(super) fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static str) -> Result<(), DesignError> {
-    if let Some(value) = keys.get::<T>(key)? {
+pub(super) fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static Key<T>) -> Result<(), DesignError> {
+    if let Some(value) = keys.get(key)? {
         *to = value.into_inner();
     }
     Ok(())
@@ -192,14 +252,14 @@ fn usual(extent: Bytes, tuning: &mut Tuning) {
 
 fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     if let Some(mut promotion) = keys.table("promotion")? {
-        set(&mut tuning.promotion_threshold, &mut promotion, "threshold")?;
-        set(&mut tuning.promotion_window, &mut promotion, "window")?;
+        set(&mut tuning.promotion_threshold, &mut promotion, &PROMOTION_THRESHOLD)?;
+        set(&mut tuning.promotion_window, &mut promotion, &PROMOTION_WINDOW)?;
         promotion.finish()?;
     }
     if let Some(mut demotion) = keys.table("demotion")? {
         let defaults = (tuning.demotion_low, tuning.demotion_high);
-        set(&mut tuning.demotion_low, &mut demotion, "low")?;
-        set(&mut tuning.demotion_high, &mut demotion, "high")?;
+        set(&mut tuning.demotion_low, &mut demotion, &DEMOTION_LOW)?;
+        set(&mut tuning.demotion_high, &mut demotion, &DEMOTION_HIGH)?;
         if tuning.demotion_high < tuning.demotion_low {
             let (low, high) = (tuning.demotion_low, tuning.demotion_high);
             let remedy = format!("is {high}, below demotion.low, which is {low}: give both (defaults {defaults:?})");
@@ -207,26 +267,27 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         }
         demotion.finish()?;
     }
-    if let Some(most) = keys.get::<u32>("max_moves")? {
+    if let Some(most) = keys.get(&MAX_MOVES)? {
         if *most == 0 || *most > peryton_engine::MOST_MOVES {
             return Err(most.wrong(format!("is {}: use 1 to {}", *most, peryton_engine::MOST_MOVES)));
         }
         tuning.max_moves = *most;
     }
-    if let Some(replacement) = keys.get::<String>("replacement")? {
-        tuning.replacement = word(&replacement, &Replacement::ALL, &[])?;
+    if let Some(replacement) = keys.get(&REPLACEMENT)? {
+        tuning.replacement = word(&replacement, &Replacement::ALL)?;
     }
-    set::<Nanos>(&mut tuning.commit_interval, keys, "commit_interval")?;
-    if let Some(journal) = keys.get::<String>("journal")? {
-        tuning.mirror_journal = word(&journal, &[("mirrored", true), ("fast", false)], &[])?;
+    set(&mut tuning.commit_interval, keys, &COMMIT_INTERVAL)?;
+    if let Some(journal) = keys.get(&JOURNAL)? {
+        tuning.mirror_journal = word(&journal, JOURNALS)?;
     }
     Ok(())
 }
 
 /// A size, or `"never"`.
-struct SizeOrNever(Option<Bytes>);
+pub(super) struct SizeOrNever(Option<Bytes>);
 
 impl FromToml for SizeOrNever {
+    const TYPE: &'static str = "size, or never";
     const EXPECTED: &'static str = "a size such as \"4MiB\", or \"never\"";
     fn from_toml(value: &toml::Value) -> Result<SizeOrNever, Option<String>> {
         match value.as_str() {
@@ -237,21 +298,20 @@ impl FromToml for SizeOrNever {
 }
 
 fn writes(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
-    if let Some(write) = keys.get::<String>("write")? {
-        let known = [("back", WritePolicy::Back), ("through", WritePolicy::Through), ("around", WritePolicy::Around)];
-        tuning.write = word(&write, &known, &[])?;
+    if let Some(write) = keys.get(&WRITE)? {
+        tuning.write = word(&write, WRITES)?;
     }
     if let Some(mut bypass) = keys.table("bypass")? {
-        if let Some(sequential) = bypass.get::<SizeOrNever>("sequential")? {
+        if let Some(sequential) = bypass.get(&BYPASS_SEQUENTIAL)? {
             tuning.bypass.sequential = sequential.0;
         }
-        set(&mut tuning.bypass.congested, &mut bypass, "congested")?;
+        set(&mut tuning.bypass.congested, &mut bypass, &BYPASS_CONGESTED)?;
         bypass.finish()?;
     }
     if let Some(mut writeback) = keys.table("writeback")? {
         // Designs from when the queue of write-backs was bounded: every dirty extent has a place now, and the key changes nothing.
-        set(&mut 0_u32, &mut writeback, "queue")?;
-        let delay = writeback.get::<Nanos>("delay")?.map(At::into_inner);
+        set(&mut 0, &mut writeback, &WRITEBACK_QUEUE)?;
+        let delay = writeback.get(&WRITEBACK_DELAY)?.map(At::into_inner);
         tuning.writeback_delay = delay.unwrap_or(tuning.writeback_delay);
         cleaning(&mut writeback, tuning, delay.is_some())?;
         writeback.finish()?;
@@ -261,13 +321,13 @@ fn writes(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
 
 /// What bounds the dirty extents.
 fn cleaning(keys: &mut Keys<'_>, tuning: &mut Tuning, has_delay: bool) -> Result<(), DesignError> {
-    if let Some(target) = keys.get::<f64>("dirty_target")? {
+    if let Some(target) = keys.get(&DIRTY_TARGET)? {
         if !(*target > 0.0 && *target <= 1.0) {
             return Err(target.wrong(format!("is {}: use a share above 0 and up to 1, such as 0.4", *target)));
         }
         tuning.cleaning.dirty_target_ppm = ((*target * 1e6).round() as u32).max(1);
     }
-    if let Some(max_age) = keys.get::<Nanos>("max_age")? {
+    if let Some(max_age) = keys.get(&MAX_AGE)? {
         if !has_delay {
             tuning.writeback_delay = tuning.writeback_delay.min(*max_age);
         }
@@ -280,7 +340,7 @@ fn cleaning(keys: &mut Keys<'_>, tuning: &mut Tuning, has_delay: bool) -> Result
         }
         tuning.cleaning.max_age = *max_age;
     }
-    if let Some(p99) = keys.get::<Nanos>("max_foreground_p99")? {
+    if let Some(p99) = keys.get(&MAX_FOREGROUND_P99)? {
         if *p99 == Nanos::ZERO {
             return Err(p99.wrong("is 0: use a time above 0, or leave it out"));
         }

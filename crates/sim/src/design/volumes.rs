@@ -3,11 +3,34 @@
 use peryton_engine::Placement;
 use peryton_units::Bytes;
 
-use super::{device::DeviceDesign, devices::Spec, placement::word};
+use super::{
+    device::DeviceDesign,
+    devices::Spec,
+    key::{
+        KeyDefault::{Else, Value},
+        keys, names,
+    },
+    placement::{LOGGING, word},
+};
 use crate::{
     DesignError,
     document::{At, Keys},
 };
+
+keys! {
+    /// The size of the volume that the host sees.
+    SIZE: Bytes = "volume.size" { default: Else("what the sizes of the devices make"), example: "'8GiB'" }
+    /// How many volumes share one log device, each with a primary of its own. Simulations only.
+    COUNT: u32 = "volume.count" { default: Value("1"), unit: "volumes", placements: LOGGING, example: "2" }
+    /// Whether each of several volumes gets the requests of its own volume of the trace, or all of them.
+    REQUESTS: String = "volume.requests" {
+        default: Value("'own'"), words: || names(REQUESTS_WORDS), placements: LOGGING, example: "'same'", needs: &["volume.count=2"],
+    }
+    /// The size of the host's own cache, whose evictions are hints to migrate data (Griffin, section 7). Simulations only.
+    CACHE: Bytes = "host.cache" { default: Else("no hints"), placements: LOGGING, example: "'64MiB'" }
+}
+
+const REQUESTS_WORDS: &[(&str, bool)] = &[("own", false), ("same", true)];
 
 /// The most volumes. Each has its own engine, and a number that marks its commands on the shared device.
 const MOST_VOLUMES: u32 = 256;
@@ -22,15 +45,15 @@ pub(super) struct Several<'a> {
 }
 
 pub(super) fn read<'a>(keys: &mut Keys<'a>) -> Result<Several<'a>, DesignError> {
-    let given = keys.get::<u32>("count")?;
+    let given = keys.get(&COUNT)?;
     if let Some(count) = given.as_ref().filter(|count| !(1..=MOST_VOLUMES).contains(&***count)) {
         return Err(count.wrong(format!("is {}: use 1 to {MOST_VOLUMES}", **count)));
     }
-    let same_requests = match keys.get::<String>("requests")? {
+    let same_requests = match keys.get(&REQUESTS)? {
         Some(requests) if given.is_none() => {
             return Err(requests.wrong("belongs to volume.count: give it as well, or remove this"));
         }
-        Some(requests) => word(&requests, &[("own", false), ("same", true)], &[])?,
+        Some(requests) => word(&requests, REQUESTS_WORDS)?,
         None => false,
     };
     Ok(Several { given, same_requests })
@@ -78,7 +101,7 @@ pub(super) fn read_host(root: &mut Keys<'_>, logging: bool) -> Result<Option<Byt
     if !logging {
         return Err(keys.wrong_at("", "gives hints to placement.mode = \"logging\" alone: remove it"));
     }
-    let cache = keys.require::<Bytes>("cache")?;
+    let cache = keys.require(&CACHE)?;
     if *cache < Bytes::kib(4) {
         return Err(cache.wrong(format!("is {}: a page has 4KiB, use more", *cache)));
     }

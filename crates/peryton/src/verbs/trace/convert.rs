@@ -6,6 +6,7 @@ use peryton_trace::save;
 
 use crate::{
     failure::Failure,
+    terminal,
     trace_args::{self, TraceArgs},
 };
 
@@ -34,6 +35,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut reader = files.open()?;
     let requests = save(&mut reader, &output, &files.name())?;
     trace_args::warn_skipped(&reader.skipped());
-    eprintln!("peryton: wrote {requests} requests to {}", output.display());
+    terminal::remark(&format!("wrote {requests} requests to {}", output.display()));
     Ok(())
 }

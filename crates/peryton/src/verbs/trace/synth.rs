@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use peryton_trace::{SynthSource, SynthSpec, save};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, terminal};
 
 /// Options of `peryton trace synth`.
 #[derive(Debug, clap::Args)]
@@ -34,6 +34,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let name = args.spec.file_name().unwrap_or(args.spec.as_os_str()).to_string_lossy();
     let origin = format!("drawn from {name}, seed {}", spec.seed);
     let requests = save(&mut source, output, &origin)?;
-    eprintln!("peryton: wrote {requests} requests to {}", output.display());
+    terminal::remark(&format!("wrote {requests} requests to {}", output.display()));
     Ok(())
 }

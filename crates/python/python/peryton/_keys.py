@@ -1,0 +1,471 @@
+"""The keys of designs, as types: editors complete them, and mypy checks them. scripts/python_keys.py of the repository has made
+this file from the code that reads designs."""
+
+from typing import Any, Literal, TypedDict
+
+
+class VolumeKeys(TypedDict, total=False):
+    """``[volume]`` of a design."""
+
+    size: int | str
+    """The size of the volume that the host sees. Default: what the sizes of the devices make."""
+    count: int
+    """How many volumes share one log device, each with a primary of its own. Simulations only. Unit: volumes.
+    Default: 1. Placements: logging."""
+    requests: Literal["own", "same"]
+    """Whether each of several volumes gets the requests of its own volume of the trace, or all of them. Default:
+    "own". Placements: logging."""
+
+
+class HostKeys(TypedDict, total=False):
+    """``[host]`` of a design."""
+
+    cache: int | str
+    """The size of the host's own cache, whose evictions are hints to migrate data (Griffin, section 7).
+    Simulations only. Default: no hints. Placements: logging."""
+
+
+class DevicesKeys(TypedDict, total=False):
+    """``[devices.NAME]`` of a design."""
+
+    profile: str
+    """A shipped profile (`peryton devices`), or the path of one. Required."""
+    model: dict[str, Any]
+    """Single values of the profile's model, in place of its own: the parameters of device models. Default: the
+    profile's values."""
+    count: int
+    """How many such devices there are, striped unless `redundancy` says otherwise. Unit: devices. Default: 1."""
+    stripe: int | str
+    """How much is on one member of an array before the next one follows. Default: "64KiB"."""
+    redundancy: Literal["none", "mirror", "raid5", "raid6"]
+    """How an array survives the failure of members. Default: "none"."""
+    spares: int
+    """Spare devices, which are bought but not attached. Unit: devices. Default: 0."""
+    size: int | str
+    """How much of the device, or of the array, the volume uses. Default: all of it, or what volume.size leaves
+    for it."""
+    path: str
+    """The block device or file, relative to the design file. Needed by a drive in service, ignored by
+    simulations. Default: none."""
+    price_usd: float
+    """The price of each. Unit: US dollars. Default: the profile's."""
+    owned: int
+    """How many of them are there already and cost nothing. Unit: devices. Default: 0."""
+
+
+class PowerKeys(TypedDict, total=False):
+    """``[power.NAME]`` of a design."""
+
+    spin_down_after: str
+    """How long the device is idle before it is put into standby. Simulations only: a drive in service leaves
+    that to the disk. Default: "never"."""
+
+
+class EnduranceKeys(TypedDict, total=False):
+    """``[endurance.NAME]`` of a design."""
+
+    written: int | str
+    """What may be written to each such device in its life. Default: the profile's, or its capacity times its
+    cycles."""
+    start_stops: int
+    """How often each such device can be started and stopped. Unit: times. Default: the profile's."""
+
+
+class PlacementPromotionKeys(TypedDict, total=False):
+    """``[placement.promotion]`` of a design."""
+
+    threshold: int
+    """PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
+    Unit: misses. Default: 4. Placements: tiering, caching."""
+    window: str
+    """TW: the misses of an extent are counted from the beginning after a gap longer than this. Default: "60s".
+    Placements: tiering, caching."""
+
+
+class PlacementDemotionKeys(TypedDict, total=False):
+    """``[placement.demotion]`` of a design."""
+
+    low: int
+    """LT: extents begin to leave the fast device when so few are free on it. Unit: extents. Default: 64, or as
+    many as have 4MiB; on a small device half of high. Placements: tiering, caching, partitioned."""
+    high: int
+    """HT: they leave until so many are free. Unit: extents. Default: 128, or as many as have 8MiB; on a small
+    device at most an eighth. Placements: tiering, caching, partitioned."""
+
+
+class PlacementBypassKeys(TypedDict, total=False):
+    """``[placement.bypass]`` of a design."""
+
+    sequential: int | str
+    """A sequential stream goes past the cache once it has had so many bytes. Default: "4MiB". Placements:
+    caching."""
+    congested: bool
+    """Whether misses go past the cache while the fast device is slower than the slow one. Default: true.
+    Placements: caching."""
+
+
+class PlacementWritebackKeys(TypedDict, total=False):
+    """``[placement.writeback]`` of a design."""
+
+    queue: int
+    """Has no effect: every dirty extent has a place. Designs may have it from when there was a bound. Unit:
+    extents. Default: none. Placements: caching."""
+    delay: str
+    """How long an extent is dirty before it may be written home because the slow device is idle. Default: "30s".
+    Placements: caching."""
+    dirty_target: float
+    """The share of the cache that may be dirty. A write beyond it goes to the slow device as well, or there
+    alone. Unit: share. Default: 0.4. Placements: caching."""
+    max_age: str
+    """The longest time for which an extent stays dirty; not below `delay`. Default: "600s". Placements: caching."""
+    max_foreground_p99: str
+    """While the 99th percentile of the host's response times is above this, cleaning that can wait slows down;
+    while it is below, cleaning need not wait until the slow device is idle. Default: cleaning waits until the
+    slow device is idle. Placements: caching."""
+
+
+class PlacementGatherKeys(TypedDict, total=False):
+    """``[placement.gather]`` of a design."""
+
+    bytes: int | str
+    """Writes up to this size are gathered into appends of up to this size, at most 128KiB; larger ones are
+    appended by themselves. Default: "128KiB". Placements: logging."""
+    delay: str
+    """How long the first write of an append waits for others; with 0 it waits only while other appends are in
+    flight. Default: "0s". Placements: logging."""
+
+
+class PlacementKeys(TypedDict, total=False):
+    """``[placement]`` of a design."""
+
+    mode: Literal["single", "linear", "tiering", "caching", "partitioned", "logging"]
+    """How data is placed on the devices: on one (`single`), one after the other (`linear`), each extent on
+    either of two (`tiering`), copies on the fast one (`caching`), writes to the one that answers sooner
+    (`partitioned`), or a log before a primary (`logging`). Required."""
+    device: str
+    """The device. Default: the only one. Placements: single."""
+    devices: list[str]
+    """The devices in the order of their addresses. Default: all, in the order of the file. Placements: linear."""
+    fast: str
+    """The fast device. Required. Placements: tiering, caching, partitioned."""
+    slow: str
+    """The slow device. Required. Placements: tiering, caching, partitioned."""
+    extent: int | str
+    """The unit that moves between the devices: a multiple of 4KiB, up to 1GiB. Default: 1MiB; partitioned: 4KiB.
+    Placements: tiering, caching, partitioned."""
+    promotion: PlacementPromotionKeys
+    demotion: PlacementDemotionKeys
+    max_moves: int
+    """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB.
+    Placements: tiering, caching, partitioned."""
+    replacement: Literal["wsclock", "lru", "two_queue", "s3fifo", "arc", "sieve", "lirs", "w_tiny_lfu", "lrfu"]
+    """The policy that chooses which extents leave the fast device. Default: "wsclock". Placements: tiering,
+    caching, partitioned."""
+    commit_interval: str
+    """An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
+    Default: "5s". Placements: tiering, caching, partitioned."""
+    journal: Literal["mirrored", "fast"]
+    """Whether commits are written to both devices (`mirrored`), or to the fast one only, which lets a disk
+    sleep. Default: "mirrored". Placements: tiering, caching, partitioned."""
+    write: Literal["back", "through", "around"]
+    """Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache
+    (`around`). Default: "back". Placements: caching."""
+    bypass: PlacementBypassKeys
+    writeback: PlacementWritebackKeys
+    primary: str
+    """The device that holds the data. Required. Placements: logging."""
+    log: str
+    """The device that holds the log. Required. Placements: logging."""
+    block: int | str
+    """The block size of the log's map: a power of two from 512B to 64KiB. Default: "4KiB". Placements: logging."""
+    caching: Literal["full", "selective"]
+    """Which writes go to the log: all (`full`), or those of blocks that are overwritten often (`selective`;
+    Griffin, section 4.2). Default: "full". Placements: logging."""
+    overwrite_ratio: float
+    """The share of a block's writes that have to be overwrites (with `caching = "selective"`). Unit: share.
+    Default: 0.5. Placements: logging."""
+    gather: PlacementGatherKeys
+    checkpoint_interval: str
+    """The interval at which an index of new appends is written to the log, which shortens its opening after a
+    crash. Default: "30s". Placements: logging."""
+    migration_memory: int | str
+    """How many bytes of the log a migration reads, sorts by address and writes together. Default: "64MiB".
+    Placements: logging."""
+
+
+class TriggersKeys(TypedDict, total=False):
+    """``[triggers]`` of a design."""
+
+    timeout: str
+    """The log is migrated to the primary when so much time has passed. A table `[triggers]` has exactly the
+    triggers that hold, and `log_used` (Griffin, section 5.2). Default: never; without the table: 900s.
+    Placements: logging."""
+    read_share: float
+    """The log is migrated when a larger share of the reads since the last migration needed it (of 100 reads or
+    more). Unit: share. Default: never; without the table: 0.05. Placements: logging."""
+    size: int | str
+    """The log is migrated when so many bytes in it are the newest copy. Default: never. Placements: logging."""
+    log_used: float
+    """The log is migrated when so large a share of it is written. Unit: share. Default: 0.9. Placements:
+    logging."""
+
+
+class AdmissionAdaptiveObjectiveKeys(TypedDict, total=False):
+    """``[admission.adaptive.objective]`` of a design."""
+
+    latency: float
+    """The weight of the mean response time in the objective: the product of response time, wear and energy of an
+    access, each to the power of its weight. Unit: weight. Default: 1. Placements: caching."""
+    wear: float
+    """The weight of the wear, the reciprocal of the lifetime. Unit: weight. Default: 1. Placements: caching."""
+    energy: float
+    """The weight of the energy of an access; every device needs a profile with its power. Unit: weight. Default:
+    0. Placements: caching."""
+
+
+class AdmissionAdaptiveKeys(TypedDict, total=False):
+    """``[admission.adaptive]`` of a design."""
+
+    rate: float
+    """The share of the extents that is sampled, above 0 and up to 0.5. The table `[admission.adaptive]` makes
+    the threshold adaptive ("Mixed SSD arrays", section V). Unit: share. Default: 0.01. Placements: caching."""
+    caches: int
+    """The number of sampled caches among which these extents are divided, each with a threshold of its own: 2 to
+    64. Unit: caches. Default: 10. Placements: caching."""
+    smoothing: float
+    """The weight of the past in what the sampled caches write (α of equations 12 and 14): from 0 to less than 1.
+    Unit: share. Default: 0.8 for rates up to 0.01, above 0.9. Placements: caching."""
+    frame: str
+    """The interval at which the threshold is set. Default: "10s". Placements: caching."""
+    target_latency: str
+    """A sampled cache whose mean response time is above this is not considered; if none is left, everything is
+    admitted. Default: none. Placements: caching."""
+    objective: AdmissionAdaptiveObjectiveKeys
+
+
+class AdmissionKeys(TypedDict, total=False):
+    """``[admission]`` of a design."""
+
+    by: Literal["all", "size", "hotness", "hottest_share", "probability"]
+    """The rule by which misses are admitted to the cache. Without the table `[admission]` all are. Required.
+    Placements: caching."""
+    threshold: float | str
+    """The fixed threshold of the rule: the largest request that is admitted (`size`), the references that an
+    extent has to exceed (`hotness`), the share of the extents with the most references (`hottest_share`), or
+    the share of the misses that is admitted (`probability`). Default: the rule's own, if it has one.
+    Placements: caching."""
+    write_hits: Literal["cache", "bypass"]
+    """Whether the rule judges misses only (`cache`), or also writes to cached extents, which then may bypass
+    their copies (`bypass`). Default: "bypass". Placements: caching."""
+    adaptive: AdmissionAdaptiveKeys
+
+
+class PartitionKeys(TypedDict, total=False):
+    """``[partition]`` of a design."""
+
+    window: int
+    """The number of requests from which the fast device's response time is predicted (`predict = "linear"`).
+    Unit: requests. Default: 32. Placements: partitioned."""
+    training: int
+    """The number of host writes during which the linear model learns; with 0 it keeps learning, and forgets.
+    Unit: requests. Default: 0. Placements: partitioned."""
+    predict: Literal["linear", "last_value", "off"]
+    """How the fast device's response time is predicted (MixedStore, section 5.1): by a linear model, by the last
+    response time, or not at all, so that every write goes to the fast device. Default: "linear". Placements:
+    partitioned."""
+    regulate: float
+    """The share of the writes for the fast device that are sent to the slow one instead, so that it wears less
+    (section 5.4). Unit: share. Default: 0. Placements: partitioned."""
+    lifetime_years: float
+    """How long the fast device has to last. As many writes go to the slow device as that takes; with `regulate`
+    that share of them, while the host writes more than the budget allows. Unit: years. Default: no bound.
+    Placements: partitioned."""
+    write_amplification: float
+    """The write amplification of the fast device while nothing reports what it programs. Unit: factor. Default:
+    1. Placements: partitioned."""
+    idle_after: str
+    """The host counts as idle after this long without a request. Default: "20ms". Placements: partitioned."""
+    bust_after: str
+    """When the host is idle, extents of the fast device that were not used for this long move to the slow one,
+    and their places are discarded ("fragmentation busting", section 5.3). Default: "60s". Placements:
+    partitioned."""
+    bust_free: float
+    """These moves stop when this share of the fast device is empty. Unit: share. Default: 0.2. Placements:
+    partitioned."""
+    promote_reads: int
+    """Extents that were read this often by small requests are copied to the fast device when the host is idle;
+    0: none. Unit: reads. Default: 4. Placements: partitioned."""
+    small: int | str
+    """The size of the largest small request. Default: "64KiB". Placements: partitioned."""
+
+
+class ClimbCapsKeys(TypedDict, total=False):
+    """``[climb.caps]`` of a design."""
+
+    mean: str
+    """The highest mean response time in any span. Default: none. Placements: tiering, caching."""
+    p99: str
+    """The highest 99th percentile of response times in any span. Default: none. Placements: tiering, caching."""
+    fast_writes_per_day: int | str
+    """The most that may be written to the fast device in a day, on a long average. Default: none. Placements:
+    tiering, caching."""
+    lifetime_years: float
+    """How long the fast device has to last, on a long average; instead of `fast_writes_per_day`. Unit: years.
+    Default: none. Placements: tiering, caching."""
+    power: str
+    """The most power of all devices together, on a long average. Simulations only: a drive in service cannot
+    measure it. Default: none. Placements: tiering, caching."""
+
+
+class ClimbKeys(TypedDict, total=False):
+    """``[climb]`` of a design."""
+
+    every: str
+    """How long a step is tried, and how long the drive is observed before and after without it. The table
+    `[climb]` turns hill climbing on: the drive changes its own settings, one step at a time, and keeps a step
+    if it does better. Default: "30s". Placements: tiering, caching."""
+    requests: int
+    """A span with fewer requests than this continues until it has as many. Unit: requests. Default: 1000.
+    Placements: tiering, caching."""
+    latency: float
+    """The weight of the mean response time in what counts as better: a product of powers. Unit: weight. Default:
+    1. Placements: tiering, caching."""
+    wear: float
+    """The weight of the bytes written to the fast device. Unit: weight. Default: 0. Placements: tiering,
+    caching."""
+    caps: ClimbCapsKeys
+
+
+class FailureKeys(TypedDict, total=False):
+    """``[failure]`` of a design."""
+
+    patience: str
+    """How long a device that fails may take to come back before a drive in service gives it up; clients wait
+    meanwhile. Default: "120s"."""
+
+
+class DurabilityKeys(TypedDict, total=False):
+    """``[durability]`` of a design."""
+
+    process_death: Literal["shared-memory", "off"]
+    """Where a drive in service keeps what must survive its process: in memory that outlives it, or nowhere.
+    Default: "shared-memory"."""
+    directory: str
+    """The directory for that, on a file system in memory. Default: "/dev/shm"."""
+
+
+class SeedKeys(TypedDict, total=False):
+    """``[seed]`` of a design."""
+
+    value: int
+    """The seed of everything random. Default: 1."""
+
+
+class CostKeys(TypedDict, total=False):
+    """``[cost]`` of a design."""
+
+    electricity_usd_per_kwh: float
+    """The price of electricity. Unit: US dollars per kWh. Default: 0.12."""
+
+
+class DesignKeys(TypedDict, total=False):
+    """All keys of a design."""
+
+    name: str
+    """The design's name in reports. Default: the file's name."""
+    volume: VolumeKeys
+    host: HostKeys
+    devices: dict[str, DevicesKeys]
+    power: dict[str, PowerKeys]
+    endurance: dict[str, EnduranceKeys | int | Literal["never"]]
+    placement: PlacementKeys
+    triggers: TriggersKeys
+    admission: AdmissionKeys
+    partition: PartitionKeys
+    climb: ClimbKeys
+    failure: FailureKeys
+    durability: DurabilityKeys
+    seed: SeedKeys
+    cost: CostKeys
+
+
+Key = Literal[
+    "name",
+    "volume.size",
+    "volume.count",
+    "volume.requests",
+    "host.cache",
+    "endurance.read_effect",
+    "placement.mode",
+    "placement.device",
+    "placement.devices",
+    "placement.fast",
+    "placement.slow",
+    "placement.extent",
+    "placement.promotion.threshold",
+    "placement.promotion.window",
+    "placement.demotion.low",
+    "placement.demotion.high",
+    "placement.max_moves",
+    "placement.replacement",
+    "placement.commit_interval",
+    "placement.journal",
+    "placement.write",
+    "placement.bypass.sequential",
+    "placement.bypass.congested",
+    "placement.writeback.queue",
+    "placement.writeback.delay",
+    "placement.writeback.dirty_target",
+    "placement.writeback.max_age",
+    "placement.writeback.max_foreground_p99",
+    "placement.primary",
+    "placement.log",
+    "placement.block",
+    "placement.caching",
+    "placement.overwrite_ratio",
+    "placement.gather.bytes",
+    "placement.gather.delay",
+    "placement.checkpoint_interval",
+    "placement.migration_memory",
+    "triggers.timeout",
+    "triggers.read_share",
+    "triggers.size",
+    "triggers.log_used",
+    "admission.by",
+    "admission.threshold",
+    "admission.write_hits",
+    "admission.adaptive.rate",
+    "admission.adaptive.caches",
+    "admission.adaptive.smoothing",
+    "admission.adaptive.frame",
+    "admission.adaptive.target_latency",
+    "admission.adaptive.objective.latency",
+    "admission.adaptive.objective.wear",
+    "admission.adaptive.objective.energy",
+    "partition.window",
+    "partition.training",
+    "partition.predict",
+    "partition.regulate",
+    "partition.lifetime_years",
+    "partition.write_amplification",
+    "partition.idle_after",
+    "partition.bust_after",
+    "partition.bust_free",
+    "partition.promote_reads",
+    "partition.small",
+    "climb.every",
+    "climb.requests",
+    "climb.latency",
+    "climb.wear",
+    "climb.caps.mean",
+    "climb.caps.p99",
+    "climb.caps.fast_writes_per_day",
+    "climb.caps.lifetime_years",
+    "climb.caps.power",
+    "failure.patience",
+    "durability.process_death",
+    "durability.directory",
+    "seed.value",
+    "cost.electricity_usd_per_kwh",
+]
+"""The dotted keys that do not name a device."""

@@ -1,0 +1,57 @@
+//! A table of columns as Parquet, and as Arrow.
+
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::{
+    arrow::ArrowWriter,
+    basic::{Compression, ZstdLevel},
+    file::{metadata::KeyValue, properties::WriterProperties},
+};
+
+use crate::{Column, Columns};
+
+/// Whether this build can write tables.
+pub(crate) const IS_BUILT: bool = true;
+
+/// Key of the metadata entry with the version of the tables' names and meaning, and that version.
+const VERSION: (&str, &str) = ("peryton.reports.version", "1");
+
+impl Columns {
+    /// The table in columns of Arrow: `UInt64`, `Float64`, `Boolean` and `Utf8`; a figure that does not apply is null.
+    pub fn to_arrow(&self) -> RecordBatch {
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for (name, column) in self.columns() {
+            let (kind, array): (DataType, ArrayRef) = match column {
+                Column::Whole(values) => (DataType::UInt64, Arc::new(UInt64Array::from_iter(values.iter().copied()))),
+                Column::Number(values) => {
+                    (DataType::Float64, Arc::new(Float64Array::from_iter(values.iter().copied())))
+                }
+                Column::Truth(values) => (DataType::Boolean, Arc::new(BooleanArray::from_iter(values.iter().copied()))),
+                Column::Text(values) => (DataType::Utf8, Arc::new(StringArray::from_iter(values.iter()))),
+            };
+            fields.push(Field::new(name, kind, true));
+            arrays.push(array);
+        }
+        let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(self.rows()));
+        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+            .expect("the columns are equally long")
+    }
+}
+
+/// Writes a table; the same table gives the same bytes.
+pub(crate) fn write<W: Write + Send>(table: &Columns, out: W) -> io::Result<W> {
+    let batch = table.to_arrow();
+    let properties = WriterProperties::builder()
+        .set_created_by(concat!("peryton ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).expect("zstd has levels 1 to 22")))
+        .set_key_value_metadata(Some(vec![KeyValue::new(VERSION.0.to_owned(), VERSION.1.to_owned())]))
+        .build();
+    let mut writer = ArrowWriter::try_new(out, batch.schema(), Some(properties)).map_err(io::Error::other)?;
+    writer.write(&batch).map_err(io::Error::other)?;
+    writer.into_inner().map_err(io::Error::other)
+}

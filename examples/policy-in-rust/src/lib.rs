@@ -1,0 +1,56 @@
+//! Replacement policies in Rust, in a wheel of their own, for the package `peryton` of Python:
+//!
+//! ```python
+//! import my_policies, peryton
+//! peryton.mrc("trace.parquet", policies=[my_policies.SECOND_CHANCE, "lru"], points=10).plot()
+//! peryton.simulate("design.toml", "trace.parquet", replacement=my_policies.SECOND_CHANCE)
+//! ```
+//!
+//! A policy is called through a table of functions, so this wheel and that of `peryton` may be built by different compilers.
+
+use peryton_policy::{
+    Queues,
+    replacement::{Candidates, Capacity, PolicyTable, ReplacementPolicy, SlotIndex},
+};
+use pyo3::{prelude::*, types::PyCapsule};
+
+/// The most extents that one search moves to the back: a request waits for the answer.
+const MOST_CHANCES: u32 = 64;
+
+/// First in, first out; an extent that was accessed meanwhile gets a second chance.
+struct SecondChance(Queues<1>);
+
+impl From<Capacity> for SecondChance {
+    fn from(capacity: Capacity) -> SecondChance {
+        SecondChance(Queues::new(capacity.slots))
+    }
+}
+
+impl ReplacementPolicy for SecondChance {
+    fn inserted(&mut self, slot: SlotIndex, _extent: u32) {
+        self.0.push(0, slot);
+    }
+
+    fn removed(&mut self, slot: SlotIndex, _extent: u32, _evicted: bool) {
+        self.0.unlink(slot);
+    }
+
+    fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
+        for _ in 0..MOST_CHANCES {
+            let slot = self.0.oldest(0, |slot| candidates.may_leave(slot))?;
+            match candidates.candidate(slot) {
+                Some(candidate) if *candidate.referenced => *candidate.referenced = false,
+                _ => return Some(slot),
+            }
+            self.0.renew(0, slot);
+        }
+        self.0.oldest(0, |slot| candidates.may_leave(slot))
+    }
+}
+
+/// The module: a name for each policy, whose value `peryton` takes.
+#[pymodule]
+fn my_policies(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let table = PolicyTable::of::<SecondChance>("second_chance");
+    module.add("SECOND_CHANCE", PyCapsule::new_with_value(module.py(), table, PolicyTable::CAPSULE)?)
+}
