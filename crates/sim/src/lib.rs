@@ -34,11 +34,13 @@
 mod array;
 mod array_report;
 mod columns;
+mod curve_policy;
 mod curves;
 mod design;
 mod document;
 mod error;
 mod ftl_bounds;
+mod future;
 mod host_cache;
 mod interval_report;
 mod intervals;
@@ -66,6 +68,7 @@ mod wear_parts;
 
 pub use array_report::ArrayReport;
 pub use columns::{Column, Columns};
+pub use curve_policy::CurvePolicy;
 pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
 pub use design::{Design, DesignText, DeviceDesign};
 pub use error::{DesignError, SimError};
@@ -75,7 +78,7 @@ pub use intervals::MOST_ROWS;
 pub use latency::{LatencyHistogram, LatencySummary};
 pub use latency_report::{Latency, LatencyHistograms};
 pub use lifetime_interval::{LEAST_PARTS, LifetimeInterval};
-pub use miniature::{MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
+pub use miniature::{MOST_ACCESSES, MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
 pub use observe::{Moment, Observer};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// The statistics of a log; part of a [`Report`].

@@ -124,7 +124,8 @@ def mrc(
 
     Args:
         trace: as in :func:`simulate`.
-        policies: names of policies (:func:`replacement_policies`), or classes with the methods of :class:`ReplacementPolicy`.
+        policies: names of policies (:func:`replacement_policies`), or classes with the methods of :class:`ReplacementPolicy`;
+            ``"opt"`` is Belady's optimum, a bound that knows the future.
         block: the unit of caching, in bytes or as a text.
         sizes: the sizes of the caches; by default each power of two of blocks up to the footprint.
         points: in place of them, this many sizes up to the footprint, each larger by the same factor.
