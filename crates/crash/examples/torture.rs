@@ -4,7 +4,7 @@ use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use peryton_crash::{Ends, Kind, Options, run, torture};
-use peryton_engine::Replacement;
+use peryton_engine::{AdmitBy, Replacement};
 
 /// Simulates power losses, process deaths and device failures, and checks every read against a correct disk
 #[derive(Parser)]
@@ -24,6 +24,9 @@ struct Arguments {
     /// Run with this replacement policy; if absent, the seed chooses among the older ones
     #[arg(long, value_parser = replacement)]
     replacement: Option<Replacement>,
+    /// Run with this admission rule (caching); if absent, the seed chooses among the older ones
+    #[arg(long, value_parser = admission)]
+    admission: Option<AdmitBy>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -55,6 +58,11 @@ fn replacement(text: &str) -> Result<Replacement, String> {
         .ok_or_else(|| format!("use one of {}", Replacement::ALL.map(|(name, _)| name).join(", ")))
 }
 
+fn admission(text: &str) -> Result<AdmitBy, String> {
+    let known = AdmitBy::ALL.into_iter().find(|(name, _)| *name == text);
+    known.map(|(_, by)| by).ok_or_else(|| format!("use one of {}", AdmitBy::ALL.map(|(name, _)| name).join(", ")))
+}
+
 fn ends(text: &str) -> Result<Ends, String> {
     let name = |ends: &Ends| format!("{ends:?}").to_lowercase();
     Ends::ALL.into_iter().find(|ends| name(ends) == text).ok_or_else(|| {
@@ -70,6 +78,7 @@ fn main() -> ExitCode {
         kind: arguments.placement,
         faults: arguments.faults,
         replacement: arguments.replacement,
+        admission: arguments.admission,
         ends: arguments.ends,
         log,
     };

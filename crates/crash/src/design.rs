@@ -87,6 +87,8 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
 /// A seed draws among the first replacement policies only, so that a seed that once found a fault stays the same run. A run with
 /// any other policy names it ([`Options::replacement`](crate::Options::replacement)).
 const DRAWN_POLICIES: usize = 6;
+/// The same for admission rules ([`Options::admission`](crate::Options::admission)).
+const DRAWN_RULES: usize = 5;
 
 /// A random tuning for a fast device of `fast_extents` extents. Every setting is drawn.
 pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
@@ -134,7 +136,7 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
     if rng.random_bool(0.5) {
         return Admission::default();
     }
-    let by = AdmitBy::ALL[rng.random_range(0..AdmitBy::ALL.len())].1;
+    let by = AdmitBy::ALL[rng.random_range(0..DRAWN_RULES)].1;
     let adaptive = Adaptive {
         rate: 0.5,
         caches: rng.random_range(2..5),
@@ -160,6 +162,16 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
         energy: Vec::new(),
         write_hits: if bypass { WriteHits::Bypass } else { WriteHits::Cache },
     }
+}
+
+/// The drawn admission, with this rule and its usual threshold.
+pub(crate) fn admission_by(by: AdmitBy, drawn: Admission) -> Admission {
+    let threshold = by.default_threshold().unwrap_or(match by.unit() {
+        Unit::Bytes => 8192.0,
+        Unit::Nothing | Unit::Count | Unit::Share => 0.5,
+    });
+    let write_hits = if by.write_hits().is_some() { drawn.write_hits } else { WriteHits::Cache };
+    Admission { by, threshold: Threshold::Fixed(threshold), write_hits, ..drawn }
 }
 
 fn wear_budget(rng: &mut Pcg64Mcg) -> WearBudget {

@@ -6,7 +6,7 @@ use peryton_units::Nanos;
 use rand::{Rng, RngExt};
 
 use crate::{
-    design::random_tuning,
+    design::{admission_by, random_tuning},
     disk,
     options::{Options, Outcome},
     world::{World, say},
@@ -74,6 +74,9 @@ impl World {
         if self.chance(self.habits.retune_one_in) {
             let mut tuning = random_tuning(self.plan.fast_extents, &mut self.rng);
             tuning.replacement = self.replacement.unwrap_or(tuning.replacement);
+            if let Some(by) = self.admission {
+                tuning.admission = admission_by(by, tuning.admission);
+            }
             let done = self.drive.retune(tuning);
             say!(self, "retuned: {done}, {:?}", self.drive.engine.tuning());
             self.faults.mirrored &= self.drive.engine.tuning().mirror_journal;

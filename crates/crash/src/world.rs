@@ -1,14 +1,14 @@
 //! The state of one run: the design, the drive on its disks, the model of a correct disk, and the faults. The files
 //! `host`, `offline`, `power` and `run` act on it.
 
-use peryton_engine::{Config, DeviceId, Engine, Formatting, Replacement, RequestError, VolumeId, WritePolicy};
+use peryton_engine::{AdmitBy, Config, DeviceId, Engine, Formatting, Replacement, RequestError, VolumeId, WritePolicy};
 use peryton_units::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::{
     deaths::Deaths,
-    design::{Kind, Plan, random_kind, random_plan},
+    design::{Kind, Plan, admission_by, random_kind, random_plan},
     disk::{Disk, Entry, SECTOR, Tag},
     drive::{Direct, Drive},
     ends::{End, Fates},
@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) log: Option<fn(&str)>,
     /// The replacement policy of the whole run, if it is not drawn.
     pub(crate) replacement: Option<Replacement>,
+    /// The admission rule of the whole run, if it is not drawn.
+    pub(crate) admission: Option<AdmitBy>,
     pub(crate) plan: Plan,
     /// The design with which the volume is opened next.
     pub(crate) config: Config,
@@ -80,6 +82,9 @@ impl World {
         let kind = options.kind.unwrap_or(kind);
         let mut plan = random_plan(kind, &mut rng);
         plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
+        if let Some(by) = options.admission {
+            plan.config.tuning.admission = admission_by(by, plan.config.tuning.admission);
+        }
         let config = plan.config.clone();
         let engine = Engine::new(config.clone()).map_err(|error| format!("the design is refused: {error}"))?;
         let zeroed = rng.random_bool(0.5);
@@ -120,6 +125,7 @@ impl World {
             rng,
             log: options.log,
             replacement: options.replacement,
+            admission: options.admission,
             plan,
             config,
             drive,

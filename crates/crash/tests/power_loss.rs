@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use peryton_crash::{Ends, Kind, Options, run, torture};
-use peryton_engine::Replacement;
+use peryton_engine::{AdmitBy, Replacement};
 
 /// Only the power goes: `process_death.rs` has the rest.
-const POWER: Options = Options { kind: None, faults: None, replacement: None, ends: Some(Ends::Power), log: None };
+const POWER: Options =
+    Options { kind: None, faults: None, replacement: None, admission: None, ends: Some(Ends::Power), log: None };
 
 fn must_pass(seeds: std::ops::Range<u64>, kind: Option<Kind>, least_points: u64) {
     let result = torture(seeds, &Options { kind, faults: Some(false), ..POWER }, None, 1, |_| {});
@@ -53,6 +54,15 @@ fn every_replacement_policy_loses_nothing() {
             assert_eq!(result.failures, Vec::new(), "{name}, {kind:?}");
             assert!(result.outcome.moves > 10, "{name}, {kind:?}: {:?}", result.outcome);
         }
+    }
+}
+
+#[test]
+fn every_admission_rule_loses_nothing() {
+    for (name, by) in AdmitBy::ALL {
+        let options = Options { kind: Some(Kind::Caching), admission: Some(by), ..Options::default() };
+        let result = torture(0..12, &options, None, 1, |_| {});
+        assert_eq!(result.failures, Vec::new(), "{name}");
     }
 }
 

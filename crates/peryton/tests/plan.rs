@@ -177,11 +177,11 @@ fn a_trace_says_what_it_needs() {
 #[test]
 fn every_policy_has_its_curve() {
     let folder = folder();
-    let all = "lru,wsclock,two_queue,s3fifo,arc";
+    let all = "lru,wsclock,two_queue,s3fifo,arc,clock_pro,opt";
     let args = ["trace", "mrc", "trace.csv", "--replacement", all, "--sizes", "64KiB,1MiB,16MiB"];
     let rows = json(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out);
     let rows = rows.as_array().expect("a list");
-    assert_eq!(rows.len(), 15);
+    assert_eq!(rows.len(), 21);
     let at = |policy: &str, size: u64| {
         rows.iter().find(|row| row["replacement"] == policy && row["cache_bytes"] == size).expect("it was asked for")
     };
@@ -189,6 +189,8 @@ fn every_policy_has_its_curve() {
     for policy in all.split(',') {
         assert_eq!(at(policy, 16 << 20)["all"], at("lru", 16 << 20)["all"], "{policy}");
         assert_eq!(at(policy, 16 << 20)["bytes"], at("lru", 16 << 20)["bytes"], "{policy}");
+        let missed = |policy: &str| at(policy, 1 << 20)["all"].as_f64().expect("a ratio");
+        assert!(missed("opt") <= missed(policy), "{policy} misses less than the bound");
     }
     let text = peryton(folder.path(), &args).ok().out;
     assert!(text.contains("s3fifo") && text.lines().count() == 5, "{text}");

@@ -32,6 +32,7 @@
 mod names;
 pub mod admission;
 mod error;
+mod ghosts;
 pub mod hill_climbing;
 pub mod partition;
 mod queues;

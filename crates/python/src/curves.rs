@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use peryton_sim::{CurveSizes, Curves};
-use pyo3::prelude::*;
+use peryton_sim::{CurvePolicy, CurveSizes, Curves};
+use pyo3::{prelude::*, types::PyString};
 
 use crate::{
     arguments::{Size, Time, json},
@@ -34,10 +34,16 @@ pub(crate) fn mrc(
         (None, Some(sizes)) => CurveSizes::Given(sizes.into_iter().map(|size| size.0).collect()),
         (None, None) => CurveSizes::Doubling,
     };
-    let policies = policies.iter().map(policy::replacement).collect::<PyResult<Vec<_>>>()?;
+    let policies = policies.iter().map(curve_policy).collect::<PyResult<Vec<_>>>()?;
     let curves = Curves { block: block.0, sizes, policies, rate, window: window.0 };
     curves.check().in_python()?;
     let opener = trace.opener.clone();
     let work = |running: &Arc<Running>| curves.of(&|| opener.reporting(running), &|_| running.check());
     json(&run(py, threads(jobs)?, progress, work)?.in_python()?)
+}
+
+/// A policy, or the bound that only curves have.
+fn curve_policy(policy: &Bound<'_, PyAny>) -> PyResult<CurvePolicy> {
+    let optimal = policy.cast::<PyString>().is_ok_and(|name| name == CurvePolicy::Optimal.name());
+    if optimal { Ok(CurvePolicy::Optimal) } else { policy::replacement(policy).map(CurvePolicy::from) }
 }

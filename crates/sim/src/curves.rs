@@ -1,21 +1,21 @@
 //! Miss-ratio curves: the miss ratio of caches of several sizes under replacement policies.
 
-use peryton_policy::Replacement;
 use peryton_trace::{DEFAULT_MAX_BLOCKS, MissRatioCurve, MissRatios};
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
-use crate::{Miniature, MiniatureError, TraceFactory};
+use crate::{CurvePolicy, Miniature, MiniatureError, TraceFactory};
 
 /// Which curves to compute. LRU's is exact, from one pass over the trace; those of other policies come from a second
-/// pass over a sample of the blocks ([`Miniature`]).
+/// pass over a sample of the blocks ([`Miniature`]), and that of OPT from one pass more, which looks ahead.
 ///
 /// ```
 /// use peryton_policy::Replacement;
 /// use peryton_sim::Curves;
 /// use peryton_trace::{OpenOptions, Source, TraceError, open};
 ///
-/// let curves = Curves { policies: vec![Replacement::Lru, Replacement::S3fifo], ..Curves::default() };
+/// let policies = vec![Replacement::Lru.into(), Replacement::S3fifo.into()];
+/// let curves = Curves { policies, ..Curves::default() };
 /// let trace = || -> Result<Box<dyn Source>, TraceError> {
 ///     Ok(Box::new(open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?))
 /// };
@@ -31,7 +31,7 @@ pub struct Curves {
     /// The sizes of the caches.
     pub sizes: CurveSizes,
     /// The policies; the rows come in their order.
-    pub policies: Vec<Replacement>,
+    pub policies: Vec<CurvePolicy>,
     /// The share of blocks that is simulated for policies other than LRU; absent = the share that leaves 131,072 blocks.
     pub rate: Option<f64>,
     /// WSClock's working-set window.
@@ -54,7 +54,7 @@ pub enum CurveSizes {
 #[derive(Clone, Debug, Serialize)]
 pub struct CurveRow {
     /// The policy.
-    pub replacement: Replacement,
+    pub replacement: CurvePolicy,
     /// The miss ratios, and the size.
     #[serde(flatten)]
     pub ratios: MissRatios,
@@ -75,7 +75,7 @@ impl Default for Curves {
         Curves {
             block: Bytes::kib(4),
             sizes: CurveSizes::default(),
-            policies: vec![Replacement::Lru],
+            policies: vec![CurvePolicy::LRU],
             rate: None,
             window: Nanos::from_s(60),
         }
@@ -103,9 +103,9 @@ impl Curves {
         }
     }
 
-    /// Whether the trace is read a second time.
+    /// Whether the trace is read more than once.
     pub fn reads_twice(&self) -> bool {
-        self.policies.iter().any(|policy| *policy != Replacement::Lru)
+        self.policies.iter().any(|policy| *policy != CurvePolicy::LRU)
     }
 
     /// Reads the trace and computes the rows: for each policy in turn, each size in ascending order. Calls `progress`
@@ -117,7 +117,7 @@ impl Curves {
         self.check()?;
         let mut policies = self.policies.clone();
         policies.dedup();
-        let others: Vec<Replacement> = policies.iter().copied().filter(|policy| *policy != Replacement::Lru).collect();
+        let others: Vec<CurvePolicy> = policies.iter().copied().filter(|policy| *policy != CurvePolicy::LRU).collect();
         let mut source = trace()?;
         let curve = MissRatioCurve::of(&mut *source, self.block, DEFAULT_MAX_BLOCKS)?;
         drop(source);
@@ -168,16 +168,16 @@ impl Curves {
         curve: &MissRatioCurve,
         sizes: &[Bytes],
         exact: &[MissRatios],
-        policies: &[Replacement],
+        policies: &[CurvePolicy],
         progress: &dyn Fn(u64),
     ) -> Result<Vec<CurveRow>, MiniatureError> {
         let rate = self.rate.unwrap_or_else(|| (SAMPLED / curve.blocks().max(1) as f64).min(1.0));
         let sampled = rate < 1.0;
-        let yardstick = sampled.then_some(Replacement::Lru);
-        let policies: Vec<Replacement> = policies.iter().copied().chain(yardstick).collect();
+        let yardstick = sampled.then_some(CurvePolicy::LRU);
+        let policies: Vec<CurvePolicy> = policies.iter().copied().chain(yardstick).collect();
         let caches = policies.iter().flat_map(|policy| sizes.iter().map(|size| (*policy, *size))).collect();
         let miniature = Miniature { block: self.block, rate, window: self.window, caches };
-        let ratios = miniature.run(&mut *trace()?, progress)?;
+        let ratios = miniature.run(trace, progress)?;
         let lru = sampled.then(|| &ratios[ratios.len() - sizes.len()..]);
         let row = |(index, ratios): (usize, &MissRatios)| CurveRow {
             replacement: policies[index / sizes.len()],

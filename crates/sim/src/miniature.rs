@@ -2,19 +2,21 @@
 //! simulation uses only a sample of the blocks, chosen by a hash of their address (SHARDS), in caches that are smaller
 //! by the same factor.
 
-use peryton_policy::{BareCache, Replacement};
-use peryton_trace::{BlockAccess, MissRatios, Request, Source, Tally, TraceError, block_accesses, block_hash};
+use peryton_policy::{BareCache, replacement::OptimalCache};
+use peryton_trace::{BlockAccess, MissRatios, Request, Tally, TraceError, block_accesses, block_hash};
 use peryton_units::{Bytes, Nanos};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
+
+use crate::{CurvePolicy, TraceFactory, future::Future};
 
 /// The parameters of a miniature simulation.
 ///
 /// ```
 /// use peryton_engine::Replacement;
 /// use peryton_sim::Miniature;
-/// use peryton_trace::{OpenOptions, open};
+/// use peryton_trace::{OpenOptions, Source, TraceError, open};
 /// use peryton_units::{Bytes, Nanos};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,10 +25,12 @@ use thiserror::Error;
 ///     block: Bytes::kib(4),
 ///     rate: 1.0,
 ///     window: Nanos::from_s(60),
-///     caches: sizes.map(|size| (Replacement::Lru, size)).to_vec(),
+///     caches: sizes.map(|size| (Replacement::Lru.into(), size)).to_vec(),
 /// };
-/// let mut trace = open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?;
-/// for (size, ratios) in sizes.iter().zip(miniature.run(&mut trace, &|_requests_so_far| {})?) {
+/// let trace = || -> Result<Box<dyn Source>, TraceError> {
+///     Ok(Box::new(open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?))
+/// };
+/// for (size, ratios) in sizes.iter().zip(miniature.run(&trace, &|_requests_so_far| {})?) {
 ///     println!("{size}: {ratios:?}");
 /// }
 /// # Ok(())
@@ -41,7 +45,7 @@ pub struct Miniature {
     /// WSClock's working-set window (TW).
     pub window: Nanos,
     /// Policy and size of each cache.
-    pub caches: Vec<(Replacement, Bytes)>,
+    pub caches: Vec<(CurvePolicy, Bytes)>,
 }
 
 /// The reason why no curve could be computed.
@@ -78,12 +82,27 @@ pub enum MiniatureError {
         /// The rate given.
         rate: f64,
     },
+    /// The next accesses of the sampled blocks would not fit in memory.
+    #[error(
+        "opt needs to know the next access of each sampled block, and the sample has more than {MOST_ACCESSES} accesses, which would not fit in memory: use a lower rate than {rate}"
+    )]
+    TooManyAccesses {
+        /// The rate given.
+        rate: f64,
+    },
+    /// The trace is not the same as when it was read before.
+    #[error(
+        "the trace changed while it was read, and opt needs to know its future: repeat this when nothing writes to it"
+    )]
+    Changed,
 }
 
 /// The most slots of all caches together: some 5 GB.
 pub const MOST_SLOTS: u64 = 1 << 26;
 /// The most blocks in the sample: some 2 GB.
 pub const MOST_BLOCKS: usize = 1 << 26;
+/// The most sampled accesses whose future can be known: 2 GB.
+pub const MOST_ACCESSES: usize = 1 << 29;
 /// The number of accesses that are collected and then passed to each cache; as many caches run at the same time as
 /// there are cores.
 const GATHERED: usize = 1 << 18;
@@ -95,15 +114,15 @@ impl Miniature {
     }
 
     /// Reads the trace to its end; returns the miss ratios of each cache, in their order. Calls `progress` with the
-    /// number of requests read so far.
+    /// number of requests read so far. For [`CurvePolicy::Optimal`] the trace is read once more before.
     ///
     /// Misses in the sample, divided by the rate, are compared with *all* accesses and not with the sampled ones. The
     /// number of sampled accesses depends mostly on whether the hottest blocks are in the sample, and these are hits
     /// either way (SHARDS-adj).
     ///
     /// # Errors
-    /// The rate is not a share, the caches do not fit in memory, or the trace cannot be read.
-    pub fn run(&self, source: &mut dyn Source, progress: &dyn Fn(u64)) -> Result<Vec<MissRatios>, MiniatureError> {
+    /// The rate is not a share, the caches or the future do not fit in memory, or the trace cannot be read.
+    pub fn run(&self, trace: &TraceFactory<'_>, progress: &dyn Fn(u64)) -> Result<Vec<MissRatios>, MiniatureError> {
         assert!(self.block > Bytes::ZERO, "a cache of blocks of no size has none");
         if !(self.rate > 0.0 && self.rate <= 1.0) {
             return Err(MiniatureError::Rate { rate: self.rate });
@@ -112,26 +131,37 @@ impl Miniature {
         if slots > MOST_SLOTS {
             return Err(MiniatureError::TooLarge { slots });
         }
-        let cache = |(replacement, size): &(Replacement, Bytes)| Cache {
+        let looks_ahead = self.caches.iter().any(|(policy, _)| *policy == CurvePolicy::Optimal);
+        let future = if looks_ahead { Some(Future::of(&mut *trace()?, self.block, self.rate)?) } else { None };
+        let mut source = trace()?;
+        let cache = |(policy, size): &(CurvePolicy, Bytes)| Cache {
             // A cache too small for one block always misses.
-            bare: (size.0 >= self.block.0).then(|| BareCache::new(*replacement, self.slots(*size) as u32, self.window)),
+            simulated: (size.0 >= self.block.0).then(|| Simulated::new(*policy, self.slots(*size) as u32, self.window)),
             missed: Tally::default(),
         };
         let mut caches: Vec<Cache> = self.caches.iter().map(cache).collect();
-        let mut sampler = Sampler { numbers: FxHashMap::default(), rate: self.rate, gathered: Vec::new() };
+        let mut sampler = Sampler::new(self.rate);
         let (mut all, mut batch, mut read) = (Tally::default(), Vec::<Request>::new(), 0);
+        let (mut gathered, mut replayed) = (Vec::new(), 0);
         loop {
             source.next_batch(&mut batch)?;
             read += batch.len() as u64;
             for request in &batch {
                 for access in block_accesses(request, self.block) {
                     all.add(access, 1);
-                    sampler.take(request.at, access)?;
+                    if let Some(number) = sampler.number(access)? {
+                        gathered.push((request.at, number, access));
+                    }
                 }
             }
-            if batch.is_empty() || sampler.gathered.len() >= GATHERED {
-                caches.par_iter_mut().for_each(|cache| cache.replay(&sampler.gathered));
-                sampler.gathered.clear();
+            if batch.is_empty() || gathered.len() >= GATHERED {
+                let next = match &future {
+                    Some(future) => future.next(replayed, gathered.len()).ok_or(MiniatureError::Changed)?,
+                    None => &[],
+                };
+                caches.par_iter_mut().for_each(|cache| cache.replay(&gathered, next));
+                replayed += gathered.len();
+                gathered.clear();
                 progress(read);
             }
             if batch.is_empty() {
@@ -139,7 +169,7 @@ impl Miniature {
             }
         }
         let scaled = |missed: [u64; 2]| missed.map(|missed| missed as f64 / self.rate);
-        let ratios = |((_, size), cache): (&(Replacement, Bytes), &Cache)| {
+        let ratios = |((_, size), cache): (&(CurvePolicy, Bytes), &Cache)| {
             MissRatios::new(*size, scaled(cache.missed.blocks), scaled(cache.missed.bytes), &all)
         };
         Ok(self.caches.iter().zip(&caches).map(ratios).collect())
@@ -147,39 +177,76 @@ impl Miniature {
 }
 
 /// Numbers the sampled blocks in the order of their first access.
-struct Sampler {
+pub(crate) struct Sampler {
     numbers: FxHashMap<(u32, u64), u32>,
     rate: f64,
-    gathered: Vec<(Nanos, u32, BlockAccess)>,
 }
 
 impl Sampler {
-    fn take(&mut self, at: Nanos, access: BlockAccess) -> Result<(), MiniatureError> {
-        let hash = block_hash(access.volume, access.block) as f64 / (u64::MAX as f64 + 1.0);
-        if self.rate < 1.0 && hash >= self.rate {
-            return Ok(());
+    pub(crate) fn new(rate: f64) -> Sampler {
+        Sampler { numbers: FxHashMap::default(), rate }
+    }
+
+    /// The number of the block; `None` if it is not in the sample.
+    #[inline]
+    pub(crate) fn number(&mut self, access: BlockAccess) -> Result<Option<u32>, MiniatureError> {
+        if self.rate < 1.0 {
+            let hash = block_hash(access.volume, access.block) as f64 / (u64::MAX as f64 + 1.0);
+            if hash >= self.rate {
+                return Ok(None);
+            }
         }
         let next = self.numbers.len();
         let number = *self.numbers.entry((access.volume, access.block)).or_insert(next as u32);
         if next == MOST_BLOCKS && number as usize == next {
             return Err(MiniatureError::TooManyBlocks { rate: self.rate });
         }
-        self.gathered.push((at, number, access));
-        Ok(())
+        Ok(Some(number))
+    }
+}
+
+/// A cache, by what it knows.
+enum Simulated {
+    Bare(Box<BareCache>),
+    Optimal(OptimalCache),
+}
+
+impl Simulated {
+    fn new(policy: CurvePolicy, slots: u32, window: Nanos) -> Simulated {
+        match policy {
+            CurvePolicy::Replacement(replacement) => {
+                Simulated::Bare(Box::new(BareCache::new(replacement, slots, window)))
+            }
+            CurvePolicy::Optimal => Simulated::Optimal(OptimalCache::new(slots)),
+        }
     }
 }
 
 struct Cache {
-    bare: Option<BareCache>,
+    simulated: Option<Simulated>,
     missed: Tally,
 }
 
 impl Cache {
-    fn replay(&mut self, accesses: &[(Nanos, u32, BlockAccess)]) {
-        for (at, number, access) in accesses {
-            let hit = self.bare.as_mut().is_some_and(|bare| bare.access(*at, *number));
-            if !hit {
-                self.missed.add(*access, 1);
+    /// Replays accesses. `next` has the number of the next access of each one's block, if a cache needs it.
+    fn replay(&mut self, accesses: &[(Nanos, u32, BlockAccess)], next: &[u32]) {
+        let Cache { simulated, missed } = self;
+        match simulated {
+            None => accesses.iter().for_each(|(_, _, access)| missed.add(*access, 1)),
+            Some(Simulated::Bare(bare)) => {
+                let bare = &mut **bare;
+                for (at, number, access) in accesses {
+                    if !bare.access(*at, *number) {
+                        missed.add(*access, 1);
+                    }
+                }
+            }
+            Some(Simulated::Optimal(optimal)) => {
+                for ((_, number, access), next) in accesses.iter().zip(next) {
+                    if !optimal.access(*number, *next) {
+                        missed.add(*access, 1);
+                    }
+                }
             }
         }
     }

@@ -214,6 +214,10 @@ fn overrides_are_keys_with_the_same_errors() {
         ("placement..x=1", &["dotted path"]),
         ("placement.promotion.treshold=1", &["--set placement.promotion.treshold=1", "did you mean 'threshold'"]),
         ("placement.mode.x=1", &["placement.mode is not a table"]),
+        (
+            "placement.replacement=opt",
+            &["placement.replacement", "know the future", "peryton trace mrc --replacement opt"],
+        ),
         ("placement.extent=5KiB", &["--set placement.extent=5KiB", "multiple of 4KiB"]),
         ("plcement.extent=8KiB", &["plcement", "did you mean 'placement'"]),
         ("devices.ssd.size=1TiB", &["--set devices.ssd.size=1TiB", "100GiB"]),

@@ -5,18 +5,28 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use common::{listed, random_requests, request, simulate};
 use peryton_engine::Replacement;
-use peryton_sim::{Miniature, MiniatureError, Options, Replay};
-use peryton_trace::{MissRatioCurve, MissRatios, OpenOptions, Request, Source, SynthSource, SynthSpec, open};
+use peryton_sim::{CurvePolicy, Miniature, MiniatureError, Options, Replay};
+use peryton_trace::{
+    MissRatioCurve, MissRatios, OpenOptions, Request, Source, SynthSource, SynthSpec, block_accesses, open,
+};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-fn miniature(source: &mut dyn Source, rate: f64, caches: &[(Replacement, Bytes)]) -> Vec<MissRatios> {
-    let mini = Miniature { block: Bytes::kib(4), rate, window: Nanos::from_s(60), caches: caches.to_vec() };
-    mini.run(source, &|_| {}).unwrap()
+fn miniature(
+    open: &(dyn Fn() -> Box<dyn Source> + Sync),
+    rate: f64,
+    caches: &[(impl Into<CurvePolicy> + Copy, Bytes)],
+) -> Vec<MissRatios> {
+    let caches = caches.iter().map(|(policy, size)| ((*policy).into(), *size)).collect();
+    let mini = Miniature { block: Bytes::kib(4), rate, window: Nanos::from_s(60), caches };
+    mini.run(&|| Ok(open()), &|_| {}).unwrap()
 }
 
 /// One page a request, skewed, with loops, which the policies treat very differently.
@@ -54,7 +64,7 @@ fn a_bare_cache_decides_as_the_drive_does() {
         let report =
             simulate(&text, &requests, &Options { replay: Replay::Timed { speed: 1.0 }, ..Options::default() });
         let drive = 1.0 - report.unwrap().fast_hit_ratio.unwrap();
-        let bare = miniature(&mut *listed(&requests), 1.0, &[(replacement, Bytes::kib(4 * entries))])[0];
+        let bare = miniature(&|| listed(&requests), 1.0, &[(replacement, Bytes::kib(4 * entries))])[0];
         let tolerance = match replacement {
             // The drive may skip a promotion if the clock's hand meets only empty slots.
             Replacement::Wsclock => 0.001 * drive,
@@ -77,7 +87,7 @@ fn lru_at_rate_one_is_the_exact_curve() {
     let curve = MissRatioCurve::of(&mut *listed(&requests), Bytes::kib(4), 1 << 20).unwrap();
     let sizes = [0, 4, 8, 100, 1_000, 4_000, 16_384].map(Bytes::kib);
     let caches = sizes.map(|size| (Replacement::Lru, size));
-    assert_eq!(miniature(&mut *listed(&requests), 1.0, &caches), curve.at(&sizes));
+    assert_eq!(miniature(&|| listed(&requests), 1.0, &caches), curve.at(&sizes));
 }
 
 fn synth(text: &str) -> Box<dyn Source> {
@@ -88,9 +98,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-type Opened = Box<dyn Fn() -> Box<dyn Source>>;
+type Opened = Box<dyn Fn() -> Box<dyn Source> + Sync>;
 
-/// The name, the sampling rate, and a function that opens the trace. The rates leave about 8,000 blocks or more; the
+/// The name, and a function that opens the trace. The rates leave about 8,000 blocks or more; the
 /// bound in docs/miss-ratios.md is for these.
 fn traces() -> Vec<(String, Opened)> {
     let zipf = |exponent: f64, mix: &str| {
@@ -121,10 +131,18 @@ fn a_sample_of_eight_thousand_blocks_is_within_the_stated_bound() {
         let blocks = MissRatioCurve::of(&mut *open(), Bytes::kib(4), 1 << 26).unwrap().blocks();
         let rate = (8_192.0 / blocks as f64).min(1.0);
         let sizes: Vec<Bytes> = [1, 3, 5].into_iter().map(|n| Bytes(((blocks * 4096) >> n) / 4096 * 4096)).collect();
-        let caches: Vec<(Replacement, Bytes)> =
-            Replacement::ALL.iter().flat_map(|(_, policy)| sizes.iter().map(|size| (*policy, *size))).collect();
-        let full = miniature(&mut *open(), 1.0, &caches);
-        let sampled = miniature(&mut *open(), rate, &caches);
+        let policies = Replacement::ALL.map(|(_, policy)| policy.into()).into_iter().chain([CurvePolicy::Optimal]);
+        let caches: Vec<(CurvePolicy, Bytes)> =
+            policies.flat_map(|policy| sizes.iter().map(move |size| (policy, *size))).collect();
+        let full = miniature(&open, 1.0, &caches);
+        let sampled = miniature(&open, rate, &caches);
+        for rows in [&full, &sampled] {
+            let (others, bound) = rows.split_at(rows.len() - sizes.len());
+            for (index, other) in others.iter().enumerate() {
+                let (fewest, name) = (bound[index % sizes.len()].blocks.all, caches[index].0.name());
+                assert!(fewest <= other.blocks.all + 1e-12, "{name} misses {} and opt {fewest}", other.blocks.all);
+            }
+        }
         let errors = |of: fn(&MissRatios) -> f64| -> Vec<f64> {
             full.iter().zip(&sampled).map(|(full, sampled)| (of(full) - of(sampled)).abs()).collect()
         };
@@ -149,16 +167,16 @@ fn a_sample_of_eight_thousand_blocks_is_within_the_stated_bound() {
 fn a_hostile_request_does_not_make_it_go_on_forever() {
     let huge = request(0, Op::Write, u64::MAX - 5_000, u64::MAX);
     let empty = request(0, Op::Read, 5, 0);
-    let rows = miniature(&mut *listed(&[huge, empty]), 1.0, &[(Replacement::Arc, Bytes::mib(1))]);
+    let rows = miniature(&|| listed(&[huge, empty]), 1.0, &[(Replacement::Arc, Bytes::mib(1))]);
     assert_eq!((rows[0].blocks.all, rows[0].blocks.read), (1.0, None));
 }
 
 #[test]
 fn what_does_not_fit_in_memory_is_refused() {
     let run = |rate, size| {
-        let caches = vec![(Replacement::Lru, size)];
+        let caches = vec![(CurvePolicy::LRU, size)];
         let mini = Miniature { block: Bytes::kib(4), rate, window: Nanos::from_s(60), caches };
-        mini.run(&mut *listed(&[]), &|_| {})
+        mini.run(&|| Ok(listed(&[])), &|_| {})
     };
     assert!(matches!(run(1.0, Bytes(1 << 60)), Err(MiniatureError::TooLarge { .. })));
     for rate in [0.0, -1.0, 1.5, f64::NAN] {
@@ -166,4 +184,40 @@ fn what_does_not_fit_in_memory_is_refused() {
     }
     // Without accesses there are no hits.
     assert_eq!(run(0.001, Bytes(1 << 40)).unwrap()[0].blocks.all, 1.0);
+}
+
+/// OPT is about the accesses of the sample, in the order in which the caches see them, whatever the batches are.
+#[test]
+fn the_optimum_of_a_trace_is_that_of_its_accesses() {
+    let requests = random_requests(30_000, 16 << 20, 100, 6);
+    let block = Bytes::kib(4);
+    let accesses: Vec<(u32, u64)> = requests
+        .iter()
+        .flat_map(|request| block_accesses(request, block))
+        .map(|access| (access.volume, access.block))
+        .collect();
+    let sizes = [1, 10, 100, 1_000];
+    let rows = miniature(&|| listed(&requests), 1.0, &sizes.map(|blocks| (CurvePolicy::Optimal, Bytes(blocks * 4096))));
+    for (size, row) in sizes.into_iter().zip(rows) {
+        // The next access of each cached block; the furthest one leaves.
+        let (mut cached, mut misses, mut later) = (BTreeMap::new(), 0u32, BTreeMap::new());
+        let mut next = vec![usize::MAX; accesses.len()];
+        for (index, access) in accesses.iter().enumerate().rev() {
+            next[index] = later.insert(*access, index).unwrap_or(usize::MAX - index);
+        }
+        for (index, access) in accesses.iter().enumerate() {
+            if cached.insert(next[index], *access).is_some() {
+                unreachable!("each access is the next one of one other");
+            }
+            if cached.remove(&index).is_none() {
+                misses += 1;
+                if cached.len() as u64 > size {
+                    // The block that came is kept until its next miss would come.
+                    let victim = cached.keys().rev().find(|at| **at != next[index]).copied().unwrap();
+                    cached.remove(&victim);
+                }
+            }
+        }
+        assert_eq!(row.blocks.all, f64::from(misses) / accesses.len() as f64, "{size} blocks");
+    }
 }

@@ -83,6 +83,8 @@ pub struct Gate {
     config: Admission,
     evaluator: Evaluator,
     adapting: Option<Box<Adapting>>,
+    /// Whether the rule is shown every access.
+    observes: bool,
 }
 
 impl Gate {
@@ -97,7 +99,8 @@ impl Gate {
         let adapting =
             adaptive.map(|adaptive| Box::new(Adapting::new(by, adaptive, seed, extents, extent, write_hits)));
         let threshold = adapting.as_ref().map_or(fixed, |adapting| adapting.admit_all());
-        Gate { config: config.clone(), evaluator: Evaluator::new(by, threshold, extents as usize, seed), adapting }
+        let evaluator = Evaluator::new(by, threshold, extents as usize, seed);
+        Gate { config: config.clone(), evaluator, adapting, observes: by.observes() }
     }
 
     /// Whether this configuration needs another gate.
@@ -123,10 +126,14 @@ impl Gate {
         self.evaluator.admits(miss)
     }
 
-    /// Passes an access of `len` bytes, hit or miss, to the sampled caches. At the end of a time frame it returns the
-    /// frame's length, and the caller must call [`Gate::end_frame`].
+    /// Passes an access of `len` bytes, hit or miss, to the sampled caches and to a rule that observes all of them; call it
+    /// before [`Gate::admits`]. At the end of a time frame it returns the frame's length, and the caller must call
+    /// [`Gate::end_frame`].
     #[inline]
     pub fn observe(&mut self, now: Nanos, access: Access, len: Bytes) -> Option<Nanos> {
+        if self.observes {
+            self.evaluator.rule.observe(access);
+        }
         self.adapting.as_mut()?.observe(now, access, len)
     }
 

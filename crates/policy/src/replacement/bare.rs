@@ -1,6 +1,7 @@
 //! A replacement policy alone: it computes which extents would be in a cache, without devices, data or time. It decides
-//! like `caching` that promotes on every miss and evicts on demand, on devices that take no time. (One difference:
-//! where WSClock's hand meets only empty slots, the drive may skip the promotion, and this cache searches on.)
+//! like `caching` that promotes on every miss and evicts on demand, on devices that take no time. (Two differences: where WSClock's
+//! hand meets only empty slots, the drive may skip the promotion, and this cache searches on; and where a drive bounds the search for
+//! a victim because a request waits for it, this cache searches as long as the policy's paper says.)
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -150,5 +151,10 @@ impl Candidates for Occupied<'_> {
     fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
         let row = &mut self.rows[slot.index()];
         row.occupied.then_some(Candidate { last_access: row.last_access, referenced: &mut row.referenced })
+    }
+
+    #[inline]
+    fn is_awaited(&self) -> bool {
+        false
     }
 }

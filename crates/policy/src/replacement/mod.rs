@@ -10,11 +10,13 @@ mod declare;
 mod bare;
 mod custom;
 mod foreign;
+mod optimal;
 mod policy;
 
 pub use bare::BareCache;
 pub use custom::{CustomPolicy, CustomReplacement};
 pub use foreign::PolicyTable;
+pub use optimal::{NEVER, OptimalCache};
 pub use policy::{Candidate, Candidates, Capacity, ReplacementPolicy, SlotIndex};
 
 // One line for each policy: its file, which is also its name in design files and on command lines, its type, and its
@@ -29,6 +31,7 @@ replacement_policies! {
     lirs: Lirs, "LIRS: extents whose last two accesses lie close together stay.";
     w_tiny_lfu: WTinyLfu, "W-TinyLFU: a window, and a main cache that takes what was accessed more often.";
     lrfu: Lrfu, "LRFU: the smallest combined recency and frequency leaves.";
+    clock_pro: ClockPro, "CLOCK-Pro: LIRS on clocks, with a share of cold extents that adapts.";
 }
 
 named!(Replacement);

@@ -56,6 +56,15 @@ pub trait Candidates {
     /// for clean extents and it is dirty.
     fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>>;
 
+    /// Whether a request waits for the choice, so that the search must be bounded. If none does, as in [`BareCache`], a policy
+    /// searches as long as its paper says.
+    ///
+    /// [`BareCache`]: super::BareCache
+    #[inline]
+    fn is_awaited(&self) -> bool {
+        true
+    }
+
     /// Whether the slot has an extent that may leave now.
     #[inline]
     fn may_leave(&mut self, slot: SlotIndex) -> bool {
@@ -77,6 +86,11 @@ impl<C: Candidates + ?Sized> Candidates for &mut C {
     #[inline]
     fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
         (**self).candidate(slot)
+    }
+
+    #[inline]
+    fn is_awaited(&self) -> bool {
+        (**self).is_awaited()
     }
 }
 
@@ -142,6 +156,7 @@ pub trait ReplacementPolicy {
 
     /// The slot whose extent should leave: one for which [`Candidates::candidate`] returns an extent; `None` if the
     /// policy found none. The extent leaves only with [`removed`](ReplacementPolicy::removed), and the owner may ask
-    /// again before that. A request waits for the answer, so the search must be bounded.
+    /// again before that. A request waits for the answer, so the search must be bounded (unless
+    /// [`Candidates::is_awaited`] says otherwise).
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex>;
 }

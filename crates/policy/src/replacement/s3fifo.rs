@@ -4,7 +4,7 @@
 use peryton_units::prefetch;
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::{Queues, Recent};
+use crate::{Queues, ghosts::Ghosts};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -12,18 +12,18 @@ const MAIN: usize = 1;
 const MOST_FREQUENT: u8 = 3;
 /// An extent moves from the small queue to the main queue if it was accessed more than once there.
 const MOVE_ON: u8 = 2;
-/// The most slots that a search for a victim moves on or gives a second chance; after that it takes the oldest.
+/// The most slots that a search for a victim moves on or gives a second chance, where a request waits for it; after that it takes
+/// the oldest.
 const MOST_SECOND_CHANCES: u32 = 1024;
 
 /// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct S3fifo {
     queues: Queues<2>,
-    ghosts: Recent<()>,
+    ghosts: Ghosts,
     frequency: Vec<u8>,
-    /// A tenth of the cache; there are as many ghosts as the main queue has slots.
+    /// A tenth of the cache; there are nine tenths as many ghosts.
     most_small: u32,
-    most_ghosts: usize,
 }
 
 impl S3fifo {
@@ -33,18 +33,21 @@ impl S3fifo {
         let most_small = (usable / 10).max(1);
         S3fifo {
             queues: Queues::new(slots),
-            ghosts: Recent::default(),
+            ghosts: Ghosts::new((u64::from(usable) * 9 / 10) as u32),
             frequency: vec![0; slots as usize],
             most_small,
-            most_ghosts: (usable - most_small) as usize,
         }
     }
 }
 
 impl ReplacementPolicy for S3fifo {
+    fn admitting(&mut self, extent: u32) {
+        self.ghosts.admitting(extent);
+    }
+
     fn inserted(&mut self, slot: SlotIndex, extent: u32) {
         self.frequency[slot.0 as usize] = 0;
-        let queue = if self.ghosts.take(extent).is_some() { MAIN } else { SMALL };
+        let queue = if self.ghosts.take(extent) { MAIN } else { SMALL };
         self.queues.push(queue, slot);
     }
 
@@ -61,13 +64,16 @@ impl ReplacementPolicy for S3fifo {
 
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         if evicted && self.queues.queue_of(slot) == Some(SMALL) {
-            self.ghosts.put(extent, (), self.most_ghosts, |()| {});
+            self.ghosts.put(extent);
         }
         self.queues.unlink(slot);
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
-        for _ in 0..MOST_SECOND_CHANCES {
+        // Each slot moves on once, and has three second chances.
+        let all = self.queues.len(SMALL).saturating_add(self.queues.len(MAIN)).saturating_mul(5);
+        let most = if candidates.is_awaited() { MOST_SECOND_CHANCES } else { all };
+        for _ in 0..most {
             let from_small = self.queues.len(SMALL) >= self.most_small || self.queues.len(MAIN) == 0;
             let queue = if from_small { SMALL } else { MAIN };
             let Some(slot) = self.queues.oldest(queue, |slot| candidates.may_leave(slot)) else { break };
@@ -85,5 +91,77 @@ impl ReplacementPolicy for S3fifo {
             }
         }
         [SMALL, MAIN].into_iter().find_map(|queue| self.queues.oldest(queue, |slot| candidates.may_leave(slot)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use peryton_units::Nanos;
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use crate::{BareCache, Replacement};
+
+    /// The algorithm as the paper gives it (Algorithm 1), on lists, oldest first; whether an extent is a ghost is asked before
+    /// another one makes room, as in the authors' program.
+    #[derive(Default)]
+    struct Plain {
+        small: VecDeque<(u32, u8)>,
+        main: VecDeque<(u32, u8)>,
+        ghosts: VecDeque<u32>,
+    }
+
+    impl Plain {
+        fn evict(&mut self, size: usize) {
+            let most_small = (size / 10).max(1);
+            while self.small.len() + self.main.len() == size {
+                if self.small.len() >= most_small || self.main.is_empty() {
+                    let (oldest, frequency) = self.small.pop_front().expect("it is not empty");
+                    if frequency > 1 {
+                        self.main.push_back((oldest, 0));
+                    } else {
+                        self.ghosts.push_back(oldest);
+                        if self.ghosts.len() > size * 9 / 10 {
+                            self.ghosts.pop_front();
+                        }
+                    }
+                } else {
+                    let (oldest, frequency) = self.main.pop_front().expect("it is not empty");
+                    if frequency > 0 {
+                        self.main.push_back((oldest, frequency - 1));
+                    }
+                }
+            }
+        }
+
+        fn access(&mut self, extent: u32, size: usize) -> bool {
+            if let Some((_, frequency)) = self.small.iter_mut().chain(&mut self.main).find(|entry| entry.0 == extent) {
+                *frequency = (*frequency + 1).min(3);
+                return true;
+            }
+            let ghost = self.ghosts.iter().position(|other| *other == extent).map(|place| self.ghosts.remove(place));
+            self.evict(size);
+            match ghost {
+                Some(_) => self.main.push_back((extent, 0)),
+                None => self.small.push_back((extent, 0)),
+            }
+            false
+        }
+    }
+
+    #[test]
+    fn hits_and_misses_are_those_of_the_paper() {
+        let mut random = StdRng::seed_from_u64(7);
+        for size in [1usize, 2, 7, 20, 60, 250] {
+            let mut cache = BareCache::new(Replacement::S3fifo, size as u32, Nanos(1));
+            let mut plain = Plain::default();
+            for step in 0..20_000u64 {
+                let drawn: f64 = random.random();
+                let extent = (drawn * drawn * 3.0 * size as f64) as u32;
+                let (want, got) = (plain.access(extent, size), cache.access(Nanos(step), extent));
+                assert_eq!(want, got, "step {step} of {size} entries: extent {extent}");
+            }
+        }
     }
 }

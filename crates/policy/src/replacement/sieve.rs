@@ -4,8 +4,8 @@
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::Queues;
 
-/// The most marks that the hand clears in search of one victim, so that no request waits for a long search. After that
-/// it takes the next extent that may leave.
+/// The most marks that the hand clears in search of one victim, where a request waits for it. After that it takes the next extent
+/// that may leave.
 const MOST_SPARED: u32 = 1024;
 /// The most extents in use that the hand passes after that.
 const MOST_IN_USE: u32 = 128;
@@ -45,10 +45,12 @@ impl ReplacementPolicy for Sieve {
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
+        // Where nothing waits, the hand goes round once at most: then no mark is left.
+        let most_spared = if candidates.is_awaited() { MOST_SPARED } else { self.queue.len(0).saturating_add(1) };
         // An extent that may not leave now keeps its place and its mark.
-        for step in 0..MOST_SPARED + MOST_IN_USE {
+        for step in 0..most_spared.saturating_add(MOST_IN_USE) {
             let slot = self.hand.or_else(|| self.queue.oldest(0, |_| true))?;
-            let spared = |marked: &mut bool| std::mem::take(marked) && step < MOST_SPARED;
+            let spared = |marked: &mut bool| std::mem::take(marked) && step < most_spared;
             if candidates.may_leave(slot) && !spared(&mut self.marked[slot.0 as usize]) {
                 self.hand = Some(slot);
                 return Some(slot);

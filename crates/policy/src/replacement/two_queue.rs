@@ -2,7 +2,7 @@
 //! that are accessed again soon after they left it enter the LRU queue.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::{Queues, Recent};
+use crate::{Queues, ghosts::Ghosts};
 
 const IN: usize = 0;
 const MAIN: usize = 1;
@@ -11,28 +11,27 @@ const MAIN: usize = 1;
 #[derive(Clone, Debug)]
 pub struct TwoQueue {
     queues: Queues<2>,
-    out: Recent<()>,
-    /// Kin and Kout of the paper: a quarter and half of the cache.
+    /// A1out of the paper, with Kout extents: half of the cache.
+    out: Ghosts,
+    /// Kin of the paper: a quarter of the cache.
     most_in: u32,
-    most_out: usize,
 }
 
 impl TwoQueue {
     /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> TwoQueue {
         let Capacity { slots, usable } = capacity;
-        TwoQueue {
-            queues: Queues::new(slots),
-            out: Recent::default(),
-            most_in: (usable / 4).max(1),
-            most_out: (usable / 2) as usize,
-        }
+        TwoQueue { queues: Queues::new(slots), out: Ghosts::new(usable / 2), most_in: (usable / 4).max(1) }
     }
 }
 
 impl ReplacementPolicy for TwoQueue {
+    fn admitting(&mut self, extent: u32) {
+        self.out.admitting(extent);
+    }
+
     fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        let queue = if self.out.take(extent).is_some() { MAIN } else { IN };
+        let queue = if self.out.take(extent) { MAIN } else { IN };
         self.queues.push(queue, slot);
     }
 
@@ -51,7 +50,7 @@ impl ReplacementPolicy for TwoQueue {
 
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         if evicted && self.queues.queue_of(slot) == Some(IN) {
-            self.out.put(extent, (), self.most_out, |()| {});
+            self.out.put(extent);
         }
         self.queues.unlink(slot);
     }
@@ -59,5 +58,73 @@ impl ReplacementPolicy for TwoQueue {
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
         let order = if self.queues.len(IN) > self.most_in { [IN, MAIN] } else { [MAIN, IN] };
         order.into_iter().find_map(|queue| self.queues.oldest(queue, |slot| candidates.may_leave(slot)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_units::Nanos;
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use crate::{BareCache, Replacement};
+
+    /// The algorithm as the paper gives it (section 3.2), on lists, oldest first.
+    #[derive(Default)]
+    struct Plain {
+        a1in: Vec<u32>,
+        a1out: Vec<u32>,
+        am: Vec<u32>,
+    }
+
+    impl Plain {
+        fn reclaim(&mut self, size: usize) {
+            if self.a1in.len() + self.am.len() < size {
+                return;
+            }
+            if self.a1in.len() > (size / 4).max(1) || self.am.is_empty() {
+                self.a1out.push(self.a1in.remove(0));
+                if self.a1out.len() > size / 2 {
+                    self.a1out.remove(0);
+                }
+            } else {
+                self.am.remove(0);
+            }
+        }
+
+        fn access(&mut self, extent: u32, size: usize) -> bool {
+            let find = |list: &Vec<u32>| list.iter().position(|other| *other == extent);
+            if let Some(place) = find(&self.am) {
+                self.am.remove(place);
+                self.am.push(extent);
+                return true;
+            }
+            if let Some(place) = find(&self.a1out) {
+                self.a1out.remove(place);
+                self.reclaim(size);
+                self.am.push(extent);
+                return false;
+            }
+            if find(&self.a1in).is_some() {
+                return true;
+            }
+            self.reclaim(size);
+            self.a1in.push(extent);
+            false
+        }
+    }
+
+    #[test]
+    fn hits_and_misses_are_those_of_the_paper() {
+        let mut random = StdRng::seed_from_u64(7);
+        for size in [1usize, 2, 3, 7, 60, 250] {
+            let mut cache = BareCache::new(Replacement::TwoQueue, size as u32, Nanos(1));
+            let mut plain = Plain::default();
+            for step in 0..20_000u64 {
+                let drawn: f64 = random.random();
+                let extent = (drawn * drawn * 3.0 * size as f64) as u32;
+                let (want, got) = (plain.access(extent, size), cache.access(Nanos(step), extent));
+                assert_eq!(want, got, "step {step} of {size} entries: extent {extent}");
+            }
+        }
     }
 }

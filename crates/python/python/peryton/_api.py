@@ -130,7 +130,7 @@ def mrc(
     Args:
         trace: as in :func:`simulate`.
         policies: names of policies (:func:`replacement_policies`), or classes with the methods of :class:`ReplacementPolicy`, or
-            capsules of policies in Rust.
+            capsules of policies in Rust; ``"opt"`` is Belady's optimum, a bound that knows the future.
         block: the unit of caching, in bytes or as a text.
         sizes: the sizes of the caches; by default each power of two of blocks up to the footprint.
         points: in place of them, this many sizes up to the footprint, each larger by the same factor.
@@ -330,6 +330,8 @@ def greenest(
     policy: str = "best",
     run_for: Time | None = None,
     electricity: float = 0.12,
+    shelf_power: float = 0.0,
+    emerald: bool = False,
     by: str = "energy",
     model: bool = False,
     mixed: bool = False,
@@ -357,13 +359,15 @@ def greenest(
             ``"all-active"``.
         run_for: the run time; by default until the data have been moved once, or a year.
         electricity: US dollars per kWh.
+        shelf_power: watts of the shelf for each device; counts in ``"ownership"`` and ``"emerald"``.
+        emerald: also compute the ratios of SNIA's Emerald, ``answer["emerald"]``; takes a few seconds.
         by: the order: ``"energy"`` or ``"cost"`` (purchase and electricity).
         model: use bandwidth and busy power of Peryton's models even if published figures exist.
         mixed: also find the best mix of devices; reads the trace twice.
         jobs, progress: as in :func:`simulate`.
 
     Returns:
-        An :class:`Answer`; ``answer["devices"]`` has the devices in order, each with its number, energy, cost and break-even times.
+        An :class:`Answer`; ``answer["devices"]`` has the devices in order, each with its number, energy, cost and break-even times; ``answer["ownership"]`` has the cost of each over five years.
 
     Raises:
         InputError: the trace, a profile or an argument is wrong, or no device can take part.
@@ -382,6 +386,8 @@ def greenest(
         "policy": policy,
         "run_for": run_for,
         "electricity": electricity,
+        "shelf_power": shelf_power,
+        "emerald": emerald,
         "by": by,
         "model": model,
         "mixed": mixed,

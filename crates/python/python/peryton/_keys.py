@@ -158,7 +158,7 @@ class PlacementKeys(TypedDict, total=False):
     max_moves: int
     """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB.
     Placements: tiering, caching, partitioned."""
-    replacement: Literal["wsclock", "lru", "two_queue", "s3fifo", "arc", "sieve", "lirs", "w_tiny_lfu", "lrfu"]
+    replacement: Literal["wsclock", "lru", "two_queue", "s3fifo", "arc", "sieve", "lirs", "w_tiny_lfu", "lrfu", "clock_pro"]
     """The policy that chooses which extents leave the fast device. Default: "wsclock". Placements: tiering,
     caching, partitioned."""
     commit_interval: str
@@ -246,7 +246,7 @@ class AdmissionAdaptiveKeys(TypedDict, total=False):
 class AdmissionKeys(TypedDict, total=False):
     """``[admission]`` of a design."""
 
-    by: Literal["all", "size", "hotness", "hottest_share", "probability"]
+    by: Literal["all", "size", "hotness", "hottest_share", "probability", "flashiness"]
     """The rule by which misses are admitted to the cache. Without the table `[admission]` all are. Required.
     Placements: caching."""
     threshold: float | str

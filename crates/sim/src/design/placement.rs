@@ -274,6 +274,12 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         tuning.max_moves = *most;
     }
     if let Some(replacement) = keys.get(&REPLACEMENT)? {
+        if replacement.as_str() == crate::curve_policy::OPTIMAL {
+            return Err(replacement.wrong(format!(
+                "'opt' (Belady's optimum) needs to know the future, so a drive cannot follow it: `peryton trace mrc --replacement opt` has it as a bound; here use one of {}",
+                words(&Replacement::ALL)
+            )));
+        }
         tuning.replacement = word(&replacement, &Replacement::ALL)?;
     }
     set(&mut tuning.commit_interval, keys, &COMMIT_INTERVAL)?;

@@ -51,6 +51,14 @@ macro_rules! admission_rules {
                 }
             }
 
+            /// Whether the rule is shown every access.
+            pub(in crate::admission) fn observes(self) -> bool {
+                match self {
+                    $(AdmitBy::$Rule => <$module::$Rule as AdmissionRule>::OBSERVES,)*
+                    AdmitBy::Custom(_) => false,
+                }
+            }
+
             /// The thresholds of `caches` sampled caches, from the strictest to the one that admits everything.
             pub(in crate::admission) fn sampled_thresholds(self, caches: u32) -> Vec<f64> {
                 let of = match self {
@@ -79,6 +87,13 @@ macro_rules! admission_rules {
             pub(in crate::admission) fn set_threshold(&mut self, threshold: f64) {
                 match self {
                     $(BuiltInRule::$Rule(rule) => rule.set_threshold(threshold),)*
+                    BuiltInRule::Custom(_) => {}
+                }
+            }
+
+            pub(in crate::admission) fn observe(&mut self, access: Access) {
+                match self {
+                    $(BuiltInRule::$Rule(rule) => rule.observe(access),)*
                     BuiltInRule::Custom(_) => {}
                 }
             }

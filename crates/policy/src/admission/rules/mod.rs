@@ -18,6 +18,7 @@ admission_rules! {
     hotness: Hotness, "Extents referenced more than `threshold` times while in a history as long as the cache has extents (2Q's second queue).";
     hottest_share: HottestShare, "Extents whose reference count is among the highest `threshold` (a share, such as 0.1) of that history.";
     probability: Probability, "A random `threshold` (from 0 to 1) of all misses.";
+    flashiness: Flashiness, "Extents that are expected to be read at least `threshold` times before they are written (Flashield).";
 }
 
 named!(AdmitBy);

@@ -50,12 +50,17 @@ pub(in crate::admission) trait AdmissionRule {
     const ADAPTS: bool = false;
     /// How writes to cached extents are treated if that is not set; `None` if this rule never judges them.
     const WRITE_HITS: Option<WriteHits> = None;
+    /// Whether it is shown every access, hits as well.
+    const OBSERVES: bool = false;
 
     /// Makes the rule for a cache with room for `extents` extents; its threshold is set later.
     fn new(extents: usize, seed: u64) -> Self;
 
     /// Sets the threshold, in the unit [`AdmissionRule::UNIT`].
     fn set_threshold(&mut self, threshold: f64);
+
+    /// Shows an access, hit or miss, before its miss is judged; only if [`AdmissionRule::OBSERVES`].
+    fn observe(&mut self, _access: Access) {}
 
     /// Whether this miss may bring its extent into the cache. Called once for each miss.
     fn admits(&mut self, miss: Access) -> bool;

@@ -1,0 +1,463 @@
+//! CLOCK-Pro (Jiang, Chen and Zhang, USENIX ATC 2005): extents whose last two accesses lie close together are hot and stay; the
+//! others are cold and leave. A hit only sets a mark. A cold extent that comes has a test period, as long as the time since the
+//! last move of the hot extent that moved longest ago; it becomes hot if it is accessed again in that time, even if it has left
+//! the cache. The target number of cold extents follows how many of them are.
+//!
+//! The paper has one circular list with three hands. The position before the hot hand is the list's head, where extents are
+//! put. So the hands are at the hot extent, the cold extent and the extent in its test period that were put there longest ago,
+//! and here each of the three kinds has a queue of its own, with the time of the last move to the head in common.
+
+use rustc_hash::FxHashMap;
+
+use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
+use crate::Queues;
+
+/// The queues of cached extents.
+const HOT: usize = 0;
+const COLD: usize = 1;
+/// The only queue of the extents in their test period, cached or not.
+const TEST: usize = 0;
+/// At least this part of the cache is for cold extents, and at most all but as much (the authors' program: 1 %).
+const LEAST_PART: u32 = 100;
+/// At least so many slots are for cold extents, as in the authors' program.
+const LEAST_COLD: u32 = 2;
+/// The most marks that the hands clear in search of one victim, where a request waits for it. After that the hot hand demotes
+/// nothing, and the oldest cold extent leaves. The hot hand clears as many at most for an extent that comes again.
+const MOST_SPARED: u32 = 1024;
+
+/// The state of the policy.
+#[derive(Clone, Debug)]
+pub struct ClockPro {
+    cached: Queues<2>,
+    marked: Vec<bool>,
+    /// Extents in their test period: the slots, and behind them the ghosts.
+    test: Queues<1>,
+    /// When each slot and each ghost was put at the head of the list, counted in such moves.
+    moved: Vec<u64>,
+    moves: u64,
+    slots: u32,
+    usable: u32,
+    /// The paper's m_c, and the bounds within which it adapts.
+    cold_target: u32,
+    cold_bounds: (u32, u32),
+    /// Whether nothing was evicted yet: the first extents are hot.
+    filling: bool,
+    /// The most marks that one search clears.
+    most_spared: u32,
+    /// The ghost of an extent, and the extent of each ghost.
+    ghosts: FxHashMap<u32, u32>,
+    ghost_extents: Vec<u32>,
+    free_ghosts: Vec<u32>,
+}
+
+impl ClockPro {
+    /// Makes the policy for an empty cache of this capacity.
+    pub fn new(capacity: Capacity) -> ClockPro {
+        let Capacity { slots, usable } = capacity;
+        let least = (usable / LEAST_PART).max(LEAST_COLD).min(usable);
+        let most = (u64::from(usable) * u64::from(LEAST_PART - 1) / u64::from(LEAST_PART)) as u32;
+        let most = most.min(usable - least).max(least);
+        // As many as the cache has room for (section 4.3), and one that takes the place of another.
+        let ghosts = usable + 1;
+        ClockPro {
+            cached: Queues::new(slots),
+            marked: vec![false; slots as usize],
+            test: Queues::new(slots + ghosts),
+            moved: vec![0; (slots + ghosts) as usize],
+            moves: 0,
+            slots,
+            usable,
+            cold_target: least,
+            cold_bounds: (least, most),
+            filling: true,
+            most_spared: MOST_SPARED,
+            ghosts: FxHashMap::default(),
+            ghost_extents: vec![0; ghosts as usize],
+            free_ghosts: (0..ghosts).rev().collect(),
+        }
+    }
+
+    fn oldest(&self, queue: usize) -> Option<SlotIndex> {
+        self.cached.oldest(queue, |_| true)
+    }
+
+    fn is_tested(&self, node: SlotIndex) -> bool {
+        self.test.queue_of(node).is_some()
+    }
+
+    /// The place of a ghost among the extents in their test period.
+    fn ghost_node(&self, ghost: u32) -> SlotIndex {
+        SlotIndex(self.slots + ghost)
+    }
+
+    fn adjust_cold_target(&mut self, by: i32) {
+        let (least, most) = self.cold_bounds;
+        self.cold_target = self.cold_target.saturating_add_signed(by).clamp(least, most);
+    }
+
+    /// Puts a cached extent at the head of the list, without its mark.
+    fn put_at_head(&mut self, slot: SlotIndex, queue: usize, tested: bool) {
+        if self.cached.queue_of(slot).is_some() {
+            self.cached.unlink(slot);
+        }
+        if self.is_tested(slot) {
+            self.test.unlink(slot);
+        }
+        self.cached.push(queue, slot);
+        if tested {
+            self.test.push(TEST, slot);
+        }
+        self.marked[slot.index()] = false;
+        self.moves += 1;
+        self.moved[slot.index()] = self.moves;
+    }
+
+    /// Takes an extent out of its test period, and out of the list if it is not cached.
+    fn leave_test(&mut self, node: SlotIndex) {
+        self.test.unlink(node);
+        if let Some(ghost) = node.0.checked_sub(self.slots) {
+            self.ghosts.remove(&self.ghost_extents[ghost as usize]);
+            self.free_ghosts.push(ghost);
+        }
+    }
+
+    /// Ends the test period of an extent: what was not accessed in it says that there are too many cold extents.
+    fn end_test(&mut self, node: SlotIndex) {
+        let accessed = self.marked.get(node.index()).is_some_and(|marked| *marked);
+        self.leave_test(node);
+        self.adjust_cold_target(if accessed { 1 } else { -1 });
+    }
+
+    /// Ends the test periods that the hot hand passes on its way to a position.
+    fn end_tests_before(&mut self, position: u64) {
+        while let Some(node) = self.test.oldest(TEST, |_| true)
+            && self.moved[node.index()] < position
+        {
+            self.end_test(node);
+        }
+    }
+
+    /// Ends the test periods of what moved before any hot extent did.
+    fn settle(&mut self) {
+        if let Some(hot) = self.oldest(HOT) {
+            self.end_tests_before(self.moved[hot.index()]);
+        }
+    }
+
+    /// Moves the hot hand until it has made a hot extent cold; returns whether it has. It stops where it meets `trigger`, the
+    /// cold extent for whose sake it moves: all hot extents were accessed later than this one.
+    fn demotes_before(&mut self, trigger: SlotIndex, may_spare: &mut u32) -> bool {
+        let limit = self.moved[trigger.index()];
+        let mut demoted = false;
+        while !demoted
+            && let Some(hot) = self.oldest(HOT)
+            && self.moved[hot.index()] < limit
+        {
+            self.end_tests_before(self.moved[hot.index()]);
+            demoted = !self.marked[hot.index()];
+            if !demoted {
+                if *may_spare == 0 {
+                    return false;
+                }
+                *may_spare -= 1;
+            }
+            self.put_at_head(hot, if demoted { COLD } else { HOT }, false);
+        }
+        if !demoted {
+            self.end_tests_before(limit);
+        }
+        self.settle();
+        demoted
+    }
+
+    /// Whether an extent that was accessed in its test period becomes hot. It does not if the hot hand finds no other one to
+    /// make room for it (so in the authors' program).
+    fn becomes_hot(&mut self, node: SlotIndex, may_spare: &mut u32) -> bool {
+        self.adjust_cold_target(1);
+        if let Some(marked) = self.marked.get_mut(node.index()) {
+            *marked = false;
+        }
+        while self.cached.len(HOT) >= self.usable - self.cold_target {
+            if !self.is_tested(node) || !self.demotes_before(node, may_spare) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl ReplacementPolicy for ClockPro {
+    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+        let cached = self.cached.len(HOT) + self.cached.len(COLD);
+        let fills = self.filling && self.usable.saturating_sub(cached) > self.cold_bounds.0;
+        let hot = match self.ghosts.get(&extent).copied() {
+            Some(ghost) => {
+                let node = self.ghost_node(ghost);
+                let hot = self.becomes_hot(node, &mut { self.most_spared });
+                if self.is_tested(node) {
+                    self.leave_test(node);
+                }
+                hot
+            }
+            None => fills,
+        };
+        self.put_at_head(slot, if hot { HOT } else { COLD }, !hot);
+        self.settle();
+    }
+
+    #[inline]
+    fn prefetch(&self, slot: SlotIndex) {
+        peryton_units::prefetch(&self.marked[slot.index()]);
+    }
+
+    #[inline]
+    fn accessed(&mut self, slot: SlotIndex) {
+        self.marked[slot.index()] = true;
+    }
+
+    fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
+        self.filling &= !evicted;
+        self.cached.unlink(slot);
+        self.marked[slot.index()] = false;
+        if !self.is_tested(slot) {
+            return self.settle();
+        }
+        if !evicted {
+            self.test.unlink(slot);
+            return;
+        }
+        let ghost = self.free_ghosts.pop().expect("one more than there may be is free");
+        let node = self.ghost_node(ghost);
+        self.test.replace(slot, node);
+        self.moved[node.index()] = self.moved[slot.index()];
+        self.ghosts.insert(extent, ghost);
+        self.ghost_extents[ghost as usize] = extent;
+        // The test hand keeps the number of ghosts at that of the slots.
+        while self.free_ghosts.is_empty()
+            && let Some(oldest) = self.test.oldest(TEST, |_| true)
+        {
+            self.end_test(oldest);
+        }
+    }
+
+    fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
+        // Where nothing waits, each mark is cleared.
+        let all = self.cached.len(HOT).saturating_add(self.cached.len(COLD)).saturating_mul(2);
+        self.most_spared = if candidates.is_awaited() { MOST_SPARED } else { all };
+        let mut may_spare = self.most_spared;
+        while may_spare > 0
+            && let Some(slot) = self.cached.oldest(COLD, |slot| candidates.may_leave(slot))
+        {
+            if !self.marked[slot.index()] {
+                return Some(slot);
+            }
+            may_spare -= 1;
+            let hot = self.is_tested(slot) && self.becomes_hot(slot, &mut may_spare);
+            self.put_at_head(slot, if hot { HOT } else { COLD }, !hot);
+            self.settle();
+        }
+        [COLD, HOT].into_iter().find_map(|queue| self.cached.oldest(queue, |slot| candidates.may_leave(slot)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_units::Nanos;
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use crate::{BareCache, Replacement};
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Status {
+        Hot,
+        Cold,
+        /// Cold, cached, in its test period.
+        Tested,
+        /// Cold, not cached, in its test period.
+        Gone,
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    struct Page {
+        extent: u32,
+        status: Status,
+        marked: bool,
+    }
+
+    /// The algorithm as the paper gives it (sections 4.1 to 4.3), on one list with its head at the end. The hands are found
+    /// again each time.
+    struct Plain {
+        list: Vec<Page>,
+        size: usize,
+        target: usize,
+        least: usize,
+        most: usize,
+    }
+
+    impl Plain {
+        fn new(size: usize) -> Plain {
+            let least = (size / 100).max(2).min(size);
+            let most = (size * 99 / 100).min(size - least).max(least);
+            Plain { list: Vec::new(), size, target: least, least, most }
+        }
+
+        fn count(&self, of: impl Fn(Status) -> bool) -> usize {
+            self.list.iter().filter(|page| of(page.status)).count()
+        }
+
+        fn hand(&self, of: impl Fn(Status) -> bool) -> Option<usize> {
+            self.list.iter().position(|page| of(page.status))
+        }
+
+        fn place(&self, extent: u32) -> Option<usize> {
+            self.list.iter().position(|page| page.extent == extent)
+        }
+
+        fn adjust(&mut self, by: isize) {
+            self.target = self.target.saturating_add_signed(by).clamp(self.least, self.most);
+        }
+
+        fn put_at_head(&mut self, place: usize, status: Status) {
+            let page = self.list.remove(place);
+            self.list.push(Page { status, marked: false, ..page });
+        }
+
+        fn end_test(&mut self, place: usize) {
+            let Page { status, marked, .. } = self.list[place];
+            match status {
+                Status::Tested => self.list[place].status = Status::Cold,
+                Status::Gone => {
+                    self.list.remove(place);
+                }
+                Status::Hot | Status::Cold => return,
+            }
+            self.adjust(if marked { 1 } else { -1 });
+        }
+
+        /// The hot hand goes from the last hot page towards the head, and does the test hand's work on its way.
+        fn run_hot_hand(&mut self, trigger: u32) -> bool {
+            let mut demoted = false;
+            let mut hand = self.hand(|status| status == Status::Hot).unwrap_or(0);
+            while !demoted && self.list[hand].extent != trigger {
+                let Page { status, marked, .. } = self.list[hand];
+                match status {
+                    Status::Hot => {
+                        demoted = !marked;
+                        // The hand then points at the page that follows, which has moved into this place.
+                        self.put_at_head(hand, if marked { Status::Hot } else { Status::Cold });
+                    }
+                    Status::Gone => self.end_test(hand),
+                    Status::Cold | Status::Tested => {
+                        self.end_test(hand);
+                        hand += 1;
+                    }
+                }
+            }
+            self.settle();
+            demoted
+        }
+
+        /// No page behind the hot hand is in its test period.
+        fn settle(&mut self) {
+            let mut place = 0;
+            while let Some(hot) = self.hand(|status| status == Status::Hot)
+                && place < hot
+            {
+                let before = self.list.len();
+                self.end_test(place);
+                place += usize::from(self.list.len() == before);
+            }
+        }
+
+        fn becomes_hot(&mut self, extent: u32) -> bool {
+            let tested = |plain: &Plain| {
+                let place = plain.place(extent)?;
+                matches!(plain.list[place].status, Status::Tested | Status::Gone).then_some(place)
+            };
+            let Some(place) = tested(self) else { return false };
+            self.adjust(1);
+            self.list[place].marked = false;
+            while self.count(|status| status == Status::Hot) >= self.size - self.target {
+                if tested(self).is_none() || !self.run_hot_hand(extent) {
+                    return false;
+                }
+            }
+            true
+        }
+
+        fn run_cold_hand(&mut self) {
+            let resident = |status| matches!(status, Status::Cold | Status::Tested);
+            let place = self.hand(resident).expect("some page is cold");
+            let Page { extent, status, marked } = self.list[place];
+            if marked {
+                let hot = status == Status::Tested && self.becomes_hot(extent);
+                let place = self.place(extent).expect("it is cached");
+                self.put_at_head(place, if hot { Status::Hot } else { Status::Tested });
+                return self.settle();
+            }
+            if status == Status::Cold {
+                self.list.remove(place);
+            } else {
+                self.list[place].status = Status::Gone;
+            }
+            while self.count(|status| status == Status::Gone) > self.size {
+                let test = self.hand(|status| matches!(status, Status::Tested | Status::Gone));
+                self.end_test(test.expect("some are not cached"));
+            }
+        }
+
+        fn access(&mut self, extent: u32) -> bool {
+            let cached = |plain: &Plain| plain.count(|status| status != Status::Gone);
+            if let Some(place) = self.place(extent)
+                && self.list[place].status != Status::Gone
+            {
+                self.list[place].marked = true;
+                return true;
+            }
+            let free = self.size - cached(self);
+            while cached(self) == self.size {
+                self.run_cold_hand();
+            }
+            let status = match self.place(extent) {
+                // (Its own test period may end meanwhile.)
+                Some(_) if self.becomes_hot(extent) => Status::Hot,
+                None if free > self.least => Status::Hot,
+                _ => Status::Tested,
+            };
+            if let Some(place) = self.place(extent) {
+                self.list.remove(place);
+            }
+            self.list.push(Page { extent, status, marked: false });
+            self.settle();
+            false
+        }
+    }
+
+    #[test]
+    fn hits_and_misses_are_those_of_the_paper() {
+        let mut random = StdRng::seed_from_u64(7);
+        for size in [1usize, 2, 3, 5, 10, 60, 250] {
+            let mut cache = BareCache::new(Replacement::ClockPro, size as u32, Nanos(1));
+            let (mut plain, mut hits) = (Plain::new(size), 0);
+            for step in 0..20_000u64 {
+                let drawn: f64 = random.random();
+                let extent = match step % 4_000 {
+                    // A loop that is a little larger than the cache.
+                    0..1_500 => step as u32 % (size as u32 * 5 / 4 + 1),
+                    _ => (drawn * drawn * 4.0 * size as f64) as u32,
+                };
+                let (want, got) = (plain.access(extent), cache.access(Nanos(step), extent));
+                assert_eq!(want, got, "step {step} of {size} entries: extent {extent}");
+                hits += u32::from(got);
+            }
+            assert!((2_000..18_000).contains(&hits) || size < 5, "{hits} hits tell little");
+        }
+    }
+
+    #[test]
+    fn a_loop_that_is_larger_than_the_cache_is_kept_in_part() {
+        let caches = [Replacement::ClockPro, Replacement::Lru].map(|policy| BareCache::new(policy, 1_000, Nanos(1)));
+        let hits = caches.map(|mut cache| (0..200_000).filter(|step| cache.access(Nanos(1), step % 1_300)).count());
+        assert!(hits[0] > 100_000 && hits[1] == 0, "{hits:?}");
+    }
+}
