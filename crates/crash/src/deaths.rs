@@ -30,12 +30,13 @@ pub(crate) struct Deaths {
 }
 
 impl Deaths {
-    pub(crate) fn new(kind: Kind) -> Deaths {
+    /// `back`: whether the volume begins with write-back.
+    pub(crate) fn new(kind: Kind, back: bool) -> Deaths {
         Deaths {
             kind,
             without: Vec::new(),
             flushed_since: false,
-            never_back: kind == Kind::Caching,
+            never_back: kind == Kind::Caching && !back,
             quiet: false,
             over: false,
             replaced: false,

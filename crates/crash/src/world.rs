@@ -121,6 +121,7 @@ impl World {
         };
         let model = Model::new(before.into_iter(), FIRST_TAG);
         let faults = Faults::new(kind, options.faults.unwrap_or(rng.random_range(0..3) == 0), &mut rng);
+        let deaths = Deaths::new(kind, config.tuning.write == WritePolicy::Back);
         let world = World {
             rng,
             log: options.log,
@@ -134,7 +135,7 @@ impl World {
             habits,
             generation: opened.generation,
             faults,
-            deaths: Deaths::new(kind),
+            deaths,
             fates,
             lost_at: None,
             flush_from: 0,
