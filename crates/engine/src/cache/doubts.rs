@@ -212,8 +212,8 @@ impl CacheDrive {
     /// The map entry of an extent whose data are sure to be durable.
     fn sure(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> MapEntry {
         let now = self.map.entry(extent).entry();
-        let durable = self.journal.durable.as_ref().map_or(now, |durable| durable.image[extent as usize]);
-        let durable = self.without_gone(durable);
+        let written = self.journal.durable.as_ref().map_or(now, |durable| durable.image[extent as usize]);
+        let durable = self.without_gone(written);
         if self.mode == Mode::Tiering {
             let is_fast = |place: Place| self.layout.fast_slot(place).is_some();
             let here = now.place().is_some_and(|place| if is_fast(place) { doubt.fast } else { doubt.slow });
@@ -221,11 +221,13 @@ impl CacheDrive {
         }
         let home = |lost| self.without_gone(MapEntry::new(None, false, lost));
         let writes_back = io.tuning.write == WritePolicy::Back || self.controller.is_some();
+        // A copy that the durable map calls clean proves nothing: as long as a cache has only copies, those that it gives up are not
+        // committed, and their homes may be newer. That the slow device is gone does not change this.
         match (doubt.fast, now.place()) {
-            (true, _) if doubt.slow && durable.is_dirty() => durable,
+            (true, _) if doubt.slow && written.is_dirty() => durable,
             // The copy may have lost what the home has: only one of them may be read from now on.
             (true, _) if doubt.slow => home(durable.is_lost()),
-            (false, _) if durable.is_dirty() || durable.is_lost() => durable,
+            (false, _) if written.is_dirty() || durable.is_lost() => durable,
             (_, None) => now,
             // The copy is complete, and is written home again.
             (false, place) if !now.is_dirty() && writes_back && !doubt.moved => {
