@@ -356,7 +356,7 @@ fn mistakes_about_logs_and_admission_name_their_place_and_a_remedy() {
         (format!("{cache}[host]\ncache = '1GiB'\n"), &["host", "logging", "remove"]),
         (
             format!("{cache}[admission]\nby = 'hotness'\nthreshold = 1\nwrite_hits = 'bypass'\n"),
-            &["write_hits", "size or probability"],
+            &["write_hits", "size, probability or flashiness"],
         ),
         (format!("{cache}[admission]\nby = 'size'\nthreshold = 1\nwrite_hits = 'by'\n"), &["write_hits", "cache"]),
         (adaptive("{ latency = 0, wear = 0 }"), &["objective", "at least one weight above 0"]),
