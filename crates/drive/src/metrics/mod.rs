@@ -1,7 +1,7 @@
 //! Figures of a served volume for Prometheus and other scrapers, in OpenMetrics.
 //!
 //! Scrapes are answered by threads of their own. What they cost the thread that owns the volume is bounded: a copy of its counts
-//! (`server/measure.rs`), at most once in [`FRESH`], however many ask.
+//! (`server/measure.rs`), at most once in `FRESH`, however many ask.
 
 mod address;
 mod described;
