@@ -158,3 +158,27 @@ impl Candidates for Occupied<'_> {
         false
     }
 }
+
+/// Compares the hits of a policy with those of a plain model of its paper, access by access, in caches of these sizes. `reach`: how
+/// many extents are accessed with a cache of this size, the lower ones more often.
+#[cfg(test)]
+pub(super) fn agrees_with<P>(
+    policy: Replacement,
+    sizes: &[usize],
+    reach: impl Fn(usize) -> f64,
+    model: impl Fn(usize) -> P,
+    access: impl Fn(&mut P, u32, usize) -> bool,
+) {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    let mut random = StdRng::seed_from_u64(7);
+    for &size in sizes {
+        let (mut plain, mut cache) = (model(size), BareCache::new(policy, size as u32, Nanos(1)));
+        for step in 0..20_000u64 {
+            let drawn: f64 = random.random();
+            let extent = (drawn * drawn * reach(size)) as u32;
+            let (want, got) = (access(&mut plain, extent, size), cache.access(Nanos(step), extent));
+            assert_eq!(want, got, "{policy:?}: step {step} of {size} entries: extent {extent}");
+        }
+    }
+}

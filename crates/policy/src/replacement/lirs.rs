@@ -185,10 +185,7 @@ impl ReplacementPolicy for Lirs {
 
 #[cfg(test)]
 mod tests {
-    use peryton_units::Nanos;
-    use rand::{RngExt, SeedableRng, rngs::StdRng};
-
-    use crate::{BareCache, Replacement};
+    use crate::replacement::{Replacement, bare::agrees_with};
 
     #[derive(Clone, Copy, PartialEq)]
     enum Kind {
@@ -249,16 +246,13 @@ mod tests {
 
     #[test]
     fn hits_and_misses_are_those_of_the_paper() {
-        let mut random = StdRng::seed_from_u64(7);
-        for size in [2usize, 3, 10, 60, 250] {
-            let (mut plain, mut cache) = (Plain::default(), BareCache::new(Replacement::Lirs, size as u32, Nanos(1)));
-            for step in 0..20_000u64 {
-                // So many extents that the bound of the ghosts never counts.
-                let drawn: f64 = random.random();
-                let extent = (drawn * drawn * 2.5 * size as f64) as u32;
-                let (want, got) = (plain.access(extent, size), cache.access(Nanos(step), extent));
-                assert_eq!(want, got, "step {step} of {size} entries: extent {extent}");
-            }
-        }
+        // So many extents that the bound of the ghosts never counts.
+        agrees_with(
+            Replacement::Lirs,
+            &[2, 3, 10, 60, 250],
+            |size| 2.5 * size as f64,
+            |_| Plain::default(),
+            Plain::access,
+        );
     }
 }

@@ -98,10 +98,7 @@ impl ReplacementPolicy for S3fifo {
 mod tests {
     use std::collections::VecDeque;
 
-    use peryton_units::Nanos;
-    use rand::{RngExt, SeedableRng, rngs::StdRng};
-
-    use crate::{BareCache, Replacement};
+    use crate::replacement::{Replacement, bare::agrees_with};
 
     /// The algorithm as the paper gives it (Algorithm 1), on lists, oldest first; whether an extent is a ghost is asked before
     /// another one makes room, as in the authors' program.
@@ -152,16 +149,12 @@ mod tests {
 
     #[test]
     fn hits_and_misses_are_those_of_the_paper() {
-        let mut random = StdRng::seed_from_u64(7);
-        for size in [1usize, 2, 7, 20, 60, 250] {
-            let mut cache = BareCache::new(Replacement::S3fifo, size as u32, Nanos(1));
-            let mut plain = Plain::default();
-            for step in 0..20_000u64 {
-                let drawn: f64 = random.random();
-                let extent = (drawn * drawn * 3.0 * size as f64) as u32;
-                let (want, got) = (plain.access(extent, size), cache.access(Nanos(step), extent));
-                assert_eq!(want, got, "step {step} of {size} entries: extent {extent}");
-            }
-        }
+        agrees_with(
+            Replacement::S3fifo,
+            &[1, 2, 7, 20, 60, 250],
+            |size| 3.0 * size as f64,
+            |_| Plain::default(),
+            Plain::access,
+        );
     }
 }

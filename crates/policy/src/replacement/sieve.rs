@@ -63,10 +63,7 @@ impl ReplacementPolicy for Sieve {
 
 #[cfg(test)]
 mod tests {
-    use peryton_units::Nanos;
-    use rand::{RngExt, SeedableRng, rngs::StdRng};
-
-    use crate::{BareCache, Replacement};
+    use crate::replacement::{Replacement, bare::agrees_with};
 
     /// The algorithm as the paper gives it (section 3.1), on a list.
     #[derive(Default)]
@@ -99,15 +96,6 @@ mod tests {
 
     #[test]
     fn hits_and_misses_are_those_of_the_paper() {
-        let mut random = StdRng::seed_from_u64(7);
-        for size in [1usize, 2, 7, 60] {
-            let (mut plain, mut cache) = (Plain::default(), BareCache::new(Replacement::Sieve, size as u32, Nanos(1)));
-            for step in 0..20_000u64 {
-                let drawn: f64 = random.random();
-                let extent = (drawn * drawn * 200.0) as u32;
-                let (want, got) = (plain.access(extent, size), cache.access(Nanos(step), extent));
-                assert_eq!(want, got, "step {step} of {size} entries: extent {extent}");
-            }
-        }
+        agrees_with(Replacement::Sieve, &[1, 2, 7, 60], |_| 200.0, |_| Plain::default(), Plain::access);
     }
 }

@@ -63,10 +63,7 @@ impl ReplacementPolicy for TwoQueue {
 
 #[cfg(test)]
 mod tests {
-    use peryton_units::Nanos;
-    use rand::{RngExt, SeedableRng, rngs::StdRng};
-
-    use crate::{BareCache, Replacement};
+    use crate::replacement::{Replacement, bare::agrees_with};
 
     /// The algorithm as the paper gives it (section 3.2), on lists, oldest first.
     #[derive(Default)]
@@ -115,16 +112,12 @@ mod tests {
 
     #[test]
     fn hits_and_misses_are_those_of_the_paper() {
-        let mut random = StdRng::seed_from_u64(7);
-        for size in [1usize, 2, 3, 7, 60, 250] {
-            let mut cache = BareCache::new(Replacement::TwoQueue, size as u32, Nanos(1));
-            let mut plain = Plain::default();
-            for step in 0..20_000u64 {
-                let drawn: f64 = random.random();
-                let extent = (drawn * drawn * 3.0 * size as f64) as u32;
-                let (want, got) = (plain.access(extent, size), cache.access(Nanos(step), extent));
-                assert_eq!(want, got, "step {step} of {size} entries: extent {extent}");
-            }
-        }
+        agrees_with(
+            Replacement::TwoQueue,
+            &[1, 2, 3, 7, 60, 250],
+            |size| 3.0 * size as f64,
+            |_| Plain::default(),
+            Plain::access,
+        );
     }
 }

@@ -167,11 +167,8 @@ impl ReplacementPolicy for WTinyLfu {
 
 #[cfg(test)]
 mod tests {
-    use peryton_units::Nanos;
-    use rand::{RngExt, SeedableRng, rngs::StdRng};
-
     use super::{PROTECTED_TENTHS, Sketch, WINDOW_PART};
-    use crate::{BareCache, Replacement};
+    use crate::replacement::{Replacement, bare::agrees_with};
 
     #[test]
     fn the_sketch_counts_and_forgets() {
@@ -240,17 +237,17 @@ mod tests {
 
     #[test]
     fn hits_and_misses_are_those_of_the_paper() {
-        let mut random = StdRng::seed_from_u64(7);
-        for size in [2usize, 3, 10, 60, 300] {
-            let sketch = Sketch::new(size as u32);
-            let mut plain = Plain { window: Vec::new(), probation: Vec::new(), protected: Vec::new(), sketch };
-            let mut cache = BareCache::new(Replacement::WTinyLfu, size as u32, Nanos(1));
-            for step in 0..20_000u64 {
-                let drawn: f64 = random.random();
-                let extent = (drawn * drawn * 5.0 * size as f64) as u32;
-                let (want, got) = (plain.access(extent, size), cache.access(Nanos(step), extent));
-                assert_eq!(want, got, "step {step} of {size} entries: extent {extent}");
-            }
-        }
+        agrees_with(
+            Replacement::WTinyLfu,
+            &[2, 3, 10, 60, 300],
+            |size| 5.0 * size as f64,
+            |size| Plain {
+                window: Vec::new(),
+                probation: Vec::new(),
+                protected: Vec::new(),
+                sketch: Sketch::new(size as u32),
+            },
+            Plain::access,
+        );
     }
 }
