@@ -4,7 +4,7 @@ use peryton_sim::{Design, LifetimeInterval, Options, Report, SimError, TraceFact
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
-use crate::energy::Line;
+use crate::energy::{Line, lives};
 
 /// Memory for images of preconditioned flash, which a search reuses from one simulation to the next.
 pub(crate) const IMAGES: Bytes = Bytes::gib(2);
@@ -155,7 +155,7 @@ fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<
             name.split_once('.').map_or((name.as_str(), 0), |(role, n)| (role, n.parse().unwrap_or(0)));
         let member = design.devices.iter().find(|device| device.name == role)?;
         let price = member.price_usd?;
-        let lives = device.lifetime_years.map_or(1.0, |years| (account.years / years).ceil().max(1.0));
+        let lives = lives(account.years, device.lifetime_years);
         // An owned device costs nothing until it is worn out and replaced.
         bought += price * (lives - f64::from(u8::from(number < member.owned)));
     }

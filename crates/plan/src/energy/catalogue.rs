@@ -157,7 +157,7 @@ impl Figures {
             standby_w,
             power_cycle_j: power_cycle_j(profile),
             price_usd: profile.price_usd,
-            rated_written_mb: rated_written_mb(profile),
+            rated_written_mb: profile.writable().map(|bytes| bytes.0 as f64 / 1e6),
             source,
         };
         let model = profile.model_name();
@@ -171,8 +171,9 @@ impl Figures {
         figures.rests_on(profile, "idle_w", [stated("idle_w", sheet.idle_w.is_some())]);
         figures.rests_on(profile, "standby_w", [stated("standby_w", sheet.standby_w.is_some() && !disk_stops)]);
         figures.rests_on(profile, "price_usd", ["price_usd".to_owned()]);
-        let rating = if profile.endurance.written.is_some() { "endurance.written" } else { "endurance.cycles" };
-        figures.rests_on(profile, "rated_written_mb", [rating.to_owned()]);
+        let rating =
+            if profile.endurance.written.is_some() { "endurance.written".to_owned() } else { of_model("cycles") };
+        figures.rests_on(profile, "rated_written_mb", [rating]);
         figures
     }
 
@@ -214,12 +215,6 @@ fn published(sheet: &DataSheet, pattern: &Pattern) -> Option<(f64, f64)> {
         _ => (None, None),
     };
     bandwidth.zip(power)
-}
-
-fn rated_written_mb(profile: &Profile) -> Option<f64> {
-    let endurance = &profile.endurance;
-    let by_cycles = || endurance.cycles.map(|cycles| f64::from(cycles) * profile.capacity.0 as f64);
-    endurance.written.map(|bytes| bytes.0 as f64).or_else(by_cycles).map(|bytes| bytes / 1e6)
 }
 
 fn power_cycle_j(profile: &Profile) -> Option<f64> {

@@ -92,8 +92,8 @@ impl Pattern {
 
 /// What keeps a device streaming.
 pub(super) const SEQUENTIAL_DEPTH: u32 = 8;
-/// Requests in flight that are taken for a trace at random: as deep as SATA goes.
-const TRACE_DEPTH: u32 = 32;
+/// Requests in flight at random, of a trace and where a device is to show what it can: as deep as SATA goes.
+pub(super) const DEEP: u32 = 32;
 /// Above this share of requests that continue a stream, a trace is sequential.
 const SEQUENTIAL: f64 = 0.5;
 
@@ -126,7 +126,7 @@ impl MeasuredDemand {
             Bytes(((found.bytes_read + found.bytes_written) / requests.max(1)).next_multiple_of(4096).max(4096));
         let random = found.sequential_share.streams.unwrap_or(0.0) < SEQUENTIAL;
         let read_share = found.bytes_read as f64 / (found.bytes_read + found.bytes_written) as f64;
-        let queue_depth = if random { TRACE_DEPTH } else { SEQUENTIAL_DEPTH };
+        let queue_depth = if random { DEEP } else { SEQUENTIAL_DEPTH };
         Ok(MeasuredDemand {
             demand: Demand::new(mb(found.peak_mib_per_s).max(mb(mean)), mb(mean), end as f64 / 1e6)?,
             pattern: Pattern { random, read_share, request, queue_depth },

@@ -8,13 +8,13 @@ use peryton_device::Profile;
 use peryton_units::Bytes;
 use serde::Serialize;
 
-use super::{Figures, FiguresError, Pattern};
+use super::{
+    Figures, FiguresError, Pattern,
+    demand::{DEEP, SEQUENTIAL_DEPTH},
+};
 
 const RANDOM_REQUEST: Bytes = Bytes::kib(8);
-/// As deep as SATA goes.
-const RANDOM_DEPTH: u32 = 32;
 const SEQUENTIAL_REQUEST: Bytes = Bytes::kib(256);
-const SEQUENTIAL_DEPTH: u32 = 8;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
 /// The ratios of a device. GB are 10⁹ bytes, MiB are 2²⁰.
@@ -40,7 +40,7 @@ impl Emerald {
     pub fn of(profile: &Profile, shelf_w: f64) -> Result<Emerald, FiguresError> {
         let per_w = |random: bool, read_share: f64| {
             let (request, queue_depth) =
-                if random { (RANDOM_REQUEST, RANDOM_DEPTH) } else { (SEQUENTIAL_REQUEST, SEQUENTIAL_DEPTH) };
+                if random { (RANDOM_REQUEST, DEEP) } else { (SEQUENTIAL_REQUEST, SEQUENTIAL_DEPTH) };
             let figures = Figures::of(profile, &Pattern { random, read_share, request, queue_depth })?;
             let bytes_per_s = figures.bandwidth_mb_per_s * 1e6;
             let unit = if random { request.0 as f64 } else { BYTES_PER_MIB };

@@ -23,6 +23,7 @@ pub use demand::{Demand, DemandError, MeasuredDemand, Pattern};
 pub use emerald::Emerald;
 pub use fleet::{Fleet, FleetError, FleetMember, Objective, Segment, fleet};
 pub use need::{BreakEven, DominantNeed, Line, Policy, Properties};
+pub(crate) use ownership::lives;
 pub use ownership::{OWNED_YEARS, Ownership};
 pub use question::{Accesses, Answer, MeasuredTrace, NamedTrace, OtherSize, Question, QuestionError, Unneeded};
 pub use rank::{Prices, Ranked, Span, Terms, rank, sort_by_cost};

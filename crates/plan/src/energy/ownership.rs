@@ -4,12 +4,17 @@
 use peryton_units::SECONDS_PER_YEAR;
 use serde::Serialize;
 
-use super::{Demand, Figures, Pattern};
+use super::{Demand, Figures, Line, Pattern};
 
 /// For how long the cost of ownership is computed.
 pub const OWNED_YEARS: f64 = 5.0;
 /// More replacements of a device than this are an overload that money does not solve: no cost is given.
 const MOST_LIVES: f64 = 1_000.0;
+
+/// How many devices one needs after the other over so many years, of which each lasts `lifetime_years`; `None`: for ever.
+pub(crate) fn lives(years: f64, lifetime_years: Option<f64>) -> f64 {
+    lifetime_years.map_or(1.0, |lifetime| (years / lifetime).ceil().max(1.0))
+}
 
 /// The cost of the devices over five years, in which the demand goes on day and night.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -55,15 +60,15 @@ impl Ownership {
             .rated_written_mb
             .filter(|_| written_mb_per_s > 0.0)
             .map(|rated| rated / written_mb_per_s / SECONDS_PER_YEAR);
-        let lives = lifetime_rated_years.map_or(1.0, |years| (OWNED_YEARS / years).ceil().max(1.0));
+        let lives = lives(OWNED_YEARS, lifetime_rated_years);
         if lives > MOST_LIVES {
             return None;
         }
         let replaced = devices * (lives as u64 - 1);
         let replacement_usd = figures.price_usd.map(|price| price * replaced as f64);
         let shelf_w = household.shelf_w_per_device * devices as f64;
-        let kwh = (mean_power_w + shelf_w) * OWNED_YEARS * SECONDS_PER_YEAR / 3.6e6;
-        let energy_usd = kwh * household.usd_per_kwh;
+        let energy = Line { offset: 0.0, slope: mean_power_w + shelf_w }.priced(household.usd_per_kwh);
+        let energy_usd = energy.at(OWNED_YEARS * SECONDS_PER_YEAR);
         let total_usd = figures.price_usd.map(|price| price * (devices + replaced) as f64 + energy_usd);
         Some(Ownership {
             years: OWNED_YEARS,
