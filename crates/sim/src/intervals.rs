@@ -7,7 +7,7 @@ use peryton_device::DeviceStats;
 use peryton_engine::Stats;
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::{LatencySummary, SimError, latency::RecentLatencies, latency_report::Latency};
+use crate::{SimError, latency::RecentLatencies, latency_report::Latency};
 
 /// The most rows of the intervals of a run in memory: each interval has one for the drive and one for each member of its
 /// devices. With two devices there are 349,525 intervals at most (four days of seconds), and they take about 500 MB.
@@ -228,7 +228,6 @@ impl Intervals {
     pub(crate) fn end(&mut self, to: Nanos, state: State) {
         let State { engine, devices, dirty } = state;
         let (counted, before) = &mut self.before;
-        let summary = |recent: &mut RecentLatencies| -> Option<LatencySummary> { recent.take() };
         let RecentTimes { all, reads, writes, flushes } = &mut self.times;
         self.rows.push(Interval {
             from: self.ended - self.since,
@@ -237,10 +236,10 @@ impl Intervals {
             bytes_read: std::mem::take(&mut self.bytes[0]),
             bytes_written: std::mem::take(&mut self.bytes[1]),
             latency: Latency {
-                all: summary(all),
-                read: summary(reads),
-                write: summary(writes),
-                flush: summary(flushes),
+                all: all.take(),
+                read: reads.take(),
+                write: writes.take(),
+                flush: flushes.take(),
                 write_then_flush: None,
             },
             engine: engine.since(counted),

@@ -218,22 +218,24 @@ impl CacheDrive {
             return None;
         }
         let in_use = entry.in_flight > 0;
-        if matches!(state, CleaningState::Filling | CleaningState::Full) {
-            return (!in_use).then_some(Choice::Sweep);
-        }
-        let since = self.map.dirty().since(slot);
-        let (age, oldest_allowed) = (now.saturating_sub(since), max_age(&io.tuning));
-        let asked = state == CleaningState::Asked && self.cleaner.asked.is_none_or(|asked| since <= asked);
-        if age >= oldest_allowed && state == CleaningState::Overdue || asked && (in_use || self.map.is_rewritten(entry))
-        {
-            return Some(Choice::Held);
-        }
+        let oldest_allowed = max_age(&io.tuning);
+        // Asked only where it decides: it is elsewhere in memory.
+        let since = || self.map.dirty().since(slot);
+        let age = || now.saturating_sub(since());
         let chosen = match state {
             CleaningState::Resting => false,
-            CleaningState::Asked => asked,
-            CleaningState::Overdue | CleaningState::Aging => age >= Nanos(oldest_allowed.0 / 2),
             CleaningState::Filling | CleaningState::Full => true,
-            CleaningState::Idle => age >= io.tuning.writeback_delay,
+            CleaningState::Idle => age() >= io.tuning.writeback_delay,
+            CleaningState::Aging => age() >= Nanos(oldest_allowed.0 / 2),
+            CleaningState::Overdue if age() >= oldest_allowed => return Some(Choice::Held),
+            CleaningState::Overdue => age() >= Nanos(oldest_allowed.0 / 2),
+            CleaningState::Asked => {
+                let asked = self.cleaner.asked.is_none_or(|asked| since() <= asked);
+                if asked && (in_use || self.map.is_rewritten(entry)) {
+                    return Some(Choice::Held);
+                }
+                asked
+            }
         };
         (chosen && !in_use).then_some(Choice::Sweep)
     }

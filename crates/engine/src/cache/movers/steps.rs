@@ -119,10 +119,8 @@ impl CacheDrive {
         for request in answers {
             io.part_done(request, Ok(()), out);
         }
-        if !waiters.is_empty() {
-            for fragment in waiters.drain(..) {
-                self.resume(io, now, fragment, out);
-            }
+        for fragment in waiters.drain(..) {
+            self.resume(io, now, fragment, out);
         }
         // Keeps the list, so that the next move allocates nothing.
         if waiters.capacity() > 0 && self.waiter_lists.len() < MOST_WAITER_LISTS {
