@@ -5,6 +5,7 @@
   request may fail, and every read has to return what was answered last, flushed or not. Finally all of it is read over NBD.
 * sqlite: the same with ext4 and SQLite; a transaction is open while the server is killed. Every committed row has to be there.
 * stop: SIGTERM leaves a device that is mounted, and removes one that is not; limits and errors are as docs/ublk.md says.
+* full: the server is killed while it has as many requests as it can have. The next one takes over soon, and carries them out.
 * supervise: `peryton supervise` starts a killed server again; if that fails for --give-up-after, requests fail instead of waiting.
 * memory: the server and a program that writes more than fits share a memory cgroup, which is full of dirty pages.
 * speed: fio over NBD and over ublk in turn, for information.
@@ -326,6 +327,34 @@ def stop(vm, peryton):
     vm.say("stop: limits, permission, SIGTERM with and without users, three handovers beneath a writer, removal: as described")
 
 
+def full(vm, peryton, count):
+    """If all of a server's commands hold requests, no command of it ends with it, and the kernel has to look for it."""
+    drive, depth = new(peryton, "tiering", "full"), 8
+    device, longest = drive.start("--ublk-queues", "1", "--ublk-depth", str(depth)), 0
+    for round in range(1, count + 1):
+        for index in (0, 1):
+            drive.ask({"verb": "fault", "fault": {"device": index, "effect": "lag", "lag_us": 60_000_000}})
+        writer = subprocess.Popen(["fio", "--name=x", f"--filename={device}", "--rw=write", "--bs=4k", f"--iodepth={2 * depth}", "--size=1m",
+                                   "--direct=1", "--ioengine=libaio", f"--verify_pattern={round:#x}", "--verify=pattern", "--do_verify=1"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        # The kernel hands over as many as the server has commands, and counts those.
+        vm.wait(lambda: sum(map(int, open(f"/sys/block/{os.path.basename(device)}/inflight").read().split())) >= depth, "no requests are under way")
+        time.sleep(1)
+        kill(drive)
+        began = time.monotonic()
+        if drive.start() != device:
+            raise Failed("another device was made")
+        longest = max(longest, time.monotonic() - began)
+        output, _ = writer.communicate(timeout=PATIENCE)
+        if writer.returncode != 0:
+            raise Failed(f"requests that waited were not carried out: {output[-300:]}")
+    if drive.stop() != 0:
+        raise Failed(f"the drive did not close in good order: {drive.last_words()}")
+    if longest > 20:
+        raise Failed(f"the next server could take over only after {longest:.0f} s")
+    vm.say(f"full: {count} servers killed with all of {depth} requests under way; the next one served after {longest:.1f} s at most")
+
+
 def supervise(vm, peryton):
     drive = new(peryton, "tiering", "supervise")
     program, folder, patience = "/run/supervise/peryton", "/run/supervise/mounted", 15
@@ -467,6 +496,8 @@ def guest(peryton, part, *arguments):
         kills(vm, peryton, placement, int(count), int(unit))
     elif part == "sqlite":
         sqlite(vm, peryton, int(arguments[0]))
+    elif part == "full":
+        full(vm, peryton, int(arguments[0]))
     elif part == "speed":
         speed(vm, peryton, int(arguments[0]))
     else:
@@ -478,7 +509,7 @@ def guest(peryton, part, *arguments):
 def host(machine, peryton, folder, cut):
     placements = PLACEMENTS[:1] if cut else PLACEMENTS
     parts = [("kills", placement, 4 if cut else 10, 512 if number % 2 == 0 else 4096) for number, placement in enumerate(placements)]
-    parts += [("sqlite", 3 if cut else 8), ("stop",), ("supervise",), ("memory",)]
+    parts += [("sqlite", 3 if cut else 8), ("full", 1 if cut else 3), ("stop",), ("supervise",), ("memory",)]
     parts += [] if cut else [("speed", 4)]
     disks = [f"{folder}/{name}.img" for name in ("fast", "slow")]
     for part in parts:

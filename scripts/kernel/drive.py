@@ -1,5 +1,6 @@
 """The built drive as a process, on two block devices or files, and a small NBD client in user space."""
 
+import json
 import os
 import signal
 import socket
@@ -60,6 +61,17 @@ class Drive:
     def status(self):
         done = subprocess.run([self.peryton, "status", self.control, "--json"], capture_output=True, text=True, timeout=PATIENCE, check=True)
         return done.stdout
+
+    def ask(self, what):
+        """Sends a request to the control socket; returns the answer."""
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(PATIENCE)
+            control.connect(self.control)
+            control.sendall(json.dumps(what).encode() + b"\n")
+            answer = json.loads(control.makefile().readline())
+        if "error" in answer:
+            raise Failed(f"{what['verb']}: {answer['error']}")
+        return answer
 
     def start(self, *arguments):
         for path in (self.nbd, self.control):

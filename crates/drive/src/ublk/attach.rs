@@ -1,6 +1,7 @@
 //! Makes the block device of a volume, or takes over the one that waits for a server of it.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -9,6 +10,7 @@ use std::{
 use peryton_units::Bytes;
 
 use super::{
+    PATIENCE,
     control::Control,
     error::UblkError,
     find,
@@ -29,8 +31,10 @@ const LONG: u64 = 1 << 20;
 /// The most requests of a device: a bound on the memory for their data.
 const MOST_SLOTS: u32 = 4096;
 const MOST_QUEUES: u16 = 64;
-/// How long the kernel may take to notice that a server has ended.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// After so many milliseconds without an answer to a request, the kernel looks whether the device has a server. If all commands of a
+/// server that ends hold requests, there is none whose end would tell the kernel of it: then it notices only by this look, which
+/// by default comes after 30 s. A request whose server is there goes on waiting.
+const LOOK_AFTER_MS: u32 = 1000;
 /// The interval of attempts meanwhile.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -245,7 +249,12 @@ impl Attached {
             tracing::warn!(%error, "{DIRECTORY}: /dev/peryton/{} is not made", name.name);
         }
         let done = if recovered { control.end_recovery(device) } else { control.start(device) };
-        done.map_err(UblkError::system(format!("starting /dev/ublkb{device}")))
+        done.map_err(UblkError::system(format!("starting /dev/ublkb{device}")))?;
+        let timeout = format!("/sys/block/ublkb{device}/queue/io_timeout");
+        if let Err(error) = fs::write(&timeout, LOOK_AFTER_MS.to_string()) {
+            tracing::warn!(%error, "{timeout}: if this server is killed amid requests, the next one may have to wait for half a minute");
+        }
+        Ok(())
     }
 }
 

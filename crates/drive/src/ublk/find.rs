@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    PATIENCE,
     control::Control,
     error::UblkError,
     names::{DIRECTORY, NameFile},
@@ -17,8 +18,6 @@ use super::{
 
 /// The kernel's list of devices.
 const DEVICES: &str = "/sys/class/ublk-char";
-/// How long a server that was killed may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The interval of looks meanwhile.
 const LOOK: Duration = Duration::from_millis(10);
 /// Distinguishes these numbers from those of other servers.

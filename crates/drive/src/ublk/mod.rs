@@ -8,6 +8,8 @@
 //! The kernel copies data between the pages of a request and the slot's own memory here. So a request never waits for memory, of
 //! which other programs' need could deprive it.
 
+use std::time::Duration;
+
 mod attach;
 mod control;
 mod error;
@@ -36,6 +38,10 @@ pub(crate) use self::{
     slots::{Arrived, Replied, Slots},
     wire::{COMMIT_AND_FETCH_REQ, FETCH_REQ},
 };
+
+/// How long the kernel may take to notice that a server has ended, and to make or free the files of a device. It notices at the
+/// latest when a request has waited for 30 s, and looks only now and then.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Asks a server to end in good order, or kills it. Nothing happens if there is no such process.
 pub fn stop_server(pid: u32, kill: bool) {

@@ -13,13 +13,12 @@ use std::{
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{
+    PATIENCE,
     error::UblkError,
     wire::{Descriptor, DeviceInfo, IoCommand, MOST_DEPTH},
 };
 use crate::arena::{Arena, Memory, PAGE};
 
-/// How long to wait until the kernel and udev have made the file of a new device, or a server that has ended has closed it.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The interval of attempts meanwhile.
 const LOOK: Duration = Duration::from_millis(10);
 
