@@ -4,6 +4,7 @@ checked and the files are read; then the drive is killed, recovers, and both is 
 """
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -36,7 +37,7 @@ def guest(peryton, folder, seconds, stressors):
     os.makedirs(MOUNTED)
     for index, (kind, placement) in enumerate(RUNS):
         drive = Drive(peryton, f"/run/{kind}", design(placement, FAST, SLOW), f"/dev/vd{'ac'[index]}", f"/dev/vd{'bd'[index]}")
-        drive.run("format")
+        drive.run("format", "--force")
         drive.start()
         device = vm.attach(drive)
         vm.sh(*MAKE[kind], device)
@@ -56,13 +57,16 @@ def guest(peryton, folder, seconds, stressors):
         check(vm, kind, device)
         vm.sh("mount", device, MOUNTED)
         hdd = subprocess.Popen(["stress-ng", "--iomix", "1", "--iomix-bytes", "8m", "--timeout", "600s", "--temp-path", f"{MOUNTED}/stressed"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         vm.sh("sleep", "2")
         drive.kill()
-        hdd.terminate()
+        # All of its processes at once, which otherwise end one after the other.
+        os.killpg(hdd.pid, signal.SIGKILL)
         hdd.wait()
-        vm.sh("umount", MOUNTED)
-        vm.detach()
+        # Requests in flight would wait for half a minute.
+        vm.sh("nbd-client", "-d", device)
+        vm.wait(lambda: subprocess.run(["umount", MOUNTED], capture_output=True, check=False).returncode == 0, "the file system stays in use")
+        vm.wait(lambda: not os.path.exists(f"/sys/block/{os.path.basename(device)}/pid"), f"{device} does not let go")
         drive.start()
         vm.attach(drive)
         check(vm, kind, device)

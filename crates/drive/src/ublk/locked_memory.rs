@@ -10,8 +10,12 @@ use super::error::UblkError;
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 const PR_GET_IO_FLUSHER: libc::c_int = 58;
 
+/// With this the kernel never kills a process for lack of memory.
+const NEVER_KILLED: &str = "-1000";
+
 /// Locks all memory of this process, now and later, and declares that other programs' writes wait for this thread and those that
-/// it starts. To be called before there are other threads.
+/// it starts. Asks the kernel to kill other processes when memory is short: without this one nothing that waits to be written to
+/// the device could be freed. To be called before there are other threads.
 ///
 /// # Errors
 /// The process lacks the permissions, or the memory.
@@ -24,6 +28,9 @@ pub fn lock_memory() -> Result<(), UblkError> {
         if libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) != 0 {
             return Err(UblkError::Memory { what: "mlockall", source: io::Error::last_os_error() });
         }
+    }
+    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", NEVER_KILLED) {
+        tracing::warn!(%error, "/proc/self/oom_score_adj: the kernel may kill this server when memory is short");
     }
     Ok(())
 }
