@@ -150,7 +150,8 @@ impl ExtentMap {
             return;
         }
         let slot = entry.slot().expect("only a cached extent is dirty");
-        self.dirty.remove(extent, slot);
+        let rewritten = entry.rewritten == self.sweep;
+        self.dirty.remove(extent, slot, rewritten);
         self.has_changed(extent);
     }
 
