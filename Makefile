@@ -40,7 +40,7 @@ wheel: setup
 	@python3 scripts/python.py wheel
 
 # Tests the built drive under a real Linux kernel, through its NBD client, in a virtual machine (scripts/vm): about 20 minutes; CUT=1: at
-# most five. TESTS names some of them: replay, faults, pulled, resets, block_device, stress. Without root, apt-get or a network it says what is
+# most five. TESTS names some of them: block_device, resets, replay, faults, pulled, stress; speed, which checks nothing. Without root, apt-get or a network it says what is
 # missing, and skips them.
 test-kernel: setup
 	@python3 scripts/kernel/run.py $(if $(CUT),--cut) $(TESTS)

@@ -31,7 +31,10 @@ TESTS = {
     "faults": "errors of dm-flakey, dm-error and QEMU's blkdebug",
     "pulled": "a disk is pulled and put back under load",
     "stress": "stress-ng's file-system stressors on ext4 and xfs",
+    "speed": "fio over NBD and ublk in turn",
 }
+# What runs only if it is named: it checks nothing.
+ASKED_FOR = ["speed"]
 
 
 # How often a test is begun again in whose machine the emulator failed. QEMU's emulation of several processors sometimes
@@ -107,9 +110,10 @@ def main():
         return 0 if run(args.tests[0], peryton, args.cut, args.keep) else 1
     command = [sys.executable, os.path.abspath(__file__), "--peryton", peryton]
     command += ["--cut"] * args.cut + ["--keep"] * args.keep
+    tests = args.tests or [test for test in TESTS if test not in ASKED_FOR]
     began, latest = time.monotonic(), float("inf") if args.tests else LATEST[args.cut]
     with concurrent.futures.ThreadPoolExecutor(max(args.at_once, 1)) as pool:
-        passed = list(pool.map(lambda test: run_apart(test, began, latest, command), args.tests or TESTS))
+        passed = list(pool.map(lambda test: run_apart(test, began, latest, command), tests))
     verdict = "PASS" if all(passed) else "FAIL"
     print(f"{verdict}: the tests under a real kernel, {time.monotonic() - began:.0f} s", flush=True)
     return 0 if all(passed) else 1
