@@ -188,7 +188,7 @@ def blkdebug_rules(path, chance, faults, first, last):
 
 
 def host(machine, peryton, folder, cut):
-    placements, cases, seconds = (["tiering"], CASES, 4) if cut else (PLACEMENTS, CASES, 10)
+    placements, cases, seconds = (["tiering"], CASES, 4) if cut else (PLACEMENTS, CASES, 8)
     count, disks, chance = len(placements) * len(cases), [], random.Random(SEED)
     for name, mib in (("fast-blkdebug", FAST), ("slow-blkdebug", SLOW), ("fast", FAST), ("slow", SLOW)):
         path = f"{folder}/{name}.img"

@@ -4,7 +4,7 @@
 usage: scripts/kernel/run.py [--peryton BINARY] [--cut] [--keep] [--at-once N] [TEST...]
 
 Without --peryton it builds one: optimised, with the features that serving a volume needs.
-Without TESTs it runs all that can be begun in time (20 minutes; with --cut four), two at once on two processors or more.
+Without TESTs it runs all that can be begun in time (20 minutes; with --cut four), several at once.
 Each test prints what it found and a line PASS or FAIL when it has ended. Exit status: 0 if all pass, 1 otherwise. Where the machine cannot be prepared (no root, no apt-get, no network) the
 line says `skipped`, and the status is 0.
 """
@@ -95,7 +95,8 @@ def main():
     parser.add_argument("--peryton")
     parser.add_argument("--cut", action="store_true", help="at most five minutes")
     parser.add_argument("--keep", action="store_true", help="keep the folder with images and journals")
-    parser.add_argument("--at-once", type=int, default=min(2, os.cpu_count() or 1), metavar="N", help="how many tests run at once")
+    parser.add_argument("--at-once", type=int, default=min(3, (os.cpu_count() or 1) + 1), metavar="N",
+                        help="how many tests run at once; by default one more than there are processors and at most 3, because each waits now and then")
     parser.add_argument("tests", nargs="*", metavar="TEST", help=", ".join(TESTS))
     args = parser.parse_args()
     unknown = [test for test in args.tests if test not in TESTS]
