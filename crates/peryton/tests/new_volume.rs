@@ -150,6 +150,9 @@ fn devices_in_use_are_refused_by_what_uses_them_even_by_force() {
     format(folder.path(), &["--force"]).fails(2, &["'slow' is the file of the loop device loop", "losetup --detach"]);
     let mounted = folder.path().join("a mount");
     fs::create_dir(&mounted).unwrap();
+    for command in [["umount", mounted.to_str().unwrap()], ["swapoff", device]] {
+        tidied.0.push(command.map(str::to_owned).to_vec());
+    }
     if sh(&["mkfs.ext4", "-q", device]).is_some() && sh(&["mount", device, mounted.to_str().unwrap()]).is_some() {
         refused(&[device, "'slow' is mounted at", "a mount: unmount it first"]);
         sh(&["umount", mounted.to_str().unwrap()]).unwrap();
@@ -163,6 +166,25 @@ fn devices_in_use_are_refused_by_what_uses_them_even_by_force() {
         sh(&["swapoff", device]).unwrap();
     } else {
         eprintln!("skipped: swap space in use");
+    }
+    // A disk of which one partition is in use.
+    let mut table = [0; 512];
+    table[446..462].copy_from_slice(&[0, 0, 0, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 1, 0]);
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    std::os::unix::fs::FileExt::write_all_at(&fs::OpenOptions::new().write(true).open(device).unwrap(), &table, 0)
+        .unwrap();
+    let partition = format!("{device}p1");
+    if sh(&["partx", "--add", device]).is_some()
+        && sh(&["mkfs.ext4", "-q", &partition]).is_some()
+        && sh(&["mount", &partition, mounted.to_str().unwrap()]).is_some()
+    {
+        let name = partition.trim_start_matches("/dev/");
+        refused(&[&format!("'slow' has the partition {name}, which is mounted at")]);
+        sh(&["umount", mounted.to_str().unwrap()]).unwrap();
+        let run = peryton(folder.path(), &["format", "--fast", "fast.img", "--slow", device]);
+        run.fails(2, &["'slow' holds swap space"]);
+    } else {
+        eprintln!("skipped: a partition that is mounted");
     }
     // Another program has it for itself.
     let holder =
