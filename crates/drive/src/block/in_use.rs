@@ -43,7 +43,7 @@ impl Linux {
         if let Some(holder) = node.list("holders").into_iter().next() {
             return Some(self.part_of(&holder));
         }
-        // bcache is the only one that makes no holder.
+        // What bcache has registered may be waiting for another part of it, and has no holder then.
         node.folder.join("bcache").exists().then(|| "is a device of bcache: name another device".to_owned())
     }
 
