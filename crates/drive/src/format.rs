@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::{
     arena::Arena,
-    open::{Device, DeviceOpenError, Opening},
+    open::{Device, DeviceOpenError, Opening, refuse_used},
     probe,
     spec::VolumeSpec,
     storage::Files,
@@ -30,7 +30,7 @@ pub enum MakeError {
     #[error("{0}")]
     Refused(String),
     /// A device holds data.
-    #[error("{}: device '{name}' holds {what}: give --force to destroy it, or another path", path.display())]
+    #[error("{}: device '{name}' holds {what}: name another device (--force would destroy what is there)", path.display())]
     Holds {
         /// The device.
         name: String,
@@ -98,6 +98,7 @@ pub struct MadeDevice {
 pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let sizes = spec.config.sizes().map_err(|error| MakeError::Refused(spec.with_names(error)))?;
     let needs = sizes.devices;
+    spec.devices.iter().try_for_each(refuse_used)?;
     let mut devices = Device::open_all(&spec.devices, Opening { direct: true, create: true }, &[])?;
     let all = || devices.iter().flatten().zip(&needs);
     // Nothing is written until all devices have been checked.

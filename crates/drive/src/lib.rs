@@ -57,6 +57,7 @@
 
 mod arena;
 mod backend;
+mod block;
 pub mod control;
 mod cpu_latency;
 mod disks;
@@ -71,6 +72,7 @@ pub mod metrics;
 pub mod nbd;
 mod offline;
 mod open;
+mod own_sizes;
 mod pool;
 mod probe;
 mod serve;
@@ -85,6 +87,7 @@ mod volume;
 
 pub use arena::Memory;
 pub use backend::{Action, Backend, Operation};
+pub use block::{Linux, Mirrored};
 pub use cpu_latency::CpuLatency;
 pub use disks::fault::{Effect, Fault, Only};
 pub use events::{Event, What};
@@ -93,6 +96,7 @@ pub use line_log::LineLog;
 pub use listen::{Endpoint, ListenError};
 pub use offline::{OfflineError, detach, inspect, readmit, repair, replace};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening};
+pub use own_sizes::{OwnSizes, own_sizes};
 pub use serve::{Service, Settings, Summary, TlsFiles};
 pub use serve_error::ServeError;
 pub use server::Handle;

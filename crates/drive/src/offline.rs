@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::{
     format::{allocate, empty, zero},
-    open::{Device, DeviceOpenError, Opening, named},
+    open::{Device, DeviceOpenError, Opening, named, refuse_used},
     probe,
     spec::VolumeSpec,
     storage::Files,
@@ -23,7 +23,7 @@ pub enum OfflineError {
     #[error("{0}")]
     Refused(String),
     /// The new device holds data.
-    #[error("device '{name}' holds {what}: give --force to destroy it")]
+    #[error("device '{name}' holds {what}: name another device (--force would destroy what is there)")]
     Holds {
         /// The device.
         name: String,
@@ -81,6 +81,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     Engine::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
     drop(files);
+    refuse_used(&spec.devices[device])?;
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
     devices[device] = new;
     let sizes = spec.config.sizes().map_err(refused(spec))?;

@@ -21,7 +21,7 @@ use rustix::{
 };
 use thiserror::Error;
 
-use crate::disks::Ability;
+use crate::{block::Linux, disks::Ability, probe};
 
 /// How long to wait for a device of a server that has just ended. Its lock on a file, and its hold on a block device,
 /// end only when the kernel has released the io_uring instance, some time after the process has ended.
@@ -55,14 +55,14 @@ pub enum DeviceOpenError {
         what: &'static str,
     },
     /// Another program uses it.
-    #[error("{}: device '{name}' is in use by {by}", path.display())]
+    #[error("{}: device '{name}' {by}", path.display())]
     InUse {
         /// The device.
         name: String,
         /// Where.
         path: PathBuf,
-        /// What uses it, and what to do.
-        by: &'static str,
+        /// What uses it, as the end of a sentence, and what to do.
+        by: String,
     },
     /// The design has no device of this name.
     #[error("there is no device '{name}' to leave out or replace: the design has {known}")]
@@ -173,7 +173,8 @@ impl Device {
         } else if opening.create {
             flags |= OFlags::CREATE;
         }
-        let in_use = |by| DeviceOpenError::InUse { name: name.clone(), path: path.clone(), by };
+        let in_use = |by: String| DeviceOpenError::InUse { name: name.clone(), path: path.clone(), by };
+        let user = || Linux::default().in_use(path);
         let began = Instant::now();
         let waits = || {
             let waits = began.elapsed() < HOLDER_PATIENCE;
@@ -184,12 +185,13 @@ impl Device {
         };
         let attempt = |flags| loop {
             match rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)) {
-                Err(Errno::BUSY) if waits() => {}
+                // Nothing that Linux knows to use it is about to end.
+                Err(Errno::BUSY) if user().is_none() && waits() => {}
                 other => return other,
             }
         };
         let open = |flags| match attempt(flags) {
-            Err(Errno::BUSY) => Err(in_use("a mounted file system, or another program: unmount it or stop that first")),
+            Err(Errno::BUSY) => Err(in_use(user().unwrap_or_else(|| by_unknown(path)))),
             Err(Errno::ACCESS | Errno::PERM) => {
                 Err(failed(Errno::ACCESS.into(), ": it must be readable and writable for you"))
             }
@@ -207,7 +209,9 @@ impl Device {
         .map_err(|error| failed(error.into(), ""))?;
         match lock(&file) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(in_use("another peryton: only one at a time may have it")),
+            Err(Errno::WOULDBLOCK) => {
+                return Err(in_use("is in use by another peryton: only one at a time may have it".to_owned()));
+            }
             Err(error) => return Err(failed(error.into(), ": it cannot be locked")),
         }
         let about = rustix::fs::fstat(&file).map_err(|error| failed(error.into(), ""))?;
@@ -287,6 +291,24 @@ impl Device {
         seen.sort_unstable();
         debug_assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "one device, open twice");
         Ok(open)
+    }
+}
+
+/// What is said of a block device that another program has for itself, where Linux does not say which one.
+fn by_unknown(path: &Path) -> String {
+    let holds = probe::signature(path).map(|what| format!(", and holds {what}")).unwrap_or_default();
+    format!(
+        "is in use by another program, or is mounted where this one does not see it{holds}: stop using it first (lsof {} shows \
+         programs), or name another device",
+        path.display()
+    )
+}
+
+/// Refuses a device that is about to be overwritten, if it is in use.
+pub(crate) fn refuse_used(at: &DevicePath) -> Result<(), DeviceOpenError> {
+    match Linux::default().in_use(&at.path) {
+        Some(by) => Err(DeviceOpenError::InUse { name: at.name.clone(), path: at.path.clone(), by }),
+        None => Ok(()),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Finds out what a device holds already, by the signatures of file systems, partition tables and volume managers.
 
 use std::{
-    io,
+    fs, io,
+    os::unix::fs::FileExt,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -56,6 +58,10 @@ const MARKS: &[Mark] = &[
     mark("an LVM physical volume", 1536, b"LABELONE"),
     mark("a member of a RAID array (md)", 0, &MD),
     mark("a member of a RAID array (md)", 4096, &MD),
+    mark("a device of dm-integrity", 0, b"integrt\0"),
+    mark("a device of VDO", 0, b"dmvdo001"),
+    mark("a device of a Stratis pool", 516, b"!Stra0tis\x86\xff\x02^\x41rh"),
+    mark("a device of Ceph (BlueStore)", 0, b"bluestore block device"),
     mark("a dm-thin pool", 32, &[0x9a, 0x41, 0x9b, 0x01]),
     mark("a disk image (qcow2)", 0, b"QFI\xfb"),
     mark("a disk image (VMDK)", 0, b"KDMV"),
@@ -63,8 +69,14 @@ const MARKS: &[Mark] = &[
     mark("a partition table (GPT)", 512, b"EFI PART"),
     mark("a partition table (GPT)", 4096, b"EFI PART"),
     mark("a partition table (Apple)", 512, b"PM\x00\x00"),
-    mark("a partition table or boot sector", 510, &[0x55, 0xaa]),
 ];
+
+/// What begins with code for booting may be of any kind.
+const BOOT: Mark = mark("a partition table or boot sector", 510, &[0x55, 0xaa]);
+
+/// An uberblock of ZFS; each of its four labels has a ring of them, at multiples of 1 KiB.
+const ZFS: u64 = 0x00ba_b10c;
+const ZFS_RING: usize = 128 << 10;
 
 const MD: [u8; 4] = 0xa92b_4efc_u32.to_le_bytes();
 const BCACHE: [u8; 16] =
@@ -191,25 +203,45 @@ fn read<'a>(device: &Device, at: u64, into: &'a mut [u8]) -> io::Result<&'a [u8]
     Ok(&into[..done])
 }
 
-fn judge(start: &[u8], end: &[u8]) -> Option<&'static str> {
-    let has = |mark: &&Mark| start.get(mark.at..mark.at + mark.bytes.len()) == Some(mark.bytes);
-    if let Some(mark) = MARKS.iter().find(has) {
+/// What the device or file at a path is, by its signature, also while it is in use.
+pub(crate) fn signature(path: &Path) -> Option<&'static str> {
+    let file = fs::File::open(path).ok()?;
+    let size = rustix::fs::seek(&file, SeekFrom::End(0)).ok()?;
+    let read = |at: u64, len: usize| {
+        let mut bytes = vec![0; len.min((size - at) as usize)];
+        file.read_exact_at(&mut bytes, at).ok().map(|()| bytes)
+    };
+    let at = size.saturating_sub(END as u64);
+    known(&read(0, START)?, &read(at, END)?)
+}
+
+/// The kind of what begins and ends with these bytes.
+fn known(start: &[u8], end: &[u8]) -> Option<&'static str> {
+    let has = |mark: &Mark| start.get(mark.at..mark.at + mark.bytes.len()) == Some(mark.bytes);
+    if let Some(mark) = MARKS.iter().find(|mark| has(mark)) {
         return Some(mark.what);
+    }
+    let is_uberblock = |slot: &[u8]| slot.starts_with(&ZFS.to_le_bytes()) || slot.starts_with(&ZFS.to_be_bytes());
+    let ring = start.get(ZFS_RING..).unwrap_or_default();
+    if ring.chunks(1024).chain(end.chunks(1024)).any(is_uberblock) {
+        return Some("a member of a ZFS pool");
+    }
+    if has(&BOOT) {
+        return Some(BOOT.what);
     }
     if end.windows(8).step_by(512).any(|window| window == b"EFI PART") {
         return Some("a partition table (GPT, its backup)");
     }
-    if end.chunks(4096).any(|block| block.starts_with(&MD)) {
-        return Some("a member of a RAID array (md)");
-    }
+    end.chunks(4096).any(|block| block.starts_with(&MD)).then_some("a member of a RAID array (md)")
+}
+
+fn judge(start: &[u8], end: &[u8]) -> Option<&'static str> {
     let holds = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
-    (holds(start) || holds(end)).then_some("data of an unknown kind")
+    known(start, end).or_else(|| (holds(start) || holds(end)).then_some("data of an unknown kind"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::FileExt;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -218,10 +250,15 @@ mod tests {
     #[test]
     fn known_signatures_are_recognised_and_zeros_are_no_data() {
         assert_eq!(judge(&[0; START], &[0; END]), None);
-        for mark in MARKS {
+        for mark in MARKS.iter().chain([&BOOT]) {
             let mut start = vec![0; START];
             start[mark.at..mark.at + mark.bytes.len()].copy_from_slice(mark.bytes);
-            assert!(judge(&start, &[]).is_some(), "{}", mark.what);
+            assert!(known(&start, &[]).is_some(), "{}", mark.what);
+        }
+        for slot in [ZFS_RING, ZFS_RING + 5 * 1024] {
+            let mut start = vec![0; START];
+            start[slot..slot + 8].copy_from_slice(&ZFS.to_le_bytes());
+            assert_eq!(judge(&start, &[]), Some("a member of a ZFS pool"));
         }
         let mut end = vec![0; END];
         end[END - 512..END - 504].copy_from_slice(b"EFI PART");

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use peryton_engine::{DeviceId, Engine, Opened, Placement};
+use peryton_engine::{DeviceId, Engine, OpenError, Opened, Placement};
 use peryton_units::Bytes;
 
 use crate::{
@@ -425,6 +425,12 @@ const DEPTH: u32 = 512;
 /// The abilities of an absent device, which gets no commands.
 const ABSENT: crate::disks::Ability = crate::disks::Ability { block: 1, memory: 1, punch: false, zero_range: false };
 
+/// The error about paths that are swapped, if they are.
+fn swapped(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceId]) -> Option<OpenError> {
+    let found = Engine::inspect(spec.config.clone(), &mut Files::new(devices).ok()?, false, without).ok()?;
+    found.opened.err().filter(|error| matches!(error, OpenError::Swapped { .. }))
+}
+
 /// Opens the volume on its devices.
 fn open_engine(
     spec: &VolumeSpec,
@@ -440,6 +446,10 @@ fn open_engine(
         match device {
             None => return Err(ServeError::Missing { name, path }),
             Some(device) if device.size < *need => {
+                // A device that is too small may be the wrong one.
+                if let Some(error) = swapped(spec, devices, without) {
+                    return Err(ServeError::Refused(spec.with_names(error)));
+                }
                 return Err(ServeError::TooSmall { name, path, size: device.size, need: *need });
             }
             Some(_) => {}

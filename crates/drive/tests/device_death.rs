@@ -140,7 +140,7 @@ fn a_cache_that_writes_through_dies_and_nothing_fails() {
         // An empty cache replaces it, and the volume continues.
         let spec = spec(directory.path(), config("through"));
         let error = replace(&spec, "fast", false, false).unwrap_err().to_string();
-        assert!(error.contains("holds a Peryton volume: give --force"), "{error}");
+        assert!(error.contains("holds a Peryton volume: name another device"), "{error}");
         replace(&spec, "fast", true, false).unwrap();
         assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Clean);
         let served = Served::start(directory.path(), config("through"), Settings::default());

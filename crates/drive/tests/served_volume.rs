@@ -234,7 +234,7 @@ fn a_second_server_is_locked_out_and_format_refuses() {
     assert!(again.contains("in use by another peryton"), "{again}");
     served.stop();
     let again = format(&spec(directory.path(), config("tiering")), false).unwrap_err().to_string();
-    assert!(again.contains("holds a Peryton volume: give --force"), "{again}");
+    assert!(again.contains("holds a Peryton volume: name another device"), "{again}");
     format(&spec(directory.path(), config("tiering")), true).unwrap();
 }
 

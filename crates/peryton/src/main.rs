@@ -1,5 +1,6 @@
 //! The command line: plan, simulate and run a hybrid drive.
 
+mod at_risk;
 mod cleaning;
 mod cli;
 mod comma_separated;
@@ -7,6 +8,7 @@ mod destination;
 mod failure;
 mod json_layout;
 mod lifetime_told;
+mod new_design;
 mod output;
 mod page;
 mod remarks;

@@ -6,9 +6,9 @@ use std::{
 };
 
 use peryton_device::Class;
-use peryton_drive::{DevicePath, ProcessDeath, Tuner, VolumeSpec};
+use peryton_drive::{DevicePath, Linux, ProcessDeath, Tuner, VolumeSpec};
 use peryton_engine::{Config, Tuning};
-use peryton_sim::{Design, DeviceDesign, design_keys};
+use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, design_keys};
 use peryton_units::Bytes;
 
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// The options that name a volume.
 #[derive(Debug, clap::Args)]
 pub struct DesignArgs {
-    /// Design file; its devices have a `path`
+    /// Design file; its devices have a `path`, and need no profile
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
     /// Set a key of the design, such as devices.ssd.path=/dev/sdb or placement.max_moves=4
@@ -25,28 +25,39 @@ pub struct DesignArgs {
 }
 
 impl DesignArgs {
-    /// Reads the design.
-    pub fn spec(&self) -> Result<VolumeSpec, Failure> {
-        spec(&self.design, &self.set)
+    /// The design at this path.
+    pub fn new(design: PathBuf, set: Vec<String>) -> DesignArgs {
+        DesignArgs { design, set }
     }
 
-    /// Reads the design, and refuses what can be simulated but not done by a drive in service.
-    pub fn spec_to_serve(&self) -> Result<VolumeSpec, Failure> {
-        let spec = self.spec()?;
-        let names: Vec<&str> = spec.devices.iter().map(|device| device.name.as_str()).collect();
-        can_be_done(&spec.config.tuning, &names)
-            .map_err(|error| Failure::bad_input(format!("{}: {error}", self.design.display())))?;
-        Ok(spec)
+    /// Reads the design of the volume that is on its devices. `without`: the devices that are left out.
+    pub fn spec(&self, without: &[String]) -> Result<VolumeSpec, Failure> {
+        self.read(Purpose::Use { without })?.spec()
+    }
+
+    /// The same, and refuses what can be simulated but not done by a drive in service.
+    pub fn spec_to_serve(&self, without: &[String]) -> Result<VolumeSpec, Failure> {
+        self.read(Purpose::Use { without })?.spec_to_serve()
+    }
+
+    /// Reads the design of a volume that is to be made, and refuses what a drive in service cannot do.
+    pub fn spec_to_format(&self) -> Result<VolumeSpec, Failure> {
+        self.read(Purpose::Format)?.spec_to_serve()
     }
 
     /// What may be written to each device in its life; `None` where neither design nor profile say it.
-    pub fn rated_writes(&self) -> Result<Vec<Option<Bytes>>, Failure> {
-        let design = Design::load(&self.design, &self.set)?;
+    pub fn rated_writes(&self, without: &[String]) -> Result<Vec<Option<Bytes>>, Failure> {
+        let design = self.read(Purpose::Use { without })?.design;
         let rated = |device: &DeviceDesign| {
             // Mirrors and parity use up the rest.
             Some(device.written_limit?.saturating_mul(u64::from(device.data_devices())))
         };
         Ok(design.devices.iter().map(rated).collect())
+    }
+
+    fn read(&self, purpose: Purpose<'_>) -> Result<InPlace, Failure> {
+        let text = DesignText::read(&self.design)?;
+        InPlace::read(text, self.design.parent().unwrap_or(Path::new("")), &self.set, purpose)
     }
 
     /// The arguments that name the same volume.
@@ -67,40 +78,109 @@ impl DesignArgs {
     }
 }
 
-/// Reads a design with the paths of its devices. Relative paths start at the design's own directory.
-fn spec(path: &Path, set: &[String]) -> Result<VolumeSpec, Failure> {
-    let design = Design::load(path, set)?;
-    if let Some(index) = design.ignored_overrides.first() {
-        return Err(Failure::bad_input(format!("--set {}: does not apply to this design: remove it", set[*index])));
+/// What a design is read for.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose<'a> {
+    /// To make a new volume; one that is on the devices says nothing about it.
+    Format,
+    /// To use the volume that is there, without these devices.
+    Use {
+        /// Their names.
+        without: &'a [String],
+    },
+}
+
+/// A design and its devices.
+pub struct InPlace {
+    text: DesignText,
+    set: Vec<String>,
+    /// What the devices say.
+    known: InService,
+    design: Design,
+    /// The folder at which relative paths start: that of the design.
+    near: PathBuf,
+}
+
+impl InPlace {
+    /// Reads a design, and asks the devices for what it does not say.
+    pub fn read(text: DesignText, near: &Path, set: &[String], purpose: Purpose<'_>) -> Result<InPlace, Failure> {
+        let known = ask(&text.device_places(set)?, near, purpose)?;
+        let design = text.in_service(set, &known)?;
+        Ok(InPlace { text, set: set.to_vec(), known, design, near: near.to_owned() })
     }
-    if design.volumes > 1 {
-        return Err(Failure::bad_input(format!(
-            "{}: volume.count: is {}, but a drive in service is one volume: write a design for each, or remove it",
-            design.file, design.volumes
-        )));
-    }
-    let near = path.parent().unwrap_or(Path::new(""));
-    let mut devices = Vec::new();
-    for device in &design.devices {
-        let at = &device.name;
-        let Some(place) = &device.path else {
+
+    /// The volume, with the paths of its devices.
+    fn spec(self) -> Result<VolumeSpec, Failure> {
+        let InPlace { text, set, known, design, near } = self;
+        if let Some(index) = design.ignored_overrides.first() {
+            return Err(Failure::bad_input(format!("--set {}: does not apply to this design: remove it", set[*index])));
+        }
+        if design.volumes > 1 {
             return Err(Failure::bad_input(format!(
-                "{}: devices.{at}.path: missing: say which file or block device it is, such as path = \"{at}.img\"{}",
-                design.file,
-                if device.count > 1 { ", or the striped array of them all (mdadm, LVM)" } else { "" }
+                "{}: volume.count: is {}, but a drive in service is one volume: write a design for each, or remove it",
+                design.file, design.volumes
             )));
+        }
+        let mut devices = Vec::new();
+        for device in &design.devices {
+            let at = &device.name;
+            let Some(place) = &device.path else {
+                return Err(Failure::bad_input(format!(
+                    "{}: devices.{at}.path: missing: say which file or block device it is, such as path = \"{at}.img\"{}",
+                    design.file,
+                    if device.count > 1 { ", or the striped array of them all (mdadm, LVM)" } else { "" }
+                )));
+            };
+            // If the design has several, the path is that of an array of them, made by the kernel (md, LVM).
+            devices.push(DevicePath { name: at.clone(), path: near.join(place) });
+        }
+        let linux = Linux::default();
+        let rotates = |(device, at): (&DeviceDesign, &DevicePath)| match device.has_profile {
+            true => device.profile.class == Class::Hdd,
+            false => linux.is_rotational(&at.path),
         };
-        // If the design has several, the path is that of an array of them, made by the kernel (md, LVM).
-        devices.push(DevicePath { name: at.clone(), path: near.join(place) });
+        let rotational = design.devices.iter().zip(&devices).all(rotates);
+        let (name, config) = (design.name.clone(), design.config());
+        let process_death = match design.shared_memory {
+            None => ProcessDeath::Off,
+            Some(directory) => ProcessDeath::SharedMemory { directory },
+        };
+        let of_design = config.clone();
+        let tuner = Tuner::new(move |settings: &[String]| retuned(&text, &known, &of_design, &set, settings));
+        Ok(VolumeSpec { name, config, devices, process_death, rotational, tuner: Some(tuner) })
     }
-    let rotational = design.devices.iter().all(|device| device.profile.class == Class::Hdd);
-    let tuner = tuner(&design, path, set)?;
-    let (name, config) = (design.name.clone(), design.config());
-    let process_death = match design.shared_memory {
-        None => ProcessDeath::Off,
-        Some(directory) => ProcessDeath::SharedMemory { directory },
+
+    /// The same, and refuses what can be simulated but not done by a drive in service.
+    pub fn spec_to_serve(self) -> Result<VolumeSpec, Failure> {
+        let file = self.design.file.clone();
+        let spec = self.spec()?;
+        let names: Vec<&str> = spec.devices.iter().map(|device| device.name.as_str()).collect();
+        can_be_done(&spec.config.tuning, &names).map_err(|error| Failure::bad_input(format!("{file}: {error}")))?;
+        Ok(spec)
+    }
+}
+
+/// What the devices say, if the design does not say it all.
+fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InService, Failure> {
+    if places.iter().all(|place| place.has_size) {
+        return Ok(InService::default());
+    }
+    let at = |place: &DevicePlace| {
+        let path = near.join(place.path.as_ref()?);
+        Some(DevicePath { name: place.name.clone(), path })
     };
-    Ok(VolumeSpec { name, config, devices, process_death, rotational, tuner: Some(tuner) })
+    let devices: Vec<DevicePath> = places.iter().filter_map(at).collect();
+    let without = match purpose {
+        Purpose::Format => &[],
+        Purpose::Use { without } => without,
+    };
+    let own = peryton_drive::own_sizes(&devices, without).map_err(Failure::bad_input)?;
+    let formatted = own.formatted.filter(|_| matches!(purpose, Purpose::Use { .. }));
+    let sizes = devices.into_iter().zip(own.devices).filter_map(|(at, size)| Some((at.name, size?)));
+    Ok(InService {
+        sizes: sizes.collect(),
+        formatted: formatted.map(|fixed| Formatted { data: fixed.devices, spare: fixed.spare }),
+    })
 }
 
 /// A drive in service has no power meter, does not guess the devices' power, and does not spin disks down.
@@ -135,21 +215,20 @@ fn not_live(setting: &str) -> Option<String> {
     Some(format!("{setting}: {} changes nothing while the volume is served; keys that do: peryton keys", key.path))
 }
 
-/// Applies settings to the design file as it is now, because the file may change while the volume is served.
-fn tuner(design: &Design, path: &Path, set: &[String]) -> Result<Tuner, Failure> {
-    let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{file}: {error}")))?;
-    let (before, config) = (set.to_vec(), design.config());
-    Ok(Tuner::new(move |settings: &[String]| retuned(&text, &file, &config, &before, settings)))
-}
-
-/// The tuning of a design whose volume was opened with `config`, with more settings than those `before`.
-fn retuned(text: &str, file: &str, config: &Config, before: &[String], settings: &[String]) -> Result<Tuning, String> {
+/// The tuning of a design whose volume was opened with `config`, with more settings than those `before`. The text is that of the time
+/// when the volume was opened, because the file may change while it is served.
+fn retuned(
+    text: &DesignText,
+    known: &InService,
+    config: &Config,
+    before: &[String],
+    settings: &[String],
+) -> Result<Tuning, String> {
     if let Some(problem) = settings.iter().find_map(|setting| not_live(setting)) {
         return Err(problem);
     }
     let all: Vec<String> = before.iter().chain(settings).cloned().collect();
-    let design = Design::parse(text, file, &all).map_err(|error| error.to_string())?;
+    let design = text.in_service(&all, known).map_err(|error| error.to_string())?;
     if let Some(index) = design.ignored_overrides.first() {
         return Err(format!("{}: does not apply to this design", all[*index]));
     }
@@ -189,7 +268,8 @@ mod tests {
                 // Several volumes are for simulations.
                 let Ok(design) = Design::parse(&text, "d", &before) else { panic!("{}", key.path) };
                 let change = [setting(&format!("{}={}", key.path, key.example()))];
-                let tuned = retuned(&text, "d", &design.config(), &before, &change);
+                let (text, known) = (DesignText::new(text.as_str(), "d"), InService::default());
+                let tuned = retuned(&text, &known, &design.config(), &before, &change);
                 match (key.live, &tuned) {
                     (true, Ok(_)) => {}
                     // The key of older designs, which changes nothing, is accepted as it is in a file.

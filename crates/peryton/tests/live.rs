@@ -4,17 +4,13 @@
 mod common;
 #[path = "../../drive/tests/served/mod.rs"]
 mod served;
+mod serving;
 
-use std::{
-    fs,
-    path::Path,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, process::Command};
 
 use common::{peryton, repository};
 use serde_json::Value;
-use served::Client;
+use serving::Serving;
 
 const DEVICES: &str = "[devices.small]\nprofile = 'fixed'\nsize = '8MiB'\npath = 'small.img'\n\
                        [devices.large]\nprofile = 'fixed'\nsize = '16MiB'\npath = 'large.img'\n[placement]\n";
@@ -22,35 +18,11 @@ const LOGGING: &str = "mode = 'logging'\nlog = 'small'\nprimary = 'large'\n";
 const CACHING: &str = "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '64KiB'\npromotion = { threshold = 0 }\n\
                        demotion = { low = 4, high = 8 }\nwriteback = { delay = '1h' }\n";
 
-/// A running `peryton serve`, which is killed with the test.
-struct Serving(Child);
-
-impl Serving {
-    fn start(folder: &Path) -> (Serving, Client) {
-        let began = Instant::now();
-        let _ = fs::remove_file(folder.join("v.nbd"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
-        let child = command.args(["serve", "v.toml"]).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
-        let serving = Serving(child.spawn().expect("it starts"));
-        while !folder.join("v.nbd").exists() {
-            assert!(began.elapsed() < Duration::from_secs(60), "it does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        (serving, Client::connect(&folder.join("v.nbd")))
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.kill().and_then(|()| self.0.wait()).expect("it is ours");
-    }
-}
-
 /// Formats a volume, writes to it, flushes it and kills its server; returns the content.
 fn killed(folder: &Path, placement: &str) -> Vec<u8> {
     fs::write(folder.join("v.toml"), format!("{DEVICES}{placement}")).expect("a design");
     peryton(folder, &["format", "v.toml"]).ok();
-    let (serving, mut client) = Serving::start(folder);
+    let (serving, mut client) = Serving::start(folder, &[]);
     let mut model = vec![0; client.size as usize];
     for n in 0..200 {
         let (at, byte) = (n * 7919 % (model.len() / 4096 - 2) * 4096, (n % 250 + 1) as u8);
@@ -87,7 +59,7 @@ fn clean_writes_home_what_is_dirty_and_says_when_it_is_done() {
     let folder = folder.path();
     fs::write(folder.join("v.toml"), format!("{DEVICES}{CACHING}")).expect("a design");
     peryton(folder, &["format", "v.toml"]).ok();
-    let (_serving, mut client) = Serving::start(folder);
+    let (_serving, mut client) = Serving::start(folder, &[]);
     // Fewer extents than may be dirty, each covered by its write.
     for extent in 0..30_u64 {
         client.write(extent << 17, &[extent as u8 + 1; 65536], false).expect("a write");
@@ -117,7 +89,7 @@ fn what_has_no_home_cannot_be_cleaned() {
     let folder = folder.path();
     fs::write(folder.join("v.toml"), format!("{DEVICES}{LOGGING}")).expect("a design");
     peryton(folder, &["format", "v.toml"]).ok();
-    let (_serving, _client) = Serving::start(folder);
+    let (_serving, _client) = Serving::start(folder, &[]);
     peryton(folder, &["clean", "v.control"]).fails(2, &["only caching and partitioned volumes"]);
 }
 
@@ -132,7 +104,7 @@ fn a_lost_log_is_replaced_by_an_empty_one_only_knowingly() {
     let done = peryton(folder, &["repair", "v.toml", "--replace", "small", "--accept-loss"]).ok();
     assert!(done.out.contains("'small' is replaced by an empty device"), "{}", done.out);
     peryton(folder, &["check", "v.toml"]).ok();
-    let (_serving, mut client) = Serving::start(folder);
+    let (_serving, mut client) = Serving::start(folder, &[]);
     client.write(0, &[7; 4096], true).expect("a write");
     assert_eq!(client.read(0, 4096), Ok(vec![7; 4096]));
 }
@@ -235,7 +207,7 @@ fn what_a_drive_in_service_cannot_do_is_refused() {
     fs::write(folder.join("v.toml"), format!("{DEVICES}{CACHING}")).expect("a design");
     peryton(folder, &["format", "v.toml"]).ok();
     peryton(folder, &["serve", "v.toml", "--set", "power.large.spin_down_after=5s"]).fails(2, &["hdparm", "never"]);
-    let (_serving, _client) = Serving::start(folder);
+    let (_serving, _client) = Serving::start(folder, &[]);
     for (setting, why) in [
         ("devices.small.path=/dev/null", "changes nothing"),
         ("devices.large.price_usd=3", "changes nothing"),

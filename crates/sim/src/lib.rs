@@ -79,7 +79,10 @@ pub use array_report::ArrayReport;
 pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;
 pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
-pub use design::{Design, DesignKey, DesignText, DeviceDesign, KeyDefault, ModelKey, design_keys, model_keys};
+pub use design::{
+    Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeyDefault, ModelKey, design_keys,
+    model_keys,
+};
 pub use error::{DesignError, SimError};
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
 pub use interval_report::{DeviceInterval, IntervalLog, IntervalMoves, IntervalReport};

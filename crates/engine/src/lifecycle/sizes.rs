@@ -41,7 +41,10 @@ impl Config {
     }
 
     /// The same, with the number of spare extents that the format has fixed.
-    pub(crate) fn sizes_with(&self, spare: Option<u32>) -> Result<Sizes, ConfigError> {
+    ///
+    /// # Errors
+    /// Those of [`Engine::new`](crate::Engine::new).
+    pub fn sizes_with(&self, spare: Option<u32>) -> Result<Sizes, ConfigError> {
         lay_out(self, spare).map(|(_, sizes)| sizes)
     }
 }

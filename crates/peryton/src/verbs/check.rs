@@ -25,7 +25,7 @@ pub struct Args {
 
 /// Inspects the volume and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = args.design.spec()?;
+    let spec = args.design.spec(&args.without)?;
     let found = peryton_drive::inspect(&spec, false, &args.without)?;
     if args.json {
         output::print_json(&as_json(&spec, &found))?;

@@ -23,7 +23,7 @@ pub struct Args {
 
 /// Detaches the device and prints where its data is.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = args.design.spec()?;
+    let spec = args.design.spec(&[])?;
     let bar = terminal::bar(0);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} written back, {eta} left");
     bar.set_style(style.expect("the template is a constant"));

@@ -26,7 +26,7 @@ pub struct Args {
 
 /// Prints the metadata.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = args.design.spec()?;
+    let spec = args.design.spec(&args.without)?;
     let mut found = peryton_drive::inspect(&spec, true, &args.without)?;
     if args.no_map {
         found.map.clear();

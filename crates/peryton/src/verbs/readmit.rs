@@ -24,7 +24,7 @@ pub struct Args {
 
 /// Readmits the device and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = args.design.spec()?;
+    let spec = args.design.spec(&[])?;
     let done = peryton_drive::readmit(&spec, &args.name).map_err(Failure::failed)?;
     if args.json {
         let mut value = check::opened_json(&done.opened);

@@ -44,7 +44,8 @@ enum Who {
 
 /// Repairs the volume and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = args.design.spec()?;
+    let lost: Vec<String> = args.without.iter().chain(&args.replace).cloned().collect();
+    let spec = args.design.spec(&lost)?;
     let trust = match args.trust {
         Who::Nobody => Trust::Nobody,
         Who::Slow => Trust::Slow,

@@ -95,7 +95,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
-    let spec = args.design.spec_to_serve()?;
+    let spec = args.design.spec_to_serve(&args.without)?;
     let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(args.design.beside("nbd")));
     let control = args.control.clone().unwrap_or_else(|| args.design.beside("control"));
     let mut service = Service::open(&spec, &endpoint, settings(args)?)?;
@@ -103,7 +103,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let opened = service.opened().clone();
     let control = service.control(&control)?;
     let metrics = match &args.metrics {
-        Some(address) => Some(service.metrics(address, &args.design.rated_writes()?)?),
+        Some(address) => Some(service.metrics(address, &args.design.rated_writes(&args.without)?)?),
         None => None,
     };
     let shown = service.endpoint().to_string();

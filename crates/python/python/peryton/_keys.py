@@ -29,7 +29,8 @@ class DevicesKeys(TypedDict, total=False):
     """``[devices.NAME]`` of a design."""
 
     profile: str
-    """A shipped profile (`peryton devices`), or the path of one. Required."""
+    """A shipped profile (`peryton devices`), or the path of one. Simulations need it; a drive in service does
+    not. Default: none, but simulations need one."""
     model: dict[str, Any]
     """Single values of the profile's model, in place of its own: the parameters of device models. Default: the
     profile's values."""
@@ -42,8 +43,9 @@ class DevicesKeys(TypedDict, total=False):
     spares: int
     """Spare devices, which are bought but not attached. Unit: devices. Default: 0."""
     size: int | str
-    """How much of the device, or of the array, the volume uses. Default: all of it, or what volume.size leaves
-    for it."""
+    """How much of the device, or of the array, the volume uses. Without it a simulation uses what the profile
+    has, and `format` what the file or block device at `path` has; a volume keeps the sizes that it was
+    formatted with. Default: all of it, or what volume.size leaves for it."""
     path: str
     """The block device or file, relative to the design file. Needed by a drive in service, ignored by
     simulations. Default: none."""

@@ -1,5 +1,6 @@
 //! `[climb]`: settings that the drive adjusts while it runs.
 
+use peryton_device::Profile;
 use peryton_engine::{Climb, Placement};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
@@ -99,8 +100,8 @@ pub(super) fn read(
             (None, Some(years)) => {
                 let Some(endurance) = endurance else {
                     return Err(years.wrong(
-                        "the fast device's profile does not say what may be written to it: give it endurance, or \
-                         fast_writes_per_day here",
+                        "nothing says what may be written to the fast device: give endurance.NAME.written, a profile that \
+                         has it, or fast_writes_per_day here",
                     ));
                 };
                 if *years <= 0.0 {
@@ -114,7 +115,8 @@ pub(super) fn read(
             (None, None) => None,
         };
         if let Some(cap) = caps.get(&POWER)? {
-            if let Some(device) = devices.iter().find(|device| !device.profile.has_power()) {
+            if let Some(device) = devices.iter().find(|device| !device.given_profile().is_some_and(Profile::has_power))
+            {
                 return Err(cap.wrong(format!(
                     "the profile of '{}' does not say what it draws: give its model active_w, idle_w and standby_w, or \
                      remove this",

@@ -20,6 +20,8 @@ pub struct DeviceDesign {
     pub name: String,
     /// The profile of its model.
     pub profile: Profile,
+    /// Whether the design gives the profile. A device in service may have none; then nothing is known of it but its size.
+    pub has_profile: bool,
     /// Number of members, those for redundancy included.
     pub count: u32,
     /// How the members survive each other's failures.

@@ -1,6 +1,6 @@
 //! `[devices.NAME]`, and the tables that describe each device further: power and endurance.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use peryton_device::Profile;
 use peryton_engine::Tuning;
@@ -8,8 +8,9 @@ use peryton_units::{Bytes, Nanos};
 
 use super::{
     device::DeviceDesign,
+    in_service::{InService, Known},
     key::{
-        KeyDefault::{Else, Required, Value},
+        KeyDefault::{Else, Value},
         keys,
     },
 };
@@ -28,8 +29,8 @@ const LONGEST_NAME: usize = 64;
 const STRIPE: Bytes = Bytes::kib(64);
 
 keys! {
-    /// A shipped profile (`peryton devices`), or the path of one.
-    PROFILE: String = "devices.NAME.profile" { default: Required }
+    /// A shipped profile (`peryton devices`), or the path of one. Simulations need it; a drive in service does not.
+    PROFILE: String = "devices.NAME.profile" { default: Else("none, but simulations need one") }
     /// Single values of the profile's model, in place of its own: the parameters of device models.
     MODEL: toml::Table = "devices.NAME.model" { default: Else("the profile's values"), example: "{ rpm = 5400 }" }
     /// How many such devices there are, striped unless `redundancy` says otherwise.
@@ -43,7 +44,8 @@ keys! {
     }
     /// Spare devices, which are bought but not attached.
     SPARES: u32 = "devices.NAME.spares" { default: Value("0"), unit: "devices", example: "1" }
-    /// How much of the device, or of the array, the volume uses.
+    /// How much of the device, or of the array, the volume uses. Without it a simulation uses what the profile has, and `format` what the
+    /// file or block device at `path` has; a volume keeps the sizes that it was formatted with.
     SIZE: Bytes = "devices.NAME.size" { default: Else("all of it, or what volume.size leaves for it"), example: "'2GiB'" }
     /// The block device or file, relative to the design file. Needed by a drive in service, ignored by simulations.
     PATH: String = "devices.NAME.path" { default: Else("none"), example: "'my.img'" }
@@ -65,8 +67,10 @@ keys! {
 pub(super) struct Spec<'a> {
     pub(super) name: At<'a, String>,
     pub(super) profile: Profile,
+    /// Whether the design gives the profile; otherwise nothing that it says of the device's life or power is true.
+    has_profile: bool,
     pub(super) size: Option<At<'a, Bytes>>,
-    /// The capacity of all members, less redundancy.
+    /// The capacity of all members, less redundancy; of a device in service, the size that it has.
     pub(super) capacity: Bytes,
     pub(super) count: u32,
     /// Of them, those whose capacity is left for data.
@@ -80,6 +84,11 @@ pub(super) struct Spec<'a> {
     precondition_given: bool,
 }
 
+/// The profile of a device in service whose design gives none.
+const NO_PROFILE: &str = "fixed";
+/// The capacity of a device whose size is given and whose profile is not.
+const UNKNOWN_CAPACITY: Bytes = Bytes(u64::MAX);
+
 /// The endurance of a device.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Limits {
@@ -91,11 +100,17 @@ pub(super) struct Limits {
 }
 
 impl Spec<'_> {
+    /// The profile, if the design gives one.
+    pub(super) fn given_profile(&self) -> Option<&Profile> {
+        self.has_profile.then_some(&self.profile)
+    }
+
     pub(super) fn finish(self, limits: Limits, data: Bytes, used: Bytes) -> DeviceDesign {
         DeviceDesign {
             place: self.name.place(),
             name: self.name.into_inner(),
             profile: self.profile,
+            has_profile: self.has_profile,
             count: self.count,
             redundancy: self.redundancy,
             spares: self.spares,
@@ -122,7 +137,12 @@ pub(super) fn find(name: &At<'_, String>, devices: &[Spec<'_>]) -> Result<usize,
     })
 }
 
-pub(super) fn read<'a>(root: &mut Keys<'a>, ignored: &mut Vec<usize>) -> Result<Vec<Spec<'a>>, DesignError> {
+/// Reads the tables of devices. `in_service`: what is known of them if they are those of a drive in service.
+pub(super) fn read<'a>(
+    root: &mut Keys<'a>,
+    in_service: Option<&InService>,
+    ignored: &mut Vec<usize>,
+) -> Result<Vec<Spec<'a>>, DesignError> {
     let none = "missing: a design has at least one table such as [devices.ssd]";
     let tables = root.table("devices")?.ok_or_else(|| root.wrong_at("devices", none))?;
     let mut devices = Vec::new();
@@ -143,7 +163,8 @@ pub(super) fn read<'a>(root: &mut Keys<'a>, ignored: &mut Vec<usize>) -> Result<
         {
             return Err(name.wrong("a device is named with up to 64 letters, digits, '-' and '_'"));
         }
-        devices.push(device(name, keys)?);
+        let known = in_service.map(|known| known.of(&name));
+        devices.push(device(name, keys, known)?);
     }
     if devices.is_empty() {
         return Err(root.wrong_at("devices", none));
@@ -151,12 +172,27 @@ pub(super) fn read<'a>(root: &mut Keys<'a>, ignored: &mut Vec<usize>) -> Result<
     Ok(devices)
 }
 
-fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, DesignError> {
-    let profile_name = keys.require(&PROFILE)?;
+fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) -> Result<Spec<'a>, DesignError> {
+    let profile_name = keys.get(&PROFILE)?;
     let failed = |at: String, source| DesignError::Profile { place: at, source: Box::new(source) };
-    let mut profile = Profile::named(&profile_name).map_err(|error| failed(profile_name.place(), error))?;
+    let has_profile = profile_name.is_some();
+    let mut profile = match (&profile_name, known) {
+        (Some(name), _) => Profile::named(name).map_err(|error| failed(name.place(), error))?,
+        (None, Some(_)) => Profile::named(NO_PROFILE).map_err(|error| failed(name.place(), error))?,
+        (None, None) => {
+            return Err(keys.wrong_at(
+                PROFILE.name(),
+                "missing: a simulation asks it how fast the device is: give one (peryton devices lists them)",
+            ));
+        }
+    };
     let mut precondition_given = false;
     if let Some(model) = keys.get(&MODEL)? {
+        if !has_profile {
+            return Err(
+                model.wrong("changes values of a profile, and there is none: give profile as well, or remove this")
+            );
+        }
         let place = model.place();
         let overrides = model.into_inner();
         precondition_given = overrides.contains_key("precondition");
@@ -201,6 +237,15 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
         }
     };
     let size = keys.get(&SIZE)?;
+    // Only the live drive uses the path.
+    let path = keys.get(&PATH)?.map(|path| PathBuf::from(path.into_inner()));
+    let capacity = match known {
+        Some(known) if size.is_none() || !has_profile => {
+            let of_profile = has_profile.then_some(capacity);
+            in_service_capacity(known, size.is_some(), of_profile).ok_or_else(|| lacks_size(&keys, path.as_deref()))?
+        }
+        _ => capacity,
+    };
     if let Some(size) = &size {
         if **size == Bytes::ZERO {
             return Err(size.wrong("a device of no size holds nothing: give it some, or remove the device"));
@@ -213,8 +258,6 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
             )));
         }
     }
-    // Only the live drive uses the path.
-    let path = keys.get(&PATH)?.map(|path| PathBuf::from(path.into_inner()));
     let price_usd = keys.get(&PRICE_USD)?.map(|price| *price).or(profile.price_usd);
     let owned = match keys.get(&OWNED)? {
         Some(owned) if *owned > count + spares => {
@@ -230,6 +273,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
     Ok(Spec {
         name,
         profile,
+        has_profile,
         size,
         capacity,
         count,
@@ -242,6 +286,32 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>) -> Result<Spec<'a>, Desi
         path,
         precondition_given,
     })
+}
+
+/// The capacity of a device in service whose size or profile the design does not give.
+fn in_service_capacity(known: Known, has_size: bool, of_profile: Option<Bytes>) -> Option<Bytes> {
+    match known.size {
+        _ if has_size => Some(UNKNOWN_CAPACITY),
+        Some(size) => Some(size),
+        // `format` makes a file that is not there as large as the profile's device.
+        None if known.is_formatted => Some(UNKNOWN_CAPACITY),
+        None => of_profile,
+    }
+}
+
+/// The error about a device in service of which nothing says how large it is.
+fn lacks_size(keys: &Keys<'_>, path: Option<&Path>) -> DesignError {
+    match path {
+        None => keys.wrong_at(PATH.name(), "missing: say which file or block device it is"),
+        Some(path) => keys.wrong_at(
+            SIZE.name(),
+            format!(
+                "missing, and {} does not say it, because it is not there or is empty: give a size such as \"8GiB\", or the \
+                 path of a device that is there",
+                path.display()
+            ),
+        ),
+    }
 }
 
 impl FromToml for Redundancy {
@@ -325,7 +395,8 @@ pub(super) fn read_endurance<'a>(
     tuning: &mut Tuning,
     ignored: &mut Vec<usize>,
 ) -> Result<Vec<Limits>, DesignError> {
-    let mut all: Vec<Limits> = devices.iter().map(|device| default_limits(&device.profile)).collect();
+    let limits = |device: &Spec<'_>| device.given_profile().map(default_limits).unwrap_or_default();
+    let mut all: Vec<Limits> = devices.iter().map(limits).collect();
     let Some(mut keys) = root.table("endurance")? else { return Ok(all) };
     if let Some(effect) = keys.get(&READ_EFFECT)? {
         tuning.read_effect = effect.0;

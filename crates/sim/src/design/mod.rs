@@ -7,6 +7,7 @@ mod device;
 mod devices;
 mod durability;
 mod failure;
+mod in_service;
 pub(crate) mod key;
 mod logging;
 mod model_keys;
@@ -26,6 +27,7 @@ use peryton_engine::{Config, Placement, Tuning};
 use peryton_units::Bytes;
 
 pub use device::DeviceDesign;
+pub use in_service::{DevicePlace, Formatted, InService};
 pub use key::{DesignKey, KeyDefault};
 pub use model_keys::{ModelKey, model_keys};
 pub use text::DesignText;
@@ -163,10 +165,16 @@ impl Design {
     /// # Errors
     /// Those of [`Design::load`].
     pub fn parse(text: &str, file: &str, overrides: &[String]) -> Result<Design, DesignError> {
-        Design::from_document(Document::parse(text, file.to_owned())?, file, overrides)
+        Design::from_document(Document::parse(text, file.to_owned())?, file, overrides, None)
     }
 
-    fn from_document(mut document: Document, name: &str, overrides: &[String]) -> Result<Design, DesignError> {
+    /// `in_service`: what is known of the devices, if the design is that of a drive in service.
+    fn from_document(
+        mut document: Document,
+        name: &str,
+        overrides: &[String],
+        in_service: Option<&InService>,
+    ) -> Result<Design, DesignError> {
         for (index, text) in overrides.iter().enumerate() {
             document.set(index, text)?;
         }
@@ -177,7 +185,7 @@ impl Design {
         let volume = keys.as_mut().map(|keys| keys.get(&volumes::SIZE)).transpose()?.flatten();
         let several = keys.as_mut().map(volumes::read).transpose()?.unwrap_or_default();
         keys.map_or(Ok(()), |keys| keys.finish())?;
-        let mut devices = devices::read(&mut root, &mut ignored)?;
+        let mut devices = devices::read(&mut root, in_service, &mut ignored)?;
         let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], ..Tuning::default() };
         let (placement, asks_for_room) = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
         let logs = matches!(placement, Placement::Logging(_));
@@ -224,12 +232,15 @@ impl Design {
             let each = || limits.iter().enumerate();
             tuning.admission.endurance = each().map(|(index, _)| writable(index)).collect();
             tuning.admission.programmable = each().map(|(index, limits)| of_all(index, limits.programmable)).collect();
-            tuning.admission.energy = devices.iter().map(|device| admission::access_energy(&device.profile)).collect();
+            tuning.admission.energy =
+                devices.iter().map(|device| device.given_profile().and_then(admission::access_energy)).collect();
             let names = devices.iter().map(|device| device.name.as_str()).zip(tuning.admission.energy.iter().copied());
             admission::check_energy(&root, &tuning.admission, &names.collect::<Vec<_>>())?;
         }
         let room = if asks_for_room { sizes::Room::Given } else { sizes::Room::Fitting };
-        let sized = sizes::solve(&document, &devices, volume.as_ref(), &placement, (&mut tuning, room))?;
+        let formatted = in_service.and_then(|known| known.formatted.as_ref());
+        let solver = sizes::Solver { document: &document, devices: &devices, volume: volume.as_ref(), formatted };
+        let sized = solver.solve(&placement, (&mut tuning, room))?;
         root.finish()?;
         ignored.sort_unstable();
         ignored.dedup();

@@ -90,7 +90,8 @@ pub(super) fn read(
         (share, Some(years)) => {
             let Some(endurance) = endurance else {
                 return Err(years.wrong(
-                    "the fast device's profile does not say what may be written to it: give it endurance, or remove this",
+                    "nothing says what may be written to the fast device: give endurance.NAME.written or a profile that has it, \
+                     or remove this",
                 ));
             };
             let lifetime = Nanos((*years * SECONDS_PER_YEAR * 1e9).min(1e19) as u64);

@@ -1,9 +1,9 @@
 //! Computes how much of each device holds data, from the sizes of devices and volume in the design.
 
-use peryton_engine::{Config, ConfigError, Placement, Tuning, TuningError};
+use peryton_engine::{Config, ConfigError, Hybrid, Placement, Tuning, TuningError};
 use peryton_units::Bytes;
 
-use super::devices::Spec;
+use super::{devices::Spec, in_service::Formatted};
 use crate::{
     DesignError,
     document::{At, Document},
@@ -34,77 +34,158 @@ const ROOM_SHARE: u64 = 8;
 /// Metadata and spare extents depend on the size that they are subtracted from; this many corrections are enough.
 const MOST_CORRECTIONS: usize = 8;
 
-pub(super) fn solve(
-    document: &Document,
-    devices: &[Spec<'_>],
-    volume: Option<&At<'_, Bytes>>,
-    placement: &Placement,
-    (tuning, room): (&mut Tuning, Room),
-) -> Result<Sized, DesignError> {
-    let extent = match placement {
-        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
-        Placement::Logging(pair) => pair.block,
-        Placement::Single { .. } | Placement::Linear { .. } => Bytes(4096),
-    };
-    // Sizes are rounded up to whole extents.
-    let whole = |size: Bytes| size.0.checked_next_multiple_of(extent.0).map_or(Bytes(u64::MAX), Bytes);
-    let mut sizes: Vec<Option<Bytes>> =
-        devices.iter().map(|device| device.size.as_ref().map(|size| whole(**size))).collect();
-    if let Some(volume) = volume {
-        if **volume == Bytes::ZERO {
+/// What a design says about sizes, and what is known besides.
+pub(super) struct Solver<'a> {
+    pub(super) document: &'a Document,
+    pub(super) devices: &'a [Spec<'a>],
+    pub(super) volume: Option<&'a At<'a, Bytes>>,
+    /// The sizes of the volume that is on the devices.
+    pub(super) formatted: Option<&'a Formatted>,
+}
+
+impl Solver<'_> {
+    /// The sizes that formatting has fixed, if the design leaves any to it.
+    fn fixed(&self) -> Option<&Formatted> {
+        let leaves = self.devices.iter().any(|device| device.size.is_none());
+        self.formatted.filter(|formatted| leaves && formatted.data.len() == self.devices.len())
+    }
+
+    pub(super) fn solve(
+        &self,
+        placement: &Placement,
+        (tuning, room): (&mut Tuning, Room),
+    ) -> Result<Sized, DesignError> {
+        let Solver { devices, volume, .. } = *self;
+        let extent = match placement {
+            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
+            Placement::Logging(pair) => pair.block,
+            Placement::Single { .. } | Placement::Linear { .. } => Bytes(4096),
+        };
+        // Sizes are rounded up to whole extents.
+        let whole = |size: Bytes| size.0.checked_next_multiple_of(extent.0).map_or(Bytes(u64::MAX), Bytes);
+        let mut sizes: Vec<Option<Bytes>> =
+            devices.iter().map(|device| device.size.as_ref().map(|size| whole(**size))).collect();
+        if let Some(volume) = volume
+            && **volume == Bytes::ZERO
+        {
             return Err(volume.wrong("a volume of no size holds nothing: give it some, or remove the key"));
         }
-        from_volume(devices, volume, placement, whole, &mut sizes)?;
+        if let Some(fixed) = self.fixed() {
+            let data = sizes.iter().zip(&fixed.data).map(|(given, fixed)| given.unwrap_or(*fixed)).collect();
+            return self.as_formatted(placement, (tuning, room), extent, (data, fixed.spare));
+        }
+        if let Some(volume) = volume {
+            from_volume(devices, volume, placement, whole, &mut sizes)?;
+        }
+        let given: Vec<bool> = sizes.iter().map(Option::is_some).collect();
+        let mut data: Vec<Bytes> = sizes
+            .iter()
+            .zip(devices)
+            .map(|(size, device)| size.unwrap_or(Bytes(device.capacity.0 - device.capacity.0 % extent.0)))
+            .collect();
+        if let (Some(pair), Room::Fitting) = (pair(placement), room) {
+            leave_room(tuning, data[pair.fast.index()].0 / extent.0 / ROOM_SHARE);
+        }
+        let wanted = match placement {
+            Placement::Tiering(pair) if given[pair.fast.index()] && given[pair.slow.index()] => {
+                data[pair.fast.index()].checked_add(data[pair.slow.index()])
+            }
+            _ => None,
+        };
+        for _ in 0..MOST_CORRECTIONS {
+            let (size, used) = self.measure(placement, tuning, &data, None)?;
+            let mut settled = true;
+            for (index, device) in devices.iter().enumerate() {
+                let over = used[index].saturating_sub(device.capacity);
+                if over == Bytes::ZERO {
+                    continue;
+                }
+                if given[index] {
+                    return Err(too_large(device, data[index], used[index]));
+                }
+                // The whole device, less its metadata.
+                let over = whole(over);
+                data[index] = data[index].saturating_sub(over);
+                settled = false;
+            }
+            // Tiering keeps spare extents on the slow device, in addition to what the design gives to the volume.
+            if let (Placement::Tiering(pair), Some(wanted)) = (placement, wanted)
+                && size < wanted
+            {
+                data[pair.slow.index()] += wanted - size;
+                settled = false;
+            }
+            if settled {
+                check_volume(volume, size, extent)?;
+                return Ok(Sized { volume: size, data, used });
+            }
+        }
+        Err(devices[0].name.wrong("no sizes work with its metadata: give sizes that leave some room on each device"))
     }
-    let given: Vec<bool> = sizes.iter().map(Option::is_some).collect();
-    let mut data: Vec<Bytes> = sizes
-        .iter()
-        .zip(devices)
-        .map(|(size, device)| size.unwrap_or(Bytes(device.capacity.0 - device.capacity.0 % extent.0)))
-        .collect();
-    if let (Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair), Room::Fitting) =
-        (placement, room)
-    {
-        let most = data[pair.fast.index()].0 / extent.0 / ROOM_SHARE;
-        if most < u64::from(tuning.demotion_high) {
-            (tuning.demotion_low, tuning.demotion_high) = (most as u32 / 2, most as u32);
+
+    /// The sizes of a volume that is there, whatever its devices have by now.
+    fn as_formatted(
+        &self,
+        placement: &Placement,
+        (tuning, room): (&mut Tuning, Room),
+        extent: Bytes,
+        (data, spare): (Vec<Bytes>, u32),
+    ) -> Result<Sized, DesignError> {
+        if let (Some(pair), Room::Fitting) = (pair(placement), room) {
+            let most = match placement {
+                // This is what formatting computed: no more can be free than the volume has spare extents.
+                Placement::Tiering(_) => u64::from(spare),
+                _ => data[pair.fast.index()].0 / extent.0 / ROOM_SHARE,
+            };
+            leave_room(tuning, most);
+        }
+        let (size, used) = self.measure(placement, tuning, &data, Some(spare))?;
+        check_volume(self.volume, size, extent)?;
+        Ok(Sized { volume: size, data, used })
+    }
+
+    /// Computes the size of the volume and the space that it occupies on each device, with the engine's own layout. `spare`: the number
+    /// of spare extents, if the format has fixed it.
+    fn measure(
+        &self,
+        placement: &Placement,
+        tuning: &Tuning,
+        data: &[Bytes],
+        spare: Option<u32>,
+    ) -> Result<(Bytes, Vec<Bytes>), DesignError> {
+        let Solver { document, devices, .. } = *self;
+        let config = Config { devices: data.to_vec(), placement: placement.clone(), tuning: tuning.clone() };
+        match config.sizes_with(spare) {
+            Ok(sizes) => Ok((sizes.volume, sizes.devices)),
+            Err(ConfigError::TooSmall { device, size, need }) => Err(size_error(
+                &devices[device],
+                format!("has {size} for data, less than the {need} that this placement needs: give it more"),
+            )),
+            Err(ConfigError::Tuning(TuningError::Range { key, value, remedy })) => {
+                Err(document.wrong(&document.place(key), key, format!("is {value}: {remedy}")))
+            }
+            Err(source) => {
+                let key =
+                    if matches!(source, ConfigError::TooManyExtents { .. }) { "placement.extent" } else { "placement" };
+                Err(DesignError::Config { place: document.shown(&document.place(key)), source })
+            }
         }
     }
-    let wanted = match placement {
-        Placement::Tiering(pair) if given[pair.fast.index()] && given[pair.slow.index()] => {
-            data[pair.fast.index()].checked_add(data[pair.slow.index()])
-        }
+}
+
+/// The devices of a placement with a map.
+fn pair(placement: &Placement) -> Option<&Hybrid> {
+    match placement {
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair),
         _ => None,
-    };
-    for _ in 0..MOST_CORRECTIONS {
-        let (size, used) = measure(document, devices, placement, tuning, &data)?;
-        let mut settled = true;
-        for (index, device) in devices.iter().enumerate() {
-            let over = used[index].saturating_sub(device.capacity);
-            if over == Bytes::ZERO {
-                continue;
-            }
-            if given[index] {
-                return Err(too_large(device, data[index], used[index]));
-            }
-            // The whole device, less its metadata.
-            let over = whole(over);
-            data[index] = data[index].saturating_sub(over);
-            settled = false;
-        }
-        // Tiering keeps spare extents on the slow device, in addition to what the design gives to the volume.
-        if let (Placement::Tiering(pair), Some(wanted)) = (placement, wanted)
-            && size < wanted
-        {
-            data[pair.slow.index()] += wanted - size;
-            settled = false;
-        }
-        if settled {
-            check_volume(volume, size, extent)?;
-            return Ok(Sized { volume: size, data, used });
-        }
     }
-    Err(devices[0].name.wrong("no sizes work with its metadata: give sizes that leave some room on each device"))
+}
+
+/// Lowers LT and HT to what a small device can have free.
+fn leave_room(tuning: &mut Tuning, most: u64) {
+    if most < u64::from(tuning.demotion_high) {
+        (tuning.demotion_low, tuning.demotion_high) = (most as u32 / 2, most as u32);
+    }
 }
 
 /// Computes the size of the one device without a size from the size of the volume.
@@ -144,32 +225,6 @@ fn from_volume(
             "is {}, and the other devices have as much already: make it larger, or them smaller, so that '{}' has a part",
             **volume, *device.name
         ))),
-    }
-}
-
-/// Computes the size of the volume and the space that it occupies on each device, with the engine's own layout.
-fn measure(
-    document: &Document,
-    devices: &[Spec<'_>],
-    placement: &Placement,
-    tuning: &Tuning,
-    data: &[Bytes],
-) -> Result<(Bytes, Vec<Bytes>), DesignError> {
-    let config = Config { devices: data.to_vec(), placement: placement.clone(), tuning: tuning.clone() };
-    match config.sizes() {
-        Ok(sizes) => Ok((sizes.volume, sizes.devices)),
-        Err(ConfigError::TooSmall { device, size, need }) => Err(size_error(
-            &devices[device],
-            format!("has {size} for data, less than the {need} that this placement needs: give it more"),
-        )),
-        Err(ConfigError::Tuning(TuningError::Range { key, value, remedy })) => {
-            Err(document.wrong(&document.place(key), key, format!("is {value}: {remedy}")))
-        }
-        Err(source) => {
-            let key =
-                if matches!(source, ConfigError::TooManyExtents { .. }) { "placement.extent" } else { "placement" };
-            Err(DesignError::Config { place: document.shown(&document.place(key)), source })
-        }
     }
 }
 

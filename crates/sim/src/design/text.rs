@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::Design;
+use super::{
+    Design,
+    in_service::{self, DevicePlace, InService},
+};
 use crate::{DesignError, document::Document};
 
 /// A design file that was read, or a text with a name.
@@ -45,6 +48,30 @@ impl DesignText {
     /// # Errors
     /// Those of [`Design::load`].
     pub fn design(&self, overrides: &[String]) -> Result<Design, DesignError> {
-        Design::from_document(Document::parse(&self.text, self.file.clone())?, &self.name, overrides)
+        Design::from_document(self.document()?, &self.name, overrides, None)
+    }
+
+    /// The devices in the order of the file, and where they are; other keys are not looked at.
+    ///
+    /// # Errors
+    /// The text is not TOML, an override cannot be applied, or a path or a size is none.
+    pub fn device_places(&self, overrides: &[String]) -> Result<Vec<DevicePlace>, DesignError> {
+        let mut document = self.document()?;
+        for (index, text) in overrides.iter().enumerate() {
+            document.set(index, text)?;
+        }
+        in_service::places(&document)
+    }
+
+    /// The design of a drive in service, with these overrides.
+    ///
+    /// # Errors
+    /// Those of [`Design::load`], or neither the design nor the device says how large it is.
+    pub fn in_service(&self, overrides: &[String], known: &InService) -> Result<Design, DesignError> {
+        Design::from_document(self.document()?, &self.name, overrides, Some(known))
+    }
+
+    fn document(&self) -> Result<Document, DesignError> {
+        Document::parse(&self.text, self.file.clone())
     }
 }

@@ -1,0 +1,109 @@
+//! What the devices of a volume say themselves: how large they are, and which sizes the volume on them was formatted with.
+
+use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
+
+use peryton_format::{geometry::Geometry, superblock::Superblock};
+use peryton_units::Bytes;
+use rustix::{
+    fs::{Mode, OFlags, SeekFrom},
+    io::Errno,
+};
+
+use crate::{
+    arena::Arena,
+    open::{DeviceOpenError, DevicePath},
+};
+
+/// What the devices say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnSizes {
+    /// How large each device is, in the order of the design; `None` if it is not there, or is an empty file.
+    pub devices: Vec<Option<Bytes>>,
+    /// What formatting has fixed, if there is a volume on so many devices.
+    pub formatted: Option<Geometry>,
+}
+
+const BLOCK: u64 = 4096;
+/// The last superblock is at the end of what the volume uses. Where the first one is damaged, the last one is searched for in so
+/// many bytes before the end of the device: it lies an extent and the alignment of the data before the end, if extents are no larger
+/// than by default.
+const END: u64 = 4 << 20;
+
+/// Asks the devices. Those of the names `without` are not looked at: they may belong to another volume.
+///
+/// # Errors
+/// A device is there, and cannot be opened or read.
+pub fn own_sizes(devices: &[DevicePath], without: &[String]) -> Result<OwnSizes, DeviceOpenError> {
+    let mut sizes = Vec::new();
+    let mut superblocks = Vec::new();
+    for at in devices {
+        let failed = |source: io::Error| {
+            let remedy = match source.kind() {
+                io::ErrorKind::PermissionDenied => ": it must be readable and writable for you",
+                _ => "",
+            };
+            DeviceOpenError::System { name: at.name.clone(), path: at.path.clone(), source, remedy }
+        };
+        let (size, superblock) = match without.contains(&at.name) {
+            true => (None, None),
+            false => ask(&at.path).map_err(failed)?,
+        };
+        sizes.push(size);
+        superblocks.extend(superblock);
+    }
+    Ok(OwnSizes { formatted: formatted(superblocks, devices.len()), devices: sizes })
+}
+
+/// The geometry of the volume that most devices belong to; of two, that of the newer one. (A device may have been part of another
+/// volume before. The volume is not opened then, but the reason is to be said of the right volume.)
+fn formatted(superblocks: Vec<Superblock>, count: usize) -> Option<Geometry> {
+    let possible = superblocks.iter().filter(|superblock| superblock.geometry.devices.len() == count);
+    let members = |of: &Superblock| superblocks.iter().filter(|superblock| superblock.volume == of.volume).count();
+    let chosen = possible.max_by_key(|superblock| (members(superblock), superblock.formatted_unix_s, superblock.age()));
+    chosen.map(|superblock| superblock.geometry.clone())
+}
+
+/// The size of a device, and one of its superblocks.
+fn ask(path: &Path) -> io::Result<(Option<Bytes>, Option<Superblock>)> {
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() || about.file_type().is_block_device() => {}
+        // Opening it says what is wrong with anything else.
+        Ok(_) => return Ok((None, None)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, None)),
+        Err(error) => return Err(error),
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    // What the page cache keeps of a device would be read again later, when it is older than the device.
+    let file = match rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty()) {
+        Err(Errno::INVAL) => rustix::fs::open(path, flags, Mode::empty())?,
+        other => other?,
+    };
+    let size = rustix::fs::seek(&file, SeekFrom::End(0))?;
+    if size == 0 {
+        return Ok((None, None));
+    }
+    let arena = Arena::new(END as usize)?;
+    // SAFETY: no other reference to the memory exists.
+    let bytes = unsafe { arena.at(0).slice_mut(END as usize) };
+    let mut read = |at: u64, len: u64| -> io::Result<Vec<u8>> {
+        let mut done = 0;
+        while done < len as usize {
+            match rustix::io::pread(&file, &mut bytes[done..len as usize], at + done as u64) {
+                Ok(0) => break,
+                Ok(moved) => done += moved,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(bytes[..done].to_vec())
+    };
+    // A device that cannot be read has a size all the same.
+    let first = read(0, BLOCK).ok().and_then(|block| Superblock::decode(&block).ok());
+    let superblock = first.or_else(|| {
+        let from = size.saturating_sub(END).next_multiple_of(BLOCK);
+        let len = (size - from.min(size)) / BLOCK * BLOCK;
+        let end = read(from, len).ok()?;
+        end.rchunks_exact(BLOCK as usize).find_map(|block| Superblock::decode(block).ok())
+    });
+    Ok((Some(Bytes(size)), superblock))
+}

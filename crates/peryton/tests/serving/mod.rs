@@ -1,0 +1,34 @@
+//! A running `peryton serve`.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::served::Client;
+
+/// A running `peryton serve v.toml`, which is killed with the test.
+pub struct Serving(Child);
+
+impl Serving {
+    pub fn start(folder: &Path, more: &[&str]) -> (Serving, Client) {
+        let began = Instant::now();
+        let _ = fs::remove_file(folder.join("v.nbd"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
+        let command = command.args(["serve", "v.toml"]).args(more).current_dir(folder);
+        let serving = Serving(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"));
+        while !folder.join("v.nbd").exists() {
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (serving, Client::connect(&folder.join("v.nbd")))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("it is ours");
+    }
+}
