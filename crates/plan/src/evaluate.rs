@@ -132,7 +132,7 @@ impl Metrics {
             energy_j: report.energy_j,
             energy_kwh_per_year,
             dollars: report.cost.devices_usd,
-            ownership_usd: ownership_usd(design, report, account),
+            ownership_usd: ownership_usd(design, report, account, &|_| 1.0),
             fast_hit_ratio: report.fast_hit_ratio,
             warnings: report.warnings.clone(),
         }
@@ -140,13 +140,19 @@ impl Metrics {
 }
 
 /// The cost of ownership as Li and Long compute it ([`energy`](crate::energy)): the devices, the electricity at the
-/// mean power, and a replacement for every device that wears out within the period.
-fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<f64> {
+/// mean power, and a replacement for every device that wears out within the period. Of each device of the design only a
+/// share is bought: its price and its life are smaller in proportion.
+pub(crate) fn ownership_usd(
+    design: &Design,
+    report: &Report,
+    account: &Account,
+    share: &dyn Fn(&str) -> f64,
+) -> Option<f64> {
     // Owned devices are in use first; those left are spares.
     let spare = |device: &peryton_sim::DeviceDesign| {
         let used = device.count * device.copies;
         let bought = device.spares - device.spares.min(device.owned.saturating_sub(used));
-        (device.spares > 0).then(|| Some(device.price_usd? * f64::from(bought)))
+        (device.spares > 0).then(|| Some(device.price_usd? * share(&device.name) * f64::from(bought)))
     };
     let mut bought = design.devices.iter().filter_map(spare).sum::<Option<f64>>()?;
     for (name, device) in &report.devices {
@@ -154,8 +160,9 @@ fn ownership_usd(design: &Design, report: &Report, account: &Account) -> Option<
         let (role, number) =
             name.split_once('.').map_or((name.as_str(), 0), |(role, n)| (role, n.parse().unwrap_or(0)));
         let member = design.devices.iter().find(|device| device.name == role)?;
-        let price = member.price_usd?;
-        let lives = lives(account.years, device.lifetime_years);
+        let share = share(role);
+        let price = member.price_usd? * share;
+        let lives = lives(account.years, device.lifetime_years.map(|years| years * share));
         // An owned device costs nothing until it is worn out and replaced.
         bought += price * (lives - f64::from(u8::from(number < member.owned)));
     }

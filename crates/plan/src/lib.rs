@@ -1,6 +1,6 @@
 //! Planning before a purchase: the cheapest devices that meet budgets ([`capacity`]), the lifetime of an array of
-//! unlike drives ([`lifetime`]), the drives that need the least energy or money for a workload ([`energy`]), and better
-//! settings for a design ([`tune`]).
+//! unlike drives ([`lifetime`]), the drives that need the least energy or money for a workload ([`energy`]), better
+//! settings for a design ([`tune`]), and how large its fast device should be ([`size`]).
 //!
 //! ```
 //! use peryton_plan::lifetime::Array;
@@ -33,6 +33,7 @@ pub mod evaluate;
 pub mod lifetime;
 pub mod metric;
 pub mod regression;
+pub mod size;
 pub mod tune;
 
 /// The examples of the README are tests.

@@ -43,6 +43,13 @@ impl Columns {
         table
     }
 
+    /// A row for each of these.
+    pub fn of(rows: &[impl Serialize]) -> Columns {
+        let mut table = Columns::default();
+        rows.iter().for_each(|row| table.add(&[], row));
+        table
+    }
+
     /// A row for each interval of each report; the first columns are `report`, the report's place in the list from 0, and
     /// `design`, the name of its design.
     pub fn of_intervals(reports: &[Report]) -> Columns {

@@ -40,6 +40,7 @@ mod curves;
 mod design;
 mod document;
 mod error;
+mod extent_curve;
 mod ftl_bounds;
 mod future;
 mod host_cache;
@@ -70,6 +71,7 @@ mod run;
 mod sensitivity;
 mod simulator;
 mod tables;
+mod together;
 mod touched;
 mod volume_report;
 mod warnings;
@@ -81,9 +83,10 @@ pub use curve_policy::CurvePolicy;
 pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
 pub use design::{
     Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeyDefault, ModelKey, design_keys,
-    model_keys,
+    is_design_key, model_keys, nearest_design_key,
 };
 pub use error::{DesignError, SimError};
+pub use extent_curve::extent_curve;
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
 pub use interval_report::{DeviceInterval, IntervalLog, IntervalMoves, IntervalReport};
 pub use intervals::MOST_ROWS;
@@ -102,5 +105,6 @@ pub use report_schema::{report_schema, reports_schema};
 pub use run::{Progress, TraceFactory, run, run_observed, run_one};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};
 pub use tables::{TableError, TableFolder};
+pub use together::run_together;
 pub use volume_report::VolumeReport;
 pub use warnings::{Warned, Warning, warned};

@@ -84,6 +84,11 @@ impl DeviceDesign {
         self.redundancy.data_devices(self.count).expect("the count was checked when the design was read")
     }
 
+    /// How many of them have to be bought: members and spares, less those that are owned.
+    pub fn bought(&self) -> u32 {
+        self.count * self.copies + self.spares - self.owned
+    }
+
     /// The names of its members in a report: the device's name, followed by a number if there are several.
     pub(crate) fn member_names(&self) -> Vec<String> {
         match self.count * self.copies {

@@ -9,6 +9,7 @@ mod durability;
 mod failure;
 mod in_service;
 pub(crate) mod key;
+mod known_keys;
 mod logging;
 mod model_keys;
 mod partition;
@@ -29,6 +30,7 @@ use peryton_units::Bytes;
 pub use device::DeviceDesign;
 pub use in_service::{DevicePlace, Formatted, InService};
 pub use key::{DesignKey, KeyDefault};
+pub use known_keys::{is_design_key, nearest_design_key};
 pub use model_keys::{ModelKey, model_keys};
 pub use text::DesignText;
 
