@@ -32,9 +32,15 @@ pub fn broken_references(root: &Path) -> io::Result<Vec<String>> {
     for file in all.iter().filter(|file| is(file, "md")) {
         let shown = file.strip_prefix(root).unwrap_or(file).display().to_string();
         let folder = file.parent().unwrap_or(root);
+        let mut fenced = false;
         for (number, line) in fs::read_to_string(file)?.lines().enumerate() {
+            fenced ^= line.trim_start().starts_with("```");
+            let is_command = fenced || line.starts_with("    ");
+            let commanded =
+                line.split([' ', '=', ',', '\'', '"', '(', ')']).filter(|word| is_command && !exists(root, word));
             let broken = links(line)
                 .filter(|link| !folder.join(link).exists())
+                .chain(commanded)
                 .chain(code(line).filter(|text| is_path(text) && !root.join(text).exists()))
                 .chain(code(line).filter(|text| shown != HISTORY && is_long(text) && !names.contains(*text)));
             found.extend(broken.map(|what| format!("{shown}:{}: '{what}' does not exist", number + 1)));
@@ -56,6 +62,20 @@ fn is_path(text: &str) -> bool {
     FOLDERS.iter().any(|folder| text.starts_with(folder))
         && !MADE.contains(&text)
         && text.chars().all(|c| is_name(c) || "/.-".contains(c))
+}
+
+/// Whether a word of a command, if it is a path of the repository, exists; one with a `*` has to match a file.
+fn exists(root: &Path, word: &str) -> bool {
+    let word = word.trim_end_matches([':', ';', '.']);
+    let Some((folder, pattern)) = word.rsplit_once('/').filter(|_| word.contains('*')) else {
+        return !is_path(word) || root.join(word).exists();
+    };
+    if !FOLDERS.iter().any(|start| word.starts_with(start)) || folder.contains('*') {
+        return true;
+    }
+    let (before, after) = pattern.split_once('*').unwrap_or((pattern, ""));
+    let names = fs::read_dir(root.join(folder)).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.into_iter().any(|name| name.to_string_lossy().starts_with(before) && name.to_string_lossy().ends_with(after))
 }
 
 /// The files that a line of Markdown links to, without anchors.

@@ -24,6 +24,10 @@ fn a_link_a_path_and_a_name_that_do_not_exist_are_found() {
         "docs/a.md",
         "[a](b.md#c) [b](../crates/a.rs) [c](https://x.y/z) [d](#e)\n`crates/b.rs` `crates/a.rs` `crates/*.rs`\n",
     );
+    put(
+        "docs/b.md",
+        "```\nrun crates/a.rs --x=crates/c.rs 'crates/*.rs' crates/*.py\n```\nrun crates/d.rs\n    run crates/e.rs\n",
+    );
     put("docs/c.md", "`a_test_that_is_there` `a_test_that_is_gone` `three_words_only` `a_test that_is not_a_name`\n");
     put("CHANGELOG.md", "`a_name_that_was_changed` [a](gone.md)\n");
     let found = broken_references(root.path()).unwrap();
@@ -31,6 +35,9 @@ fn a_link_a_path_and_a_name_that_do_not_exist_are_found() {
         "CHANGELOG.md:1: 'gone.md' does not exist",
         "docs/a.md:1: 'b.md' does not exist",
         "docs/a.md:2: 'crates/b.rs' does not exist",
+        "docs/b.md:2: 'crates/c.rs' does not exist",
+        "docs/b.md:2: 'crates/*.py' does not exist",
+        "docs/b.md:5: 'crates/e.rs' does not exist",
         "docs/c.md:1: 'a_test_that_is_gone' does not exist",
     ];
     assert_eq!(found, wanted);
