@@ -8,14 +8,14 @@ use clap::{
 };
 
 #[cfg(feature = "plan")]
-use crate::verbs::{greenest, lifetime, plan, tune};
+use crate::verbs::{greenest, lifetime, plan, size, tune};
 use crate::{
     destination,
     failure::Failure,
     output, terminal,
     verbs::{
-        check, clean, completions, detach, devices, dump, events, format, keys, man, readmit, repair, schema, serve,
-        set, sim, status, supervise, top, trace, ublk,
+        check, clean, completions, detach, devices, dump, events, format, init, keys, man, readmit, repair, schema,
+        serve, set, sim, status, supervise, top, trace, ublk,
     },
 };
 
@@ -37,6 +37,8 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Ask what a design should be, and write it with comments
+    Init(init::Args),
     /// Simulate one or several designs under a trace, and compare them
     Sim(sim::Args),
     /// Describe, convert and generate traces
@@ -44,6 +46,9 @@ pub enum Verb {
     Trace(trace::Verb),
     /// List the device profiles, or show one beside its data sheet
     Devices(devices::Args),
+    /// Show what more or less of the fast device of a design would do, and where more stops paying
+    #[cfg(feature = "plan")]
+    Size(size::Args),
     /// Find better settings of a design under a trace
     #[cfg(feature = "plan")]
     Tune(tune::Args),
@@ -99,7 +104,7 @@ pub enum Verb {
 const OUTPUT: &str = "json-output";
 
 /// The whole program: every verb that has `--json` has `-o` as well.
-fn command() -> Command {
+pub fn command() -> Command {
     with_output(Cli::command())
 }
 
@@ -167,9 +172,12 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         pool.map_err(|error| Failure::failed(format!("--jobs {jobs}: {error}")))?;
     }
     match cli.verb {
+        Verb::Init(args) => init::run(&args),
         Verb::Sim(args) => sim::run(args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Devices(args) => devices::run(args),
+        #[cfg(feature = "plan")]
+        Verb::Size(args) => size::run(&args),
         #[cfg(feature = "plan")]
         Verb::Tune(args) => tune::run(&args),
         #[cfg(feature = "plan")]
@@ -194,9 +202,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Clean(args) => clean::run(&args),
         Verb::Keys(args) => keys::run(&args),
         Verb::Schema(args) => schema::run(&args),
-        // Both describe the whole command line, so they get the program's definition.
         Verb::Man(args) => man::run(&args, command()),
-        Verb::Completions(args) => completions::run(&args, command()),
+        Verb::Completions(args) => completions::run(&args),
     }
 }
 

@@ -4,9 +4,15 @@ mod at_risk;
 mod cleaning;
 mod cli;
 mod comma_separated;
+mod completing;
 mod destination;
+#[cfg(test)]
+mod documented;
 mod failure;
+#[cfg(feature = "plan")]
+mod figure_arg;
 mod json_layout;
+mod key_values;
 mod lifetime_told;
 mod new_design;
 mod output;
@@ -38,6 +44,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");
 
 fn main() -> ExitCode {
+    match completing::answered(cli::command) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(failure) => return failure.report(),
+    }
     let result = cli::parse().and_then(cli::run);
     let succeeded = result.as_ref().map_or_else(Failure::has_result, |()| true);
     let named = destination::finish(succeeded).map_err(|error| Failure::writing(&destination::name(), &error));

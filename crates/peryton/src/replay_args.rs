@@ -14,7 +14,8 @@ pub struct ArrivalArgs {
     /// With timed replay: how many times faster than recorded
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
-    /// Replay this many requests before the measured ones [default: 0; of peryton plan, half of the trace]
+    /// Replay this many requests before the measured ones [default: 0; of peryton plan and
+    /// size, half of the trace]
     #[arg(long, value_name = "N")]
     pub warm_up_requests: Option<u64>,
 }
@@ -71,6 +72,12 @@ impl ArrivalArgs {
 }
 
 impl ReplayArgs {
+    /// Whether neither kind of warm-up was asked for.
+    #[cfg(feature = "plan")]
+    pub fn warms_up_by_default(&self) -> bool {
+        !self.warm_up && self.arrival_args.warm_up_requests.is_none()
+    }
+
     /// The options in the simulator's form.
     pub fn options(&self) -> Result<Options, Failure> {
         let fit = match self.fit {

@@ -33,6 +33,42 @@ pub fn shown(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
+/// A column of a table that need not be shown.
+#[cfg(feature = "plan")]
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its title; may have several lines.
+    pub title: String,
+    /// How much it matters: those that matter least are left out first.
+    pub matters: u8,
+    /// Its cells.
+    pub cells: Vec<String>,
+}
+
+/// A table that is no wider than this, if that can be, and the number of columns that are left out for it. The first column is
+/// text and always there.
+#[cfg(feature = "plan")]
+pub fn fitting(columns: &[Column], width: Option<usize>) -> (String, usize) {
+    let mut kept: Vec<&Column> = columns.iter().collect();
+    loop {
+        let header: Vec<&str> = kept.iter().map(|column| column.title.as_str()).collect();
+        let mut table = figures(&header);
+        for row in 0..kept.iter().map(|column| column.cells.len()).min().unwrap_or(0) {
+            table.add_row(kept.iter().map(|column| column.cells[row].as_str()));
+        }
+        let text = shown(&table);
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        // Of equal columns the last one goes first.
+        let least = kept.iter().enumerate().skip(1).rev().min_by_key(|(_, column)| column.matters).map(|(at, _)| at);
+        match least {
+            Some(at) if width.is_some_and(|width| widest > width) => {
+                kept.remove(at);
+            }
+            _ => return (text, columns.len() - kept.len()),
+        }
+    }
+}
+
 /// Three significant digits, without an exponent if possible.
 pub fn number(value: f64) -> String {
     match value.abs() {
@@ -59,6 +95,22 @@ pub fn optional(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "plan")]
+    #[test]
+    fn a_table_that_is_too_wide_loses_what_matters_least() {
+        let column = |title: &str, matters| Column { title: title.into(), matters, cells: vec!["12345".into(); 2] };
+        let columns = [column("first", 0), column("b", 2), column("c", 1), column("d", 1)];
+        let shown = |width| fitting(&columns, width);
+        let header =
+            |width| shown(width).0.lines().next().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert_eq!(header(None).as_deref(), Some("first b c d"));
+        let whole = shown(None).0.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert_eq!(shown(Some(whole)).1, 0);
+        assert_eq!((header(Some(whole - 1)).as_deref(), shown(Some(whole - 1)).1), (Some("first b c"), 1));
+        assert_eq!(header(Some(16)).as_deref(), Some("first b"));
+        assert_eq!((header(Some(1)).as_deref(), shown(Some(1)).1), (Some("first"), 3));
+    }
 
     #[test]
     fn figures_keep_three_digits() {

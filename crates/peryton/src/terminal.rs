@@ -28,6 +28,18 @@ fn quiet(bar: ProgressBar) -> ProgressBar {
     bar
 }
 
+/// The columns of a page of text that is printed to no terminal.
+#[cfg(feature = "plan")]
+const COLUMNS: usize = 80;
+
+/// The columns that printed text may have: those of the terminal, or of a page.
+#[cfg(feature = "plan")]
+pub fn columns() -> usize {
+    use std::io::IsTerminal;
+    let terminal = std::io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok()).flatten();
+    terminal.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+}
+
 /// Writes a remark: one line that is no error.
 pub fn remark(text: &str) {
     if !QUIET.load(Relaxed) {

@@ -168,6 +168,9 @@ pub struct Report {
     /// Overrides of the design file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
+    /// The values of the swept keys (`peryton sim --sweep`), by key.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sweep: BTreeMap<String, String>,
     /// The full design as TOML: every key of its file, and the overrides.
     pub design_toml: String,
     /// The values of the models that are estimates, by profile.
@@ -471,6 +474,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         warm_up_requests: options.warm_up_requests,
         seed: design.seed,
         overrides: design.overrides.clone(),
+        sweep: BTreeMap::new(),
         wrapped_requests: outcome.wrapped,
         skipped_requests: outcome.skipped,
         failed_requests: stats.failed_requests,
@@ -565,10 +569,7 @@ fn device_report(
 }
 
 fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {
-    let price = |device: &DeviceDesign| {
-        let devices = device.count * device.copies + device.spares - device.owned;
-        device.price_usd.map(|price| price * f64::from(devices))
-    };
+    let price = |device: &DeviceDesign| device.price_usd.map(|price| price * f64::from(device.bought()));
     let devices_usd = design.devices.iter().map(price).sum::<Option<f64>>();
     let gb = |volume: Bytes| volume.0 as f64 / 1e9;
     Cost {

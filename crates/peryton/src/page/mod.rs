@@ -1,11 +1,18 @@
 //! Reports as pages: self-contained HTML files without scripts or resources from the network.
 
 mod chart;
+#[cfg(feature = "plan")]
+mod lines;
 mod simulation;
+#[cfg(feature = "plan")]
+mod sizing;
+mod sorted;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use simulation::simulation;
+#[cfg(feature = "plan")]
+pub use sizing::sizing;
 
 /// Colours and sizes; they follow the reader's choice of light or dark.
 const STYLE: &str = include_str!("style.css");

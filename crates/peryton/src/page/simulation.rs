@@ -1,11 +1,13 @@
 //! The page of `peryton sim`: the results of all designs under one trace, in comparison.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 use peryton_sim::{DeviceReport, LatencySummary, Report, warned};
 
 use super::{
     chart::{self, Best, LatencySpan, Parts},
-    page,
+    page, sorted,
 };
 use crate::{lifetime_told::lifetime_told, remarks::remarks, table};
 
@@ -33,6 +35,9 @@ const COMPARED: &[Row] = &[
     ("Electricity", "USD a year", Some(Best::Least), |report| report.cost.energy_usd_per_year),
 ];
 
+/// The most reports that have charts and details; of more there is only the table.
+const MOST_IN_FULL: usize = 40;
+
 /// The reports of one trace as a page.
 pub fn simulation(reports: &[Report], repeat: &str) -> String {
     let trace = reports.first().map_or("", |report| report.trace.as_str());
@@ -46,6 +51,48 @@ pub fn simulation(reports: &[Report], repeat: &str) -> String {
                 }
             }
         }
+        @if reports.iter().any(|report| !report.sweep.is_empty()) {
+            h2 { "Every combination" }
+            p class="about" { "The choice above a column sorts the rows by it, the best first." }
+            (sorted::table(&columns(reports)))
+        }
+        @if reports.len() <= MOST_IN_FULL {
+            (in_full(reports))
+        } @else {
+            p class="about" { "Charts and details are left out: there are more than " (MOST_IN_FULL) " rows." }
+        }
+    };
+    let what = match reports {
+        [one] => one.design.clone(),
+        more => format!("{} designs", more.len()),
+    };
+    page(&format!("{what} on {trace}"), repeat, &body)
+}
+
+/// The columns of a sweep: the design, the swept keys, and the figures.
+fn columns(reports: &[Report]) -> Vec<sorted::Column> {
+    let names: Vec<String> = reports.iter().map(|report| report.design.clone()).collect();
+    let mut columns = vec![sorted::Column::words("row", &names)];
+    let keys: BTreeSet<&String> = reports.iter().flat_map(|report| report.sweep.keys()).collect();
+    for key in keys {
+        let values = reports.iter().map(|report| report.sweep.get(key).map_or(table::NONE, String::as_str).to_owned());
+        columns.push(sorted::Column::words(key, &values.collect::<Vec<_>>()));
+    }
+    for (title, unit, best, figure) in COMPARED {
+        let values: Vec<Option<f64>> = reports.iter().map(figure).collect();
+        if values.iter().any(Option::is_some) {
+            // Explanations of units are those of the charts.
+            let unit = unit.split(',').next().unwrap_or_default();
+            let title = format!("{title}, {unit}");
+            columns.push(sorted::Column::figures(&title, &values, *best == Some(Best::Most), table::optional));
+        }
+    }
+    columns
+}
+
+/// Charts and details of each report.
+fn in_full(reports: &[Report]) -> Markup {
+    html! {
         h2 { "Side by side" }
         div class="cards" {
             @for (title, unit, best, figure) in COMPARED {
@@ -84,12 +131,7 @@ pub fn simulation(reports: &[Report], repeat: &str) -> String {
                 (details(report))
             }
         }
-    };
-    let what = match reports {
-        [one] => one.design.clone(),
-        more => format!("{} designs", more.len()),
-    };
-    page(&format!("{what} on {trace}"), repeat, &body)
+    }
 }
 
 fn about(report: &Report) -> Markup {
@@ -105,7 +147,7 @@ fn about(report: &Report) -> Markup {
             code { (report.trace_hash) } ". "
             "A figure that does not apply is absent. Green marks the best of the designs compared."
         }
-        @if !report.overrides.is_empty() {
+        @if !report.overrides.is_empty() && report.sweep.is_empty() {
             p class="about" { "Set: " (report.overrides.join(", ")) }
         }
     }

@@ -2,18 +2,23 @@
 
 use clap_complete::Shell;
 
-use crate::{failure::Failure, output};
+use crate::{completing, failure::Failure, output};
 
 /// Options of `peryton completions`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Keys of designs are completed, too (--set, --sweep, --knob, peryton set, peryton keys), with their values and with the devices of the \
+design on the command line. To install:
+  bash: peryton completions bash > ~/.local/share/bash-completion/completions/peryton
+  zsh:  peryton completions zsh > ~/.zfunc/_peryton      # a folder of your fpath, before compinit
+  fish: peryton completions fish > ~/.config/fish/completions/peryton.fish")]
 pub struct Args {
     /// The shell
     shell: Shell,
 }
 
-/// Prints the script for `command`, the whole program.
-pub fn run(args: &Args, mut command: clap::Command) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "peryton", &mut script);
+/// Prints the script.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let script = completing::script(args.shell).map_err(|error| Failure::failed(format!("the script: {error}")))?;
     output::print(&String::from_utf8_lossy(&script))
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use peryton_sim::{DesignKey, KeyDefault, ModelKey, design_keys, model_keys};
 use serde_json::{Value, json};
 
-use crate::{failure::Failure, output};
+use crate::{completing, failure::Failure, output};
 
 /// Options of `peryton keys`.
 #[derive(Debug, clap::Args)]
@@ -16,7 +16,7 @@ Examples:
   peryton keys devices.NAME.model     # the parameters of device models")]
 pub struct Args {
     /// Show the keys that begin with this in full; devices may have their names or NAME
-    #[arg(value_name = "PREFIX")]
+    #[arg(value_name = "PREFIX", add = completing::prefix())]
     prefix: Option<String>,
     /// Print JSON
     #[arg(long, conflicts_with = "markdown")]

@@ -10,6 +10,7 @@ pub mod events;
 pub mod format;
 #[cfg(feature = "plan")]
 pub mod greenest;
+pub mod init;
 pub mod keys;
 #[cfg(feature = "plan")]
 pub mod lifetime;
@@ -22,6 +23,8 @@ pub mod schema;
 pub mod serve;
 pub mod set;
 pub mod sim;
+#[cfg(feature = "plan")]
+pub mod size;
 pub mod status;
 pub mod supervise;
 pub mod top;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use peryton_drive::control::{self, Ask};
 use serde_json::Value;
 
-use crate::{failure::Failure, output};
+use crate::{completing, failure::Failure, output};
 
 /// Options of `peryton set`.
 #[derive(Debug, clap::Args)]
@@ -14,10 +14,10 @@ pub struct Args {
     #[arg(value_name = "SOCKET")]
     socket: PathBuf,
     /// Keys of the design file, such as placement.max_moves=4; they stay in force when the volume is served again
-    #[arg(value_name = "KEY=VALUE", required_unless_present = "unset")]
+    #[arg(value_name = "KEY=VALUE", required_unless_present = "unset", add = completing::live_key_value())]
     settings: Vec<String>,
     /// Restore the design's value of a key
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", add = completing::live_key())]
     unset: Vec<String>,
     /// Print all settings in force as JSON
     #[arg(long)]

@@ -1,5 +1,7 @@
 //! `peryton sim`: simulates one or several designs under a trace.
 
+mod sweep;
+
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -19,7 +21,7 @@ use peryton_sim::{
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    comma_separated,
+    comma_separated, completing,
     failure::Failure,
     lifetime_told::lifetime_told,
     output, page,
@@ -42,8 +44,11 @@ pub struct Args {
     #[command(flatten)]
     replay_args: ReplayArgs,
     /// Set a key of the designs, such as placement.promotion.threshold=1
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
+    /// Simulate each design with each of these values of a key, as rows of their own; of several keys, with every combination
+    #[arg(long, value_name = "KEY=VALUE,VALUE...", add = completing::key_values())]
+    sweep: Vec<String>,
     /// Write the reports as JSON to a file (- for standard output, in place of the table)
     #[arg(short = 'o', long, value_name = "OUT")]
     json: Option<PathBuf>,
@@ -99,7 +104,7 @@ fn check_output(args: &Args) -> Result<(), Failure> {
 pub fn run(args: Args) -> Result<(), Failure> {
     let options = Options { interval: args.interval, ..args.replay_args.options()? };
     check_output(&args)?;
-    let designs = designs(&args)?;
+    let (designs, swept) = designs(&args)?;
     let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
     if from_stdin && designs.len() > 1 {
         return Err(Failure::bad_input(
@@ -122,6 +127,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     skipped.report();
     for report in &mut reports {
         report.command = Some(page::command_line());
+    }
+    for (report, values) in reports.iter_mut().zip(swept) {
+        report.sweep = values;
     }
     let rests = match args.sensitivity {
         true => Some(Rests::of(&reports, &args, &options, &skipped)?),
@@ -211,9 +219,18 @@ impl Rests {
     }
 }
 
-fn designs(args: &Args) -> Result<Vec<Design>, Failure> {
-    let load = |path: &PathBuf| Design::load(path, &args.set);
-    let mut designs = args.designs.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+/// The swept keys of a design with their values.
+type SweptValues = BTreeMap<String, String>;
+
+/// The designs, and of a sweep the values in each.
+fn designs(args: &Args) -> Result<(Vec<Design>, Vec<SweptValues>), Failure> {
+    let (mut designs, values): (Vec<Design>, Vec<_>) = match &args.sweep[..] {
+        [] => (args.designs.iter().map(|path| Design::load(path, &args.set)).collect::<Result<_, _>>()?, Vec::new()),
+        keys => {
+            let swept = sweep::designs(&args.designs, &args.set, &sweep::parse(keys)?)?;
+            swept.into_iter().map(|one| (one.design, one.values)).unzip()
+        }
+    };
     if designs.len() > 1 {
         // Designs that are compared often have the same flash, so they share its images.
         let images = Arc::new(Images::new(IMAGES));
@@ -224,7 +241,7 @@ fn designs(args: &Args) -> Result<Vec<Design>, Failure> {
             return Err(Failure::bad_input(format!("--set {text}: does not apply to any of the designs: remove it")));
         }
     }
-    Ok(designs)
+    Ok((designs, values))
 }
 
 fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counted) -> Result<Vec<Report>, Failure> {
@@ -239,7 +256,12 @@ fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counte
         bar.inc(requests.saturating_sub(before));
     };
     let trace = || args.trace_args.again(&args.trace, skipped);
-    let result = peryton_sim::run(designs, &trace_args::name(&args.trace), &trace, options, &progress);
+    let name = trace_args::name(&args.trace);
+    let result = match args.sweep.is_empty() {
+        true => peryton_sim::run(designs, &name, &trace, options, &progress),
+        // Many designs: the trace is read once for all.
+        false => peryton_sim::run_together(designs, &name, &trace, options, &progress),
+    };
     bar.finish_and_clear();
     result.map_err(|error: SimError| error.into())
 }

@@ -2,7 +2,6 @@
 
 use std::{fs, path::PathBuf};
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressStyle;
 use peryton_plan::{
     constraint::{Constraint, ConstraintError, Metric},
@@ -13,7 +12,10 @@ use peryton_sim::Design;
 use serde::Serialize;
 
 use crate::{
+    completing,
     failure::Failure,
+    figure_arg::figures,
+    key_values::KeyValues,
     output, page,
     replay_args::ReplayArgs,
     table, terminal,
@@ -51,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     search_requests: Option<u64>,
     /// Also try these values of a key, in place of its usual ones if it has some
-    #[arg(long, value_name = "KEY=VALUE,VALUE...")]
+    #[arg(long, value_name = "KEY=VALUE,VALUE...", add = completing::key_values())]
     knob: Vec<String>,
     /// Change the keys of --knob and no others
     #[arg(long, requires = "knob")]
@@ -63,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Set a key of the design before the search
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
     #[command(flatten)]
     trace_args: TraceArgs,
@@ -75,13 +77,6 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Reads the name of a figure; help lists all of them with their descriptions.
-fn figures() -> impl TypedValueParser<Value = Metric> {
-    let named =
-        |metric: &Metric| PossibleValue::new(metric.name()).aliases(metric.aliases()).help(metric.description());
-    PossibleValuesParser::new(Metric::ALL.iter().map(named)).try_map(|name| name.parse::<Metric>())
 }
 
 /// The bounds that must hold. (This type wraps the list, because clap would read a plain list as several options.)
@@ -170,13 +165,9 @@ fn knobs(args: &Args, design: &Design) -> Result<Vec<Knob>, Failure> {
     for text in &args.knob {
         let bad =
             || Failure::bad_input(format!("--knob {text}: write KEY=VALUE,VALUE such as placement.max_moves=4,16"));
-        let (key, values) = text.split_once('=').ok_or_else(bad)?;
-        let values: Vec<&str> = values.split(',').map(str::trim).collect();
-        if key.trim().is_empty() || values.iter().any(|value| value.is_empty()) {
-            return Err(bad());
-        }
-        knobs.retain(|knob| knob.name != key.trim());
-        knobs.push(Knob::given(key.trim(), &values));
+        let KeyValues { key, values } = KeyValues::parse(text).ok_or_else(bad)?;
+        knobs.retain(|knob| knob.name != key);
+        knobs.push(Knob::given(&key, &values.iter().map(String::as_str).collect::<Vec<_>>()));
     }
     Ok(knobs)
 }

@@ -1,0 +1,245 @@
+//! `peryton size`: how large the fast device of a design should be.
+
+mod plot;
+
+use std::{path::PathBuf, time::Duration};
+
+use indicatif::ProgressStyle;
+use peryton_plan::{
+    capacity::Workload,
+    constraint::Metric,
+    evaluate::Account,
+    size::{self, Ask, MOST_POINTS, POINTS, SizeCurve, SizeError, SizePoint, Sizes, WITHIN},
+};
+use peryton_sim::{Columns, DesignText};
+use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
+
+use crate::{
+    comma_separated, completing,
+    failure::Failure,
+    figure_arg::figures,
+    output, page,
+    replay_args::ReplayArgs,
+    table::{self, Column},
+    terminal,
+    trace_args::{self, Counted, TraceArgs},
+};
+
+/// Options of `peryton size`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  peryton size --trace my.parquet --design caching.toml
+  peryton size --trace my.parquet --design caching.toml --sizes 64GiB..256GiB --points 8 --report size.html
+  peryton size --trace my.parquet --design caching.toml --objective p99 --within 10% --usd-per-ms 100
+
+Sizes are those of the fast device of a caching, tiering or partitioned design; everything else stays as it is, the volume too. \
+Without --sizes they are chosen by the miss-ratio curve of the trace, from hardly any to the size from which on nothing has to leave. \
+The size that is enough is the smallest one simulated whose --objective is within --within of the best. \
+Price and endurance of the fast device are taken to be in proportion to its size (docs/sizing.md).")]
+pub struct Args {
+    /// The trace, or a specification (.toml) from which one is generated; several are merged by time
+    #[arg(long, required = true, value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    /// The design file
+    #[arg(long, required = true, value_name = "DESIGN.toml")]
+    design: PathBuf,
+    /// Sizes of the fast device to simulate, or a range to choose them from [default: chosen by the miss-ratio curve]
+    #[arg(long, value_name = "SIZE,SIZE...|FROM..TO", value_parser = sizes)]
+    sizes: Option<Sizes>,
+    /// How many sizes to choose
+    #[arg(long, value_name = "N", default_value_t = POINTS, value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_POINTS)))]
+    points: u32,
+    /// The figure by which a size is enough
+    #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures())]
+    objective: Metric,
+    /// By how much that figure may be worse than the best
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    within: f64,
+    /// Also say which size is best if a millisecond of mean response time is worth so much
+    #[arg(long, value_name = "USD")]
+    usd_per_ms: Option<f64>,
+    /// Time for which ownership is computed
+    #[arg(long = "for", value_name = "TIME", default_value = "5y")]
+    run_for: Nanos,
+    /// Set a key of the design, such as placement.promotion.threshold=1
+    #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
+    set: Vec<String>,
+    #[command(flatten)]
+    trace_args: TraceArgs,
+    #[command(flatten)]
+    replay_args: ReplayArgs,
+    /// Write the curve as comma-separated values to a file (- for standard output, in place of the table): a row for each size
+    #[arg(long, value_name = "OUT.csv")]
+    csv: Option<PathBuf>,
+    /// Write the curve as a self-contained HTML page to a file (- for standard output, in place of the table)
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
+    /// Show all columns of the table, however wide the terminal is
+    #[arg(long)]
+    wide: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads `1GiB,2GiB` or `1GiB..64GiB`.
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let size = |text: &str| text.trim().parse::<Bytes>().map_err(|error| error.to_string());
+    match text.split_once("..") {
+        Some((from, to)) => Ok(Sizes::Between(size(from)?, size(to)?)),
+        None => text.split(',').map(size).collect::<Result<_, _>>().map(Sizes::Given),
+    }
+}
+
+/// Reads `5%` or `0.05`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, of) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let share =
+        number.trim().parse::<f64>().ok().map(|number| number / of).filter(|share| *share > 0.0 && *share < 1.0);
+    share.ok_or_else(|| "use a share above 0 and below 100 %, such as 5%".to_owned())
+}
+
+impl From<SizeError> for Failure {
+    fn from(error: SizeError) -> Failure {
+        match error {
+            SizeError::Sim(error) => error.into(),
+            error => Failure::bad_input(error),
+        }
+    }
+}
+
+/// Simulates the sizes and prints the curve.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut ask = ask(args)?;
+    ask.check()?;
+    if args.trace.iter().any(|path| path.as_os_str() == "-") {
+        return Err(Failure::bad_input("--trace -: the trace is read several times: save it in a file"));
+    }
+    let to_stdout = [("--report", &args.report), ("--csv", &args.csv)];
+    let to_stdout = to_stdout.map(|(name, path)| path.as_deref().filter(|path| output::is_stdout(path)).map(|_| name));
+    let to_stdout: Vec<&str> = to_stdout.into_iter().flatten().chain(args.json.then_some("--json")).collect();
+    if to_stdout.len() > 1 {
+        let several = to_stdout.join(" and ");
+        return Err(Failure::bad_input(format!("{several}: standard output takes one of them: give the other a file")));
+    }
+    let skipped = Counted::default();
+    args.trace_args.source(&args.trace, &skipped)?;
+    let trace = || args.trace_args.again(&args.trace, &skipped);
+    let bar = terminal::bar(0);
+    let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {human_pos}/{human_len} {eta}");
+    bar.set_style(style.expect("the template is a constant"));
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar.set_message("reading the trace");
+    let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
+    skipped.report();
+    if args.replay_args.warms_up_by_default() {
+        ask.options.warm_up_requests = ask.warm_up_requests(&workload);
+    }
+    let curve = size::size(&ask, &workload, &|what, done, of| {
+        bar.set_message(what.to_owned());
+        bar.set_length(of);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    let mut curve = curve?;
+    curve.command = Some(page::command_line());
+    if let Some(path) = &args.report {
+        output::write(path, page::sizing(&curve, &page::command_line()))?;
+    }
+    if let Some(path) = &args.csv {
+        comma_separated::write(path, &Columns::of(&curve.points))?;
+    }
+    match to_stdout.first() {
+        Some(&"--json") => output::print_json(&curve),
+        Some(_) => Ok(()),
+        None => output::print(&shown(&curve, if args.wide { None } else { Some(terminal::columns()) })),
+    }
+}
+
+fn ask(args: &Args) -> Result<Ask, Failure> {
+    let design = DesignText::read(&args.design)?;
+    let electricity = design.design(&args.set)?.electricity_usd_per_kwh;
+    if args.run_for == Nanos::ZERO {
+        return Err(Failure::bad_input("--for 0s: give a time such as 5y"));
+    }
+    const { assert!(WITHIN == 0.05, "the default of --within") }
+    Ok(Ask {
+        design,
+        overrides: args.set.clone(),
+        sizes: args.sizes.clone().unwrap_or_default(),
+        points: args.points,
+        objective: args.objective,
+        within: args.within,
+        usd_per_ms: args.usd_per_ms,
+        account: Account { years: args.run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity },
+        options: args.replay_args.options()?,
+    })
+}
+
+/// The table, a plot and what to make of them.
+fn shown(curve: &SizeCurve, width: Option<usize>) -> String {
+    let (text, left_out) = table::fitting(&columns(curve), width);
+    let mut text = text;
+    text += "* enough (• below); = the design's size";
+    if left_out > 0 {
+        text += &format!("; {left_out} columns more with --wide");
+    }
+    text += "\n\n";
+    text += &plot::of(curve, width.unwrap_or_else(terminal::columns));
+    for sentence in &curve.verdict {
+        text += &format!("{sentence}.\n");
+    }
+    text += &format!(
+        "\n{} requests of {} after {} of warm-up, replayed {}; trace {}, Peryton {}\n",
+        curve.requests, curve.trace, curve.warm_up_requests, curve.replay, curve.trace_hash, curve.peryton_version
+    );
+    for assumption in &curve.assumptions {
+        text += &format!("Assumed: {assumption}.\n");
+    }
+    for caveat in &curve.caveats {
+        text += &format!("! {caveat}.\n");
+    }
+    for warning in &curve.warnings {
+        text += &format!("! {}\n", warning.text);
+    }
+    text
+}
+
+/// A column: its title, how much it matters, and its figures.
+type Figures = (&'static str, u8, fn(&SizePoint) -> Option<String>);
+
+/// The columns. Those that matter least are left out first where there is no room.
+fn columns(curve: &SizeCurve) -> Vec<Column> {
+    const FIGURES: &[Figures] = &[
+        ("hit\n%", 8, |point| point.metrics.fast_hit_ratio.map(|share| table::percent(Some(share)))),
+        ("avoidable\nmiss %", 7, |point| point.avoidable_miss_ratio.map(|share| table::percent(Some(share)))),
+        ("mean\nms", 9, |point| Some(table::number(point.metrics.mean_ms))),
+        ("p99\nms", 9, |point| Some(table::number(point.metrics.p99_ms))),
+        ("flush\nms", 6, |point| point.metrics.flush_mean_ms.map(table::number)),
+        ("write+\nflush ms", 2, |point| point.metrics.write_then_flush_mean_ms.map(table::number)),
+        ("written\nGB/day", 3, |point| point.fast_bytes_written_per_day.map(|bytes| table::number(bytes / 1e9))),
+        ("lifetime\nyears", 5, |point| point.by_size.lifetime_years_by_size.map(table::number)),
+        ("whole\ndevice", 1, |point| point.metrics.lifetime_years.map(table::number)),
+        ("USD", 5, |point| point.by_size.fast_usd_by_size.map(table::number)),
+        ("USD per\nms saved", 4, |point| point.usd_per_ms_saved.map(table::number)),
+        ("LRU\nmiss %", 1, |point| Some(table::percent(Some(point.lru_miss_ratio)))),
+    ];
+    let enough = curve.knees.first().map(|knee| knee.size_bytes);
+    let size = |point: &SizePoint| {
+        let mark = if Some(point.size_bytes) == enough { " *" } else { "" };
+        let own = if point.size_bytes == curve.design_bytes { " =" } else { "" };
+        format!("{}{mark}{own}", point.size())
+    };
+    let first =
+        Column { title: curve.device.clone(), matters: u8::MAX, cells: curve.points.iter().map(size).collect() };
+    let figures = FIGURES.iter().filter_map(|(title, matters, figure)| {
+        let cells: Vec<Option<String>> = curve.points.iter().map(figure).collect();
+        cells.iter().any(Option::is_some).then(|| Column {
+            title: (*title).to_owned(),
+            matters: *matters,
+            cells: cells.into_iter().map(|cell| cell.unwrap_or_else(|| table::NONE.to_owned())).collect(),
+        })
+    });
+    std::iter::once(first).chain(figures).collect()
+}
