@@ -29,7 +29,7 @@ test: setup
 	@scripts/setup.sh test
 	$(CARGO) fmt --all --check -- $(MACRO_MODULES)
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 	@python3 scripts/python.py test --built
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 

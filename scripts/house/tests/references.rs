@@ -22,7 +22,7 @@ fn a_link_a_path_and_a_name_that_do_not_exist_are_found() {
     put("crates/a.rs", "fn a_test_that_is_there() {}");
     put(
         "docs/a.md",
-        "[a](b.md#c) [b](../crates/a.rs) [c](https://x.y/z) [d](#e)\n`crates/b.rs` `crates/a.rs` `crates/*.rs`\n",
+        "[a](z.md#c) [b](../crates/a.rs) [c](https://x.y/z) [d](#e)\n`crates/b.rs` `crates/a.rs` `crates/*.rs`\n",
     );
     put(
         "docs/b.md",
@@ -33,7 +33,7 @@ fn a_link_a_path_and_a_name_that_do_not_exist_are_found() {
     let found = broken_references(root.path()).unwrap();
     let wanted = [
         "CHANGELOG.md:1: 'gone.md' does not exist",
-        "docs/a.md:1: 'b.md' does not exist",
+        "docs/a.md:1: 'z.md' does not exist",
         "docs/a.md:2: 'crates/b.rs' does not exist",
         "docs/b.md:2: 'crates/c.rs' does not exist",
         "docs/b.md:2: 'crates/*.py' does not exist",
