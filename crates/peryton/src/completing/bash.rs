@@ -68,7 +68,7 @@ fn whole(parts: Vec<OsString>, current: usize) -> Whole {
     for (at, part) in parts.into_iter().enumerate() {
         let is_equals = part == "=";
         let whole = match words.last_mut() {
-            // A word that follows an "=" belongs to it, as far as Bash tells. The first word is the program.
+            // A word that follows an "=" belongs to it, as far as Bash shows. The first word is the program.
             Some(last) if at > 1 && (is_equals || joins) => {
                 if at == current {
                     before = last.to_string_lossy().into_owned() + if is_equals { "=" } else { "" };

@@ -118,7 +118,7 @@ fn cost_and_life_are_in_proportion_to_what_is_occupied() {
     let at =
         |usd_per_ms: f64| curve(&Ask { usd_per_ms: Some(usd_per_ms), ..ask(CACHE) }, EVEN).worth.unwrap().size_bytes;
     assert_eq!((at(1e-9), at(1e9)), (found.points[0].size_bytes, found.points.last().unwrap().size_bytes));
-    // Without a price there is no cost, and the reason is told.
+    // Without a price there is no cost, and the reason is said.
     let owned = curve(&ask(&CACHE.replace("price_usd = 320", "owned = 1")), EVEN);
     assert!(owned.assumptions[0].contains("is owned"), "{:?}", owned.assumptions);
 }
