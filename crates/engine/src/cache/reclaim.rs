@@ -49,8 +49,8 @@ impl CacheDrive {
             let Some(victim) = self.victim(io, now, !may_write_back) else { return false };
             let clean = !self.map.entry(victim).is_dirty();
             self.evict(io, now, victim, out);
-            self.prefetch_victims();
             if clean {
+                self.prefetch_victims();
                 return true;
             }
         }
@@ -63,7 +63,6 @@ impl CacheDrive {
         let Some((next, after)) = self.policy.likely_victims() else { return };
         if let Some(extent) = self.map.tenant(next) {
             prefetch(self.map.entry(extent));
-            self.map.dirty().prefetch(extent);
         }
         self.map.prefetch_tenant(after);
         self.policy.prefetch(after);

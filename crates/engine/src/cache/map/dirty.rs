@@ -1,25 +1,10 @@
 //! The dirty extents of a cache: in the order of their homes, which is the order in which a sweep writes them home, and in
 //! the order in which they became dirty. Both have room for every slot of the fast device, so no dirty extent is forgotten.
 
-use peryton_policy::replacement::SlotIndex;
+use peryton_policy::{Queues, replacement::SlotIndex};
 use peryton_units::Nanos;
 
 use crate::cache::map::index_set::IndexSet;
-
-/// No slot.
-const NONE: u32 = u32::MAX;
-/// In place of the older neighbour: the slot's extent is not dirty.
-const CLEAN: u32 = u32::MAX - 1;
-
-/// A slot in the order of age. All that is kept of it is beside each other, because a slot that becomes dirty or clean is
-/// rarely in the processor's cache.
-#[derive(Clone, Copy, Debug)]
-struct Aged {
-    newer: u32,
-    older: u32,
-    /// When its extent became dirty.
-    since: Nanos,
-}
 
 #[derive(Debug)]
 pub(in crate::cache) struct DirtyIndex {
@@ -27,67 +12,34 @@ pub(in crate::cache) struct DirtyIndex {
     cold: IndexSet,
     /// Those that were.
     rewritten: IndexSet,
-    /// Each slot of the cache. The dirty ones are a list, the one that became dirty first at the old end.
-    slots: Vec<Aged>,
-    newest: u32,
-    oldest: u32,
+    /// The slots of both, the one that became dirty first at the old end.
+    by_age: Queues<1>,
+    /// For each slot whose extent is dirty, the time when it became so.
+    since: Vec<Nanos>,
 }
 
 impl DirtyIndex {
     /// Makes an empty index for `extents` extents in `slots` slots.
     pub(super) fn new(extents: u32, slots: u32) -> DirtyIndex {
-        assert!(slots < CLEAN, "{slots} slots");
         DirtyIndex {
             cold: IndexSet::empty(extents),
             rewritten: IndexSet::empty(extents),
-            slots: vec![Aged { newer: NONE, older: CLEAN, since: Nanos::ZERO }; slots as usize],
-            newest: NONE,
-            oldest: NONE,
+            by_age: Queues::new(slots),
+            since: vec![Nanos::ZERO; slots as usize],
         }
     }
 
-    #[inline]
     pub(super) fn insert(&mut self, extent: u32, slot: SlotIndex, now: Nanos) {
         self.cold.put(extent);
-        let aged = &mut self.slots[slot.index()];
-        debug_assert_eq!(aged.older, CLEAN, "slot {slot:?} is dirty twice");
-        *aged = Aged { newer: NONE, older: self.newest, since: now };
-        match self.newest {
-            NONE => self.oldest = slot.0,
-            newest => self.slots[newest as usize].newer = slot.0,
-        }
-        self.newest = slot.0;
+        self.since[slot.index()] = now;
+        self.by_age.push(0, slot);
     }
 
-    /// Removes an extent; `rewritten`: it was probably written again lately.
-    #[inline]
-    pub(super) fn remove(&mut self, extent: u32, slot: SlotIndex, rewritten: bool) {
-        let (first, second) = match rewritten {
-            true => (&mut self.rewritten, &mut self.cold),
-            false => (&mut self.cold, &mut self.rewritten),
-        };
-        if !first.take_if_free(extent) {
-            second.take(extent);
+    pub(super) fn remove(&mut self, extent: u32, slot: SlotIndex) {
+        if !self.cold.take_if_free(extent) {
+            self.rewritten.take(extent);
         }
-        let aged = &mut self.slots[slot.index()];
-        let Aged { newer, older, .. } = *aged;
-        debug_assert_ne!(older, CLEAN, "slot {slot:?} is not dirty");
-        aged.older = CLEAN;
-        match newer {
-            NONE => self.newest = older,
-            newer => self.slots[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.slots[older as usize].newer = newer,
-        }
-    }
-
-    /// Prefetches what the other calls read of this extent and its neighbours into the processor's cache.
-    #[inline]
-    pub(in crate::cache) fn prefetch(&self, extent: u32) {
-        self.cold.prefetch(extent);
-        self.rewritten.prefetch(extent);
+        self.by_age.unlink(slot);
     }
 
     /// Number of dirty extents.
@@ -122,31 +74,24 @@ impl DirtyIndex {
     }
 
     /// Since when the extent that has been dirty longest is so; `None` if none is.
-    #[inline]
     pub(in crate::cache) fn oldest(&self) -> Option<Nanos> {
-        slot(self.oldest).map(|slot| self.since(slot))
+        self.by_age.oldest(0, |_| true).map(|slot| self.since(slot))
     }
 
     /// The slots of the dirty extents, in the order in which they became dirty: all, or those after this one if it is among
     /// them.
     pub(super) fn by_age(&self, after: Option<SlotIndex>) -> impl Iterator<Item = SlotIndex> {
-        let newer = |of: SlotIndex| slot(self.slots[of.index()].newer);
-        let first = match after.filter(|slot| self.slots[slot.index()].older != CLEAN) {
-            Some(slot) => newer(slot),
-            None => slot(self.oldest),
+        let first = match after.filter(|slot| self.by_age.queue_of(*slot).is_some()) {
+            Some(slot) => self.by_age.newer(slot),
+            None => self.by_age.oldest(0, |_| true),
         };
-        std::iter::successors(first, move |slot| newer(*slot))
+        std::iter::successors(first, |slot| self.by_age.newer(*slot))
     }
 
     /// Since when the extent in this slot, which is dirty, has been so.
-    #[inline]
     pub(in crate::cache) fn since(&self, slot: SlotIndex) -> Nanos {
-        self.slots[slot.index()].since
+        self.since[slot.index()]
     }
-}
-
-fn slot(link: u32) -> Option<SlotIndex> {
-    (link != NONE).then_some(SlotIndex(link))
 }
 
 #[cfg(test)]
@@ -175,8 +120,7 @@ mod tests {
                         since[extent as usize] = now;
                     }
                     2 if dirty.remove(&extent) => {
-                        // A wrong guess removes it all the same.
-                        index.remove(extent, SlotIndex(extent), now % 3 == 0);
+                        index.remove(extent, SlotIndex(extent));
                         rewritten.remove(&extent);
                     }
                     3 if dirty.contains(&extent) && rewritten.insert(extent) => index.rewrite(extent),

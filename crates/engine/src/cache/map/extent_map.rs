@@ -150,8 +150,7 @@ impl ExtentMap {
             return;
         }
         let slot = entry.slot().expect("only a cached extent is dirty");
-        let rewritten = entry.rewritten == self.sweep;
-        self.dirty.remove(extent, slot, rewritten);
+        self.dirty.remove(extent, slot);
         self.has_changed(extent);
     }
 

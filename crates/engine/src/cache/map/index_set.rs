@@ -2,8 +2,6 @@
 //! few steps, however large the device is (GreenDM, section 2.3: the search for a free extent starts from the lower
 //! addresses, and an in-memory list makes it quick).
 
-use peryton_units::prefetch;
-
 /// A set of indices below a fixed bound.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexSet {
@@ -45,14 +43,6 @@ impl IndexSet {
     #[inline]
     pub(crate) fn contains(&self, index: u32) -> bool {
         self.levels[0][index as usize / 64] >> (index % 64) & 1 == 1
-    }
-
-    /// Prefetches what the other calls read of this index into the processor's cache.
-    #[inline]
-    pub(crate) fn prefetch(&self, index: u32) {
-        if let Some(word) = self.levels[0].get(index as usize / 64) {
-            prefetch(word);
-        }
     }
 
     /// Removes and returns the lowest index.
