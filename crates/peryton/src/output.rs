@@ -40,6 +40,15 @@ pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Refuses several outputs (`outputs` names their options) to standard output, which takes one.
+pub fn only_one_to_stdout(outputs: &[impl AsRef<str>]) -> Result<(), Failure> {
+    if outputs.len() < 2 {
+        return Ok(());
+    }
+    let several = outputs.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" and ");
+    Err(Failure::bad_input(format!("{several}: standard output takes one of them: give the other a file")))
+}
+
 /// Writes text to a file, atomically; `-` is standard output.
 pub fn write(path: &Path, text: String) -> Result<(), Failure> {
     stream(path, |out| out.write_all(text.as_bytes()))

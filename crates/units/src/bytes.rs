@@ -36,6 +36,18 @@ impl Bytes {
     pub const fn is_multiple_of(self, unit: Bytes) -> bool {
         self.0.is_multiple_of(unit.0)
     }
+    /// The text that is read back as exactly this size: with a unit if that loses nothing, otherwise the number of bytes.
+    ///
+    /// ```
+    /// use peryton_units::Bytes;
+    ///
+    /// assert_eq!(Bytes::gib(4).exact(), "4GiB");
+    /// assert_eq!(Bytes(1_000_000_000_000).exact(), "1000000000000");
+    /// ```
+    pub fn exact(self) -> String {
+        let text = self.to_string();
+        if text.parse() == Ok(self) { text } else { self.0.to_string() }
+    }
     /// `self + other`, where the sum fits.
     pub fn checked_add(self, other: Bytes) -> Option<Bytes> {
         self.0.checked_add(other.0).map(Bytes)

@@ -87,11 +87,7 @@ fn check_output(args: &Args) -> Result<(), Failure> {
     let outputs = [("--report", &args.report), ("--json", &args.json), ("--csv", &args.csv)];
     let to_stdout = outputs.iter().filter(|(_, path)| path.as_deref().is_some_and(output::is_stdout));
     let to_stdout: Vec<String> = to_stdout.map(|(option, _)| format!("{option} -")).collect();
-    if to_stdout.len() > 1 {
-        let several = to_stdout.join(" ");
-        let problem = format!("{several}: standard output takes one of them: give the other a file");
-        return Err(Failure::bad_input(problem));
-    }
+    output::only_one_to_stdout(&to_stdout)?;
     if args.interval.is_some() && args.json.is_none() && args.csv.is_none() && args.out.is_none() {
         return Err(Failure::bad_input(
             "--interval: neither table nor page show intervals: add --json, --csv or --out",

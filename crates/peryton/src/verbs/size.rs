@@ -119,10 +119,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let to_stdout = [("--report", &args.report), ("--csv", &args.csv)];
     let to_stdout = to_stdout.map(|(name, path)| path.as_deref().filter(|path| output::is_stdout(path)).map(|_| name));
     let to_stdout: Vec<&str> = to_stdout.into_iter().flatten().chain(args.json.then_some("--json")).collect();
-    if to_stdout.len() > 1 {
-        let several = to_stdout.join(" and ");
-        return Err(Failure::bad_input(format!("{several}: standard output takes one of them: give the other a file")));
-    }
+    output::only_one_to_stdout(&to_stdout)?;
     let skipped = Counted::default();
     args.trace_args.source(&args.trace, &skipped)?;
     let trace = || args.trace_args.again(&args.trace, &skipped);

@@ -243,8 +243,7 @@ fn by_size(ask: &Ask, fast: &Fast, design: &Design, report: &Report) -> BySize {
     let least = |years: &mut dyn Iterator<Item = f64>| years.min_by(f64::total_cmp);
     let fast_years =
         least(&mut fast.members(report).filter_map(|device| device.lifetime_years)).map(|years| years * share);
-    let is_fast = |name: &str| name.split_once('.').map_or(name, |(role, _)| role) == fast.name;
-    let other_years = report.devices.iter().filter(|(name, _)| !is_fast(name));
+    let other_years = report.devices.iter().filter(|(name, _)| !fast.is_member(name));
     let other_years = least(&mut other_years.filter_map(|(_, device)| device.lifetime_years));
     BySize {
         fast_usd_by_size: fast_usd,

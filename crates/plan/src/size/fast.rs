@@ -73,9 +73,13 @@ impl Fast {
         self.device(design).used.0 as f64 / self.capacity.0 as f64
     }
 
+    /// Whether a device of a report is the fast device, or one of its members.
+    pub(super) fn is_member(&self, name: &str) -> bool {
+        name.split_once('.').map_or(name, |(role, _)| role) == self.name
+    }
+
     /// Its members in a report.
     pub(super) fn members<'a>(&'a self, report: &'a Report) -> impl Iterator<Item = &'a DeviceReport> {
-        let is_member = |name: &str| name.split_once('.').map_or(name, |(role, _)| role) == self.name;
-        report.devices.iter().filter(move |(name, _)| is_member(name)).map(|(_, device)| device)
+        report.devices.iter().filter(|(name, _)| self.is_member(name)).map(|(_, device)| device)
     }
 }

@@ -16,12 +16,6 @@ const KEPT_OUT: f64 = 0.02;
 /// The warning of a simulation that does not keep up.
 const OVERLOAD: &str = "overload";
 
-/// A size as an option takes it.
-fn option(bytes: u64) -> String {
-    let text = Bytes(bytes).to_string();
-    if text.parse() == Ok(Bytes(bytes)) { text } else { bytes.to_string() }
-}
-
 /// A size in binary units, and in the decimal ones in which devices are sold.
 fn told(bytes: u64) -> String {
     let (size, number) = (Bytes(bytes), bytes as f64);
@@ -191,8 +185,8 @@ pub(super) fn caveats(curve: &SizeCurve, fast: &Fast) -> Vec<String> {
             "Between {} and {} nothing was simulated: --sizes {}..{} looks closer",
             Bytes(below),
             Bytes(knee.size_bytes),
-            option(below),
-            option(knee.size_bytes)
+            Bytes(below).exact(),
+            Bytes(knee.size_bytes).exact()
         ));
     }
     let enough = curve.points.iter().find(|point| point.size_bytes == knee.size_bytes);

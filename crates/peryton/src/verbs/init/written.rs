@@ -136,10 +136,10 @@ fn placement(answers: &Answers) -> String {
     text
 }
 
-/// A size, exactly.
+/// A size, exactly: a text with its unit, or a number.
 fn exact(size: Bytes) -> String {
-    let text = size.to_string();
-    if text.parse() == Ok(size) { quoted(&text) } else { size.0.to_string() }
+    let text = size.exact();
+    if text.parse::<u64>().is_ok() { text } else { quoted(&text) }
 }
 
 fn comment(text: &str) -> String {
