@@ -49,3 +49,89 @@ impl ReplacementPolicy for Wsclock {
         })
     }
 }
+
+
+#[cfg(test)]
+mod tests {
+    use peryton_units::Nanos;
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::replacement::Candidate;
+
+    const NOW: u64 = 1_000;
+    const WINDOW: u64 = 300;
+
+    /// A slot: when its extent was last accessed, and whether since the hand passed it; `None` if it is empty.
+    type Slot = Option<(Nanos, bool)>;
+
+    struct Ring(Vec<Slot>);
+
+    impl Candidates for Ring {
+        fn now(&self) -> Nanos {
+            Nanos(NOW)
+        }
+
+        fn window(&self) -> Nanos {
+            Nanos(WINDOW)
+        }
+
+        fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
+            let (last_access, referenced) = self.0[slot.index()].as_mut()?;
+            Some(Candidate { last_access: *last_access, referenced })
+        }
+    }
+
+    /// What the hand does on the paper's terms: the slots that it passes, and which of them it chooses.
+    fn by_definition(before: &[Slot], hand: usize) -> (usize, Option<usize>) {
+        let most = 8.min(2 * before.len());
+        let (mut ring, mut unreferenced) = (before.to_vec(), Vec::new());
+        let at = |step: usize| (hand + step) % before.len();
+        for step in 0..most {
+            match &mut ring[at(step)] {
+                None => {}
+                // It was used since the last round, so it is in the working set.
+                Some((_, referenced @ true)) => *referenced = false,
+                // It has left the working set.
+                Some((last, false)) if NOW - last.0 > WINDOW => return (step + 1, Some(at(step))),
+                Some((last, false)) => unreferenced.push((last.0, step)),
+            }
+        }
+        // The one that was idle for the longest time, or else the next one that the hand will come to.
+        let idle = unreferenced.into_iter().min().map(|(_, step)| at(step));
+        (most, idle.or_else(|| (most..2 * most).map(at).find(|slot| before[*slot].is_some())))
+    }
+
+    #[test]
+    fn the_hand_spares_what_was_used_and_takes_what_left_the_working_set() {
+        let mut random = StdRng::seed_from_u64(3);
+        let mut seen = [0; 4];
+        for size in [1, 2, 3, 5, 8, 9, 40] {
+            for _ in 0..2_000 {
+                let mut slot = || {
+                    let last_access = Nanos(NOW - random.random_range(0..=WINDOW + WINDOW / 8));
+                    random.random_bool(0.8).then(|| (last_access, random.random_bool(0.7)))
+                };
+                let mut ring = Ring((0..size).map(|_| slot()).collect());
+                let hand = random.random_range(0..size);
+                let mut policy = Wsclock { hand: hand as u32, slots: size as u32 };
+                let before = ring.0.clone();
+                let victim = policy.victim(&mut ring).map(SlotIndex::index);
+                let (passed, chosen) = by_definition(&before, hand);
+                assert_eq!(victim, chosen, "hand {hand} of {before:?}");
+                assert_eq!(policy.hand as usize, (hand + passed) % size);
+                for step in passed..size {
+                    assert_eq!(ring.0[(hand + step) % size], before[(hand + step) % size], "the hand was not there");
+                }
+                let reason = match victim.and_then(|victim| before[victim]) {
+                    None => 0,
+                    Some((last, _)) if NOW - last.0 > WINDOW => 1,
+                    Some((_, false)) => 2,
+                    Some((_, true)) => 3,
+                };
+                seen[reason] += 1;
+            }
+        }
+        assert!(seen.iter().all(|times| *times > 100), "each reason for a choice occurs: {seen:?}");
+    }
+}
