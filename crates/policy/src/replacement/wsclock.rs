@@ -50,7 +50,6 @@ impl ReplacementPolicy for Wsclock {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use peryton_units::Nanos;
