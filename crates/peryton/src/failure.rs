@@ -3,7 +3,7 @@
 use std::{fmt::Display, io, process::ExitCode};
 
 use peryton_drive::{MakeError, OfflineError, ServeError, control::ControlError};
-use peryton_sim::{DesignError, MiniatureError, SimError, TableError};
+use peryton_sim::{DesignError, MiniatureError, SimError, SweepError, TableError};
 use peryton_trace::{SynthError, TraceError};
 
 /// Exit code for bad input: a command line, design, trace or profile.
@@ -136,7 +136,7 @@ macro_rules! bad_input {
     };
 }
 
-bad_input!(DesignError, MiniatureError, TraceError, SynthError, peryton_device::ProfileError);
+bad_input!(DesignError, MiniatureError, SweepError, TraceError, SynthError, peryton_device::ProfileError);
 
 #[cfg(feature = "plan")]
 bad_input!(peryton_plan::energy::DemandError, peryton_plan::lifetime::LifetimeError);

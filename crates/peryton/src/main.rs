@@ -12,7 +12,6 @@ mod failure;
 #[cfg(feature = "plan")]
 mod figure_arg;
 mod json_layout;
-mod key_values;
 mod lifetime_told;
 mod new_design;
 mod output;

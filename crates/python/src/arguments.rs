@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt::Display, str::FromStr};
 
 use peryton_units::{Bytes, Nanos};
 use pyo3::{
+    conversion::FromPyObjectOwned,
     exceptions::PyTypeError,
     prelude::*,
     types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
@@ -58,6 +59,27 @@ where
     text.parse().map_err(|error| input(format!("{argument}: {error}")))
 }
 
+/// An optional argument of a dictionary of arguments.
+pub(crate) fn given<'py, T>(arguments: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
+where
+    T: FromPyObjectOwned<'py>,
+{
+    match arguments.get_item(name)? {
+        Some(value) if !value.is_none() => Ok(Some(value.extract::<T>().map_err(Into::into)?)),
+        _ => Ok(None),
+    }
+}
+
+/// An optional argument that is a word.
+pub(crate) fn word_given<T: FromStr>(arguments: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<T>>
+where
+    T::Err: Display,
+{
+    let text: Option<Bound<'_, PyAny>> = given(arguments, name)?;
+    // Numbers are written as words, too: `spares=2`.
+    text.map(|text| word(name, &text.str()?.to_string())).transpose()
+}
+
 /// One of a list of words.
 pub(crate) fn one_of<T: Copy>(argument: &str, text: &str, known: &[(&str, T)]) -> PyResult<T> {
     let found = known.iter().find(|(name, _)| *name == text);
@@ -65,6 +87,14 @@ pub(crate) fn one_of<T: Copy>(argument: &str, text: &str, known: &[(&str, T)]) -
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         input(format!("{argument} '{text}': use one of {}", names.join(", ")))
     })
+}
+
+/// A value in an override, `KEY=VALUE`: a text as it is, unless TOML would read it as something else.
+pub(crate) fn override_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    let value = toml_value(value, 0)?;
+    let bare =
+        value.as_str().filter(|text| !text.is_empty() && text.trim() == *text && text.parse::<toml::Value>().is_err());
+    Ok(bare.map_or_else(|| value.to_string(), str::to_owned))
 }
 
 /// The deepest nesting of a dictionary, as of TOML.

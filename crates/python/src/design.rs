@@ -32,6 +32,11 @@ impl Design {
         Ok(Design { text, overrides: Vec::new(), about })
     }
 
+    /// The design as it is written, and what was set.
+    pub(crate) fn written(&self) -> (DesignText, Vec<String>) {
+        (self.text.clone(), self.overrides.clone())
+    }
+
     /// The design for the simulator.
     pub(crate) fn parsed(&self) -> PyResult<Parsed> {
         self.text.design(&self.overrides).in_python()

@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
-use peryton_plan::{capacity::PlanError, energy::QuestionError, lifetime::LifetimeError};
-use peryton_sim::{DesignError, MiniatureError, SimError};
+use peryton_plan::{capacity::PlanError, energy::QuestionError, lifetime::LifetimeError, size::SizeError};
+use peryton_sim::{DesignError, MiniatureError, SimError, SweepError};
 use peryton_trace::{SaveError, SourceError, TraceError};
 use pyo3::{
     PyErr, create_exception,
@@ -79,11 +79,24 @@ macro_rules! input_errors {
     };
 }
 
-input_errors!(DesignError, MiniatureError, TraceError, SourceError, LifetimeError, QuestionError, String);
+input_errors!(DesignError, MiniatureError, SweepError, TraceError, SourceError, LifetimeError, QuestionError, String);
 
 impl<T> InPython<T> for Result<T, SimError> {
     fn in_python(self) -> Result<T, PyErr> {
         self.map_err(|error| if error.is_bad_input() { input(error) } else { failed(error) })
+    }
+}
+
+impl<T> InPython<T> for Result<T, SizeError> {
+    fn in_python(self) -> Result<T, PyErr> {
+        self.map_err(|error| match error {
+            SizeError::Sim(error) if !error.is_bad_input() => failed(error),
+            SizeError::NoFastDevice { design, mode } => input(format!(
+                "{design}: placement.mode = \"{mode}\" has no fast device whose size could differ: use a design with tiering, \
+                 caching or partitioned, or simulate(..., sweep={{\"devices.NAME.size\": [...]}})"
+            )),
+            error => input(error),
+        })
     }
 }
 

@@ -16,6 +16,7 @@ mod purchase;
 mod reference;
 mod running;
 mod simulate;
+mod size;
 mod trace;
 
 use pyo3::prelude::*;
@@ -32,6 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<policy::Capacity>()?;
     module.add_class::<policy::PyCandidates>()?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(size::size, module)?)?;
     module.add_function(wrap_pyfunction!(curves::mrc, module)?)?;
     module.add_function(wrap_pyfunction!(lifetime::lifetime, module)?)?;
     module.add_function(wrap_pyfunction!(purchase::plan, module)?)?;

@@ -14,36 +14,15 @@ use peryton_plan::{
 };
 use peryton_sim::{Options, Redundancy, TraceFactory};
 use peryton_units::{Nanos, SECONDS_PER_YEAR};
-use pyo3::{conversion::FromPyObjectOwned, prelude::*, types::PyDict};
+use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    arguments::{Size, Time, json, one_of, pairs, word},
+    arguments::{Size, Time, given, json, one_of, pairs, word, word_given},
     error::{InPython, input},
     running::{Running, run, threads},
     simulate,
     trace::Trace,
 };
-
-/// An optional argument of a dictionary of arguments.
-fn given<'py, T>(arguments: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
-where
-    T: FromPyObjectOwned<'py>,
-{
-    match arguments.get_item(name)? {
-        Some(value) if !value.is_none() => Ok(Some(value.extract::<T>().map_err(Into::into)?)),
-        _ => Ok(None),
-    }
-}
-
-/// An optional argument that is a word.
-fn word_given<T: std::str::FromStr>(arguments: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<T>>
-where
-    T::Err: std::fmt::Display,
-{
-    let text: Option<Bound<'_, PyAny>> = given(arguments, name)?;
-    // Numbers are written as words, too: `spares=2`.
-    text.map(|text| word(name, &text.str()?.to_string())).transpose()
-}
 
 /// Makes a plan; returns it as JSON. The arguments are those of `peryton.plan`, which has their defaults.
 #[pyfunction]

@@ -6,12 +6,12 @@ use std::sync::{
 };
 
 use peryton_device::flash::Images;
-use peryton_sim::{Fit, Options, Replay, SimError};
+use peryton_sim::{Design as Parsed, Fit, KeyValues, Options, Replay, SimError, Swept, sweep};
 use peryton_units::{Bytes, Nanos};
 use pyo3::prelude::*;
 
 use crate::{
-    arguments::{Time, json, one_of, word},
+    arguments::{Time, json, one_of, override_text, word},
     design::Design,
     error::{InPython, input},
     policy,
@@ -27,14 +27,33 @@ pub(crate) fn replay(replay: &str, speed: Option<f64>) -> PyResult<Replay> {
     word::<Replay>("replay", replay)?.at_speed(speed).in_python()
 }
 
+/// What to do with requests past the end of the volume.
+pub(crate) fn fit(fit: &str) -> PyResult<Fit> {
+    one_of("fit", fit, &[("error", Fit::Strict), ("wrap", Fit::Wrap), ("skip", Fit::Skip)])
+}
+
+/// A key of designs with values.
+type Key<'py> = (String, Vec<Bound<'py, PyAny>>);
+
+/// The designs with every combination of values of some keys.
+fn swept(designs: &[PyRef<'_, Design>], keys: &[Key<'_>]) -> PyResult<Vec<Swept>> {
+    let texts = |(key, values): &Key<'_>| {
+        let values = values.iter().map(override_text).collect::<PyResult<Vec<_>>>()?;
+        Ok(KeyValues { key: key.clone(), values })
+    };
+    let keys = keys.iter().map(texts).collect::<PyResult<Vec<_>>>()?;
+    sweep(&designs.iter().map(|design| design.written()).collect::<Vec<_>>(), &keys).in_python()
+}
+
 /// Simulates the designs; returns their reports as JSON.
 #[pyfunction]
-#[pyo3(signature = (designs, trace, *, replay, speed, warm_up, warm_up_requests, limit, fit, interval, replacement, admission, jobs, progress))]
+#[pyo3(signature = (designs, trace, *, sweep, replay, speed, warm_up, warm_up_requests, limit, fit, interval, replacement, admission, jobs, progress))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn simulate(
     py: Python<'_>,
     designs: Vec<PyRef<'_, Design>>,
     trace: &Trace,
+    sweep: Vec<Key<'_>>,
     replay: &str,
     speed: Option<f64>,
     warm_up: bool,
@@ -47,17 +66,23 @@ pub(crate) fn simulate(
     jobs: Option<usize>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let fits = [("error", Fit::Strict), ("wrap", Fit::Wrap), ("skip", Fit::Skip)];
     let replay = self::replay(replay, speed)?;
     let interval = interval.map(|interval| interval.0);
     if interval == Some(Nanos::ZERO) {
         return Err(input("interval: give a time above 0, such as '1s'"));
     }
-    let options = Options { replay, fit: one_of("fit", fit, &fits)?, warm_up, warm_up_requests, limit, interval };
+    let options = Options { replay, fit: self::fit(fit)?, warm_up, warm_up_requests, limit, interval };
     if designs.is_empty() {
         return Err(input("there is no design to simulate: give one"));
     }
-    let mut parsed = designs.iter().map(|design| design.parsed()).collect::<PyResult<Vec<_>>>()?;
+    let policies = [(replacement.is_some(), "placement.replacement"), (admission.is_some(), "admission.by")];
+    if let Some((_, key)) = policies.iter().find(|(given, name)| *given && sweep.iter().any(|(key, _)| key == name)) {
+        return Err(input(format!("sweep {key}: a class is given in its place as well: leave one of them out")));
+    }
+    let (mut parsed, values): (Vec<Parsed>, Vec<_>) = match &sweep[..] {
+        [] => (designs.iter().map(|design| design.parsed()).collect::<PyResult<_>>()?, Vec::new()),
+        keys => swept(&designs, keys)?.into_iter().map(|one| (one.design, one.values)).unzip(),
+    };
     if let Some(replacement) = replacement {
         let replacement = policy::replacement(replacement)?;
         parsed.iter_mut().try_for_each(|design| design.use_replacement(replacement)).in_python()?;
@@ -70,6 +95,7 @@ pub(crate) fn simulate(
         let images = Arc::new(Images::new(IMAGES));
         parsed.iter_mut().for_each(|design| design.images = Some(Arc::clone(&images)));
     }
+    let is_python = replacement.is_some() || admission.is_some();
     let opener = trace.opener.clone();
     let jobs = threads(jobs)?;
     let requests = opener
@@ -82,8 +108,15 @@ pub(crate) fn simulate(
             let done = so_far.iter().map(|one| one.load(Relaxed)).sum();
             running.report("requests simulated", done, requests);
         };
-        peryton_sim::run(&parsed, &opener.name, &|| opener.stoppable(running), &options, &progress)
+        let trace = || opener.stoppable(running);
+        // A sweep reads the trace once for all designs, on threads which Python does not know: it would take a policy of
+        // Python longer to begin on them than the reading takes.
+        match values.is_empty() || is_python {
+            true => peryton_sim::run(&parsed, &opener.name, &trace, &options, &progress),
+            false => peryton_sim::run_together(&parsed, &opener.name, &trace, &options, &progress),
+        }
     };
-    let reports = run(py, jobs, progress, work)?.map_err(|error: SimError| error).in_python()?;
+    let mut reports = run(py, jobs, progress, work)?.map_err(|error: SimError| error).in_python()?;
+    reports.iter_mut().zip(values.clone()).for_each(|(report, values)| report.sweep = values);
     json(&reports)
 }

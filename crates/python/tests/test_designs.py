@@ -89,3 +89,66 @@ def test_the_shipped_devices_can_be_used() -> None:
     names = peryton.devices()
     assert len(names) > 20 and "intel-320-300gb" in names
     assert peryton.replacement_policies()[:2] == ["wsclock", "lru"] and "size" in peryton.admission_rules()
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        ({"placement.promotion.treshold": [1, 2]}, "sweep placement.promotion.treshold: .*did you mean 'placement.promotion.threshold'"),
+        ({"placement.max_moves": []}, "sweep placement.max_moves: there are no values"),
+        ({"placement.max_moves": [4, "many"]}, "sweep: .*placement.max_moves=many.*whole number"),
+        ({"placement.max_moves": ["4"]}, "sweep: .*whole number"),
+        ({"devices.nvme.size": ["1GiB"]}, "sweep devices.nvme.size: does not apply to any"),
+        ({"placement.max_moves": range(1, 1002)}, "sweep: 1001 simulations, more than 1000"),
+    ],
+)
+def test_a_sweep_that_is_wrong_says_so(sqlite: Path, sweep: dict[str, Any], message: str) -> None:
+    with pytest.raises(peryton.InputError, match=message):
+        peryton.simulate(CACHE, sqlite, sweep=sweep, fit="wrap")
+
+
+def test_a_sweep_is_of_lists_and_not_of_a_policy_that_is_given(sqlite: Path) -> None:
+    with pytest.raises(TypeError, match="sweep placement.replacement: expected a list of values, not str"):
+        peryton.simulate(CACHE, sqlite, sweep={"placement.replacement": "lru"})
+
+    class First:
+        def __init__(self, capacity: peryton.Capacity) -> None:
+            self.slots = capacity.slots
+
+        def victim(self, candidates: peryton.Candidates) -> int | None:
+            return next((slot for slot in range(self.slots) if candidates.may_leave(slot)), None)
+
+    with pytest.raises(peryton.InputError, match="sweep placement.replacement: a class is given"):
+        peryton.simulate(CACHE, sqlite, sweep={"placement.replacement": ["lru"]}, replacement=First)
+    swept = peryton.simulate(CACHE, sqlite, sweep={"placement.max_moves": [4, 8]}, replacement=First, fit="wrap")
+    alone = peryton.Design.from_dict(CACHE).set("placement.max_moves", 8)
+    assert swept[1]["latency_us"] == peryton.simulate(alone, sqlite, replacement=First, fit="wrap")["latency_us"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sizes": "large"}, "sizes: .*large"),
+        ({"sizes": "2GiB..1GiB"}, "sizes: give a range from a smaller size"),
+        ({"sizes": []}, "sizes: give sizes above 0"),
+        ({"points": 1}, "points 1: use 2 to 64"),
+        ({"within": 0}, "within: use a share"),
+        ({"within": "100%"}, "within: use a share"),
+        ({"objective": "speed"}, "objective: 'speed' is no figure"),
+        ({"usd_per_ms": -1}, "usd_per_ms: give US dollars above 0"),
+        ({"run_for": 0}, "run_for 0s: give a time"),
+        ({"fit": "cut"}, "fit 'cut': use one of error, wrap, skip"),
+    ],
+)
+def test_a_curve_that_cannot_be_says_why(sqlite: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(peryton.InputError, match=message) as caught:
+        peryton.size(CACHE, sqlite, **options)
+    assert "--" not in str(caught.value)
+
+
+def test_a_design_without_a_fast_device_has_no_curve(sqlite: Path) -> None:
+    with pytest.raises(peryton.InputError, match=r'no fast device whose size could differ.*simulate\(\.\.\., sweep=') as caught:
+        peryton.size(DESIGNS / "hdd-only.toml", sqlite)
+    assert "--" not in str(caught.value)
+    with pytest.raises(TypeError, match="expected one design"):
+        peryton.size([CACHE], sqlite)  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """The fears: a report loses or invents figures on its way into a table, a page or a picture."""
 
+import html
 import json
 import pickle
 from pathlib import Path
@@ -38,6 +39,28 @@ def test_a_table_has_a_row_for_each_design_and_every_figure(reports: peryton.Rep
     assert frame["fast_hit_ratio"].to_list()[1] is None
     assert frame["devices.hdd.reads"].to_list() == [report["devices.hdd.reads"] for report in reports]
     assert reports[0].to_polars().height == 1
+
+
+def test_a_curve_against_the_size_is_a_table_a_picture_and_an_answer(sqlite: Path) -> None:
+    evil = peryton.Design.from_dict({**CACHE, "name": "<script>alert(1)</script>"})
+    curve = peryton.size(evil, sqlite, sizes=["4MiB", "8MiB", "32MiB"], fit="wrap")
+    assert [point["size_bytes"] >> 20 for point in curve.points] == [4, 8, 32]
+    assert curve.enough_bytes == curve["knees"][0]["size_bytes"] and f"{len(curve.points)} sizes" in repr(curve)
+    frame = curve.to_polars()
+    assert frame["mean_ms"].to_list() == [point["mean_ms"] for point in curve.points]
+    assert frame["usd_per_ms_saved"].to_list()[0] is None and "usd_per_ms_saved" not in curve.points[0]
+    axes = curve.plot()
+    assert [line.get_label() for line in axes.lines] == ["mean_ms", "p99_ms", "flush_mean_ms", "enough by latency"]
+    assert list(axes.lines[0].get_ydata()) == frame["mean_ms"].to_list()
+    assert len(curve.plot(figures=["fast_usd_by_size", "no_such_figure"]).lines) == 2
+    with pytest.raises(KeyError, match="no_such_figure"):
+        curve.plot(figures=["no_such_figure"])
+    markup = curve._repr_html_()
+    assert markup.count("<tr>") == 4 and curve["verdict"][0].split(",")[0] in html.unescape(markup)
+    assert curve.warnings and all(text in html.unescape(markup) for text in curve.warnings)
+    assert "<script>" not in markup
+    assert pickle.loads(pickle.dumps(curve)).to_dict() == curve.to_dict()
+    matplotlib.pyplot.close("all")
 
 
 def test_a_notebook_shows_figures_and_warnings_and_escapes_names(reports: peryton.Reports) -> None:

@@ -67,6 +67,9 @@ def test_other_threads_run_while_rust_works(endless: peryton.Trace) -> None:
     [
         "peryton.simulate(design, trace)",
         "peryton.simulate([design, design], trace, jobs=2)",
+        "peryton.simulate(cache, trace, sweep={'placement.max_moves': [1, 2, 4]}, jobs=2)",
+        "peryton.simulate(cache, trace, sweep={'placement.max_moves': [1, 2, 4]}, replacement=Fifo)",
+        "peryton.size(cache, trace)",
         "peryton.mrc(trace, policies=['lru', 's3fifo'])",
         "peryton.simulate(cache, trace, replacement=Fifo)",
         "peryton.greenest(trace)",
@@ -200,5 +203,9 @@ def test_results_do_not_depend_on_the_number_of_threads(sqlite: Path) -> None:
     designs = [DESIGNS / "tiering.toml", DESIGNS / "caching-back.toml", CACHE]
     reports = [peryton.simulate(designs, sqlite, fit="wrap", jobs=jobs) for jobs in (1, 3)]
     assert [report.to_dict() for report in reports[0]] == [report.to_dict() for report in reports[1]]
+    found = [peryton.simulate(CACHE, sqlite, sweep={"placement.max_moves": [1, 4]}, fit="wrap", jobs=jobs) for jobs in (1, 3)]
+    assert [report.to_dict() for report in found[0]] == [report.to_dict() for report in found[1]]
+    curves = [peryton.size(CACHE, sqlite, points=3, fit="wrap", jobs=jobs).to_dict() for jobs in (1, 3)]
+    assert curves[0] == curves[1]
     with pytest.raises(peryton.InputError, match="jobs 0: use 1 to 1024"):
         peryton.simulate(CACHE, sqlite, jobs=0)

@@ -71,6 +71,49 @@ def test_miss_ratios(command: Command, sqlite: Path) -> None:
     assert list(found) == command("trace", "mrc", sqlite, *sizes, "--json")
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, []),
+        ({"points": 4, "objective": "p99", "within": "10%"}, ["--points", "4", "--objective", "p99", "--within", "10%"]),
+        ({"sizes": ["512MiB", 1 << 28], "replay": "qd=4"}, ["--sizes", "512MiB,256MiB", "--replay", "qd=4"]),
+        (
+            {"sizes": "64MiB..1GiB", "points": 3, "usd_per_ms": 100, "run_for": "3y", "warm_up": True},
+            ["--sizes", "64MiB..1GiB", "--points", "3", "--usd-per-ms", "100", "--for", "3y", "--warm-up"],
+        ),
+        ({"limit": 6000, "warm_up_requests": 1000, "fit": "wrap"}, "--limit 6000 --warm-up-requests 1000 --fit wrap".split()),
+    ],
+)
+def test_curves_against_the_size(command: Command, sqlite: Path, options: dict[str, Any], words: list[str]) -> None:
+    for name in ("caching-back.toml", "tiering.toml"):
+        curve = peryton.size(DESIGNS / name, sqlite, **options)
+        same(curve.to_dict(), command("size", "--trace", sqlite, "--design", DESIGNS / name, *words, "--json"))
+
+
+def test_a_curve_of_a_design_that_was_changed(command: Command, sqlite: Path) -> None:
+    path = DESIGNS / "caching-back.toml"
+    design = peryton.Design(path).set("placement.promotion.threshold", 2).set("placement.replacement", "arc")
+    words = ["--set", "placement.promotion.threshold=2", "--set", "placement.replacement=arc", "--points", 3]
+    found = command("size", "--trace", sqlite, "--design", path, *words, "--json")
+    same(peryton.size(design, sqlite, points=3).to_dict(), found)
+
+
+def test_sweeps(command: Command, sqlite: Path) -> None:
+    paths = [DESIGNS / "caching-back.toml", DESIGNS / "hdd-only.toml"]
+    values = {"devices.ssd.size": ["256MiB", "1GiB"], "placement.promotion": [{"threshold": 0}, {"threshold": 2}]}
+    words = ["--sweep", "devices.ssd.size=256MiB,1GiB", "--sweep", "placement.promotion={ threshold = 0 },{ threshold = 2 }"]
+    reports = peryton.simulate(paths, sqlite, sweep=values, replay="qd=8")
+    found = command("sim", *paths, "--trace", sqlite, *words, "--replay", "qd=8", "--json", "-")
+    same([report.to_dict() for report in reports], found)
+    assert [report["sweep"]["devices.ssd.size"] for report in reports[:4]] == ["256MiB", "256MiB", "1GiB", "1GiB"]
+    # The disk alone has neither key, so there is one report of it.
+    assert len(reports) == 5 and "sweep" not in reports[4]
+    numbers = peryton.simulate(paths[0], sqlite, sweep={"placement.max_moves": [4, 16]})
+    found = command("sim", paths[0], "--trace", sqlite, "--sweep", "placement.max_moves=4,16", "--json", "-")
+    same([report.to_dict() for report in numbers], found)
+    assert numbers.to_polars()["sweep.placement.max_moves"].to_list() == ["4", "16"]
+
+
 def test_lifetimes(command: Command) -> None:
     array = {
         "workload": {

@@ -1,7 +1,5 @@
 //! `peryton sim`: simulates one or several designs under a trace.
 
-mod sweep;
-
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -15,8 +13,8 @@ use std::{
 use indicatif::ProgressStyle;
 use peryton_device::flash::Images;
 use peryton_sim::{
-    Columns, Design, DeviceReport, FtlReport, LatencySummary, LoggingStats, MainFigures, Options, Report, Sensitivity,
-    SimError, Subject, Swing, TableFolder,
+    Columns, Design, DesignText, DeviceReport, FtlReport, KeyValues, LatencySummary, LoggingStats, MainFigures,
+    Options, Report, Sensitivity, SimError, Subject, Swing, TableFolder, sweep,
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -223,7 +221,9 @@ fn designs(args: &Args) -> Result<(Vec<Design>, Vec<SweptValues>), Failure> {
     let (mut designs, values): (Vec<Design>, Vec<_>) = match &args.sweep[..] {
         [] => (args.designs.iter().map(|path| Design::load(path, &args.set)).collect::<Result<_, _>>()?, Vec::new()),
         keys => {
-            let swept = sweep::designs(&args.designs, &args.set, &sweep::parse(keys)?)?;
+            let keys = keys.iter().map(|text| swept_key(text)).collect::<Result<Vec<_>, _>>()?;
+            let bases = args.designs.iter().map(|path| Ok((DesignText::read(path)?, args.set.clone())));
+            let swept = sweep(&bases.collect::<Result<Vec<_>, Failure>>()?, &keys)?;
             swept.into_iter().map(|one| (one.design, one.values)).unzip()
         }
     };
@@ -238,6 +238,12 @@ fn designs(args: &Args) -> Result<(Vec<Design>, Vec<SweptValues>), Failure> {
         }
     }
     Ok((designs, values))
+}
+
+fn swept_key(text: &str) -> Result<KeyValues, Failure> {
+    KeyValues::parse(text).ok_or_else(|| {
+        Failure::bad_input(format!("--sweep {text}: write KEY=VALUE,VALUE such as placement.max_moves=4,16"))
+    })
 }
 
 fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counted) -> Result<Vec<Report>, Failure> {

@@ -12,7 +12,7 @@ use peryton_plan::{
     size::{self, Ask, MOST_POINTS, POINTS, SizeCurve, SizeError, SizePoint, Sizes, WITHIN},
 };
 use peryton_sim::{Columns, DesignText};
-use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
+use peryton_units::{Nanos, SECONDS_PER_YEAR};
 
 use crate::{
     comma_separated, completing,
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, required = true, value_name = "DESIGN.toml")]
     design: PathBuf,
     /// Sizes of the fast device to simulate, or a range to choose them from [default: chosen by the miss-ratio curve]
-    #[arg(long, value_name = "SIZE,SIZE...|FROM..TO", value_parser = sizes)]
+    #[arg(long, value_name = "SIZE,SIZE...|FROM..TO")]
     sizes: Option<Sizes>,
     /// How many sizes to choose
     #[arg(long, value_name = "N", default_value_t = POINTS, value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_POINTS)))]
@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures())]
     objective: Metric,
     /// By how much that figure may be worse than the best
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = size::within)]
     within: f64,
     /// Also say which size is best if a millisecond of mean response time is worth so much
     #[arg(long, value_name = "USD")]
@@ -81,23 +81,6 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Reads `1GiB,2GiB` or `1GiB..64GiB`.
-fn sizes(text: &str) -> Result<Sizes, String> {
-    let size = |text: &str| text.trim().parse::<Bytes>().map_err(|error| error.to_string());
-    match text.split_once("..") {
-        Some((from, to)) => Ok(Sizes::Between(size(from)?, size(to)?)),
-        None => text.split(',').map(size).collect::<Result<_, _>>().map(Sizes::Given),
-    }
-}
-
-/// Reads `5%` or `0.05`.
-fn share(text: &str) -> Result<f64, String> {
-    let (number, of) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    let share =
-        number.trim().parse::<f64>().ok().map(|number| number / of).filter(|share| *share > 0.0 && *share < 1.0);
-    share.ok_or_else(|| "use a share above 0 and below 100 %, such as 5%".to_owned())
 }
 
 impl From<SizeError> for Failure {

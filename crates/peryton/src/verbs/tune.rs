@@ -8,14 +8,13 @@ use peryton_plan::{
     evaluate::{Account, Metrics},
     tune::{Knob, Search, TuneError, Tuned, tune},
 };
-use peryton_sim::Design;
+use peryton_sim::{Design, KeyValues};
 use serde::Serialize;
 
 use crate::{
     completing,
     failure::Failure,
     figure_arg::figures,
-    key_values::KeyValues,
     output, page,
     replay_args::ReplayArgs,
     table, terminal,

@@ -1,5 +1,7 @@
 //! The sizes to simulate: where the miss-ratio curve falls, and evenly in between.
 
+use std::str::FromStr;
+
 use peryton_sim::Design;
 use peryton_trace::MissRatioCurve;
 use peryton_units::Bytes;
@@ -26,6 +28,18 @@ pub enum Sizes {
     Between(Bytes, Bytes),
     /// These.
     Given(Vec<Bytes>),
+}
+
+impl FromStr for Sizes {
+    type Err = String;
+    /// `1GiB,2GiB` or `1GiB..64GiB`.
+    fn from_str(text: &str) -> Result<Sizes, String> {
+        let size = |text: &str| text.trim().parse::<Bytes>().map_err(|error| error.to_string());
+        match text.split_once("..") {
+            Some((from, to)) => Ok(Sizes::Between(size(from)?, size(to)?)),
+            None => text.split(',').map(size).collect::<Result<_, _>>().map(Sizes::Given),
+        }
+    }
 }
 
 impl Sizes {
@@ -185,6 +199,11 @@ mod tests {
         for sizes in bad {
             let error = sizes.check().expect_err("it is refused").to_string();
             assert!(error.starts_with("--sizes: give"), "{error}");
+        }
+        assert_eq!("1GiB..2GiB".parse(), Ok(Sizes::Between(Bytes::gib(1), Bytes::gib(2))));
+        assert_eq!("1GiB, 2MiB".parse(), Ok(Sizes::Given(vec![Bytes::gib(1), Bytes::mib(2)])));
+        for text in ["", "1GiB..", "1GiB,,2GiB", "large"] {
+            assert!(text.parse::<Sizes>().is_err(), "{text}");
         }
         assert!(Sizes::Between(Bytes::gib(1), Bytes::gib(2)).check().is_ok() && Sizes::Chosen.check().is_ok());
     }

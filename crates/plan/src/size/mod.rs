@@ -38,6 +38,17 @@ pub const WITHIN: f64 = 0.05;
 /// The number of sizes that are simulated unless another is asked for.
 pub const POINTS: u32 = 12;
 
+/// Reads by how much a figure may be worse than the best one: `5%` or `0.05`.
+///
+/// # Errors
+/// The text is no share above 0 and below 100 %.
+pub fn within(text: &str) -> Result<f64, String> {
+    let (number, of) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let share =
+        number.trim().parse::<f64>().ok().map(|number| number / of).filter(|share| *share > 0.0 && *share < 1.0);
+    share.ok_or_else(|| "use a share above 0 and below 100 %, such as 5%".to_owned())
+}
+
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Ask {

@@ -9,12 +9,12 @@ The figures are those of the command ``peryton`` for the same input, to the last
 ``docs/python.md`` of the repository is a tutorial.
 """
 
-from ._api import greenest, lifetime, mrc, plan, simulate
+from ._api import greenest, lifetime, mrc, plan, simulate, size
 from ._design import Design, design_keys
 from ._keys import DesignKeys
 from ._native import Candidates, Capacity, InputError, SimulationError, __version__, devices, formats
 from ._policy import DISCARD, FLUSH, READ, WRITE, AdmissionRule, ReplacementPolicy, admission_rules, replacement_policies
-from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports, report_schema
+from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports, SizeCurve, report_schema
 from ._trace import Trace
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Report",
     "Reports",
     "SimulationError",
+    "SizeCurve",
     "Trace",
     "__version__",
     "admission_rules",
@@ -49,4 +50,5 @@ __all__ = [
     "replacement_policies",
     "report_schema",
     "simulate",
+    "size",
 ]

@@ -9,7 +9,7 @@ from . import _native
 from ._design import Design, designs
 from ._policy import AdmissionRule, PolicyCapsule, ReplacementPolicy
 from ._progress import Progress, shown
-from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports
+from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports, SizeCurve
 from ._trace import Trace, traced
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -34,15 +34,30 @@ class Options(TypedDict, total=False):
 
 
 @overload
-def simulate(design: Design | Path | Mapping[str, Any], trace: Any, **options: Unpack[Options]) -> Report: ...
+def simulate(
+    design: Design | Path | Mapping[str, Any] | Sequence[Design | Path | Mapping[str, Any]],
+    trace: Any,
+    *,
+    sweep: Mapping[str, Iterable[object]],
+    **options: Unpack[Options],
+) -> Reports: ...
 @overload
 def simulate(
-    design: Sequence[Design | Path | Mapping[str, Any]], trace: Any, **options: Unpack[Options]
+    design: Design | Path | Mapping[str, Any], trace: Any, *, sweep: None = None, **options: Unpack[Options]
+) -> Report: ...
+@overload
+def simulate(
+    design: Sequence[Design | Path | Mapping[str, Any]],
+    trace: Any,
+    *,
+    sweep: None = None,
+    **options: Unpack[Options],
 ) -> Reports: ...
 def simulate(
     design: Any,
     trace: Any,
     *,
+    sweep: Mapping[str, Iterable[object]] | None = None,
     replay: str = "timed",
     speed: float | None = None,
     warm_up: bool = False,
@@ -64,6 +79,10 @@ def simulate(
         design: a :class:`Design`, the path of a design file, or a dictionary with its keys; or a list of these, which are
             simulated in parallel and share the flash images of equal devices.
         trace: a :class:`Trace`, a path, several paths, a data frame, or a dictionary of arrays.
+        sweep: simulate each design with each of these values of a key, of several keys with every combination, as ``peryton sim
+            --sweep``: ``{"devices.ssd.size": ["1GiB", "2GiB"], "placement.replacement": ["lru", "arc"]}``. The trace is read
+            once for all of them, at most 1,000; each report has its values (``report["sweep"]``), and they are part of the
+            design's name. Of a key that a design does not have, other values make no other design.
         replay: when requests arrive: ``"timed"`` (as recorded), ``"sync"`` (one after the other, without think time), or
             ``"qd=N"`` (N in flight at all times, 1 to 65536).
         speed: with timed replay, how many times faster than recorded.
@@ -82,7 +101,8 @@ def simulate(
             with a text, the amount done and the whole amount (0 if it is not known).
 
     Returns:
-        A :class:`Report`; for a list of designs, :class:`Reports` in their order.
+        A :class:`Report`; for a list of designs, :class:`Reports` in their order, and for a sweep one of each combination, in
+        which the values of the last key change first.
 
     Raises:
         InputError: the design, the trace or an argument is wrong; the line says where and what to do.
@@ -93,6 +113,7 @@ def simulate(
         found = _native.simulate(
             [one._inner for one in all_designs],
             traced(trace)._inner,
+            sweep=_swept(sweep),
             replay=replay,
             speed=speed,
             warm_up=warm_up,
@@ -106,7 +127,87 @@ def simulate(
             progress=callback,
         )
     reports = [Report(report) for report in json.loads(found)]
-    return Reports(reports) if isinstance(design, list | tuple) else reports[0]
+    return Reports(reports) if isinstance(design, list | tuple) or sweep else reports[0]
+
+
+def _swept(sweep: Mapping[str, Iterable[object]] | None) -> list[tuple[str, list[object]]]:
+    keys = [] if sweep is None else list(sweep.items())
+    for key, values in keys:
+        if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+            raise TypeError(f"sweep {key}: expected a list of values, not {type(values).__name__}")
+    return [(key, list(values)) for key, values in keys]
+
+
+def size(
+    design: Design | Path | Mapping[str, Any],
+    trace: Any,
+    *,
+    sizes: str | Iterable[Size] | None = None,
+    points: int = 12,
+    objective: str = "latency",
+    within: float | str = 0.05,
+    usd_per_ms: float | None = None,
+    run_for: Time = "5y",
+    replay: str = "timed",
+    speed: float | None = None,
+    warm_up: bool = False,
+    warm_up_requests: int | None = None,
+    limit: int | None = None,
+    fit: Literal["error", "wrap", "skip"] = "error",
+    jobs: int | None = None,
+    progress: Progress = None,
+) -> SizeCurve:
+    """How large the fast device of a design should be: response times, hits, lifetime and price against its size; as
+    ``peryton size --json``.
+
+    The design is simulated with several sizes of its fast device, on one reading of the trace; everything else stays as it
+    is, the volume too. ``docs/sizing.md`` of the repository says how the sizes are chosen, and what is assumed. Ctrl-C ends
+    the work, and the interpreter's lock is released meanwhile.
+
+    Args:
+        design: a caching, tiering or partitioned design: a :class:`Design`, the path of a design file, or a dictionary.
+        trace: as in :func:`simulate`.
+        sizes: the sizes to simulate, in bytes or as texts (at most 64); or a range to choose them from, ``"1GiB..64GiB"``. By
+            default they are chosen by the miss-ratio curve of the trace, from hardly any to the size from which on nothing
+            has to leave.
+        points: how many sizes to choose, 2 to 64.
+        objective: the figure by which a size is enough: ``"latency"`` (mean response time), ``"p99"``, ``"flush"``,
+            ``"write_then_flush"``, ``"lifetime"`` or another of those in :func:`plan`.
+        within: by how much that figure may be worse than the best, as a share (0.05) or a text (``"5%"``).
+        usd_per_ms: also say which size is best if a millisecond of mean response time is worth so many US dollars.
+        run_for: the time for which ownership is computed, in seconds or as a text.
+        replay, speed, warm_up, limit, fit: as in :func:`simulate`.
+        warm_up_requests: replay this many requests before the measured ones; by default, without `warm_up`, half of them.
+        jobs, progress: as in :func:`simulate`.
+
+    Returns:
+        A :class:`SizeCurve`.
+
+    Raises:
+        InputError: the design has no fast device whose size could differ, or refuses every size; the trace or an argument is
+            wrong.
+        SimulationError: the machine or Peryton failed.
+    """
+    if isinstance(design, list | tuple):
+        raise TypeError(f"{type(design).__name__}: expected one design: a curve is of a single one")
+    (one,) = designs(design)
+    arguments = {
+        "sizes": sizes if sizes is None or isinstance(sizes, str) else list(sizes),
+        "points": points,
+        "objective": objective,
+        "within": within,
+        "usd_per_ms": usd_per_ms,
+        "run_for": run_for,
+        "replay": replay,
+        "speed": speed,
+        "warm_up": warm_up,
+        "warm_up_requests": warm_up_requests,
+        "limit": limit,
+        "fit": fit,
+        "jobs": jobs,
+    }
+    with shown(progress) as callback:
+        return SizeCurve(json.loads(_native.size(one._inner, traced(trace)._inner, arguments, callback)))
 
 
 def mrc(

@@ -11,6 +11,7 @@ __all__ = [
     "Capacity",
     "Candidates",
     "simulate",
+    "size",
     "mrc",
     "lifetime",
     "plan",
@@ -114,6 +115,7 @@ def simulate(
     designs: Sequence[Design],
     trace: Trace,
     *,
+    sweep: Sequence[tuple[str, Sequence[object]]],
     replay: str,
     speed: float | None,
     warm_up: bool,
@@ -125,6 +127,9 @@ def simulate(
     admission: object,
     jobs: int | None,
     progress: Callable[[str, int, int], object] | None,
+) -> str: ...
+def size(
+    design: Design, trace: Trace, arguments: Mapping[str, Any], progress: Callable[[str, int, int], object] | None
 ) -> str: ...
 def mrc(
     trace: Trace,

@@ -347,6 +347,110 @@ class Curves(Sequence[Mapping[str, Any]]):
         return f"Curves({', '.join(self.policies)}; {len(self._rows)} rows)"
 
 
+_SIZE_COLUMNS = [
+    ("hit %", "fast_hit_ratio", 100.0),
+    ("avoidable miss %", "avoidable_miss_ratio", 100.0),
+    ("mean ms", "mean_ms", 1.0),
+    ("p99 ms", "p99_ms", 1.0),
+    ("flush ms", "flush_mean_ms", 1.0),
+    ("lifetime years", "lifetime_years_by_size", 1.0),
+    ("USD", "fast_usd_by_size", 1.0),
+    ("USD per ms saved", "usd_per_ms_saved", 1.0),
+]
+
+
+class SizeCurve(Answer):
+    """The figures of a design against the size of its fast device: those of ``peryton size --json``, under the same names.
+
+    ======================================  ==============================================================================
+    ``points``                              a dictionary for each size, in ascending order: :attr:`points`
+    ``knees``                               where more stops paying, by several figures; the first is the objective
+    ``verdict``, ``caveats``, ``assumptions``  sentences: the answer, why it may be wrong, what it rests on
+    ``design_bytes``, ``volume_bytes``      the size that the design gives the device, and the size of the volume, in bytes
+    ``touched_bytes``, ``holds_all_bytes``  what the trace touches; the smallest size from which on nothing has to leave
+    ``unavoidable_miss_ratio``              share of the accesses that miss at any size
+    ``worth``                               the best size, if `usd_per_ms` was given
+    ======================================  ==============================================================================
+
+    A figure that does not apply is absent, never zero. A notebook shows a table and the answer.
+    """
+
+    __slots__ = ()
+
+    @property
+    def points(self) -> list["Answer"]:
+        """The figures of each size, in ascending order: ``size_bytes``, ``mean_ms``, ``p99_ms``, ``flush_mean_ms``, ``fast_hit_ratio`` and
+        ``avoidable_miss_ratio`` (shares), ``fast_bytes_written_per_day``, ``fast_usd_by_size`` and ``lifetime_years_by_size`` (of a
+        device of that size), ``usd_per_ms_saved``, …"""
+        return [Answer(point) for point in self["points"]]
+
+    @property
+    def enough_bytes(self) -> int | None:
+        """The smallest size simulated, in bytes, whose figure is within `within` of the best; None if no size has the figure."""
+        knees = self["knees"]
+        return int(knees[0]["size_bytes"]) if knees else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why the answer may mislead: its caveats, and the warnings of the simulations."""
+        return [*self["caveats"], *(warning["text"] for warning in self["warnings"])]
+
+    def to_polars(self) -> "polars.DataFrame":
+        """A data frame with a row for each size, in ascending order, and a column for each figure of :attr:`points`. A figure that
+        does not apply to a size is null."""
+        return _frame([_flat(point) for point in self["points"]])
+
+    def plot(
+        self, ax: "Axes | None" = None, figures: Sequence[str] = ("mean_ms", "p99_ms", "flush_mean_ms")
+    ) -> "Axes":
+        """Draws figures against the size with matplotlib, a line for each, and a dashed line at the size that is enough.
+
+        Args:
+            ax: the axes to draw on; by default those of a new figure.
+            figures: names of figures of :attr:`points`; by default the mean and the 99th percentile of the response time and the mean
+                of flushes, in ms. Those that the trace does not have are left out.
+
+        Returns:
+            The axes; both are logarithmic.
+
+        Raises:
+            KeyError: no size has any of these figures.
+        """
+        ax = _axes(ax)
+        drawn = []
+        for name in figures:
+            at = [(point["size_bytes"], point[name]) for point in self.points if point.get(name) is not None]
+            if at:
+                drawn.append(name)
+                ax.plot([size for size, _ in at], [value for _, value in at], marker="o", label=name)
+        if not drawn:
+            raise KeyError(f"{', '.join(figures)}: no size has such a figure")
+        if self.enough_bytes is not None:
+            ax.axvline(self.enough_bytes, linestyle="--", color="gray", label=f"enough by {self['objective']}")
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter(lambda size, _: _size(size))
+        ax.set_yscale("log")
+        ax.set_xlabel(f"size of {self['device']}")
+        ax.set_ylabel("ms" if all(name.endswith("_ms") for name in drawn) else "")
+        ax.legend()
+        return ax
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for point in self.points:
+            mark = " *" if point["size_bytes"] == self.enough_bytes else ""
+            figures = (_scaled(point, key, by) for _, key, by in _SIZE_COLUMNS)
+            rows.append([_size(point["size_bytes"]) + mark, *figures])
+        table = _table(rows, [self["device"], *(name for name, _, _ in _SIZE_COLUMNS)])
+        answer = "".join(f"<p>{html.escape(sentence)}.</p>" for sentence in self["verdict"])
+        return table + "<p>* enough</p>" + answer + "".join(f"<p>⚠ {html.escape(text)}</p>" for text in self.warnings)
+
+    def __repr__(self) -> str:
+        enough = "" if self.enough_bytes is None else f"; enough by {self['objective']}: {_size(self.enough_bytes)}"
+        about = f"{self['device']!r} of {self['design']!r} under {self['trace']!r}"
+        return f"SizeCurve({about}: {len(self['points'])} sizes{enough})"
+
+
 class Lifetimes(Sequence[Answer]):
     """Lifetimes of an array for several shares of admitted misses (``admit``), in order."""
 

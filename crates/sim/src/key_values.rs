@@ -1,9 +1,11 @@
-//! A key of a design with several values, as a word of the command line: `KEY=VALUE,VALUE`.
+//! A key of a design with several values, which may be written as `KEY=VALUE,VALUE`.
 
 /// A key and the values that it is to have, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValues {
+    /// The dotted key.
     pub key: String,
+    /// The values, written as in an override.
     pub values: Vec<String>,
 }
 
