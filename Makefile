@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test test-python wheel test-kernel torture mutants bench findings fuzz libfuzzer setup clean
+.PHONY: demo test test-python wheel docs test-kernel torture mutants bench findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -38,6 +38,10 @@ test-python: setup
 	@python3 scripts/python.py test
 wheel: setup
 	@python3 scripts/python.py wheel
+
+# The documents as a site: target/docs/book/index.html. The first time it builds mdBook, which takes some minutes.
+docs: setup
+	@python3 scripts/docs.py
 
 # Tests the built drive under a real Linux kernel, through its NBD client, in a virtual machine (scripts/vm): about 20 minutes; CUT=1: at
 # most five. TESTS names some of them: block_device, resets, replay, faults, pulled, stress; speed, which checks nothing. Without root, apt-get or a network it says what is
