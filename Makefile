@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test test-python wheel docs test-kernel torture mutants bench findings fuzz libfuzzer setup clean
+.PHONY: demo test test-python wheel docs deb test-kernel torture mutants bench findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -43,8 +43,13 @@ wheel: setup
 docs: setup
 	@python3 scripts/docs.py
 
+# Builds the package for Debian, target/debian/peryton_VERSION_ARCHITECTURE.deb, with cargo-deb, which it installs if it is missing.
+deb: setup
+	@scripts/deb
+
 # Tests the built drive under a real Linux kernel, through its NBD client, in a virtual machine (scripts/vm): about 20 minutes; CUT=1: at
-# most five. TESTS names some of them: block_device, resets, replay, faults, pulled, stress; speed, which checks nothing. Without root, apt-get or a network it says what is
+# most five. TESTS names some of them: block_device, resets, replay, faults, pulled, stress; speed, which checks nothing;
+# boot, which boots Debian with the package. Without root, apt-get or a network it says what is
 # missing, and skips them.
 test-kernel: setup
 	@python3 scripts/kernel/run.py $(if $(CUT),--cut) $(TESTS)

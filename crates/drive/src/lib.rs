@@ -70,6 +70,7 @@ mod line_log;
 mod listen;
 pub mod metrics;
 pub mod nbd;
+mod notify;
 mod offline;
 mod open;
 mod own_sizes;
@@ -94,6 +95,7 @@ pub use events::{Event, What};
 pub use format::{Made, MadeDevice, MakeError, format};
 pub use line_log::LineLog;
 pub use listen::{Endpoint, ListenError};
+pub use notify::{Message, Notified, Notifier};
 pub use offline::{OfflineError, detach, inspect, readmit, repair, replace};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening};
 pub use own_sizes::{OwnSizes, own_sizes};
@@ -104,7 +106,7 @@ pub use shared_memory::ProcessDeath;
 pub use spec::{Tuner, VolumeSpec};
 pub use status::{Kind, Traffic};
 pub use ublk::{
-    BlockDevice, Supervision, Task, UblkError, UblkSettings, block_devices, prepare_process, remove_block_device,
-    stop_server,
+    Ask, BlockDevice, Patience, Supervision, Task, UblkError, UblkSettings, ask_server, block_devices, prepare_process,
+    remove_block_device,
 };
 pub use volume::{Data, Reply, RetuneError, TooMuchMemory, Volume};

@@ -19,6 +19,7 @@ use crate::{
     listen::{Endpoint, Listener},
     metrics::{Address, Described, DescribedDevice, Listening as MetricsListening, Metrics},
     nbd::{Export, TlsServer},
+    notify::Notifier,
     open::{Device, DevicePath, Opening, named},
     pool::Pool,
     serve_error::{SMALLEST_POOL, ServeError},
@@ -43,7 +44,7 @@ pub struct TlsFiles {
 }
 
 /// How a volume is served; no setting here changes what is stored.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Memory for the data of host requests. When it is used up, clients wait.
     pub pool: Bytes,
@@ -64,6 +65,9 @@ pub struct Settings {
     pub without: Vec<String>,
     /// How to serve the volume as a block device of this machine, if at all.
     pub ublk: Option<UblkSettings>,
+    /// The program that watches this one, if there is one. It hears of signs of life, of progress and of what the server does; that
+    /// clients can use the volume is for the caller to report.
+    pub notifier: Notifier,
 }
 
 impl Default for Settings {
@@ -78,6 +82,7 @@ impl Default for Settings {
             tls: None,
             without: Vec::new(),
             ublk: None,
+            notifier: Notifier::default(),
         }
     }
 }
@@ -127,6 +132,7 @@ impl Service {
             return Err(ServeError::Pool(settings.pool));
         }
         let ublk = ublk_control(&settings)?;
+        settings.notifier.status("opening the volume");
         let tls = match (&settings.tls, endpoint) {
             (None, Endpoint::Tcp(address)) => return Err(ServeError::Clear(address.clone())),
             (Some(files), Endpoint::Tcp(_)) => {
@@ -137,7 +143,7 @@ impl Service {
         let opening = Opening { direct: settings.direct, create: false };
         let without = named(&spec.devices, &settings.without)?;
         let devices = Device::open_all(&spec.devices, opening, &without)?;
-        let (mut engine, opened) = open_engine(spec, &devices, &without)?;
+        let (mut engine, opened) = open_engine(spec, &devices, &without, &settings.notifier)?;
         let memory = SharedMemory::begin(&spec.process_death, &mut engine, &devices);
         match (&memory, opened.taken_over) {
             (Err(NoMemory::System { .. }), _) => {
@@ -322,6 +328,7 @@ impl Service {
             about,
             log: self.log,
             handle: self.handle,
+            notifier: self.settings.notifier.clone(),
             reopening: Reopening::new(self.process_death),
         })
         .map_err(system("a thread for TLS handshakes"))?;
@@ -344,7 +351,9 @@ impl Service {
             about.devices.iter().flatten().for_each(Device::unlock);
             return Err(error);
         }
-        let mut files = Files::new(&about.devices).map_err(system("memory"))?;
+        let notifier = self.settings.notifier;
+        notifier.status("closing the volume");
+        let mut files = Files::new(&about.devices).map_err(system("memory"))?.notifying(&notifier);
         let closed = engine.close(&mut files);
         about.events.end();
         // The next server of the volume may need the same path.
@@ -379,12 +388,17 @@ impl Service {
             memory: self.settings.pool,
             longest_zeroes: LONGEST_ZEROS as u64,
         };
-        Prepared::new(control, &wanted).map(Some)
+        let prepared = Prepared::new(control, &wanted)?;
+        if prepared.recovered {
+            self.settings.notifier.status(&format!("taking over /dev/ublkb{}", prepared.info.id));
+        }
+        Ok(Some(prepared))
     }
 
     /// Closes the volume again, which no client has used.
     fn close_unserved(mut self) {
-        let closed = Files::new(&self.devices).map(|mut files| self.engine.close(&mut files));
+        let files = Files::new(&self.devices).map(|files| files.notifying(&self.settings.notifier));
+        let closed = files.map(|mut files| self.engine.close(&mut files));
         self.controls.iter().for_each(Listening::end);
         self.metrics.iter().for_each(MetricsListening::end);
         self.devices.iter().flatten().for_each(Device::unlock);
@@ -436,6 +450,7 @@ fn open_engine(
     spec: &VolumeSpec,
     devices: &[Option<Device>],
     without: &[DeviceId],
+    notifier: &Notifier,
 ) -> Result<(Engine, Opened), ServeError> {
     let needs = spec.config.sizes().map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
     for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(&needs).enumerate() {
@@ -457,7 +472,8 @@ fn open_engine(
     }
     devices.iter().flatten().for_each(Device::drop_cached);
     let mut files = Files::with_memory(devices, &spec.process_death)
-        .map_err(|source| ServeError::System { what: "memory", source })?;
+        .map_err(|source| ServeError::System { what: "memory", source })?
+        .notifying(notifier);
     Engine::open_without(spec.config.clone(), &mut files, without)
         .map_err(|error| ServeError::Refused(spec.with_names(error)))
 }

@@ -11,6 +11,7 @@ use peryton_units::Bytes;
 use crate::{
     arena::Arena,
     disks::may_pass,
+    notify::Notifier,
     open::Device,
     shared_memory::{self, ProcessDeath},
 };
@@ -34,24 +35,29 @@ pub(crate) struct Files<'a> {
     asked: Option<VolumeId>,
     /// What is left of the patience.
     patience: Duration,
+    /// Hears of progress.
+    notifier: Notifier,
 }
 
-impl Files<'_> {
-    pub(crate) fn new(devices: &[Option<Device>]) -> io::Result<Files<'_>> {
+impl<'a> Files<'a> {
+    pub(crate) fn new(devices: &'a [Option<Device>]) -> io::Result<Files<'a>> {
         Ok(Files {
             devices,
             buffer: Arena::new(AT_ONCE)?,
             patience: PATIENCE,
             process_death: ProcessDeath::Off,
             asked: None,
+            notifier: Notifier::default(),
         })
     }
 
+    /// The same, with reports of progress.
+    pub(crate) fn notifying(self, notifier: &Notifier) -> Files<'a> {
+        Files { notifier: notifier.clone(), ..self }
+    }
+
     /// With what a server that was killed has left in memory.
-    pub(crate) fn with_memory<'a>(
-        devices: &'a [Option<Device>],
-        process_death: &ProcessDeath,
-    ) -> io::Result<Files<'a>> {
+    pub(crate) fn with_memory(devices: &'a [Option<Device>], process_death: &ProcessDeath) -> io::Result<Files<'a>> {
         Ok(Files { process_death: process_death.clone(), ..Files::new(devices)? })
     }
 
@@ -114,6 +120,7 @@ impl Storage for Files<'_> {
             let mut call =
                 || whole(part.len(), |done| rustix::io::pread(&device.file, &mut buffer[done..], at + done as u64));
             patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a read", error))?;
+            self.notifier.progress();
             part.copy_from_slice(buffer);
         }
         Ok(())
@@ -129,16 +136,21 @@ impl Storage for Files<'_> {
             let mut call =
                 || whole(part.len(), |done| rustix::io::pwrite(&device.file, &buffer[done..], at + done as u64));
             patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a write", error))?;
+            self.notifier.progress();
         }
         Ok(())
     }
 
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
         let device = self.device(device)?;
-        rustix::fs::fdatasync(&device.file).map_err(|error| failed(device, "a flush", error.into()))
+        rustix::fs::fdatasync(&device.file).map_err(|error| failed(device, "a flush", error.into()))?;
+        self.notifier.progress();
+        Ok(())
     }
 
     fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
+        // The engine asks for it where the volume was not closed in good order.
+        self.notifier.status("recovering the volume");
         self.asked = Some(volume);
         shared_memory::left(&self.process_death, volume, self.devices)
     }

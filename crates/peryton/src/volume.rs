@@ -45,6 +45,14 @@ impl DesignArgs {
         self.read(Purpose::Format)?.spec_to_serve()
     }
 
+    /// The devices that the design names, whether they are there or not.
+    pub fn devices(&self) -> Result<Vec<DevicePath>, Failure> {
+        let near = self.design.parent().unwrap_or(Path::new(""));
+        let places = DesignText::read(&self.design)?.device_places(&self.set)?;
+        let at = |place: DevicePlace| Some(DevicePath { path: near.join(place.path?), name: place.name });
+        Ok(places.into_iter().filter_map(at).collect())
+    }
+
     /// What may be written to each device in its life; `None` where neither design nor profile say it.
     pub fn rated_writes(&self, without: &[String]) -> Result<Vec<Option<Bytes>>, Failure> {
         let design = self.read(Purpose::Use { without })?.design;

@@ -60,6 +60,7 @@ impl Server {
             recovered,
             phase: Phase::Starting,
             stop_wanted: false,
+            stays: false,
             error: None,
             memory: locked_memory(),
             asked: Nanos::ZERO,
@@ -96,12 +97,26 @@ impl Server {
         }
     }
 
+    /// The next server is to take the block device over when this one stops.
+    pub(super) fn leave_block_device(&mut self) {
+        let Some(device) = &mut self.block_device else { return };
+        device.stays = true;
+    }
+
     /// Whether the server has to go on serving before it stops: as long as programs use the block device, the kernel writes what it
     /// has of it before it is removed.
     pub(super) fn must_remove_first(&mut self) -> bool {
         let Some(device) = &mut self.block_device else { return false };
         match device.phase {
             Phase::Starting => device.stop_wanted = true,
+            Phase::Live if device.stays => {
+                device.phase = Phase::Left;
+                device.slots.leave();
+                let path = device.path();
+                tracing::info!("{path} stays for the next server");
+                self.about.events.report(What::BlockDeviceLeft { path });
+                return false;
+            }
             Phase::Live => {
                 device.phase = Phase::Removing;
                 // A failure means that the thread has panicked; then the device stays.

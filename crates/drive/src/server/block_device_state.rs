@@ -37,6 +37,8 @@ pub(crate) struct BlockDevice {
     pub(super) phase: Phase,
     /// Whether the server is to stop as soon as the device has started.
     pub(super) stop_wanted: bool,
+    /// Whether it stays when the server stops, also if nobody uses it.
+    pub(super) stays: bool,
     pub(super) error: Option<UblkError>,
     /// Whether this thread is one that others' writes wait for, and how much memory was locked at the start.
     pub(super) memory: (bool, u64),

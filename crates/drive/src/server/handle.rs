@@ -27,6 +27,11 @@ impl Handle {
         self.send(Box::new(Server::begin_to_stop));
     }
 
+    /// The same, and a block device stays in any case, also if nobody uses it: the next server takes it over.
+    pub fn hand_over(&self) {
+        self.send(Box::new(Server::begin_to_hand_over));
+    }
+
     pub(crate) fn send(&self, call: Call) {
         // A failure means that the server has ended.
         let _ = self.calls.send(call);

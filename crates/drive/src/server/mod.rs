@@ -26,6 +26,7 @@ mod share;
 mod spin;
 mod stop;
 mod traffic;
+mod watchdog;
 
 use std::{
     collections::VecDeque,
@@ -44,7 +45,7 @@ pub use self::handle::Handle;
 pub(crate) use self::reopening_state::Reopening;
 use self::{
     accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
-    share::Shares, spin::Spin,
+    share::Shares, spin::Spin, watchdog::Watchdog,
 };
 use crate::{
     arena::Memory,
@@ -55,6 +56,7 @@ use crate::{
     line_log::LineLog,
     listen::Listener,
     nbd::{Export, TlsServer},
+    notify::Notifier,
     pool::Pool,
     shared_memory::{NoMemory, SharedMemory},
     status::Latencies,
@@ -110,6 +112,7 @@ pub(crate) struct Server {
     /// Which of the two is being waited for.
     awaited: usize,
     awake: Awake,
+    watchdog: Watchdog,
     pub(crate) stop: stop::Stop,
     pub(crate) clients_served: u64,
     about: About,
@@ -143,6 +146,7 @@ pub(crate) struct Parts {
     pub(crate) about: About,
     pub(crate) log: Option<LineLog>,
     pub(crate) handle: Handle,
+    pub(crate) notifier: Notifier,
     pub(crate) reopening: Reopening,
 }
 
@@ -177,6 +181,7 @@ impl Server {
             spins: [Spin::new(most), Spin::new(most)],
             awaited: CLIENTS,
             awake: Awake::new(parts.cpu_latency, Path::new(CPU_LATENCY)),
+            watchdog: Watchdog::new(parts.notifier),
             stop: stop::Stop::default(),
             clients_served: 0,
             about: parts.about,
@@ -245,7 +250,8 @@ impl Server {
         }
         let (engine, devices) = (self.volume.engine().deadline(), self.volume.backend.next_due());
         let reopening = self.reopening.deadline(self.now);
-        let deadlines = [engine, devices, self.next_look(), self.awake.deadline(), self.next_accept(), reopening];
+        let (awake, watchdog) = (self.awake.deadline(), self.watchdog.deadline());
+        let deadlines = [engine, devices, self.next_look(), awake, self.next_accept(), reopening, watchdog];
         match deadlines.into_iter().flatten().min() {
             None => Wait::Forever,
             Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
@@ -261,6 +267,7 @@ impl Server {
     fn timers(&mut self) {
         self.volume.backend.tick(self.now);
         self.awake.tick(self.now);
+        self.watchdog.tick(self.now);
         if self.volume.engine().deadline().is_some_and(|deadline| deadline <= self.now) {
             self.volume.tick(self.now);
         }

@@ -49,6 +49,7 @@ impl Server {
                 self.outages.since[index] = outage.since;
                 self.outages.count[index] += 1;
                 let (error, patience_s) = (outage.error, outage.patience_left.as_s_f64());
+                self.watchdog.notifier.status(&format!("waiting for device {device}, which fails: {error}"));
                 tracing::warn!(
                     device,
                     error,
@@ -62,6 +63,9 @@ impl Server {
                 tracing::warn!(device, lasted_s, "the device is back");
                 self.about.events.report(What::OutageOver { device, lasted_s });
             }
+        }
+        if now & !gone == 0 && self.outages.reported != 0 {
+            self.watchdog.notifier.goes_on();
         }
         (self.outages.reported, self.outages.ended) = (now, gone);
     }

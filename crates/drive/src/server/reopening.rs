@@ -19,7 +19,8 @@ impl Server {
     #[cold]
     fn reopen(&mut self) {
         self.about.devices.iter().flatten().for_each(Device::drop_cached);
-        let opened = match Files::new(&self.about.devices) {
+        let notifier = &self.watchdog.notifier;
+        let opened = match Files::new(&self.about.devices).map(|files| files.notifying(notifier)) {
             Ok(mut files) => self.volume.engine_mut().reopen(&mut files).map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
@@ -31,6 +32,7 @@ impl Server {
                 return;
             }
         };
+        self.watchdog.notifier.goes_on();
         self.reopening.succeeded();
         self.volume.backend.trust();
         let memory = SharedMemory::begin(&self.reopening.process_death, self.volume.engine_mut(), &self.about.devices);

@@ -50,6 +50,12 @@ impl Stop {
 }
 
 impl Server {
+    /// Accepts no more requests, and leaves the block device for the next server.
+    pub(crate) fn begin_to_hand_over(&mut self) {
+        self.leave_block_device();
+        self.begin_to_stop();
+    }
+
     /// Accepts no more requests.
     pub(crate) fn begin_to_stop(&mut self) {
         if self.stop.is_asked() || self.must_remove_first() {
@@ -57,6 +63,7 @@ impl Server {
         }
         tracing::info!("stopping: answering what is in flight");
         self.about.events.report(What::Stopping);
+        self.watchdog.notifier.stopping("stopping: answering what is in flight");
         self.stop.phase = Phase::Draining { until: self.now.saturating_add(FAREWELL) };
         for index in 0..self.clients.len() {
             let Some(client) = &mut self.clients[index] else { continue };

@@ -26,7 +26,7 @@ pub use self::{
     attach::UblkSettings,
     error::UblkError,
     find::{BlockDevice, block_devices, remove_block_device},
-    supervision::{Supervision, Task},
+    supervision::{Patience, Supervision, Task},
 };
 pub(crate) use self::{
     attach::{Attached, Prepared, Wanted},
@@ -43,9 +43,24 @@ pub(crate) use self::{
 /// latest when a request has waited for 30 s, and looks only now and then.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Asks a server to end in good order, or kills it. Nothing happens if there is no such process.
-pub fn stop_server(pid: u32, kill: bool) {
-    let signal = if kill { rustix::process::Signal::KILL } else { rustix::process::Signal::TERM };
+/// What a supervisor asks a server for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// To end in good order. A block device that nobody uses is removed.
+    End,
+    /// To end in good order, and to leave the block device for the next server.
+    HandOver,
+    /// It is killed.
+    Kill,
+}
+
+/// Sends a server a signal. Nothing happens if there is no such process.
+pub fn ask_server(pid: u32, ask: Ask) {
+    let signal = match ask {
+        Ask::End => rustix::process::Signal::TERM,
+        Ask::HandOver => rustix::process::Signal::USR2,
+        Ask::Kill => rustix::process::Signal::KILL,
+    };
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     if let Some(Err(error)) = pid.map(|pid| rustix::process::kill_process(pid, signal)) {
         tracing::debug!(%error, "the server has ended");

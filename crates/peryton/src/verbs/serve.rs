@@ -2,12 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use peryton_drive::{CpuLatency, Endpoint, LineLog, Service, Settings, Summary, TlsFiles, UblkSettings, metrics};
+use peryton_drive::{
+    CpuLatency, Endpoint, LineLog, Notifier, Service, Settings, Summary, TlsFiles, UblkSettings, metrics,
+};
 use peryton_engine::Opened;
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGINT, SIGTERM, SIGUSR2},
     iterator::Signals,
 };
 
@@ -82,7 +84,7 @@ pub struct Args {
 /// The longest wait for the last log lines to be written to standard error.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM, SIGINT or SIGUSR2.
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.ublk {
         // Before there are other threads.
@@ -98,7 +100,11 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let spec = args.design.spec_to_serve(&args.without)?;
     let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(args.design.beside("nbd")));
     let control = args.control.clone().unwrap_or_else(|| args.design.beside("control"));
-    let mut service = Service::open(&spec, &endpoint, settings(args)?)?;
+    let notifier = Notifier::from_environment().unwrap_or_else(|error| {
+        tracing::warn!(%error, "NOTIFY_SOCKET: nobody is notified");
+        Notifier::default()
+    });
+    let mut service = Service::open(&spec, &endpoint, settings(args, notifier.clone())?)?;
     service.set_log(log.clone());
     let opened = service.opened().clone();
     let control = service.control(&control)?;
@@ -118,16 +124,26 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         lost: service.lost(),
         json: args.json,
     };
+    // Before clients and supervisors hear that the server is there, and may end it.
+    stop_on_signals(&service, log)?;
     if args.ublk {
         // Scripts that wait for the line are to find the device.
-        service.when_live(move |path| drop(start.print(Some(path))));
+        service.when_live(move |path| {
+            notifier.ready(&served_at(path));
+            drop(start.print(Some(path)));
+        });
     } else {
+        notifier.ready(&served_at(&start.nbd));
         start.print(None)?;
     }
-    stop_on_signals(&service, log)?;
     let summary = service.run()?;
     drop((control, metrics));
     if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
+}
+
+/// The status of a server that serves clients at this place.
+fn served_at(place: &str) -> String {
+    format!("{place} is served by process {}, peryton {}", std::process::id(), env!("CARGO_PKG_VERSION"))
 }
 
 /// What is printed when clients can use the volume.
@@ -194,7 +210,7 @@ fn ublk(args: &Args) -> Result<Option<UblkSettings>, Failure> {
     }))
 }
 
-fn settings(args: &Args) -> Result<Settings, Failure> {
+fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
     let tls = match (&args.tls_cert, &args.tls_key, &args.tls_ca) {
         (Some(certificate), Some(key), Some(authority)) => {
             Some(TlsFiles { certificate: certificate.clone(), key: key.clone(), authority: authority.clone() })
@@ -211,6 +227,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
         tls,
         without: args.without.clone(),
         ublk: ublk(args)?,
+        notifier,
     })
 }
 
@@ -226,17 +243,24 @@ fn log() -> Result<LineLog, Failure> {
     Ok(log)
 }
 
-/// The first signal stops the server cleanly, the second at once.
+/// The first signal stops the server cleanly, the second at once. SIGUSR2 stops it cleanly as well, and leaves its block device for the
+/// next server.
 fn stop_on_signals(service: &Service, log: &LineLog) -> Result<(), Failure> {
     let (handle, log) = (service.handle(), log.clone());
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::failed)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR2]).map_err(Failure::failed)?;
     std::thread::spawn(move || {
-        for (count, _) in signals.forever().enumerate() {
-            if count > 0 {
+        let mut stops = false;
+        for signal in signals.forever() {
+            if signal == SIGUSR2 {
+                handle.hand_over();
+                continue;
+            }
+            if stops {
                 tracing::warn!("stopped at once: the volume will be recovered when it is opened next");
                 log.finish(LAST_LINES);
                 std::process::exit(1);
             }
+            stops = true;
             handle.stop();
         }
     });

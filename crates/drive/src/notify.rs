@@ -1,0 +1,320 @@
+//! What the program that watches a server hears of it: systemd, or `peryton supervise`. The protocol is that of sd_notify(3):
+//! datagrams with lines `KEY=value`, sent to the socket that NOTIFY_SOCKET names.
+//!
+//! The crate `sd-notify` is not used, because it opens a socket for each message and waits until the receiver has room for it; the
+//! loop that serves a volume must not wait for anything. Here a message that does not fit is dropped.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs, io,
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::{
+            ffi::OsStrExt as _,
+            net::{SocketAddr, UnixDatagram},
+        },
+    },
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use peryton_units::Nanos;
+
+/// The variable that names the socket.
+const SOCKET: &str = "NOTIFY_SOCKET";
+/// The variables with the interval in which a sign of life is expected, and of which process.
+const WATCHDOG: &str = "WATCHDOG_USEC";
+const WATCHDOG_OF: &str = "WATCHDOG_PID";
+
+/// Signs of life are sent so many times in the interval in which one is expected.
+const BEATS: u64 = 3;
+/// Opening and closing a volume report at this interval that they make progress,
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// and ask for so much time more: a call to a device that takes longer is no progress.
+const PROGRESS_LASTS: Duration = Duration::from_secs(30);
+
+/// The longest message that is read; systemd reads as much.
+const LONGEST_MESSAGE: usize = 4096;
+
+/// Notifies the program that watches this one, if there is one.
+#[derive(Clone, Debug, Default)]
+pub struct Notifier(Option<Arc<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    socket: UnixDatagram,
+    beat_every: Option<Nanos>,
+    began: Instant,
+    /// When progress was reported last, in ms since `began`.
+    progress: AtomicU64,
+    /// The status while everything is well.
+    serving: Mutex<String>,
+}
+
+impl Notifier {
+    /// The program that the environment names. Without one, nothing is sent.
+    ///
+    /// # Errors
+    /// The environment names a socket that cannot be reached.
+    pub fn from_environment() -> io::Result<Notifier> {
+        let Some(at) = env::var_os(SOCKET).filter(|at| !at.is_empty()) else { return Ok(Notifier(None)) };
+        let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let ours = number(WATCHDOG_OF).is_none_or(|pid| pid == u64::from(std::process::id()));
+        let within = number(WATCHDOG).filter(|within_us| ours && *within_us > 0).map(Nanos::from_us);
+        Notifier::to(&at, within)
+    }
+
+    /// Notifies at this address (a path, or a name in the abstract namespace after `@`), and gives signs of life within this time.
+    fn to(at: &OsString, within: Option<Nanos>) -> io::Result<Notifier> {
+        let address = match at.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            _ => SocketAddr::from_pathname(Path::new(at))?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        socket.connect_addr(&address)?;
+        let beat_every = within.map(|within| Nanos((within.0 / BEATS).max(1)));
+        let progress = AtomicU64::new(u64::MAX);
+        Ok(Notifier(Some(Arc::new(Inner {
+            socket,
+            beat_every,
+            began: Instant::now(),
+            progress,
+            serving: Mutex::default(),
+        }))))
+    }
+
+    fn send(&self, message: &str) {
+        let Some(inner) = &self.0 else { return };
+        // What cannot be sent at once is dropped: a status is soon followed by another, and signs of life come more often than needed.
+        if let Err(error) = inner.socket.send(message.as_bytes()) {
+            tracing::debug!(%error, message, "the program that watches this one was not notified");
+        }
+    }
+
+    /// Everything is there for clients.
+    pub fn ready(&self, status: &str) {
+        if let Some(inner) = &self.0 {
+            *inner.serving.lock().unwrap_or_else(PoisonError::into_inner) = line(status);
+        }
+        self.send(&format!("READY=1\nSTATUS={}", line(status)));
+    }
+
+    /// What kept the program from its work is over: the status is that of [`Notifier::ready`] again.
+    pub(crate) fn goes_on(&self) {
+        let Some(inner) = &self.0 else { return };
+        let serving = inner.serving.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !serving.is_empty() {
+            self.status(&serving);
+        }
+    }
+
+    /// What is being done now.
+    pub fn status(&self, status: &str) {
+        self.send(&format!("STATUS={}", line(status)));
+    }
+
+    /// The end has begun.
+    pub fn stopping(&self, status: &str) {
+        self.send(&format!("STOPPING=1\nSTATUS={}", line(status)));
+    }
+
+    /// The start or the end goes on, and may take so much longer.
+    pub fn extend(&self, by: Duration) {
+        self.send(&format!("EXTEND_TIMEOUT_USEC={}", by.as_micros()));
+    }
+
+    /// A device has carried out a call while the volume is opened or closed. This is reported now and then, and counts as a sign of
+    /// life.
+    pub(crate) fn progress(&self) {
+        let Some(inner) = &self.0 else { return };
+        let now = inner.began.elapsed().as_millis() as u64;
+        let last = inner.progress.load(Ordering::Relaxed);
+        if last != u64::MAX && now.saturating_sub(last) < PROGRESS_EVERY.as_millis() as u64 {
+            return;
+        }
+        inner.progress.store(now, Ordering::Relaxed);
+        self.extend(PROGRESS_LASTS);
+        if inner.beat_every.is_some() {
+            self.beat();
+        }
+    }
+
+    /// The interval of signs of life, if any are expected.
+    pub fn beat_every(&self) -> Option<Nanos> {
+        self.0.as_ref()?.beat_every
+    }
+
+    /// Gives a sign of life.
+    pub fn beat(&self) {
+        self.send("WATCHDOG=1");
+    }
+}
+
+/// A status has one line.
+fn line(status: &str) -> String {
+    status.replace(['\n', '\r'], " ")
+}
+
+/// What a message says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Clients are served.
+    pub ready: bool,
+    /// A sign of life.
+    pub alive: bool,
+    /// What the program does.
+    pub status: Option<String>,
+    /// The start or the end goes on for so long at most.
+    pub extend: Option<Nanos>,
+}
+
+impl Message {
+    /// Reads a message. Lines that say nothing here are ignored, as the protocol asks for.
+    pub fn parse(bytes: &[u8]) -> Message {
+        let mut message = Message::default();
+        for (key, value) in String::from_utf8_lossy(bytes).lines().filter_map(|line| line.split_once('=')) {
+            match key {
+                "READY" => message.ready |= value == "1",
+                "WATCHDOG" => message.alive |= value == "1",
+                "STATUS" => message.status = Some(value.to_owned()),
+                "EXTEND_TIMEOUT_USEC" => message.extend = value.parse().ok().map(Nanos::from_us),
+                _ => {}
+            }
+        }
+        message
+    }
+}
+
+/// A socket on which a program that this one has started notifies it. Only processes of the same user can send to it.
+#[derive(Debug)]
+pub struct Notified {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Notified {
+    /// Makes the socket at this path; one that is there is replaced.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub fn at(path: &Path) -> io::Result<Notified> {
+        if let Err(error) = fs::remove_file(path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let socket = UnixDatagram::bind(path)?;
+        let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(path, owner_only)?;
+        Ok(Notified { socket, path: path.to_owned() })
+    }
+
+    /// Another handle, for the thread that waits for messages.
+    ///
+    /// # Errors
+    /// There are no descriptors left.
+    pub fn socket(&self) -> io::Result<UnixDatagram> {
+        self.socket.try_clone()
+    }
+
+    /// Makes a program notify here, within this time at the latest if it serves.
+    pub fn listen_to(&self, command: &mut std::process::Command, within: Option<Nanos>) {
+        command.env(SOCKET, &self.path).env_remove(WATCHDOG_OF).env_remove(WATCHDOG);
+        if let Some(within) = within {
+            command.env(WATCHDOG, (within.0 / 1000).to_string());
+        }
+    }
+
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub fn next(socket: &UnixDatagram) -> io::Result<Message> {
+        let mut bytes = [0; LONGEST_MESSAGE];
+        let len = socket.recv(&mut bytes)?;
+        Ok(Message::parse(&bytes[..len]))
+    }
+}
+
+impl Drop for Notified {
+    fn drop(&mut self) {
+        // Its folder may be gone already.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(within: Option<Nanos>) -> (tempfile::TempDir, Notified, Notifier) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let notified = Notified::at(&path).unwrap();
+        let notifier = Notifier::to(&path.into_os_string(), within).unwrap();
+        (folder, notified, notifier)
+    }
+
+    fn waiting(notified: &Notified) -> Vec<Message> {
+        notified.socket.set_nonblocking(true).unwrap();
+        std::iter::from_fn(|| Notified::next(&notified.socket).ok()).collect()
+    }
+
+    #[test]
+    fn what_is_sent_is_what_arrives() {
+        let (_folder, notified, notifier) = pair(Some(Nanos::from_s(30)));
+        assert_eq!(notifier.beat_every(), Some(Nanos::from_s(10)));
+        notifier.ready("a\nREADY=0");
+        notifier.beat();
+        notifier.extend(Duration::from_secs(2));
+        let alive = Message { alive: true, ..Message::default() };
+        let ready = Message { ready: true, status: Some("a READY=0".to_owned()), ..Message::default() };
+        let extend = Message { extend: Some(Nanos::from_s(2)), ..Message::default() };
+        assert_eq!(waiting(&notified), [ready, alive, extend]);
+    }
+
+    #[test]
+    fn progress_is_reported_now_and_then_and_not_for_each_call() {
+        let (_folder, notified, notifier) = pair(Some(Nanos::from_s(30)));
+        for _ in 0..1000 {
+            notifier.progress();
+        }
+        let found = waiting(&notified);
+        assert!(found.len() >= 2 && found.len() <= 4, "{found:?}");
+        assert!(found[0].extend.is_some() && found[1].alive);
+    }
+
+    #[test]
+    fn a_receiver_that_reads_nothing_or_has_gone_stops_nobody() {
+        let (_folder, notified, notifier) = pair(None);
+        for _ in 0..100_000 {
+            notifier.status("the socket has no room for as many");
+        }
+        drop(notified);
+        notifier.ready("gone");
+        assert_eq!(notifier.beat_every(), None);
+    }
+
+    #[test]
+    fn names_in_the_abstract_namespace_begin_with_an_at_sign() {
+        let name = format!("peryton-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let socket = UnixDatagram::bind_addr(&address).unwrap();
+        Notifier::to(&format!("@{name}").into(), None).unwrap().status("here");
+        assert_eq!(Notified::next(&socket).unwrap().status.as_deref(), Some("here"));
+        assert!(Notifier::to(&"@peryton-test-of-nothing".into(), None).is_err());
+    }
+
+    #[test]
+    fn lines_that_mean_nothing_are_ignored() {
+        for bytes in [&b""[..], b"\xff\xfe=1\n\n=\nREADY", b"READY=0\nWATCHDOG=trigger\nEXTEND_TIMEOUT_USEC=soon"] {
+            assert_eq!(Message::parse(bytes), Message::default(), "{bytes:?}");
+        }
+    }
+}
