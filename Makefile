@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test test-python wheel docs deb test-kernel torture mutants bench findings fuzz libfuzzer setup clean
+.PHONY: demo test test-python wheel deb dist dist-try publish-try docs test-kernel torture mutants bench findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -38,6 +38,15 @@ test-python: setup
 	@python3 scripts/python.py test
 wheel: setup
 	@python3 scripts/python.py wheel
+
+# Packages for release in target/dist (docs/packages.md): the command for Debian 12 and later, the wheel, the crates, lists of what is
+# in them, checksums. dist-try installs them on a clean Debian 12; publish-try goes through `cargo publish` without publishing.
+dist: setup
+	@python3 scripts/dist.py build
+dist-try:
+	@python3 scripts/dist.py try
+publish-try: setup
+	@python3 scripts/dist.py publish
 
 # The documents as a site: target/docs/book/index.html. The first time it builds mdBook, which takes some minutes.
 docs: setup

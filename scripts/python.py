@@ -3,8 +3,11 @@
 
     scripts/python.py test            builds it for testing, tries it in a fresh environment, and runs pytest in one with the
                                       packages of crates/python/requirements.txt; with --built, what cargo test has built
-    scripts/python.py wheel           builds an optimised wheel in target/wheels and tries it in a fresh environment
-    scripts/python.py lock            resolves requirements.in again into requirements.txt (needs uv)
+    scripts/python.py wheel           builds an optimised wheel in target/wheels, checks which systems can load it, and tries
+                                      it in a fresh environment
+    scripts/python.py sdist           packs the source distribution in target/wheels
+    scripts/python.py lock            resolves requirements.in and packaging.in again into requirements.txt and packaging.txt
+                                      (needs uv)
 
 `test` says what it skips if Python, venv, pip or the network is missing. Everything is kept below target/python.
 """
@@ -25,13 +28,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CRATE = ROOT / "crates" / "python"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-ENVIRONMENT = TARGET / "python" / "venv"
+WHEELS = TARGET / "wheels"
 OLDEST = (3, 11)
+# The newest glibc that a wheel may need: that of Debian 12.
+NEWEST_GLIBC = (2, 36)
 PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 
 class Missing(Exception):
     """Something that is needed is not there."""
+
+
+class Wrong(Exception):
+    """What was built is not what it should be."""
 
 
 def run(*words, **options):
@@ -42,35 +51,67 @@ def python(environment):
     return environment / "bin" / "python"
 
 
-def environment():
-    """An environment with the packages of the lock; it is made again when the lock changes."""
+def environment(name):
+    """An environment with the packages of a lock; it is made again when the lock changes."""
     if sys.version_info < OLDEST:
         raise Missing(f"Python {OLDEST[0]}.{OLDEST[1]} or later (this is {sys.version.split()[0]})")
-    lock = CRATE / "requirements.txt"
+    folder, lock = TARGET / "python" / name, CRATE / f"{name}.txt"
     wanted = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()
-    stamp = ENVIRONMENT / "lock"
+    stamp = folder / "lock"
     if stamp.is_file() and stamp.read_text() == wanted:
-        return ENVIRONMENT
-    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
     try:
-        venv.create(ENVIRONMENT, with_pip=True, symlinks=True)
+        venv.create(folder, with_pip=True, symlinks=True)
     except (subprocess.CalledProcessError, SystemExit, OSError) as error:
         raise Missing(f"venv with pip (Debian: python3-venv): {error}") from error
     try:
-        run(python(ENVIRONMENT), *PIP, "install", "--require-hashes", "-r", lock)
+        run(python(folder), *PIP, "install", "--require-hashes", "-r", lock)
     except subprocess.CalledProcessError as error:
-        raise Missing("the packages of crates/python/requirements.txt: pip cannot install them (see above)") from error
+        raise Missing(f"the packages of crates/python/{name}.txt: pip cannot install them (see above)") from error
     stamp.write_text(wanted)
-    return ENVIRONMENT
+    return folder
 
 
-def wheel(tools, profile, out):
-    """Builds a wheel with maturin; returns its path."""
-    shutil.rmtree(out, ignore_errors=True)
-    maturin = [python(tools), "-m", "maturin", "build", "--locked", "--manifest-path", CRATE / "Cargo.toml"]
-    run(*maturin, "--profile", profile, "--out", out, "--interpreter", python(tools))
-    (built,) = out.glob("peryton-*.whl")
+def removed(pattern):
+    """Removes what was built before."""
+    for path in WHEELS.glob(pattern):
+        path.unlink()
+
+
+def wheel(profile):
+    """Builds a wheel with maturin, without symbols for debuggers; returns its path."""
+    tools = environment("packaging")
+    removed("peryton-*.whl")
+    maturin = [python(tools), "-m", "maturin", "build", "--locked", "--strip", "--manifest-path", CRATE / "Cargo.toml"]
+    run(*maturin, "--profile", profile, "--out", WHEELS, "--interpreter", python(tools))
+    (built,) = WHEELS.glob("peryton-*.whl")
+    checked(tools, built)
     return built
+
+
+def checked(tools, built):
+    """Asks auditwheel which systems can load a wheel, and fails if Debian 12 could not, or if its name promises more."""
+    shown = subprocess.run(
+        [python(tools), "-m", "auditwheel", "show", built], check=True, capture_output=True, text=True
+    ).stdout
+    print(shown.strip())
+    consistent = re.search(r'consistent\s+with\s+the\s+following\s+platform\s+tag:\s+"manylinux_(\d+)_(\d+)_x86_64"', shown)
+    promised = re.search(r"-cp311-abi3-manylinux_(\d+)_(\d+)_x86_64", built.name)
+    if not consistent or not promised:
+        raise Wrong(f"{built.name}: it is no wheel of the stable ABI for manylinux on x86-64")
+    needed, named = (tuple(map(int, found.groups())) for found in (consistent, promised))
+    if needed > named or needed > NEWEST_GLIBC:
+        raise Wrong(f"{built.name}: it needs glibc {needed[0]}.{needed[1]}")
+
+
+def sdist():
+    """Packs the source distribution; returns its path."""
+    tools = environment("packaging")
+    removed("peryton-*.tar.gz")
+    run(python(tools), "-m", "maturin", "sdist", "--manifest-path", CRATE / "Cargo.toml", "--out", WHEELS)
+    (packed,) = WHEELS.glob("peryton-*.tar.gz")
+    return packed
 
 
 def packed(library, out):
@@ -131,7 +172,7 @@ def tried(built):
 
 
 def test(arguments):
-    tools = environment()
+    tools = environment("requirements")
     module, policies, peryton = modules_and_command(arguments.built)
     built = packed(module, TARGET / "python" / "wheels")
     tried(built)
@@ -148,22 +189,28 @@ def main():
     tests.add_argument("pytest", nargs="*", help="arguments for pytest")
     wheels = verbs.add_parser("wheel")
     wheels.add_argument("--profile", default="release", help="Cargo's profile (default: release)")
+    verbs.add_parser("sdist")
     verbs.add_parser("lock")
     arguments = parser.parse_args()
     try:
         if arguments.verb == "test":
             test(arguments)
         elif arguments.verb == "wheel":
-            built = wheel(environment(), arguments.profile, TARGET / "wheels")
+            built = wheel(arguments.profile)
             tried(built)
             print(built)
+        elif arguments.verb == "sdist":
+            print(sdist())
         else:
             words = ["uv", "pip", "compile", "--universal", "--python-version", "3.11", "--generate-hashes", "--upgrade"]
             words += ["--custom-compile-command", "scripts/python.py lock"]
-            run(*words, "requirements.in", "-o", "requirements.txt", cwd=CRATE)
+            for name in ("requirements", "packaging"):
+                run(*words, f"{name}.in", "-o", f"{name}.txt", cwd=CRATE)
     except Missing as missing:
         print(f"python: missing: {missing}: the package for Python is not {'tested' if arguments.verb == 'test' else 'built'}")
         sys.exit(0 if arguments.verb == "test" else 1)
+    except Wrong as wrong:
+        sys.exit(f"python: {wrong}")
     except subprocess.CalledProcessError as error:
         sys.exit(error.returncode)
 
