@@ -277,6 +277,8 @@ class Debian:
 
     def shut_down(self, reboot):
         """Ends the machine in good order; returns how many seconds that took."""
+        # Events that came before the answer are those of earlier ends.
+        self.monitor.ask("query-status")
         self.monitor.events.clear()
         began = time.monotonic()
         self.run(f"systemd-run --quiet --on-active=0.1 --timer-property=AccuracySec=1ms systemctl {'reboot' if reboot else 'poweroff'}")
