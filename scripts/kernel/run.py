@@ -31,10 +31,11 @@ TESTS = {
     "faults": "errors of dm-flakey, dm-error and QEMU's blkdebug",
     "pulled": "a disk is pulled and put back under load",
     "stress": "stress-ng's file-system stressors on ext4 and xfs",
+    "boot": "Debian with the package and systemd: boot, kills, hangs, upgrade, removal, reset",
     "speed": "fio over NBD and ublk in turn",
 }
-# What runs only if it is named: it checks nothing.
-ASKED_FOR = ["speed"]
+# What runs only if it is named: it fetches a Debian and takes minutes, or it checks nothing.
+ASKED_FOR = ["boot", "speed"]
 
 
 # How often a test is begun again in whose machine the emulator failed. QEMU's emulation of several processors sometimes
