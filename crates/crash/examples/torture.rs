@@ -4,7 +4,7 @@ use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use peryton_crash::{Ends, Kind, Options, run, torture};
-use peryton_engine::{AdmitBy, Replacement};
+use peryton_engine::{AdmitBy, Fill, Replacement};
 
 /// Simulates power losses, process deaths and device failures, and checks every read against a correct disk
 #[derive(Parser)]
@@ -27,6 +27,9 @@ struct Arguments {
     /// Run with this admission rule (caching); if absent, the seed chooses among the older ones
     #[arg(long, value_parser = admission)]
     admission: Option<AdmitBy>,
+    /// What of an extent is brought in (caching, partitioned); the seed decides if not given
+    #[arg(long, value_parser = fill)]
+    fill: Option<Fill>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -63,6 +66,11 @@ fn admission(text: &str) -> Result<AdmitBy, String> {
     known.map(|(_, by)| by).ok_or_else(|| format!("use one of {}", AdmitBy::ALL.map(|(name, _)| name).join(", ")))
 }
 
+fn fill(text: &str) -> Result<Fill, String> {
+    let known = Fill::ALL.into_iter().find(|(name, _)| *name == text);
+    known.map(|(_, fill)| fill).ok_or_else(|| format!("use one of {}", Fill::ALL.map(|(name, _)| name).join(", ")))
+}
+
 fn ends(text: &str) -> Result<Ends, String> {
     let name = |ends: &Ends| format!("{ends:?}").to_lowercase();
     Ends::ALL.into_iter().find(|ends| name(ends) == text).ok_or_else(|| {
@@ -79,6 +87,7 @@ fn main() -> ExitCode {
         faults: arguments.faults,
         replacement: arguments.replacement,
         admission: arguments.admission,
+        fill: arguments.fill,
         ends: arguments.ends,
         log,
     };

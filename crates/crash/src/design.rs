@@ -1,12 +1,12 @@
 //! Random designs. The devices are small, so that every table is full most of the time.
 
 use peryton_engine::{
-    Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Hybrid, LogCaching, Logging,
+    Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Fill, Hybrid, LogCaching, Logging,
     LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning,
     Unit, WearBudget, WriteHits, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
-use rand::{Rng, RngExt};
+use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// The placement to simulate.
@@ -48,6 +48,22 @@ pub(crate) struct Plan {
     pub(crate) reach: usize,
 }
 
+impl Plan {
+    /// Sets what of an extent is brought in. Extents of one block are there or are not, so they become larger for that.
+    pub(crate) fn fill(&mut self, fill: Fill) {
+        self.config.tuning.fill = fill;
+        let (Placement::Caching(pair) | Placement::Partitioned(pair)) = &mut self.config.placement else { return };
+        if fill == Fill::Extent || pair.extent > Bytes::kib(4) {
+            return;
+        }
+        // A wide design has enough of them.
+        let times = if self.fast_extents >= 24 { 2 } else { 4 };
+        pair.extent = pair.extent * times;
+        self.extent *= times;
+        self.config.devices.iter_mut().for_each(|bytes| *bytes = *bytes * times);
+    }
+}
+
 /// One design in this many is wide, so that a commit takes several blocks. Wide runs take much longer.
 const WIDE_ONE_IN: u32 = 40;
 /// One design in this many has room for many requests in flight, so that commits differ in what they wait for. It still
@@ -84,6 +100,20 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, reach }
 }
 
+/// What of an extent is brought in. Drawn from a generator of its own, so that the other settings stay the same for each seed.
+pub(crate) fn random_fill(seed: u64) -> Fill {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6669_6c6c);
+    [Fill::Extent, Fill::Extent, Fill::Part, Fill::Auto][rng.random_range(0..4)]
+}
+
+/// The other setting that the same format provides for, or the same one.
+pub(crate) fn random_refill(fill: Fill, draw: u64) -> Fill {
+    match fill {
+        Fill::Extent => Fill::Extent,
+        Fill::Part | Fill::Auto => [Fill::Part, Fill::Auto][draw as usize % 2],
+    }
+}
+
 /// A seed draws among the first replacement policies only, so that a seed that once found a fault stays the same run. A run with
 /// any other policy names it ([`Options::replacement`](crate::Options::replacement)).
 const DRAWN_POLICIES: usize = 6;
@@ -100,6 +130,8 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         demotion_low: rng.random_range(0..=high),
         demotion_high: high,
         max_moves: rng.random_range(1..9),
+        // It is drawn apart ([`random_fill`]): the format of the volume provides for it.
+        fill: Fill::Extent,
         write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
         replacement: Replacement::ALL[rng.random_range(0..DRAWN_POLICIES)].1,
         admission: random_admission(rng),

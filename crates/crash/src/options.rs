@@ -1,6 +1,6 @@
 //! What a caller can choose about a run, and the counts that a run returns.
 
-use peryton_engine::{AdmitBy, Replacement};
+use peryton_engine::{AdmitBy, Fill, Replacement};
 
 use crate::{design::Kind, ends::Ends};
 
@@ -15,6 +15,8 @@ pub struct Options {
     pub replacement: Option<Replacement>,
     /// Use this admission rule; if absent, the seed chooses one of the older ones.
     pub admission: Option<AdmitBy>,
+    /// What of an extent is brought in; otherwise the seed decides.
+    pub fill: Option<Fill>,
     /// How runs come to their end; otherwise the seed decides.
     pub ends: Option<Ends>,
     /// Called with a line of text for each step.

@@ -6,7 +6,7 @@ use peryton_units::Nanos;
 use rand::{Rng, RngExt};
 
 use crate::{
-    design::{admission_by, random_tuning},
+    design::{admission_by, random_refill, random_tuning},
     disk,
     options::{Options, Outcome},
     world::{World, say},
@@ -73,6 +73,8 @@ impl World {
         self.answers()?;
         if self.chance(self.habits.retune_one_in) {
             let mut tuning = random_tuning(self.plan.fast_extents, &mut self.rng);
+            // Two of the settings need the same format.
+            tuning.fill = random_refill(self.plan.config.tuning.fill, tuning.max_moves.into());
             tuning.replacement = self.replacement.unwrap_or(tuning.replacement);
             if let Some(by) = self.admission {
                 tuning.admission = admission_by(by, tuning.admission);

@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::{
     deaths::Deaths,
-    design::{Kind, Plan, admission_by, random_kind, random_plan},
+    design::{Kind, Plan, admission_by, random_fill, random_kind, random_plan},
     disk::{Disk, Entry, SECTOR, Tag},
     drive::{Direct, Drive},
     ends::{End, Fates},
@@ -81,6 +81,8 @@ impl World {
         let kind = random_kind(&mut rng);
         let kind = options.kind.unwrap_or(kind);
         let mut plan = random_plan(kind, &mut rng);
+        let fill = options.fill.unwrap_or_else(|| random_fill(seed));
+        plan.fill(fill);
         plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
         if let Some(by) = options.admission {
             plan.config.tuning.admission = admission_by(by, plan.config.tuning.admission);

@@ -5,12 +5,12 @@ mod common;
 
 use common::World;
 use peryton_crash::{Kind, placement_on};
-use peryton_engine::{Config, DeviceId, Hybrid, Tuning};
+use peryton_engine::{Config, DeviceId, Fill, Hybrid, Tuning};
 use peryton_units::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-fn run(kind: Kind, seed: u64, steps: u32, failures: bool) -> World {
+fn run(kind: Kind, fill: Fill, seed: u64, steps: u32, failures: bool) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x9E37_79B9);
     let extent = Bytes::kib(4 * [1, 2, 3, 4][rng.random_range(0..4)]);
     let (fast, slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
@@ -18,9 +18,11 @@ fn run(kind: Kind, seed: u64, steps: u32, failures: bool) -> World {
     // Devices are slightly larger than whole extents; the rest stays unused.
     let devices = vec![extent * fast + Bytes(1024), extent * slow + Bytes(1024)];
     let high = rng.random_range(0..fast.min(slow) as u32);
-    let tuning = Tuning { demotion_low: 0, demotion_high: high, promotion_threshold: 0, ..Tuning::default() };
+    let tuning = Tuning { demotion_low: 0, demotion_high: high, promotion_threshold: 0, fill, ..Tuning::default() };
+    // The format provides for it, whatever else changes.
+    let in_part = |tuning: Tuning| Tuning { fill, ..tuning };
     let mut world = World::new(Config { devices, placement, tuning }, extent, seed);
-    let first = world.random_tuning(fast as u32);
+    let first = in_part(world.random_tuning(fast as u32));
     world.retune(first);
     if rng.random_bool(0.3) {
         world.engine.fill();
@@ -31,7 +33,7 @@ fn run(kind: Kind, seed: u64, steps: u32, failures: bool) -> World {
     let depth = rng.random_range(1..16);
     let most_cells = extent.0 / common::CELL * rng.random_range(1..4);
     for _ in 0..steps {
-        world.step(depth, most_cells, |world| world.random_tuning(fast as u32));
+        world.step(depth, most_cells, |world| in_part(world.random_tuning(fast as u32)));
     }
     world.fail_one_in = 0;
     world.read_all();
@@ -41,11 +43,15 @@ fn run(kind: Kind, seed: u64, steps: u32, failures: bool) -> World {
 }
 
 fn runs(kind: Kind, seeds: std::ops::Range<u64>, failures: bool) {
+    runs_with(kind, Fill::Extent, seeds, failures);
+}
+
+fn runs_with(kind: Kind, fill: Fill, seeds: std::ops::Range<u64>, failures: bool) {
     let mut moved = 0;
     let mut checked = 0;
     for seed in seeds {
-        let result = std::panic::catch_unwind(|| run(kind, seed, 600, failures));
-        let Ok(world) = result else { panic!("{kind:?}, failures {failures}: seed {seed} fails") };
+        let result = std::panic::catch_unwind(|| run(kind, fill, seed, 600, failures));
+        let Ok(world) = result else { panic!("{kind:?}, {fill:?}, failures {failures}: seed {seed} fails") };
         moved += world.engine.stats().moves.promotions + world.engine.stats().moves.demotions;
         checked += world.reads_checked;
     }
@@ -90,4 +96,12 @@ fn the_baselines_read_what_was_written() {
     runs(Kind::Linear, 0..50, false);
     runs(Kind::Linear, 100..150, true);
     runs(Kind::Single, 0..50, true);
+}
+
+#[test]
+fn extents_in_part_read_what_was_written() {
+    for (kind, fill) in [(Kind::Caching, Fill::Part), (Kind::Caching, Fill::Auto), (Kind::Partitioned, Fill::Part)] {
+        runs_with(kind, fill, 2000..2300, false);
+        runs_with(kind, fill, 3000..3400, true);
+    }
 }

@@ -183,13 +183,13 @@ mod placement;
 pub use api::{
     cleaning::{Cleaning, CleaningReport, CleaningState},
     command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId},
-    config::{Bypass, Config, Hybrid, MOST_MOVES, Placement, PlacementKind, Tuning, WritePolicy},
+    config::{Bypass, Config, Fill, Hybrid, MOST_MOVES, Placement, PlacementKind, Tuning, WritePolicy},
     endurance,
     error::{
         ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReadmitError, ReplaceError,
         RequestError, TuningError,
     },
-    location::{Location, Losses, MapRow},
+    location::{BlocksRow, Location, Losses, MapRow},
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
     opened::{Formatting, Opened, Trust},
     stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},

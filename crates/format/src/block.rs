@@ -24,6 +24,8 @@ pub enum Kind {
     CheckpointHeader,
     /// Entries of a checkpoint.
     CheckpointEntries,
+    /// Masks of a checkpoint.
+    CheckpointMasks,
     /// The header of an append to a log.
     LogAppend,
     /// Entries of an index in a log.
@@ -42,6 +44,7 @@ impl Kind {
             Kind::Journal => b"PYjl",
             Kind::CheckpointHeader => b"PYch",
             Kind::CheckpointEntries => b"PYce",
+            Kind::CheckpointMasks => b"PYcm",
             Kind::LogAppend => b"PYla",
             Kind::LogIndex => b"PYli",
             Kind::LogCommit => b"PYlc",

@@ -4,6 +4,7 @@ use peryton_units::Bytes;
 
 use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
+    blocks::Masks,
     entry::MapEntry,
     layout::MetadataLayout,
     mutation::{self, Mutation},
@@ -75,7 +76,8 @@ impl CheckpointHeader {
     /// Whether the numbers are possible. A correct checksum does not prove that, because anyone can compute one.
     fn is_possible(&self, layout: &MetadataLayout) -> bool {
         let numbers = [self.number, self.first_commit, self.last_commit];
-        let entries = BLOCK + u64::from(self.entries).div_ceil(ENTRIES_PER_BLOCK) * BLOCK;
+        let blocks = u64::from(self.entries).div_ceil(ENTRIES_PER_BLOCK) + mask_blocks(layout);
+        let entries = BLOCK + blocks * BLOCK;
         numbers.into_iter().all(|number| number < MOST_NUMBERS)
             && self.journal_at <= layout.journal_bytes
             && self.journal_at.is_multiple_of(BLOCK)
@@ -83,8 +85,44 @@ impl CheckpointHeader {
     }
 }
 
-/// Encodes the blocks of entries from block `first` on. `image` is the whole map; `into` is a whole number of blocks.
-pub fn encode_entries(image: &[MapEntry], number: u64, first: u64, volume: VolumeId, into: &mut [u8]) {
+/// Number of blocks of a checkpoint that hold masks.
+fn mask_blocks(layout: &MetadataLayout) -> u64 {
+    u64::from(layout.masks).div_ceil(ENTRIES_PER_BLOCK)
+}
+
+/// What the blocks of a checkpoint hold: words, one for each extent or for each place of the fast device.
+pub trait Word: Copy + Default {
+    /// The kind of its blocks.
+    const KIND: Kind;
+    /// The word.
+    fn to_word(self) -> u32;
+    /// The value of a word.
+    fn of_word(word: u32) -> Self;
+}
+
+impl Word for MapEntry {
+    const KIND: Kind = Kind::CheckpointEntries;
+    fn to_word(self) -> u32 {
+        self.word()
+    }
+    fn of_word(word: u32) -> MapEntry {
+        MapEntry::from_word(word)
+    }
+}
+
+impl Word for Masks {
+    const KIND: Kind = Kind::CheckpointMasks;
+    fn to_word(self) -> u32 {
+        self.word()
+    }
+    fn of_word(word: u32) -> Masks {
+        Masks::from_word(word)
+    }
+}
+
+/// Encodes the blocks of entries, or of masks, from block `first` on. `image` is the whole map, or the masks of all places;
+/// `into` is a whole number of blocks.
+pub fn encode_entries<W: Word>(image: &[W], number: u64, first: u64, volume: VolumeId, into: &mut [u8]) {
     for (block, index) in into.chunks_exact_mut(BLOCK_LEN).zip(first..) {
         block.fill(0);
         let start = (index * ENTRIES_PER_BLOCK).min(image.len() as u64) as usize;
@@ -93,23 +131,23 @@ pub fn encode_entries(image: &[MapEntry], number: u64, first: u64, volume: Volum
         put_u32(block, 16, index as u32);
         put_u32(block, 20, entries.len() as u32);
         for (slot, entry) in entries.iter().enumerate() {
-            put_u32(block, HEADER + slot * 4, entry.word());
+            put_u32(block, HEADER + slot * 4, entry.to_word());
         }
-        seal(block, Kind::CheckpointEntries, volume);
+        seal(block, W::KIND, volume);
     }
 }
 
 /// Adds the entries of a block to the map if the block is valid and is block `index` of checkpoint `number`.
-fn decode_entries(block: &[u8], number: u64, index: u64, volume: VolumeId, image: &mut [MapEntry]) -> bool {
+fn decode_entries<W: Word>(block: &[u8], number: u64, index: u64, volume: VolumeId, image: &mut [W]) -> bool {
     let start = (index * ENTRIES_PER_BLOCK) as usize;
     let count = image.len().saturating_sub(start).min(ENTRIES_PER_BLOCK as usize);
-    let valid = is_sealed(block, Kind::CheckpointEntries, volume)
+    let valid = is_sealed(block, W::KIND, volume)
         && get_u64(block, 8) == number
         && u64::from(get_u32(block, 16)) == index
         && get_u32(block, 20) as usize == count;
     if valid {
         for (slot, entry) in image[start..start + count].iter_mut().enumerate() {
-            *entry = MapEntry::from_word(get_u32(block, HEADER + slot * 4));
+            *entry = W::of_word(get_u32(block, HEADER + slot * 4));
         }
     }
     valid
@@ -138,13 +176,37 @@ pub fn load(
     header: &CheckpointHeader,
     volume: VolumeId,
 ) -> Option<Vec<MapEntry>> {
-    let mut image = vec![MapEntry::default(); header.entries as usize];
-    let blocks = u64::from(header.entries).div_ceil(ENTRIES_PER_BLOCK);
+    load_words(storage, devices, layout, header, (0, header.entries), volume)
+}
+
+/// Reads the masks of a checkpoint in the same way; there are none if the places of the volume have none.
+pub fn load_masks(
+    storage: &mut dyn Storage,
+    devices: &[DeviceId],
+    layout: &MetadataLayout,
+    header: &CheckpointHeader,
+    volume: VolumeId,
+) -> Option<Vec<Masks>> {
+    let after = MetadataLayout::entry_blocks(u64::from(header.entries));
+    load_words(storage, devices, layout, header, (after, layout.masks), volume)
+}
+
+/// Reads `count` words that begin after so many blocks behind the header.
+fn load_words<W: Word>(
+    storage: &mut dyn Storage,
+    devices: &[DeviceId],
+    layout: &MetadataLayout,
+    header: &CheckpointHeader,
+    (after, count): (u64, u32),
+    volume: VolumeId,
+) -> Option<Vec<W>> {
+    let mut image = vec![W::default(); count as usize];
+    let blocks = u64::from(count).div_ceil(ENTRIES_PER_BLOCK);
     let mut missing: Vec<u64> = Vec::new();
     let mut todo: Vec<(u64, u64)> = vec![(0, blocks)];
     for device in devices {
         for range in std::mem::take(&mut todo) {
-            missing.extend(load_range(storage, *device, layout, header, range, volume, &mut image));
+            missing.extend(load_range(storage, *device, layout, header, (after, range), volume, &mut image));
         }
         if missing.is_empty() {
             return Some(image);
@@ -155,16 +217,16 @@ pub fn load(
 }
 
 /// Reads some of the blocks of entries from a device; returns the numbers of those that are not valid there.
-fn load_range(
+fn load_range<W: Word>(
     storage: &mut dyn Storage,
     device: DeviceId,
     layout: &MetadataLayout,
     header: &CheckpointHeader,
-    (from, to): (u64, u64),
+    (after, (from, to)): (u64, (u64, u64)),
     volume: VolumeId,
-    image: &mut [MapEntry],
+    image: &mut [W],
 ) -> Vec<u64> {
-    let at = |index: u64| layout.checkpoint_at(header.which()) + Bytes(BLOCK + index * BLOCK);
+    let at = |index: u64| layout.checkpoint_at(header.which()) + Bytes(BLOCK + (after + index) * BLOCK);
     let mut missing = Vec::new();
     let mut index = from;
     while index < to {
@@ -191,8 +253,11 @@ pub fn damaged_blocks(
     volume: VolumeId,
 ) -> u64 {
     let mut image = vec![MapEntry::default(); header.entries as usize];
+    let mut masks = vec![Masks::default(); layout.masks as usize];
     let blocks = u64::from(header.entries).div_ceil(ENTRIES_PER_BLOCK);
-    load_range(storage, device, layout, header, (0, blocks), volume, &mut image).len() as u64
+    let entries = load_range(storage, device, layout, header, (0, (0, blocks)), volume, &mut image).len();
+    let of_masks = (blocks, (0, mask_blocks(layout)));
+    (entries + load_range(storage, device, layout, header, of_masks, volume, &mut masks).len()) as u64
 }
 
 /// Writes a whole checkpoint to each device: first the entries, then the header, which makes the checkpoint valid.
@@ -208,17 +273,27 @@ pub fn store(
     image: &[MapEntry],
     volume: VolumeId,
 ) -> Result<(), DeviceId> {
-    let blocks = (image.len() as u64).div_ceil(ENTRIES_PER_BLOCK);
+    store_with_masks(storage, devices, layout, header, (image, &[]), volume)
+}
+
+/// Writes a whole checkpoint with the masks of the places of the fast device.
+///
+/// # Errors
+///
+/// As [`store`].
+pub fn store_with_masks(
+    storage: &mut dyn Storage,
+    devices: &[DeviceId],
+    layout: &MetadataLayout,
+    header: &CheckpointHeader,
+    (image, masks): (&[MapEntry], &[Masks]),
+    volume: VolumeId,
+) -> Result<(), DeviceId> {
     let at = layout.checkpoint_at(header.which());
     for device in devices {
-        let mut index = 0;
-        while index < blocks {
-            let count = (blocks - index).min(PIECE / BLOCK);
-            let mut piece = vec![0; (count * BLOCK) as usize];
-            encode_entries(image, header.number, index, volume, &mut piece);
-            storage.write(*device, at + Bytes(BLOCK + index * BLOCK), &piece).map_err(|_| *device)?;
-            index += count;
-        }
+        let after = MetadataLayout::entry_blocks(image.len() as u64);
+        store_words(storage, *device, at + Bytes(BLOCK), (image, header.number), volume)?;
+        store_words(storage, *device, at + Bytes(BLOCK + after * BLOCK), (masks, header.number), volume)?;
         storage.flush(*device).map_err(|_| *device)?;
     }
     let mut block = [0; BLOCK_LEN];
@@ -228,4 +303,53 @@ pub fn store(
         storage.flush(*device).map_err(|_| *device)?;
     }
     Ok(())
+}
+
+fn store_words<W: Word>(
+    storage: &mut dyn Storage,
+    device: DeviceId,
+    at: Bytes,
+    (image, number): (&[W], u64),
+    volume: VolumeId,
+) -> Result<(), DeviceId> {
+    let blocks = (image.len() as u64).div_ceil(ENTRIES_PER_BLOCK);
+    let mut index = 0;
+    while index < blocks {
+        let count = (blocks - index).min(PIECE / BLOCK);
+        let mut piece = vec![0; (count * BLOCK) as usize];
+        encode_entries(image, number, index, volume, &mut piece);
+        storage.write(device, at + Bytes(index * BLOCK), &piece).map_err(|_| device)?;
+        index += count;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Place;
+
+    #[test]
+    fn masks_follow_the_entries_and_a_damaged_block_of_them_is_found() {
+        let layout = MetadataLayout::with_masks(3000, 2000, Bytes::mib(8));
+        assert!(layout.checkpoint_bytes > MetadataLayout::new(3000, Bytes::mib(8)).checkpoint_bytes);
+        let mut devices = vec![vec![0; layout.device_bytes(Bytes::mib(8)).0 as usize]; 2];
+        let both = [DeviceId(0), DeviceId(1)];
+        let entries: Vec<MapEntry> = (0..3000).map(|place| MapEntry::new(Some(Place(place)), false, false)).collect();
+        let masks: Vec<Masks> = (0..2000).map(|place| Masks::new(place, place & 5)).collect();
+        let notice = Notice::default();
+        let header =
+            CheckpointHeader { number: 1, journal_at: 0, first_commit: 1, last_commit: 0, entries: 3000, notice };
+        let volume = VolumeId(3);
+        store_with_masks(&mut devices, &both, &layout, &header, (&entries, &masks), volume)
+            .expect("memory does not fail");
+        assert_eq!(load(&mut devices, &both, &layout, &header, volume), Some(entries));
+        assert_eq!(load_masks(&mut devices, &both, &layout, &header, volume), Some(masks.clone()));
+        // The second block of masks: three blocks of entries are before the first.
+        let at = (layout.checkpoint_at(1) + Bytes(BLOCK * 5)).0 as usize;
+        devices[0][at + 50] ^= 1;
+        assert_eq!(damaged_blocks(&mut devices, DeviceId(0), &layout, &header, volume), 1);
+        assert_eq!(load_masks(&mut devices, &both, &layout, &header, volume), Some(masks));
+        assert_eq!(load_masks(&mut devices, &both[..1], &layout, &header, volume), None);
+    }
 }

@@ -19,7 +19,7 @@ pub const MOST_DEVICES: usize = 16;
 ///
 /// let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
 /// let devices = vec![Bytes::gib(8), Bytes::gib(100)];
-/// let on_device = Geometry { devices, arrangement: Arrangement::Caching(pair), spare: 256 };
+/// let on_device = Geometry { devices, arrangement: Arrangement::Caching(pair), spare: 256, block: Bytes::ZERO };
 /// let design = Geometry { arrangement: Arrangement::Tiering(pair), ..on_device.clone() };
 /// assert_eq!(design.differences(&on_device), ["placement.mode is tiering in the design and caching on the device"]);
 /// assert!(design.differences(&design).is_empty());
@@ -32,6 +32,8 @@ pub struct Geometry {
     pub arrangement: Arrangement,
     /// Number of spare extents; 0 without a map.
     pub spare: u32,
+    /// The size of the blocks by which the fast device may have a part of an extent; 0 if it has whole extents.
+    pub block: Bytes,
 }
 
 /// The purpose of each device of a volume.
@@ -96,6 +98,11 @@ impl Geometry {
         }
         for (index, (ours, theirs)) in self.devices.iter().zip(&on_device.devices).enumerate() {
             differ(&format!("the data size of device {index}"), ours.to_string(), theirs.to_string());
+        }
+        let fill = |block: Bytes| if block == Bytes::ZERO { "extent" } else { "part or auto" }.to_owned();
+        differ("placement.fill", fill(self.block), fill(on_device.block));
+        if self.block > Bytes::ZERO && on_device.block > Bytes::ZERO {
+            differ("the size of the blocks of an extent", self.block.to_string(), on_device.block.to_string());
         }
         differ("the number of spare extents", self.spare.to_string(), on_device.spare.to_string());
         found

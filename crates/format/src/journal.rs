@@ -8,6 +8,7 @@ use crate::{
         BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_mislabelled, is_sealed, put_u32, put_u64,
         seal,
     },
+    blocks::Masks,
     entry::MapEntry,
     layout::MetadataLayout,
     mutation::{self, Mutation},
@@ -17,9 +18,14 @@ use crate::{
 };
 
 const HEADER: usize = 32;
-const RECORD: usize = 8;
-/// Number of records in a block of a commit.
-pub const RECORDS_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / RECORD) as u64;
+pub(crate) const RECORD: usize = 8;
+/// Number of records in a block of a commit, without masks.
+pub const RECORDS_PER_BLOCK: u64 = records_per_block(RECORD);
+
+pub(crate) const fn records_per_block(record: usize) -> u64 {
+    ((BLOCK_LEN - HEADER) / record) as u64
+}
+
 /// Set in the count of a commit that goes to both devices.
 const MIRRORED: u32 = 1 << 31;
 /// The commit's [`Notice`].
@@ -32,7 +38,7 @@ const PIECE: u64 = 1 << 20;
 /// A record of a commit: an extent, and its map entry from then on.
 pub type MapRecord = (u32, MapEntry);
 
-/// Bytes of the ring that a commit with this many records takes.
+/// Bytes of the ring that a commit with this many records takes, without masks.
 pub fn commit_bytes(records: u64) -> u64 {
     records.div_ceil(RECORDS_PER_BLOCK) * BLOCK
 }
@@ -57,14 +63,36 @@ pub fn encode(
     volume: VolumeId,
     into: &mut [u8],
 ) {
+    encode_as(records.map(|record| (record, Masks::default())), RECORD, label, volume, into);
+}
+
+/// Encodes a whole commit of a volume whose places have masks. Each record has the masks of the place that its entry names;
+/// `into` must be [`MetadataLayout::commit_bytes`] long.
+pub fn encode_with_masks(
+    records: impl ExactSizeIterator<Item = (MapRecord, Masks)>,
+    label: &CommitLabel,
+    volume: VolumeId,
+    into: &mut [u8],
+) {
+    encode_as(records, RECORD + 4, label, volume, into);
+}
+
+fn encode_as(
+    records: impl ExactSizeIterator<Item = (MapRecord, Masks)>,
+    size: usize,
+    label: &CommitLabel,
+    volume: VolumeId,
+    into: &mut [u8],
+) {
+    let per_block = records_per_block(size);
     let CommitLabel { number, attempt, mirrored, notice } = *label;
     let count = records.len();
     let blocks = into.len() / BLOCK_LEN;
-    debug_assert_eq!(into.len() as u64, commit_bytes(count as u64));
+    debug_assert_eq!(into.len() as u64, (count as u64).div_ceil(per_block) * BLOCK);
     let mut records = records;
     for (index, block) in into.chunks_exact_mut(BLOCK_LEN).enumerate() {
         block.fill(0);
-        let here = RECORDS_PER_BLOCK.min((count - index * RECORDS_PER_BLOCK as usize) as u64);
+        let here = per_block.min((count - index * per_block as usize) as u64);
         put_u64(block, 8, number);
         put_u32(block, 16, index as u32);
         put_u32(block, 20, blocks as u32);
@@ -72,10 +100,13 @@ pub fn encode(
         let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
         put_u32(block, 24, here as u32 | flags);
         put_u32(block, 28, attempt);
-        for (slot, (extent, entry)) in records.by_ref().take(here as usize).enumerate() {
-            let at = HEADER + slot * RECORD;
+        for (slot, ((extent, entry), masks)) in records.by_ref().take(here as usize).enumerate() {
+            let at = HEADER + slot * size;
             put_u32(block, at, extent);
             put_u32(block, at + 4, entry.word());
+            if size > RECORD {
+                put_u32(block, at + RECORD, masks.word());
+            }
         }
         seal(block, Kind::Journal, volume);
     }
@@ -92,7 +123,7 @@ struct BlockHeader {
     count: u32,
 }
 
-fn block_header(block: &[u8], volume: VolumeId) -> Option<BlockHeader> {
+fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader> {
     if !is_sealed(block, Kind::Journal, volume) {
         return None;
     }
@@ -109,9 +140,8 @@ fn block_header(block: &[u8], volume: VolumeId) -> Option<BlockHeader> {
         blocks: get_u32(block, 20),
         count: get_u32(block, 24) & !FLAGS,
     };
-    let possible = u64::from(header.count) <= RECORDS_PER_BLOCK
-        && header.index < header.blocks
-        && header.label.number < MOST_NUMBERS;
+    let possible =
+        u64::from(header.count) <= most && header.index < header.blocks && header.label.number < MOST_NUMBERS;
     possible.then_some(header)
 }
 
@@ -146,6 +176,8 @@ fn block_header(block: &[u8], volume: VolumeId) -> Option<BlockHeader> {
 pub struct JournalRing {
     bytes: Vec<u8>,
     volume: VolumeId,
+    /// The length of a record.
+    record: usize,
     /// The header of each valid block.
     headers: Vec<Option<BlockHeader>>,
     damaged_blocks: u64,
@@ -156,6 +188,8 @@ pub struct JournalRing {
 pub struct FoundCommit {
     /// The changes of the commit.
     pub records: Vec<MapRecord>,
+    /// The masks of each record; empty if the places of the volume have none.
+    pub masks: Vec<Masks>,
     attempt: u32,
     /// Place of the next commit, unless the ring wraps.
     pub next: u64,
@@ -193,12 +227,15 @@ impl JournalRing {
         if !readable && !bytes.is_empty() {
             return Err(DeviceError);
         }
-        let headers: Vec<_> = bytes.chunks_exact(BLOCK_LEN).map(|block| block_header(block, volume)).collect();
+        let headers: Vec<_> = bytes
+            .chunks_exact(BLOCK_LEN)
+            .map(|block| block_header(block, layout.records_per_block(), volume))
+            .collect();
         let blocks = bytes.chunks_exact(BLOCK_LEN).zip(&headers);
         let damaged = |block: &[u8]| has_kind(block, Kind::Journal) || is_mislabelled(block, Kind::Journal, volume);
         let damaged = blocks.filter(|(block, header)| header.is_none() && damaged(block)).count() as u64;
         let damaged_blocks = damaged + unreadable;
-        Ok(JournalRing { bytes, volume, headers, damaged_blocks })
+        Ok(JournalRing { bytes, volume, record: layout.record_bytes(), headers, damaged_blocks })
     }
 
     /// Number of blocks that cannot be read, or are damaged blocks of the journal.
@@ -221,7 +258,7 @@ impl JournalRing {
         let first = usize::try_from(at / BLOCK).ok()?;
         let head = (*self.headers.get(first)?)?;
         let headers = self.headers.get(first..first.checked_add(head.blocks as usize)?)?;
-        let mut records = Vec::new();
+        let (mut records, mut masks) = (Vec::new(), Vec::new());
         for (index, header) in headers.iter().enumerate() {
             let header = (*header)?;
             let same = BlockHeader { index: index as u32, count: header.count, ..head };
@@ -231,11 +268,14 @@ impl JournalRing {
             let block = &self.bytes[(first + index) * BLOCK_LEN..][..BLOCK_LEN];
             debug_assert!(is_sealed(block, Kind::Journal, self.volume));
             for slot in 0..header.count as usize {
-                let at = HEADER + slot * RECORD;
+                let at = HEADER + slot * self.record;
                 records.push((get_u32(block, at), MapEntry::from_word(get_u32(block, at + 4))));
+                if self.record > RECORD {
+                    masks.push(Masks::from_word(get_u32(block, at + RECORD)));
+                }
             }
         }
-        Some(FoundCommit { records, attempt: head.label.attempt, next: at + headers.len() as u64 * BLOCK })
+        Some(FoundCommit { records, masks, attempt: head.label.attempt, next: at + headers.len() as u64 * BLOCK })
     }
 
     /// Whether the commit is in this ring and was written to both devices.
@@ -260,6 +300,8 @@ impl JournalRing {
 pub struct Replayed {
     /// The records, in the order in which they have to be applied.
     pub records: Vec<MapRecord>,
+    /// The masks of each record; empty if the places of the volume have none.
+    pub masks: Vec<Masks>,
     /// The number that follows the last commit.
     pub next_commit: u64,
     /// Place in the ring where that commit would begin.
@@ -294,17 +336,21 @@ pub fn replay(rings: &[Option<JournalRing>], first: u64, at: u64) -> Replayed {
         let Some(found) = best else { break };
         last_len = found.records.len();
         replayed.records.extend(found.records);
+        replayed.masks.extend(found.masks);
         replayed.next = found.next;
         replayed.next_commit += 1;
     }
     if mutation::is(Mutation::ReplayOneLess) {
         replayed.records.truncate(replayed.records.len() - last_len);
+        replayed.masks.truncate(replayed.records.len());
     }
     if mutation::is(Mutation::ReplayBackwards) {
         replayed.records.reverse();
+        replayed.masks.reverse();
     }
     if mutation::is(Mutation::IgnoreJournal) {
         replayed.records.clear();
+        replayed.masks.clear();
     }
     // The commit after the newest may be torn; if a still later one exists, a commit between is lost.
     replayed.broken = rings.iter().flatten().any(|ring| ring.newest() > replayed.next_commit);
@@ -384,6 +430,23 @@ mod tests {
         assert_eq!(torn.damaged_blocks(), 1);
         let rest = replay(&[Some(torn)], 7, 0);
         assert_eq!((rest.next_commit, rest.next, rest.broken, rest.records), (8, BLOCK, false, first));
+    }
+
+    #[test]
+    fn records_have_the_masks_of_their_places_where_places_have_masks() {
+        let mut memory = memory();
+        let layout = MetadataLayout { masks: 1000, ..layout() };
+        let records = records(700);
+        let masks: Vec<Masks> = (0..700u32).map(|place| Masks::new(place as u16, 1 << (place % 16))).collect();
+        let mut bytes = vec![0; layout.commit_bytes(700) as usize];
+        assert_eq!(bytes.len() as u64, 3 * BLOCK, "338 records are in a block");
+        let label = CommitLabel { number: 7, attempt: 0, mirrored: true, notice: Notice::default() };
+        let both = records.iter().copied().zip(masks.iter().copied()).collect::<Vec<_>>();
+        encode_with_masks(both.into_iter(), &label, VOLUME, &mut bytes);
+        memory.write(DeviceId(0), layout.journal_at(0), &bytes).unwrap();
+        let ring = JournalRing::read(&mut memory, DeviceId(0), &layout, VOLUME).unwrap();
+        let all = replay(&[Some(ring)], 7, 0);
+        assert_eq!((all.records, all.masks), (records, masks));
     }
 
     #[test]

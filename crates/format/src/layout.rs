@@ -2,7 +2,11 @@
 
 use peryton_units::Bytes;
 
-use crate::{block::BLOCK, checkpoint::ENTRIES_PER_BLOCK};
+use crate::{
+    block::BLOCK,
+    checkpoint::ENTRIES_PER_BLOCK,
+    journal::{RECORD, records_per_block},
+};
 
 /// The ring is as large as a checkpoint, within these bounds: then writing the map costs about as much as the updates
 /// that led to it.
@@ -36,22 +40,51 @@ pub struct MetadataLayout {
     pub checkpoint_bytes: u64,
     /// Offset of the data.
     pub data_at: Bytes,
+    /// Number of places of the fast device that have masks ([`blocks`](crate::blocks)); 0 if extents are there as a whole.
+    pub masks: u32,
 }
 
 impl MetadataLayout {
     /// The layout for a map of `entries` entries on devices with at least `data` bytes of data each.
     pub fn new(entries: u32, data: Bytes) -> MetadataLayout {
-        // A header and the entries.
-        let checkpoint_bytes = BLOCK + u64::from(entries).div_ceil(ENTRIES_PER_BLOCK) * BLOCK;
+        MetadataLayout::with_masks(entries, 0, data)
+    }
+
+    /// The layout with a map of `entries` entries, and masks of `masks` places.
+    pub fn with_masks(entries: u32, masks: u32, data: Bytes) -> MetadataLayout {
+        // A header, the entries and the masks.
+        let blocks = [entries, masks].map(|words| u64::from(words).div_ceil(ENTRIES_PER_BLOCK));
+        let checkpoint_bytes = BLOCK + blocks.into_iter().sum::<u64>() * BLOCK;
         let small = (data.0 / SHARE_OF_DATA).next_multiple_of(BLOCK).max(LEAST_JOURNAL);
         let journal_bytes = checkpoint_bytes.clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL).min(small);
         let end = BLOCK + journal_bytes + 2 * checkpoint_bytes;
-        MetadataLayout { journal_bytes, checkpoint_bytes, data_at: Bytes(end.next_multiple_of(DATA_ALIGNMENT)) }
+        let data_at = Bytes(end.next_multiple_of(DATA_ALIGNMENT));
+        MetadataLayout { journal_bytes, checkpoint_bytes, data_at, masks }
     }
 
     /// The layout without a map: only superblocks.
     pub fn bare() -> MetadataLayout {
-        MetadataLayout { journal_bytes: 0, checkpoint_bytes: 0, data_at: Bytes(DATA_ALIGNMENT) }
+        MetadataLayout { journal_bytes: 0, checkpoint_bytes: 0, data_at: Bytes(DATA_ALIGNMENT), masks: 0 }
+    }
+
+    /// Bytes of a record in the journal.
+    pub(crate) fn record_bytes(&self) -> usize {
+        if self.masks > 0 { RECORD + 4 } else { RECORD }
+    }
+
+    /// Number of records in a block of a commit.
+    pub fn records_per_block(&self) -> u64 {
+        records_per_block(self.record_bytes())
+    }
+
+    /// Bytes of the ring that a commit with this many records takes.
+    pub fn commit_bytes(&self, records: u64) -> u64 {
+        records.div_ceil(self.records_per_block()) * BLOCK
+    }
+
+    /// Number of blocks of a checkpoint that hold entries, of which there are `entries`; those with masks follow.
+    pub fn entry_blocks(entries: u64) -> u64 {
+        entries.div_ceil(ENTRIES_PER_BLOCK)
     }
 
     /// The size that a device needs for `data` bytes of data.

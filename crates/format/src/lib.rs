@@ -25,6 +25,7 @@
 //! * The map of a volume says where each extent is ([`entry`]). A [`checkpoint`] holds all of it. The [`journal`] holds
 //!   the changes since, in numbered commits. [`map`] reads both and combines them. A [`notice`] says what may be on the
 //!   fast device, for a reader that has only the slow one.
+//! * The fast device may have a part of an extent only. [`blocks`] says which one.
 //! * A [`log`] has a format of its own.
 //! * [`layout`] and [`log::layout`] compute the places of these parts.
 //!
@@ -58,6 +59,7 @@
 //!         devices: vec![Bytes::gib(8), Bytes::gib(100)],
 //!         arrangement: Arrangement::Caching(pair),
 //!         spare: 256,
+//!         block: Bytes::ZERO,
 //!     },
 //!     notes: String::new(),
 //! };
@@ -75,6 +77,7 @@
 //! ```
 
 pub mod block;
+pub mod blocks;
 pub mod checkpoint;
 pub mod copies;
 pub mod entry;

@@ -4,6 +4,7 @@
 use thiserror::Error;
 
 use crate::{
+    blocks::Masks,
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
     journal::{self, JournalRing},
@@ -46,6 +47,8 @@ use crate::{
 pub struct DurableMap {
     /// An entry for each extent.
     pub entries: Vec<MapEntry>,
+    /// The masks of each place of the fast device; empty if extents are there as a whole.
+    pub masks: Vec<Masks>,
     /// Number of commits after the checkpoint that are included in the entries.
     pub replayed: u64,
     /// The base of the next checkpoint's number: higher numbers are newer than everything on the devices. The next
@@ -114,7 +117,9 @@ pub fn read(
     let before_next = |header: &CheckpointHeader| newest + u64::from((newest + 1) % 2 == header.number % 2);
     let mut problem = "no checkpoint can be read";
     for header in candidates {
-        let Some(mut entries) = checkpoint::load(storage, devices, layout, &header, volume) else {
+        let words = checkpoint::load(storage, devices, layout, &header, volume)
+            .zip(checkpoint::load_masks(storage, devices, layout, &header, volume));
+        let Some((mut entries, mut masks)) = words else {
             problem = "part of the map can be read from neither device";
             continue;
         };
@@ -126,7 +131,7 @@ pub fn read(
             let newest_commit = rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0);
             let next_commit = (newest_commit.max(header.last_commit) + 1).max(header.first_commit);
             let (last_commit, next) = (header.last_commit, header.journal_at);
-            return Ok(DurableMap { entries, replayed: 0, number, last_commit, next_commit, next, notice });
+            return Ok(DurableMap { entries, masks, replayed: 0, number, last_commit, next_commit, next, notice });
         }
         let found = journal::replay(&rings, header.first_commit, header.journal_at);
         if found.broken {
@@ -136,6 +141,12 @@ pub fn read(
         for (extent, entry) in &found.records {
             let named = NoMap::Damaged("the journal names an extent that is not there");
             *entries.get_mut(*extent as usize).ok_or(named)? = *entry;
+        }
+        for ((_, entry), ours) in found.records.iter().zip(&found.masks) {
+            // What the entry says of a place that does not exist is refused when the map is used.
+            if let Some(masks) = entry.place().and_then(|place| masks.get_mut(place.0 as usize)) {
+                *masks = *ours;
+            }
         }
         let replayed = found.next_commit - header.first_commit;
         // Without damage, each device has all commits except the one that was in flight; a device that lacks more is an
@@ -156,7 +167,7 @@ pub fn read(
             }
         };
         let (next_commit, next) = (found.next_commit, found.next);
-        return Ok(DurableMap { entries, replayed, number, last_commit, next_commit, next, notice });
+        return Ok(DurableMap { entries, masks, replayed, number, last_commit, next_commit, next, notice });
     }
     Err(NoMap::Damaged(problem))
 }

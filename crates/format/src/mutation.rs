@@ -128,6 +128,24 @@ mutations! {
     TrustUnflushedCopies,
     /// A write that is sent to copy and home because too much is dirty reaches the copy only, which stays clean.
     ThrottleWithoutHome,
+    /// A block counts as being on the fast device before it is written there.
+    ValidBeforeData,
+    /// A read of a block that the fast device does not have is served from there.
+    ReadInvalid,
+    /// An eviction writes only the first of the dirty blocks home, and drops the others.
+    EvictFirstRun,
+    /// A block that the host has written while it was written home counts as clean after it.
+    CleanRewrittenBlock,
+    /// An update of a part of an extent says that another part is at home whose write there was not flushed.
+    CleanWithoutSlowFlush,
+    /// What is brought in replaces blocks that are dirty.
+    FillOverDirty,
+    /// Recovery takes every extent on the fast device for whole.
+    ForgetMasks,
+    /// The masks of the process before are not taken over.
+    TakeOverEntriesOnly,
+    /// A block that was on a slow device which is gone reads as what was in its place on the fast one.
+    ForgetLostBlocks,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

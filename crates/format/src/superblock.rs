@@ -16,12 +16,15 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeId(pub u128);
 
-/// The version of the format that is written. Version 1, which has no seals, is read as well: a volume becomes one of version
-/// 2 when it is opened.
-pub const VERSION: u32 = 2;
+/// The newest version of the format: that of volumes whose fast device may have a part of an extent. Other volumes are of
+/// version 2. Version 1, which has no seals, is read as well: a volume becomes one of version 2 when it is opened.
+pub const VERSION: u32 = 3;
+/// The version of volumes whose fast device has whole extents.
+pub const VERSION_OF_WHOLE_EXTENTS: u32 = 2;
 const OLDEST_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"PERYTON\n";
 const STATE_AT: usize = 20;
+const BLOCK_AT: usize = 92;
 const SIZES_AT: usize = 160;
 const SEALS_AT: usize = SIZES_AT + 8 * MOST_DEVICES;
 const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
@@ -100,6 +103,7 @@ impl VolumeState {
 ///         devices: vec![data],
 ///         arrangement: Arrangement::Single { device: DeviceId(0) },
 ///         spare: 0,
+///         block: Bytes::ZERO,
 ///     },
 ///     notes: "placement.max_moves=4".to_owned(),
 /// };
@@ -151,7 +155,9 @@ pub enum Unreadable {
     #[error("the superblock is damaged")]
     Damaged,
     /// The superblock is valid, but of a version that this program does not support.
-    #[error("the superblock is of version {0} of the format, and only version {VERSION} is known here")]
+    #[error(
+        "the superblock is of version {0} of the format, and version {VERSION} is the newest one known here: use a newer Peryton"
+    )]
     Version(u32),
 }
 
@@ -231,7 +237,8 @@ impl Superblock {
         );
         let mut block = vec![0; BLOCK_LEN];
         block[8..16].copy_from_slice(MAGIC);
-        put_u32(&mut block, 16, VERSION);
+        let in_part = self.geometry.block > Bytes::ZERO;
+        put_u32(&mut block, 16, if in_part { VERSION } else { VERSION_OF_WHOLE_EXTENTS });
         put_u32(&mut block, 20, self.state as u32);
         block[24..40].copy_from_slice(&self.volume.0.to_le_bytes());
         put_u64(&mut block, 40, self.generation);
@@ -244,6 +251,7 @@ impl Superblock {
         put_u32(&mut block, 80, self.gone);
         put_u32(&mut block, 84, self.geometry.spare);
         put_u32(&mut block, 88, self.notes.len() as u32);
+        put_u32(&mut block, BLOCK_AT, self.geometry.block.0 as u32);
         put_arrangement(&mut block, &self.geometry.arrangement);
         for (index, size) in self.geometry.devices.iter().enumerate() {
             put_u64(&mut block, SIZES_AT + index * 8, size.0);
@@ -275,7 +283,9 @@ impl Superblock {
         if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(Unreadable::Version(version));
         }
-        Self::fields(block, volume).ok_or(Unreadable::Damaged)
+        let found = Self::fields(block, volume).ok_or(Unreadable::Damaged)?;
+        let in_part = found.geometry.block > Bytes::ZERO;
+        if in_part == (version == VERSION) { Ok(found) } else { Err(Unreadable::Damaged) }
     }
 
     fn fields(block: &[u8], volume: VolumeId) -> Option<Superblock> {
@@ -309,6 +319,7 @@ impl Superblock {
                 devices: (0..count).map(|index| Bytes(get_u64(block, SIZES_AT + index * 8))).collect(),
                 arrangement: get_arrangement(block)?,
                 spare: get_u32(block, 84),
+                block: Bytes(u64::from(get_u32(block, BLOCK_AT))),
             },
             notes: String::from_utf8(block[NOTES_AT..NOTES_AT + notes].to_vec()).ok()?,
         })
@@ -330,6 +341,9 @@ impl fmt::Display for Superblock {
             writeln!(f, "data of device {index}: {size}")?;
         }
         writeln!(f, "spare extents: {}", self.geometry.spare)?;
+        if self.geometry.block > Bytes::ZERO {
+            writeln!(f, "blocks of an extent: {}", self.geometry.block)?;
+        }
         let gone = (0..32).filter(|device| self.gone >> device & 1 == 1).map(|device: u32| device.to_string());
         let gone: Vec<String> = gone.collect();
         if !gone.is_empty() {
@@ -357,7 +371,12 @@ mod tests {
             fingerprint: 77,
             seals: std::array::from_fn(|index| index as u64 * 3),
             given_up_commit: 11,
-            geometry: Geometry { devices: vec![Bytes::mib(8), Bytes::gib(3)], arrangement, spare: 5 },
+            geometry: Geometry {
+                devices: vec![Bytes::mib(8), Bytes::gib(3)],
+                arrangement,
+                spare: 5,
+                block: Bytes::ZERO,
+            },
             notes: notes.to_string(),
         }
     }
@@ -391,6 +410,24 @@ mod tests {
         put_u32(&mut block, 16, VERSION + 1);
         seal(&mut block, Kind::Superblock, before.volume);
         assert_eq!(Superblock::decode(&block), Err(Unreadable::Version(VERSION + 1)));
+    }
+
+    #[test]
+    fn extents_in_part_are_of_a_version_of_their_own() {
+        let pair = MapPair { fast: DeviceId(1), slow: DeviceId(0), extent: Bytes::kib(64) };
+        let whole = sample(Arrangement::Caching(pair), "");
+        assert_eq!(get_u32(&whole.encode(), 16), VERSION_OF_WHOLE_EXTENTS);
+        let geometry = Geometry { block: Bytes::kib(4), ..whole.geometry.clone() };
+        let in_part = Superblock { geometry, ..whole.clone() };
+        let mut block = in_part.encode();
+        assert_eq!(get_u32(&block, 16), VERSION);
+        assert_eq!(Superblock::decode(&block), Ok(in_part.clone()));
+        let differences = whole.geometry.differences(&in_part.geometry);
+        assert_eq!(differences, ["placement.fill is extent in the design and part or auto on the device"]);
+        // Neither version may have what belongs to the other.
+        put_u32(&mut block, 16, VERSION_OF_WHOLE_EXTENTS);
+        seal(&mut block, Kind::Superblock, in_part.volume);
+        assert_eq!(Superblock::decode(&block), Err(Unreadable::Damaged));
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //!
 //! * for a map, there is one word for each extent: its entry, if that has changed since the volume was opened. A word is
 //!   the state of an extent, not a change of it, so a later word replaces an earlier one, and the array never fills up;
+//!   If the fast device may have a part of an extent, there is a word for each of its places as well, which follow: its masks.
+//!   They are stored before an entry names the place;
 //! * for a log, there is a ring of the records that the next commits will contain.
 //!
 //! Each record has a checksum of its own, which includes the volume's identity and the generation. A process that dies
@@ -21,6 +23,7 @@ use thiserror::Error;
 
 use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
+    blocks::Masks,
     entry::MapEntry,
     geometry,
     log::ring::{CommitRecord, RECORD_WORDS},
@@ -54,6 +57,10 @@ pub const MOST_LOG_RECORDS: u64 = 1 << 18;
 /// The most extents of a map. Places are numbered with 30 bits.
 const MOST_EXTENTS: u64 = 1 << 30;
 
+/// The number of the kind of records that have masks, and where the label has the number of places.
+const PARTS: u32 = 3;
+const PLACES_AT: usize = 48 + 8 * MOST_DEVICES;
+
 /// What the records describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
@@ -61,6 +68,13 @@ pub enum Contents {
     Map {
         /// The number of extents.
         extents: u64,
+    },
+    /// A map, and the masks of the places of the fast device.
+    Parts {
+        /// The number of extents.
+        extents: u64,
+        /// The number of places.
+        places: u64,
     },
     /// A log.
     Log {
@@ -75,6 +89,7 @@ impl Contents {
         RECORDS as u64
             + match self {
                 Contents::Map { extents } => extents,
+                Contents::Parts { extents, places } => extents + places,
                 Contents::Log { records } => records * LOG_RECORD as u64,
             }
     }
@@ -110,11 +125,13 @@ impl Label {
     pub fn encode(&self, block: &mut [u8]) {
         block.fill(0);
         let (kind, count) = match self.contents {
-            Contents::Map { extents } => (1, extents),
+            Contents::Map { extents } | Contents::Parts { extents, .. } => (1, extents),
             Contents::Log { records } => (2, records),
         };
         put_u32(block, 8, VERSION);
-        put_u32(block, 12, kind);
+        let places = if let Contents::Parts { places, .. } = self.contents { places } else { 0 };
+        put_u32(block, 12, if places > 0 { PARTS } else { kind });
+        put_u64(block, PLACES_AT, places);
         put_u64(block, 16, self.generation);
         block[24..40].copy_from_slice(&self.boot.to_le_bytes());
         put_u64(block, 40, count);
@@ -129,9 +146,12 @@ impl Label {
         if !is_sealed(block, Kind::Takeover, volume) || get_u32(block, 8) != VERSION {
             return None;
         }
-        let count = get_u64(block, 40);
+        let (count, places) = (get_u64(block, 40), get_u64(block, PLACES_AT));
         let contents = match get_u32(block, 12) {
             1 if count <= MOST_EXTENTS => Contents::Map { extents: count },
+            PARTS if count <= MOST_EXTENTS && (1..=MOST_EXTENTS).contains(&places) => {
+                Contents::Parts { extents: count, places }
+            }
             2 if (1..=MOST_LOG_RECORDS).contains(&count) => Contents::Log { records: count },
             _ => return None,
         };
@@ -152,6 +172,13 @@ pub enum Record {
         extent: u32,
         /// Its entry.
         entry: MapEntry,
+    },
+    /// The masks of a place of the fast device from now on.
+    Masks {
+        /// The place.
+        place: u32,
+        /// Its masks.
+        masks: Masks,
     },
     /// A record of a log's next commit.
     Log {
@@ -251,6 +278,11 @@ impl Writer {
                 let index = RECORDS + extent as usize;
                 into.store(index, sealed(key, index, entry.word()));
             }
+            Record::Masks { place, masks } => {
+                let Contents::Parts { extents, .. } = self.contents else { return };
+                let index = RECORDS + extents as usize + place as usize;
+                into.store(index, sealed(key, index, masks.word()));
+            }
             Record::Log { number, record } => {
                 let Contents::Log { records } = self.contents else { return };
                 let index = RECORDS + (number % records) as usize * LOG_RECORD;
@@ -304,6 +336,8 @@ pub struct Found {
     pub label: Label,
     /// Entries that have changed since the volume was opened, in the order of extents.
     pub entries: Vec<(u32, MapEntry)>,
+    /// Masks that have changed since then, in the order of places.
+    pub masks: Vec<(u32, Masks)>,
     /// The records that the log's next commits would have contained, in order.
     pub records: Vec<CommitRecord>,
     /// All appends before this sequence are on the log's device, or absent by a record; 0 if that is not known.
@@ -332,12 +366,18 @@ impl Found {
             return Err(Unfit::Doubted);
         }
         let gone = unsealed(key, words, GONE)?.unwrap_or(0);
-        let mut found = Found { label, entries: Vec::new(), records: Vec::new(), complete: 0, gone };
+        let mut found = Found { label, entries: Vec::new(), masks: Vec::new(), records: Vec::new(), complete: 0, gone };
         match label.contents {
-            Contents::Map { extents } => {
+            Contents::Map { extents } | Contents::Parts { extents, .. } => {
                 for extent in 0..extents as u32 {
                     if let Some(word) = unsealed(key, words, RECORDS + extent as usize)? {
                         found.entries.push((extent, MapEntry::from_word(word)));
+                    }
+                }
+                let places = if let Contents::Parts { places, .. } = label.contents { places } else { 0 };
+                for place in 0..places as u32 {
+                    if let Some(word) = unsealed(key, words, RECORDS + extents as usize + place as usize)? {
+                        found.masks.push((place, Masks::from_word(word)));
                     }
                 }
             }
@@ -478,6 +518,18 @@ mod tests {
                 Ok(found) => prop_assert_eq!(found, sound),
             }
         }
+    }
+
+    #[test]
+    fn masks_are_found_beside_the_entries() {
+        let (mut words, mut writer) = memory(Contents::Parts { extents: 6, places: 3 });
+        let entry = MapEntry::new(Some(Place(2)), true, false);
+        writer.store(Record::Masks { place: 2, masks: Masks::new(7, 4) }, &mut words);
+        writer.store(Record::Entry { extent: 5, entry }, &mut words);
+        writer.store(Record::Masks { place: 2, masks: Masks::new(15, 4) }, &mut words);
+        let found = Found::decode(&words, VolumeId(9)).expect("it is whole");
+        assert_eq!((found.entries, found.masks), (vec![(5, entry)], vec![(2, Masks::new(15, 4))]));
+        assert_eq!(found.label.contents, Contents::Parts { extents: 6, places: 3 });
     }
 
     #[test]

@@ -106,6 +106,18 @@ pub enum Buffer {
     Metadata,
 }
 
+impl Buffer {
+    /// The place so many bytes further on in the same buffer.
+    pub(crate) fn plus(self, bytes: Bytes) -> Buffer {
+        match self {
+            Buffer::Request { id, offset } => Buffer::Request { id, offset: offset + bytes },
+            Buffer::Move { index, offset } => Buffer::Move { index, offset: offset + bytes },
+            Buffer::Run { index, offset } => Buffer::Run { index, offset: offset + bytes },
+            Buffer::Metadata => Buffer::Metadata,
+        }
+    }
+}
+
 /// The driver's buffers, for metadata that has checksums of the data that it describes.
 pub trait Buffers {
     /// Returns the `len` bytes from the place that `buffer` names.

@@ -1,5 +1,6 @@
 //! The configuration that formatting fixes ([`Config`]), and what may change while the drive runs ([`Tuning`]).
 
+use peryton_format::blocks::block_of;
 use peryton_policy::{Admission, Climb, Partition, Replacement};
 use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -145,6 +146,14 @@ impl Placement {
         }
     }
 
+    /// The size of the blocks by which the fast device may have a part of an extent; zero if it has whole extents.
+    pub(crate) fn block(&self, fill: Fill) -> Bytes {
+        match self {
+            Placement::Caching(pair) | Placement::Partitioned(pair) if fill != Fill::Extent => block_of(pair.extent),
+            _ => Bytes::ZERO,
+        }
+    }
+
     /// The device that will have all data when the volume is detached; `None` if it cannot be detached.
     pub(crate) fn stands_alone(&self) -> Option<DeviceId> {
         match self {
@@ -178,6 +187,26 @@ pub enum WritePolicy {
     Through,
     /// The write goes to the slow device; the cached copy is dropped.
     Around,
+}
+
+/// What of an extent is brought to the fast device (caching, partitioned). With [`Fill::Part`] and [`Fill::Auto`] the fast
+/// device may have a part of an extent, which the format has to provide for: a volume stays with these two, or with
+/// [`Fill::Extent`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fill {
+    /// All of the extent.
+    #[default]
+    Extent,
+    /// The blocks that a read asks for. A write brings in nothing.
+    Part,
+    /// The same, and what follows them in the extent while the slow device has nothing else to do for the host.
+    Auto,
+}
+
+impl Fill {
+    /// Every choice, with its name in designs.
+    pub const ALL: [(&'static str, Fill); 3] = [("extent", Fill::Extent), ("part", Fill::Part), ("auto", Fill::Auto)];
 }
 
 /// Which misses go past a cache (caching).
@@ -221,6 +250,8 @@ pub struct Tuning {
     pub demotion_high: u32,
     /// MCML: the most moves (promotions, demotions, write-backs) in flight.
     pub max_moves: u32,
+    /// What of an extent is brought to the fast device (caching, partitioned).
+    pub fill: Fill,
     /// Write policy (caching).
     pub write: WritePolicy,
     /// Replacement policy.
@@ -265,6 +296,7 @@ impl Default for Tuning {
             demotion_low: 64,
             demotion_high: 128,
             max_moves: 16,
+            fill: Fill::Extent,
             write: WritePolicy::Back,
             replacement: Replacement::Wsclock,
             admission: Admission::default(),

@@ -1,9 +1,13 @@
 //! Where data is, and which data is lost.
 
-use std::ops::Range;
+use std::{
+    fmt::{self, Write as _},
+    ops::Range,
+};
 
+use peryton_format::blocks::Masks;
 use peryton_units::Bytes;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::api::command::DeviceId;
 
@@ -35,12 +39,45 @@ pub struct MapRow {
     /// Offset on that device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
-    /// Whether the copy is newer than its home on the slow device.
+    /// Whether the copy, or a part of it, is newer than its home on the slow device.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dirty: bool,
+    /// Which blocks of the extent the device has, if it may have a part of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<BlocksRow>,
     /// Whether the only copy was lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
+}
+
+/// Which blocks of an extent the fast device has: a character for each, in order. `#` is a block that is newer there, `+` one
+/// that is the same on both devices, `.` one that only the slow device has, and `!` one that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlocksRow {
+    /// The masks of the extent's place.
+    pub masks: Masks,
+    /// Number of blocks of an extent.
+    pub count: u32,
+}
+
+impl fmt::Display for BlocksRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (0..self.count).try_for_each(|block| {
+            let has = |mask: u16| mask >> block & 1 == 1;
+            f.write_char(match (has(self.masks.valid()), has(self.masks.not_at_home())) {
+                (true, true) => '#',
+                (true, false) => '+',
+                (false, false) => '.',
+                (false, true) => '!',
+            })
+        })
+    }
+}
+
+impl Serialize for BlocksRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// The data that cannot be read because its device is dead, until it is written or discarded.

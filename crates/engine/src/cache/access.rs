@@ -17,6 +17,8 @@ pub(crate) enum Mode {
 pub(in crate::cache) enum Router {
     Tiering,
     Caching,
+    /// Caching, where slots have parts of extents.
+    InPart,
     Partitioned,
     /// One device is gone.
     Degraded,

@@ -1,6 +1,9 @@
 //! Commits of the map, and the places that become free when a commit is durable.
 
-use peryton_format::mutation::{self, Mutation};
+use peryton_format::{
+    blocks::Masks,
+    mutation::{self, Mutation},
+};
 use peryton_policy::ReplacementPolicy;
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos};
@@ -33,6 +36,9 @@ impl CacheDrive {
     /// device has the extent's data.
     #[inline]
     pub(in crate::cache) fn note(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
+        if self.map.has_parts() {
+            return self.note_part(io, now, extent, awaiting_slow_flush);
+        }
         let entry = self.map.entry(extent).entry();
         // A clean copy asserts that the home has the same data. After a write-back whose data was not yet flushed, the
         // extent may have been cached again: then that data is durable nowhere, and the commit has to flush the slow
@@ -41,7 +47,7 @@ impl CacheDrive {
         if says_home && !awaiting_slow_flush && self.journal.awaits_slow_flush(extent) {
             self.journal.takes_all_next();
         }
-        self.journal.update(io, now, extent, entry, awaiting_slow_flush);
+        self.journal.update(io, now, extent, (entry, Masks::default()), awaiting_slow_flush);
     }
 
     /// Commits the gathered changes. `all`: also those that require a flush of the slow device.

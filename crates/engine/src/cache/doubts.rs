@@ -18,6 +18,15 @@
 //!   the durable map does not call the extent dirty: the copy is dropped, because it may differ from its home
 //! ```
 //!
+//! Where the fast device has parts of extents, the same holds for each block:
+//!
+//! ```text
+//! the slow device failed:    what the fast device has of an extent is as new as its home, so all of it is dirty from now on;
+//!                            without write-back only blocks stay that are dirty, or were in the durable map
+//! the fast device failed:    blocks stay that are dirty, and that the durable map has in the same place
+//! both devices failed:       blocks stay that the durable map calls dirty
+//! ```
+//!
 //! Data that the host wrote in place since its own last flush may have no other copy. The host learns of that loss because
 //! a flush of its fails: one that waits now, or else its next one.
 //!
@@ -25,6 +34,7 @@
 //! extents that were written through to both devices, at most [`MOST_REMEMBERED`] of them.
 
 use peryton_format::{
+    blocks::Masks,
     entry::MapEntry,
     mutation::{self, Mutation},
 };
@@ -155,8 +165,9 @@ impl CacheDrive {
         // A move has read the data that were there before the loss, so its copy would differ from what it was read from.
         let reads = |kind| match kind {
             // A write past the copy is already on the slow device, and the copy is about to be dropped.
-            Kind::Promotion | Kind::Drain(Drained::Stale) => device == self.layout.slow,
-            Kind::WriteBack | Kind::Eviction => device == self.layout.fast,
+            Kind::Promotion | Kind::PartFill | Kind::Drain(Drained::Stale) => device == self.layout.slow,
+            // Of blocks that are not neighbours, some may have been written home before the flush, and others be under way.
+            Kind::WriteBack | Kind::Eviction => device == self.layout.fast || self.map.has_parts(),
             _ => false,
         };
         let under_way = self
@@ -175,10 +186,9 @@ impl CacheDrive {
         let Some(doubt) = self.doubts.extents.get(&extent).copied() else { return };
         let entry = self.map.entry(extent);
         let Some(index) = entry.moving() else {
-            if doubt.is_over() || self.sure(io, extent, doubt) == entry.entry() {
-                // A copy that no commit called dirty was written home and given up: the write may be lost, and nothing leads back
-                // to the copy.
-                self.doubts.notify_host |= self.mode == Mode::Caching && doubt.slow && entry.place().is_none();
+            let (sure, masks) = self.sure(io, extent, doubt);
+            if doubt.is_over() || sure == entry.entry() && masks == self.map.masks_of(extent) {
+                self.notify_of_copy_given_up(extent, doubt);
                 self.doubts.extents.remove(&extent);
             } else if entry.in_flight > 0 {
                 self.start(Kind::Drain(Drained::Revert), Phase::Draining, extent, None, None);
@@ -192,9 +202,11 @@ impl CacheDrive {
             // The move waits for a commit, and the commit waits for this extent. No access is in flight.
             _ if row.phase == Phase::Committing => return self.settle_doubt(io, now, extent),
             // The move may have read data from before the loss; these must not be written to the home.
-            Kind::Eviction | Kind::WriteBack if doubt.fast => row.rewritten = true,
+            Kind::Eviction | Kind::WriteBack if doubt.fast || self.map.has_parts() => row.rewritten = true,
             // The data that the move reads are discarded, and no request is served from its buffer.
-            Kind::Promotion if matches!(row.phase, Phase::Reading | Phase::Draining) => row.failed = true,
+            Kind::Promotion | Kind::PartFill if matches!(row.phase, Phase::Reading | Phase::Draining) => {
+                row.failed = true
+            }
             Kind::Drain(Drained::Revert) => return,
             _ => {}
         }
@@ -209,8 +221,61 @@ impl CacheDrive {
             && (first..first + count).any(|extent| self.doubts.extents.contains_key(&extent))
     }
 
-    /// The map entry of an extent whose data are sure to be durable.
-    fn sure(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> MapEntry {
+    /// The map entry of an extent whose data are sure to be durable, and the masks of its place if places have masks.
+    fn sure(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> (MapEntry, Masks) {
+        match self.map.has_parts() {
+            true => self.sure_part(io, extent, doubt),
+            false => (self.sure_whole(io, extent, doubt), Masks::default()),
+        }
+    }
+
+    fn sure_part(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> (MapEntry, Masks) {
+        let (now, masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
+        let (written, durable) = self.journal.durable.as_ref().map_or((now, masks), |durable| durable.of(extent));
+        let entry = |place: Option<Place>, masks: Masks, lost: bool| match masks.is_empty() {
+            true => (self.without_gone(MapEntry::new(None, false, lost)), Masks::default()),
+            false => (self.without_gone(MapEntry::new(place, masks.dirty() != 0, lost)), masks),
+        };
+        let same_place = written.place().is_some() && written.place() == now.place();
+        // What only the place records as lost is not at home.
+        let lost = if same_place { masks.lost() } else { durable.lost() };
+        let writes_back = io.tuning.write == WritePolicy::Back || self.controller.is_some();
+        let back = Masks::new(durable.dirty() & !lost, durable.dirty() | lost);
+        match (doubt.fast, doubt.slow) {
+            // A write has replaced what was in doubt.
+            (false, false) => (now, masks),
+            (true, true) => entry(written.place(), back, written.is_lost()),
+            (false, true) if written.is_lost() => entry(written.place(), back, true),
+            (false, true) if now.place().is_some() && (same_place || !written.is_dirty()) => {
+                let again = if same_place { durable.dirty() & masks.valid() } else { 0 };
+                let stay = if writes_back { masks.valid() } else { masks.dirty() | again };
+                entry(now.place(), Masks::new(stay, stay | masks.lost()), now.is_lost())
+            }
+            (false, true) if written.is_dirty() => entry(written.place(), back, written.is_lost()),
+            (false, true) => (now, masks),
+            (true, false) if now.place().is_none() => (now, masks),
+            (true, false) => {
+                let stay = if same_place { masks.dirty() & durable.valid() } else { 0 };
+                let stay = if mutation::is(Mutation::RevertNewCopies) { masks.dirty() } else { stay };
+                entry(now.place(), Masks::new(stay, stay | masks.lost()), now.is_lost())
+            }
+        }
+    }
+
+    /// A copy that no commit called dirty was written home and given up: the write may be lost, and nothing leads back to the copy.
+    fn notify_of_copy_given_up(&mut self, extent: u32, doubt: Doubt) {
+        let gave_up = self.map.entry(extent).place().is_none() || self.gave_up_part(extent);
+        self.doubts.notify_host |= self.mode == Mode::Caching && doubt.slow && gave_up;
+    }
+
+    /// Whether an extent of which slots have parts may have been in another place since the last commit, with other blocks.
+    fn gave_up_part(&self, extent: u32) -> bool {
+        let durable = self.journal.durable.as_ref().map(|durable| durable.of(extent).0.place());
+        self.map.has_parts() && durable.is_some_and(|place| place != self.map.entry(extent).place())
+    }
+
+    /// As [`CacheDrive::sure`], for whole extents.
+    fn sure_whole(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> MapEntry {
         let now = self.map.entry(extent).entry();
         let written = self.journal.durable.as_ref().map_or(now, |durable| durable.image[extent as usize]);
         let durable = self.without_gone(written);
@@ -245,9 +310,10 @@ impl CacheDrive {
     #[cold]
     pub(in crate::cache) fn settle_doubt(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         let Some(doubt) = self.doubts.extents.remove(&extent) else { return };
-        let (before, sure) = (*self.map.entry(extent), self.sure(io, extent, doubt));
-        if sure == before.entry() {
-            return;
+        let gave_up_part = self.gave_up_part(extent);
+        let (before, (sure, masks)) = (*self.map.entry(extent), self.sure(io, extent, doubt));
+        if sure == before.entry() && masks == self.map.masks_of(extent) {
+            return self.notify_of_copy_given_up(extent, doubt);
         }
         if sure.place() != before.place() {
             if let Some(place) = before.place() {
@@ -271,6 +337,18 @@ impl CacheDrive {
                 before.is_dirty() || doubt.slow || self.mode == Mode::Tiering || sure.place().is_some();
         }
         match sure.is_dirty() {
+            _ if self.map.has_parts() => {
+                // Blocks that are given up may have been the only copy of data that the host wrote.
+                let gives_up =
+                    sure.place() == before.place() && self.map.masks_of(extent).dirty() & !masks.dirty() != 0;
+                self.doubts.notify_host |= gives_up || doubt.slow && (doubt.fast || gave_up_part);
+                if sure.is_dirty() {
+                    self.set_only_copies(false);
+                }
+                if sure.place().is_some() {
+                    self.map.set_masks(extent, masks, now);
+                }
+            }
             true => {
                 self.set_only_copies(false);
                 self.map.set_dirty(extent, now);

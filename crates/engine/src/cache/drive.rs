@@ -78,15 +78,17 @@ pub(crate) struct CacheDrive {
     /// Caching without write-back: no copy was newer than its home since the volume was opened, and none will be by a write.
     /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
     pub(in crate::cache) only_copies: bool,
-    /// Fills in flight.
+    /// Fills in flight, and writes of blocks that their extents did not have.
     pub(in crate::cache) fills: u32,
+    pub(in crate::cache) first_writes: u32,
     pub(in crate::cache) through: Slab<ThroughWrite>,
     pub(in crate::cache) through_in_flight: Vec<u32>,
     pub(in crate::cache) journal: MapJournal,
     /// The rule that decides where writes go (partitioned).
     pub(in crate::cache) controller: Option<Controller>,
     /// Extents to be copied to the fast device because they are read often (partitioned).
-    pub(in crate::cache) candidates: VecDeque<u32>,
+    /// With the blocks that were read, where slots have parts of extents.
+    pub(in crate::cache) candidates: VecDeque<(u32, u16)>,
     /// Host flushes that wait for moves whose writes were acknowledged from RAM, each with the sequence number of the
     /// last move that it waits for.
     pub(in crate::cache) flushes: Vec<(RequestIndex, u64)>,
@@ -107,6 +109,7 @@ impl CacheDrive {
         let router = match mode {
             Mode::Tiering => Router::Tiering,
             Mode::Caching if partitioned => Router::Partitioned,
+            Mode::Caching if layout.blocks.is_some() => Router::InPart,
             Mode::Caching => Router::Caching,
         };
         CacheDrive {
@@ -137,6 +140,7 @@ impl CacheDrive {
             crowded_from: u32::MAX,
             only_copies: false,
             fills: 0,
+            first_writes: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
             journal: MapJournal::new(layout.metadata, [layout.fast, layout.slow], layout.extents),

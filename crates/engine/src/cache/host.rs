@@ -90,6 +90,11 @@ impl CacheDrive {
         if entry.moving().is_some() || entry.is_lost() {
             return false;
         }
+        if let Some(blocks) = self.layout.blocks
+            && !self.hits_in_part(blocks, slot, asked.op, within, asked.len)
+        {
+            return false;
+        }
         let dirties = asked.op == Op::Write && self.mode == Mode::Caching;
         if dirties && !entry.is_dirty() && self.is_full_of_dirty() {
             return false;
@@ -103,7 +108,11 @@ impl CacheDrive {
             self.show_to_admission(io, now, miss, asked.len);
         }
         if to_note {
-            self.became_dirty(io, now, extent);
+            match self.layout.blocks {
+                None => self.became_dirty(io, now, extent),
+                // The blocks are dirty already.
+                Some(_) => self.map.rewrite(extent),
+            }
         }
         io.stats.fast_hits += 1;
         self.policy.accessed(slot);
@@ -180,6 +189,7 @@ impl CacheDrive {
         match self.router {
             Router::Tiering => self.route_tiering(io, now, fragment, out),
             Router::Caching => self.route_caching(io, now, fragment, out),
+            Router::InPart => self.route_in_part(io, now, fragment, out),
             Router::Partitioned => self.route_partitioned(io, now, fragment, out),
             Router::Degraded => self.route_degraded(io, now, fragment, out),
         }
@@ -243,7 +253,7 @@ impl CacheDrive {
     }
 
     #[inline]
-    fn issue(&mut self, io: &mut CacheIo, run: Run, out: &mut Commands) {
+    pub(in crate::cache) fn issue(&mut self, io: &mut CacheIo, run: Run, out: &mut Commands) {
         let Run { fragment, device, at, len, extents, past } = run;
         if device == self.layout.slow {
             self.cleaner.slow_used = io.now;
@@ -329,7 +339,7 @@ impl CacheDrive {
     /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
     /// there before the loss.
     #[cold]
-    fn found_again(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) {
+    pub(in crate::cache) fn found_again(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) {
         let entry = self.map.entry(extent);
         let Some(place) = entry.place().or((self.mode == Mode::Caching).then(|| self.layout.slow_place(extent))) else {
             return;
@@ -337,7 +347,8 @@ impl CacheDrive {
         let (device, at) = self.layout.at(place);
         let covered = command.at <= at && command.at + command.len >= at + Bytes(self.layout.extent_bytes);
         // A discard of a lost extent is carried out as zeroing, so it restores the extent too.
-        if matches!(command.op, Op::Write | Op::Discard) && command.device == device && covered {
+        let restores = command.op == Op::Write || command.op == Op::Discard && command.zeroes;
+        if restores && command.device == device && covered {
             self.map.set_lost(extent, false);
             self.note(io, now, extent, false);
         }
@@ -378,7 +389,7 @@ impl CacheDrive {
         for extent in first..first + count {
             let len = (self.layout.extent_bytes - within).min(command.len.0 - done);
             let entry = self.map.entry(extent);
-            if (entry.is_dirty() || entry.is_lost()) && !mutation::is(Mutation::ReadOldHome) {
+            if (self.is_newer(extent, within, len) || entry.is_lost()) && !mutation::is(Mutation::ReadOldHome) {
                 io.add_part(request);
                 io.part_done(request, Err(RequestError::Device), out);
                 self.access_ended(io, now, extent, out);

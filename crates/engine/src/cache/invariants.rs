@@ -15,6 +15,10 @@ impl CacheDrive {
             let known = self.mode == Mode::Caching && self.map.dirty().contains(index);
             assert_eq!(known, extent.is_dirty(), "the index of dirty extents is wrong about extent {index}");
         }
+        if let Some(blocks) = self.layout.blocks {
+            let bytes = self.map.all_masks().iter().map(|masks| blocks.bytes(masks.dirty())).sum::<u64>();
+            assert_eq!(bytes, self.map.dirty_bytes(), "the count of dirty bytes is off");
+        }
         let lost = self.map.entries().filter(|(_, entry)| entry.is_lost()).count();
         assert_eq!(lost, self.map.lost() as usize, "the count of lost extents is off");
         let mut owner: HashMap<u32, u32> = HashMap::new();
@@ -25,6 +29,11 @@ impl CacheDrive {
                 assert_eq!(self.moves[moving].extent, index, "extent {index} is moved by another extent's move");
             }
             let Some(place) = extent.place() else { continue };
+            if let Some(blocks) = self.layout.blocks {
+                let masks = self.map.masks_of(index);
+                assert_eq!(masks.dirty() != 0, extent.is_dirty(), "the masks of extent {index} say otherwise");
+                assert_eq!((masks.valid() | masks.not_at_home()) & !blocks.all, 0, "extent {index} has no such blocks");
+            }
             assert_eq!(owner.insert(place.0, index), None, "place {} has two tenants", place.0);
             assert!(!self.map.is_free(place), "place {} is in use and free", place.0);
             match self.layout.fast_slot(place) {

@@ -1,14 +1,15 @@
 //! Sizes and offsets of a tiering, caching or partitioned drive: how many extents there are, and where each place is.
 
-use peryton_format::layout::MetadataLayout;
+use peryton_format::{blocks::block_of, layout::MetadataLayout};
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Hybrid, Tuning},
+    api::config::{Fill, Hybrid, Tuning},
     api::error::{ConfigError, TuningError},
     cache::access::Mode,
+    cache::blocks::Blocks,
     cache::map::extent::Place,
 };
 
@@ -42,12 +43,19 @@ pub(crate) struct CacheLayout {
     /// Number of extents of the volume.
     pub(crate) extents: u32,
     pub(in crate::cache) spare: u32,
+    /// The blocks of an extent, if the fast device may have a part of it.
+    pub(in crate::cache) blocks: Option<Blocks>,
     pub(crate) metadata: MetadataLayout,
 }
 
 impl CacheLayout {
     pub(crate) fn spare(&self) -> u32 {
         self.spare
+    }
+
+    /// The number of blocks of an extent, if the fast device may have a part of it.
+    pub(crate) fn block_count(&self) -> Option<u32> {
+        self.blocks.map(Blocks::count)
     }
 
     pub(crate) fn extent_bytes(&self) -> u64 {
@@ -60,6 +68,16 @@ impl CacheLayout {
 
     /// Checks that the tuning asks for no more free extents than the layout allows.
     pub(crate) fn check(&self, mode: Mode, tuning: &Tuning) -> Result<(), TuningError> {
+        let in_part =
+            tuning.fill != Fill::Extent && mode == Mode::Caching && block_of(Bytes(self.extent_bytes)) > Bytes::ZERO;
+        if in_part != self.blocks.is_some() {
+            return Err(TuningError::Range {
+                key: "placement.fill",
+                value: Fill::ALL.iter().find(|(_, fill)| *fill == tuning.fill).map_or("", |(name, _)| name).to_owned(),
+                remedy: "the format of the volume does not provide for it: leave 'extent' as it is, and 'part' and 'auto' as one of \
+                         the two, or make a new volume",
+            });
+        }
         if tuning.demotion_high >= self.fast_usable && tuning.demotion_high > 0 {
             return Err(TuningError::Range {
                 key: "placement.demotion.high",
@@ -126,6 +144,9 @@ impl CacheLayout {
             }
             Mode::Caching => (fast_slots + spare, slow_slots),
         };
+        let block = if mode == Mode::Caching && tuning.fill != Fill::Extent { block_of(extent) } else { Bytes::ZERO };
+        let blocks = (block > Bytes::ZERO).then(|| Blocks::new(extent, block));
+        let masks = if blocks.is_some() { fast_physical } else { 0 };
         Ok(CacheLayout {
             fast,
             slow,
@@ -136,7 +157,8 @@ impl CacheLayout {
             slow_slots,
             extents,
             spare,
-            metadata: MetadataLayout::new(extents, extent * u64::from(fast_slots.min(slow_slots))),
+            blocks,
+            metadata: MetadataLayout::with_masks(extents, masks, extent * u64::from(fast_slots.min(slow_slots))),
         })
     }
 

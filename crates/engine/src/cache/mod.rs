@@ -5,9 +5,11 @@
 //! leave the fast device, and `cleaning/` which are written home. `through.rs` writes to both devices,
 //! and `bypass.rs` keeps streams out. `commits.rs`
 //! and `journal/` make the map durable; `recovery.rs` and `restore.rs` make a running drive from the durable map.
+//! `blocks.rs` and `parts.rs` are for extents of which the fast device has a part.
 //! `tuner.rs` adjusts settings while the drive runs.
 
 mod access;
+mod blocks;
 mod bypass;
 mod cleaning;
 mod commits;
@@ -19,6 +21,7 @@ mod journal;
 mod layout;
 mod map;
 mod movers;
+mod parts;
 mod placement;
 mod readmit;
 mod reclaim;

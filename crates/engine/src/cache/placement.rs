@@ -100,6 +100,7 @@ impl PlacementOps for CacheDrive {
                 }
                 io.part_done(request, result, out);
             }
+            CacheStep::First { request, extent } => self.first_done(io, now, command, (request, extent), failed, out),
             CacheStep::Through { write } => self.through_step(io, now, write, command.device, failed, out),
             CacheStep::Run { run, first, count } => self.run_was_written(io, now, (run, first, count), failed, out),
             CacheStep::Move { index } => self.move_step(io, now, index, failed, out),
@@ -206,6 +207,11 @@ impl PlacementOps for CacheDrive {
     fn location(&self, offset: Bytes, _: Bytes) -> Location {
         let (extent, within) = self.layout.split(offset);
         let entry = self.map.entry(extent);
+        if let Some(blocks) = self.layout.blocks
+            && let Some(slot) = entry.slot()
+        {
+            return self.location_in_part(blocks, (extent, slot), within, entry.is_lost());
+        }
         let device = match (entry.place(), self.mode) {
             (Some(place), _) => Some(self.layout.at(place).0),
             (None, Mode::Caching) => Some(self.layout.slow),
@@ -236,7 +242,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn dirty_bytes(&self) -> Bytes {
-        Bytes(u64::from(self.map.dirty().count()) * self.layout.extent_bytes)
+        Bytes(self.map.dirty_bytes())
     }
 
     fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
@@ -260,7 +266,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn contents_of_records(&self) -> Option<Contents> {
-        Some(Contents::Map { extents: self.map.len() as u64 })
+        Some(self.contents())
     }
 
     fn keep_records(&mut self) {
@@ -269,7 +275,7 @@ impl PlacementOps for CacheDrive {
 
     #[inline]
     fn take_records(&mut self, take: &mut impl FnMut(Record)) {
-        self.map.take_changed(|extent, entry| take(Record::Entry { extent, entry }));
+        self.map.take_changed(take);
     }
 
     fn flush_failed(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) {

@@ -6,9 +6,10 @@
 //! copy was made after its last commit.
 
 use peryton_format::{
+    blocks::Masks,
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
-    map::{self, NoMap, Older},
+    map::{self, DurableMap, NoMap, Older},
     notice::Notice,
     storage::Storage,
     superblock::VolumeId,
@@ -49,6 +50,8 @@ impl CacheDrive {
         }
         let joined = survivor.iter().zip(&found.entries).map(|(ours, theirs)| self.joined(device, *ours, *theirs));
         let joined: Vec<MapEntry> = joined.collect();
+        let masks = self.joined_masks(device, &joined, &found);
+        let words = (&joined[..], &masks[..]);
         let restored =
             survivor.iter().zip(&joined).filter(|(ours, joined)| ours.is_lost() && !joined.is_lost()).count();
         let failed = |device: DeviceId| ReadmitError::Open(OpenError::Device { device: device.index() });
@@ -60,15 +63,34 @@ impl CacheDrive {
         let mut header = CheckpointHeader { last_commit: 0, first_commit, notice, ..next };
         // Neither device may lose the checkpoint that it needs before the new one is complete.
         if (found.number + 1) % 2 != header.number % 2 {
-            checkpoint::store(storage, &stayed, layout, &header, &joined, volume).map_err(failed)?;
+            checkpoint::store_with_masks(storage, &stayed, layout, &header, words, volume).map_err(failed)?;
             header.number += 1;
         }
         while header.number <= found.number {
             header.number += 2;
         }
-        checkpoint::store(storage, &stayed, layout, &header, &joined, volume).map_err(failed)?;
-        checkpoint::store(storage, &[device], layout, &header, &joined, volume).map_err(failed)?;
+        checkpoint::store_with_masks(storage, &stayed, layout, &header, words, volume).map_err(failed)?;
+        checkpoint::store_with_masks(storage, &[device], layout, &header, words, volume).map_err(failed)?;
         Ok(restored as u64)
+    }
+
+    /// The masks of places as both devices together have them.
+    fn joined_masks(&self, back: DeviceId, joined: &[MapEntry], found: &DurableMap) -> Vec<Masks> {
+        let mut masks = self.map.all_masks().to_vec();
+        let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
+        let placed = joined.iter().zip(&found.entries).filter_map(|(entry, theirs)| Some((entry.place()?.0, theirs)));
+        for (place, theirs) in placed.filter(|_| !found.masks.is_empty()) {
+            let place = place as usize;
+            let theirs =
+                theirs.place().and_then(|place| found.masks.get(place.0 as usize)).copied().unwrap_or_default();
+            masks[place] = match back == self.layout.slow {
+                // The home has what was lost with it, except what it says was newer on the fast device.
+                true => Masks::new(masks[place].valid(), masks[place].dirty() | masks[place].lost() & theirs.dirty()),
+                // What the device has is at least as new as the home. Of the rest the home may be older than what was answered.
+                false => Masks::new(theirs.valid(), all),
+            };
+        }
+        masks
     }
 
     /// An extent as both devices together have it: `ours` is what is known without the one that comes back.

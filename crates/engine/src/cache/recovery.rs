@@ -8,7 +8,7 @@ use peryton_format::{
     mutation::{self, Mutation},
     storage::Storage,
     superblock::VolumeId,
-    takeover::{Contents, Found},
+    takeover::Found,
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -45,9 +45,14 @@ impl CacheDrive {
         (opened.commits, opened.last_commit) = (found.replayed, found.last_commit);
         // What a process that was killed has left in memory has all that has changed since the volume was opened, which
         // begins with a checkpoint on both devices.
-        let left = left.filter(|left| left.label.contents == Contents::Map { extents: found.entries.len() as u64 });
+        let left = left.filter(|left| left.label.contents == self.contents());
         for (extent, entry) in left.iter().flat_map(|left| &left.entries) {
             found.entries[*extent as usize] = *entry;
+        }
+        if let Some(left) = left.filter(|_| !mutation::is(Mutation::TakeOverEntriesOnly)) {
+            for (place, masks) in &left.masks {
+                found.masks[*place as usize] = *masks;
+            }
         }
         opened.taken_over = left.map(|left| left.entries.len() as u64);
         let untracked = gone.fast && found.notice.alone && left.is_none();
@@ -65,12 +70,18 @@ impl CacheDrive {
             // No copy was newer than its home when the map was last recorded. The server may have made host data durable at
             // their homes alone, and not the copies, nor which copies count.
             let drops = !mutation::is(Mutation::TrustUnflushedCopies);
-            for entry in found.entries.iter_mut().filter(|entry| drops && !entry.is_dirty()) {
+            let masks = &found.masks;
+            // Where blocks are lost, the place records which.
+            let records_loss = |entry: MapEntry| {
+                entry.place().and_then(|place| masks.get(place.0 as usize)).is_some_and(|masks| masks.lost() != 0)
+            };
+            for entry in found.entries.iter_mut().filter(|entry| drops && !entry.is_dirty() && !records_loss(**entry)) {
                 *entry = MapEntry::new(None, false, entry.is_lost());
             }
         }
         let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
-        let restored = self.restore(io, Nanos::ZERO, &found.entries, touched, trust).map_err(damaged)?;
+        let restored =
+            self.restore(io, Nanos::ZERO, (&found.entries, &found.masks), touched, trust).map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let image = self.image();
         // A torn commit may remain with the next number, so that number is not reused.
@@ -82,7 +93,8 @@ impl CacheDrive {
             entries: image.len() as u32,
             notice: self.notice_for(&io.tuning),
         };
-        checkpoint::store(storage, &pair, &self.layout.metadata, &header, &image, volume)
+        let words = (&image[..], self.map.all_masks());
+        checkpoint::store_with_masks(storage, &pair, &self.layout.metadata, &header, words, volume)
             .map_err(|device| OpenError::Device { device: device.index() })?;
         self.begin_generation(volume, image, &header);
         Ok(())
@@ -124,7 +136,8 @@ impl CacheDrive {
         let gap = if mutation::is(Mutation::CloseReusesNumber) { 0 } else { ahead };
         let header =
             CheckpointHeader { number: next.number - 1 + ahead, first_commit: next.first_commit + gap, ..next };
-        checkpoint::store(storage, &self.alive(), &self.layout.metadata, &header, &self.image(), volume)
+        let words = (&self.image()[..], self.map.all_masks());
+        checkpoint::store_with_masks(storage, &self.alive(), &self.layout.metadata, &header, words, volume)
     }
 
     /// Writes the map to a device without metadata; the other device has the map already.
@@ -149,6 +162,7 @@ impl CacheDrive {
         }
         storage.flush(device).map_err(|_| device)?;
         let both = [self.layout.fast, self.layout.slow];
-        checkpoint::store(storage, &both, layout, &header, &self.image(), volume)
+        let words = (&self.image()[..], self.map.all_masks());
+        checkpoint::store_with_masks(storage, &both, layout, &header, words, volume)
     }
 }

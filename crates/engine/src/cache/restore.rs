@@ -1,6 +1,7 @@
 //! Makes a running drive from the durable map, and the durable map from a running drive.
 
 use peryton_format::{
+    blocks::Masks,
     checkpoint::CheckpointHeader,
     entry::MapEntry,
     mutation::{self, Mutation},
@@ -37,7 +38,7 @@ impl CacheDrive {
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
-        image: &[MapEntry],
+        (image, masks): (&[MapEntry], &[Masks]),
         touched: Option<[u32; 2]>,
         trust: Trust,
     ) -> Result<Restored, &'static str> {
@@ -45,18 +46,23 @@ impl CacheDrive {
         if image.len() != self.map.len() {
             return Err("it maps another number of extents");
         }
+        if masks.len() != self.map.all_masks().len() {
+            return Err("it has masks of another number of places");
+        }
         let places = self.layout.fast_slots + if self.mode == Mode::Tiering { self.layout.slow_slots } else { 0 };
         for (index, entry) in (0..).zip(image) {
+            let durable = *entry;
             let entry = self.without_gone(*entry);
             let mut place = entry.place();
             let mut dirty = entry.is_dirty();
             if place.is_some_and(|place| place.0 >= places) {
                 return Err("an extent is in a place that is not there");
             }
-            if dirty && (place.is_none() || self.mode == Mode::Tiering) {
+            if dirty && !self.map.has_parts() && (place.is_none() || self.mode == Mode::Tiering) {
                 return Err("an extent is dirty that has no copy");
             }
-            if self.mode == Mode::Caching && touched.is_none() && place.is_some() && !self.gone.slow {
+            let whole = !self.map.has_parts();
+            if self.mode == Mode::Caching && touched.is_none() && place.is_some() && !self.gone.slow && whole {
                 // Writes that no flush made durable may have reached the copy, the home, or both. From now on one of
                 // them has to be the valid one: with write-back the copy, which takes further writes; otherwise the
                 // home. In a partitioned drive it is the copy, whatever the write policy.
@@ -69,15 +75,28 @@ impl CacheDrive {
             if self.mode == Mode::Caching && trust == Trust::Slow {
                 (place, dirty) = (None, false);
             }
-            self.map.set_lost(index, entry.is_lost());
-            restored.lost += u64::from(entry.is_lost());
+            let mut lost = entry.is_lost();
+            let mut parts = Masks::default();
+            if self.map.has_parts() {
+                let durable =
+                    durable.place().and_then(|place| masks.get(place.0 as usize)).copied().unwrap_or_default();
+                // The home had what the slot records as lost, and that is not there.
+                lost |= place.is_none() && durable.lost() != 0 && trust != Trust::Slow;
+                parts = place.map_or(Masks::default(), |_| self.restored_part(io, durable, touched.is_none()));
+                place = place.filter(|_| !parts.is_empty());
+                dirty = parts.dirty() != 0;
+            }
+            self.map.set_lost(index, lost);
+            restored.lost += u64::from(lost || place.is_some() && parts.lost() != 0);
             let Some(place) = place else { continue };
             restored.mapped += 1;
             restored.dirty += u64::from(dirty);
             if !self.map.adopt(index, place) {
                 return Err("two extents are in one place");
             }
-            if dirty {
+            if self.map.has_parts() {
+                self.map.set_masks(index, parts, now);
+            } else if dirty {
                 self.map.set_dirty(index, now);
             }
         }
@@ -136,8 +155,9 @@ impl CacheDrive {
         self.journal.has_notified(notice);
     }
 
-    /// Starts a generation: commits are encoded from now on and follow the checkpoint with this header.
+    /// Starts a generation with this map: commits are encoded from now on and follow the checkpoint with this header.
     pub(crate) fn begin_generation(&mut self, volume: VolumeId, image: Vec<MapEntry>, header: &CheckpointHeader) {
-        self.journal.resume(Durable { volume, image }, header);
+        let masks = self.map.all_masks().to_vec();
+        self.journal.resume(Durable { volume, image, masks }, header);
     }
 }

@@ -11,6 +11,8 @@ pub(crate) enum CacheStep {
     Host { request: RequestIndex, first: u32, count: u32 },
     /// A plain access that bypasses the fast device's copies of these extents (partitioned).
     HostPast { request: RequestIndex, first: u32, count: u32 },
+    /// A write, or the zeroing, of blocks of an extent of which the fast device has not all yet.
+    First { request: RequestIndex, extent: u32 },
     /// One half of a write to both devices.
     Through { write: u32 },
     /// A command of a move.

@@ -99,16 +99,28 @@ impl CacheDrive {
         if !fast_failed {
             self.wrote_through(io, fragment.extent);
         }
+        let touched = self.touched(fragment);
+        if self.map.has_parts() && self.map.entry(fragment.extent).place().is_some() && !fast_failed {
+            // Only the copy is left, and has all that the write covers. (With both devices, blocks that it did not have stay so:
+            // a write that went home alone may have come after this one.)
+            if self.gone.slow {
+                self.is_there(io, now, fragment.extent, self.covered(fragment), touched);
+            }
+        }
         let entry = self.map.entry(fragment.extent);
+        let masks = self.map.masks_of(fragment.extent);
+        let all_newer = touched & masks.valid() & !masks.not_at_home() == 0;
         if !fast_failed && !slow_failed || entry.place().is_none() {
             // The copy was lost with its device, and the home is valid.
             io.part_done(fragment.request, result, out);
         } else if self.gone.slow {
             // The device of the home is gone, so the copy is the valid one.
-            self.became_dirty(io, now, fragment.extent);
+            if touched == 0 {
+                self.became_dirty(io, now, fragment.extent);
+            }
             let result = if fast_failed { Err(RequestError::Device) } else { Ok(()) };
             io.part_done(fragment.request, result, out);
-        } else if entry.is_dirty() {
+        } else if entry.is_dirty() && all_newer {
             // Only the copy is complete: it stays, and the write fails.
             io.part_done(fragment.request, Err(RequestError::Device), out);
         } else if let Some(index) = entry.moving() {

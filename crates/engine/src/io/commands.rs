@@ -58,7 +58,7 @@ pub(crate) struct InFlight<S> {
     pub(super) began: Nanos,
     pub(super) cause: Cause,
     /// Whether a discard must leave zeros.
-    pub(super) zeroes: bool,
+    pub(crate) zeroes: bool,
     /// Whether a flush has failed that may have lost what the command writes: the device had carried it out, and had yet to say
     /// so. It is then carried out again.
     pub(crate) again: bool,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
+    blocks::Masks,
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
     journal::JournalRing,
@@ -20,7 +21,7 @@ use crate::{
     api::command::DeviceId,
     api::config::Config,
     api::error::{ConfigError, DeviceError, OpenError},
-    api::location::{Losses, MapRow},
+    api::location::{BlocksRow, Losses, MapRow},
     api::opened::{Opened, Trust},
     cache::CacheLayout,
     lifecycle::any::with_drive,
@@ -354,7 +355,8 @@ fn inspect_map(
     }
     let (Some((commits, map)), Some(header)) = (lists, newest) else { return };
     let Some(mut image) = checkpoint::load(storage, &pair, layout, &header, volume) else { return };
-    let row = |extent: u32, entry: MapEntry| {
+    let Some(mut masks) = checkpoint::load_masks(storage, &pair, layout, &header, volume) else { return };
+    let row = |extent: u32, entry: MapEntry, masks: Option<Masks>| {
         let place = entry.place().filter(|place| map_of.has_place(*place)).map(|place| map_of.at(place));
         MapRow {
             offset: u64::from(extent) * map_of.extent_bytes(),
@@ -362,22 +364,31 @@ fn inspect_map(
             device: place.map(|(device, _)| device.index()),
             at: place.map(|(_, at)| at.0),
             dirty: entry.is_dirty(),
+            blocks: masks.zip(map_of.block_count()).map(|(masks, count)| BlocksRow { masks, count }),
             lost: entry.is_lost(),
         }
     };
     let (mut number, mut at) = (header.first_commit, header.journal_at);
     while let Some(found) = rings.iter().flatten().find_map(|ring: &JournalRing| ring.find(number, at)) {
-        for (extent, entry) in &found.records {
+        let mut updates = Vec::new();
+        for (at, (extent, entry)) in found.records.iter().enumerate() {
             if let Some(ours) = image.get_mut(*extent as usize) {
                 *ours = *entry;
             }
+            let theirs = entry.place().and(found.masks.get(at).copied());
+            if let (Some(place), Some(theirs)) = (entry.place(), theirs)
+                && let Some(ours) = masks.get_mut(place.0 as usize)
+            {
+                *ours = theirs;
+            }
+            updates.push(row(*extent, *entry, theirs));
         }
-        let updates = found.records.iter().map(|(extent, entry)| row(*extent, *entry)).collect();
         commits.push(CommitReport { number, updates });
         (number, at) = (number + 1, found.next);
     }
     let said = (0..).zip(&image).filter(|(_, entry)| !entry.is_empty());
-    map.extend(said.map(|(extent, entry)| row(extent, *entry)));
+    let of = |entry: &MapEntry| entry.place().and_then(|place| masks.get(place.0 as usize)).copied();
+    map.extend(said.map(|(extent, entry)| row(extent, *entry, of(entry))));
 }
 
 fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Losses) -> (Vec<String>, Verdict) {

@@ -161,6 +161,7 @@ fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result
         devices: config.devices.clone(),
         arrangement: Arrangement::from(&config.placement),
         spare: newest.geometry.spare,
+        block: config.placement.block(config.tuning.fill),
     };
     let differences = design.differences(&newest.geometry);
     if !differences.is_empty() {
@@ -412,6 +413,7 @@ impl<P: PlacementOps> Drive<P> {
             devices: self.data_bytes.clone(),
             arrangement: Arrangement::from(&self.placement),
             spare: self.placed.spare(),
+            block: self.placement.block(self.io.tuning.fill),
         }
     }
 

@@ -180,7 +180,7 @@ impl LogDrive {
                 return;
             }
             let device = Some(self.log_device.index());
-            rows.push(MapRow { offset: from, len, device, at: Some(at), dirty: true, lost: false });
+            rows.push(MapRow { offset: from, len, device, at: Some(at), dirty: true, blocks: None, lost: false });
         });
         rows
     }

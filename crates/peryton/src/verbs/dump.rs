@@ -42,7 +42,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
         let flags = [(row.dirty, " dirty"), (row.lost, " lost")];
         let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, word)| *word).collect();
-        format!("{} {len}{place}{flags}", row.offset)
+        let blocks = row.blocks.map_or(String::new(), |blocks| format!(" {blocks}"));
+        format!("{} {len}{place}{blocks}{flags}", row.offset)
     };
     output::lines(|out| {
         for device in &found.devices {

@@ -169,6 +169,10 @@ class PlacementKeys(TypedDict, total=False):
     journal: Literal["mirrored", "fast"]
     """Whether commits are written to both devices (`mirrored`), or to the fast one only, which lets a disk
     sleep. Default: "mirrored". Placements: tiering, caching, partitioned."""
+    fill: Literal["extent", "part", "auto"]
+    """What of an extent comes to the fast device: all of it (`extent`), the blocks that are read or written
+    (`part`), or also what follows a read while the slow device is idle (`auto`). Formatting fixes whether it
+    is `extent` or one of the others. Default: "extent". Placements: caching, partitioned."""
     write: Literal["back", "through", "around"]
     """Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache
     (`around`). Default: "back". Placements: caching."""
@@ -412,6 +416,7 @@ Key = Literal[
     "placement.replacement",
     "placement.commit_interval",
     "placement.journal",
+    "placement.fill",
     "placement.write",
     "placement.bypass.sequential",
     "placement.bypass.congested",

@@ -1,6 +1,6 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
-use peryton_engine::{DeviceId, Hybrid, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
+use peryton_engine::{DeviceId, Fill, Hybrid, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -22,6 +22,8 @@ const SINGLE: &[PlacementKind] = &[PlacementKind::Single];
 const LINEAR: &[PlacementKind] = &[PlacementKind::Linear];
 const HYBRID: &[PlacementKind] = &[PlacementKind::Tiering, PlacementKind::Caching, PlacementKind::Partitioned];
 pub(super) const PROMOTING: &[PlacementKind] = &[PlacementKind::Tiering, PlacementKind::Caching];
+/// Those where every extent has a home on the slow device.
+const HOMES: &[PlacementKind] = &[PlacementKind::Caching, PlacementKind::Partitioned];
 pub(super) const CACHING: &[PlacementKind] = &[PlacementKind::Caching];
 pub(super) const PARTITIONED: &[PlacementKind] = &[PlacementKind::Partitioned];
 pub(super) const LOGGING: &[PlacementKind] = &[PlacementKind::Logging];
@@ -74,6 +76,11 @@ keys! {
     /// Whether commits are written to both devices (`mirrored`), or to the fast one only, which lets a disk sleep.
     JOURNAL: String = "placement.journal" {
         default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'fast'",
+    }
+    /// What of an extent comes to the fast device: all of it (`extent`), the blocks that are read or written (`part`), or also what
+    /// follows a read while the slow device is idle (`auto`). Formatting fixes whether it is `extent` or one of the others.
+    FILL: String = "placement.fill" {
+        default: Value("'extent'"), words: || names(&Fill::ALL), placements: HOMES, live: true, example: "'part'",
     }
     /// Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache (`around`).
     WRITE: String = "placement.write" {
@@ -168,6 +175,11 @@ pub(super) fn read<'a>(
             usual(pair.extent, tuning);
         }
         moves(&mut keys, tuning)?;
+    }
+    if HOMES.contains(&mode)
+        && let Some(fill) = keys.get(&FILL)?
+    {
+        tuning.fill = word(&fill, &Fill::ALL)?;
     }
     if mode == PlacementKind::Caching {
         writes(&mut keys, tuning)?;

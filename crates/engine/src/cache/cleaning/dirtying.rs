@@ -13,6 +13,9 @@ pub(super) const THROTTLED_FOR: Nanos = Nanos::from_s(1);
 impl CacheDrive {
     /// Notes that the cached copy is, or is about to be, newer than its home.
     pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
+        if self.map.has_parts() {
+            return self.became_dirty_in(io, now, extent, u16::MAX);
+        }
         if self.map.entry(extent).is_dirty() {
             return self.map.rewrite(extent);
         }
@@ -21,6 +24,11 @@ impl CacheDrive {
         if !mutation::is(Mutation::LoseDirtyFlag) {
             self.note(io, now, extent, false);
         }
+        self.dirt_was_added(io, now);
+    }
+
+    /// Looks for what can go home when it is time.
+    pub(in crate::cache) fn dirt_was_added(&self, io: &mut CacheIo, now: Nanos) {
         // A partitioned drive keeps dirty extents on the fast device until they are cold.
         if self.controller.is_none() && !self.gone.any() {
             match self.map.dirty().count() >= self.crowded_from {
@@ -42,7 +50,7 @@ impl CacheDrive {
     /// Whether a write must not make another extent dirty. Moves in flight that will make one dirty count as well.
     #[inline]
     pub(in crate::cache) fn is_full_of_dirty(&self) -> bool {
-        let coming = self.fills + self.volatile.len() as u32;
+        let coming = self.fills + self.first_writes + self.volatile.len() as u32;
         self.map.dirty().count().saturating_add(coming) >= self.most_dirty && !self.gone.any()
     }
 

@@ -25,11 +25,11 @@ impl CacheDrive {
             (CleaningState::Resting, Some(_)) => None,
             _ => Some(Nanos::ZERO),
         };
-        let takes = self.cleaner.takes(bytes(dirty.count())).filter(|_| !self.gone.any());
+        let takes = self.cleaner.takes(Bytes(self.map.dirty_bytes())).filter(|_| !self.gone.any());
         CleaningReport {
             state,
             dirty_extents: dirty.count(),
-            dirty: bytes(dirty.count()),
+            dirty: Bytes(self.map.dirty_bytes()),
             most_dirty: (self.most_dirty < u32::MAX).then(|| bytes(self.most_dirty)),
             oldest,
             overdue: over.map(Nanos),

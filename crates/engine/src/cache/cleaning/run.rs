@@ -16,6 +16,9 @@ use crate::{
 impl CacheDrive {
     /// The most extents in a run. Extents that are longer than that are written home one by one, without a buffer for runs.
     fn longest_run(&self) -> u32 {
+        if self.layout.blocks.is_some() {
+            return 1;
+        }
         (LONGEST_RUN.0 / self.layout.extent_bytes) as u32
     }
 

@@ -73,7 +73,7 @@ impl CacheDrive {
             slow_is_busy: io.is_busy_for_host(slow),
             slow_sleeps: io.sleeps(slow),
             sleeps_after: io.tuning.spin_down_after.get(slow.index()).copied().flatten(),
-            bytes: Bytes(u64::from(dirty) * self.layout.extent_bytes),
+            bytes: Bytes(self.map.dirty_bytes()),
         };
         let decision = self.cleaner.decide(&io.tuning, &figures);
         io.due(decision.again);

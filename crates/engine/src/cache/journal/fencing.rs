@@ -64,6 +64,7 @@ impl MapJournal {
         let mut all = std::mem::take(&mut self.group.gathering);
         all.append(&mut self.awaiting_slow_flush);
         self.latest.clear();
+        self.after.clear();
         let nothing = all.freed.is_empty() && all.waiters.is_empty();
         (!nothing).then_some(all)
     }

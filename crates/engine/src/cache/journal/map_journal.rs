@@ -8,9 +8,10 @@
 
 use peryton_format::{
     block::BLOCK,
+    blocks::Masks,
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
-    journal::{CommitLabel, RECORDS_PER_BLOCK, commit_bytes, encode},
+    journal::{CommitLabel, encode, encode_with_masks},
     layout::MetadataLayout,
     mutation::{self, Mutation},
     notice::Notice,
@@ -49,6 +50,8 @@ pub(crate) struct Freed {
 pub(in crate::cache) struct Update {
     pub(in crate::cache) extent: u32,
     entry: MapEntry,
+    /// The masks of its place, if places have masks.
+    masks: Masks,
     /// Counts updates.
     pub(in crate::cache) sequence: u64,
 }
@@ -131,6 +134,17 @@ pub(in crate::cache) enum Bar {
 pub(crate) struct Durable {
     pub(crate) volume: VolumeId,
     pub(crate) image: Vec<MapEntry>,
+    /// The masks of each place of the fast device, if places have masks.
+    pub(crate) masks: Vec<Masks>,
+}
+
+impl Durable {
+    /// What is durable of an extent: its entry, and the masks of the place that the entry names.
+    pub(in crate::cache) fn of(&self, extent: u32) -> (MapEntry, Masks) {
+        let entry = self.image[extent as usize];
+        let masks = entry.place().and_then(|place| self.masks.get(place.0 as usize));
+        (entry, masks.copied().unwrap_or_default())
+    }
 }
 
 #[derive(Debug)]
@@ -149,6 +163,8 @@ pub(crate) struct MapJournal {
     /// For each extent in `awaiting_slow_flush`, the number of its latest update of either kind: an update must not be
     /// committed after a later one that replaced it.
     pub(in crate::cache) latest: FxHashMap<u32, u64>,
+    /// For each of them, where the extent was after it, if places have masks.
+    pub(in crate::cache) after: FxHashMap<u32, Option<Place>>,
     /// Whether the commit under way goes to the fast and to the slow device, and what it records on the slow one.
     pub(in crate::cache) to: [bool; 2],
     pub(in crate::cache) notifying: Notice,
@@ -190,6 +206,7 @@ impl MapJournal {
             durable: None,
             awaiting_slow_flush: MapBatch::default(),
             latest: FxHashMap::default(),
+            after: FxHashMap::default(),
             to: [true; 2],
             notifying: Notice::default(),
             notified: Notice::default(),
@@ -243,13 +260,16 @@ impl MapJournal {
         io: &mut CacheIo,
         now: Nanos,
         extent: u32,
-        entry: MapEntry,
+        (entry, masks): (MapEntry, Masks),
         awaiting_slow_flush: bool,
     ) {
         self.sequence += 1;
-        let update = Update { extent, entry, sequence: self.sequence };
+        let update = Update { extent, entry, masks, sequence: self.sequence };
         let batch = if awaiting_slow_flush {
             self.latest.insert(extent, self.sequence);
+            if self.layout.masks > 0 {
+                self.after.insert(extent, entry.place());
+            }
             &mut self.awaiting_slow_flush
         } else {
             if !self.latest.is_empty()
@@ -279,6 +299,11 @@ impl MapJournal {
         self.latest.contains_key(&extent)
     }
 
+    /// Where the extent was after that update, if places have masks.
+    pub(in crate::cache) fn place_that_awaits(&self, extent: u32) -> Option<Option<Place>> {
+        self.after.get(&extent).copied()
+    }
+
     /// Makes the next commit include the updates in `awaiting_slow_flush`.
     pub(crate) fn takes_all_next(&mut self) {
         self.wanted_all = true;
@@ -305,7 +330,8 @@ impl MapJournal {
 
     /// Whether the gathered updates fill a block, so that the next commit should not wait.
     pub(crate) fn block_is_full(&self) -> bool {
-        (self.group.gathering.updates.len() + self.awaiting_slow_flush.updates.len()) as u64 >= RECORDS_PER_BLOCK
+        (self.group.gathering.updates.len() + self.awaiting_slow_flush.updates.len()) as u64
+            >= self.layout.records_per_block()
     }
 
     /// Whether the whole map is being written out.
@@ -371,7 +397,9 @@ impl MapJournal {
 
     /// Whether the ring has no room until a checkpoint is done.
     pub(in crate::cache) fn ring_is_full(&self) -> bool {
-        let len = commit_bytes((self.group.gathering.updates.len() + self.awaiting_slow_flush.updates.len()) as u64);
+        let len = self
+            .layout
+            .commit_bytes((self.group.gathering.updates.len() + self.awaiting_slow_flush.updates.len()) as u64);
         self.ring.used() > 0 && !self.ring.has_room(self.ring.span(len))
     }
 
@@ -405,23 +433,23 @@ impl MapJournal {
         let durable = self.durable.as_ref().expect("only a volume that was opened from its devices is encoded");
         match step {
             CacheStep::Commit => {
+                let updates = &self.group.committing.updates;
                 let mut records: Vec<_> =
-                    self.group.committing.updates.iter().map(|update| (update.extent, update.entry)).collect();
+                    updates.iter().map(|update| ((update.extent, update.entry), update.masks)).collect();
                 if mutation::is(Mutation::MirrorWrongCopy) && command.device == self.slow {
                     let last = records.len() - 1;
-                    records[last] = (records[last].0, MapEntry::default());
+                    records[last].0.1 = MapEntry::default();
                 }
-                encode(
-                    records.into_iter(),
-                    &CommitLabel {
-                        number: self.next_commit,
-                        attempt: self.attempt,
-                        mirrored: self.to == [true; 2],
-                        notice: self.notifying,
-                    },
-                    durable.volume,
-                    into,
-                );
+                let label = CommitLabel {
+                    number: self.next_commit,
+                    attempt: self.attempt,
+                    mirrored: self.to == [true; 2],
+                    notice: self.notifying,
+                };
+                match self.layout.masks {
+                    0 => encode(records.into_iter().map(|(record, _)| record), &label, durable.volume, into),
+                    _ => encode_with_masks(records.into_iter(), &label, durable.volume, into),
+                }
             }
             CacheStep::Checkpoint => {
                 let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is under way");
@@ -430,8 +458,14 @@ impl MapJournal {
                 match within.checked_sub(BLOCK) {
                     None => header.encode(durable.volume, into),
                     Some(entries) => {
-                        let first = entries / BLOCK;
-                        checkpoint::encode_entries(&durable.image, header.number, first, durable.volume, into);
+                        let (first, volume) = (entries / BLOCK, durable.volume);
+                        let before_masks = MetadataLayout::entry_blocks(durable.image.len() as u64);
+                        // One command may write the last entries and the first masks.
+                        let of_entries = before_masks.saturating_sub(first).min(into.len() as u64 / BLOCK);
+                        let (entries, masks) = into.split_at_mut((of_entries * BLOCK) as usize);
+                        checkpoint::encode_entries(&durable.image, header.number, first, volume, entries);
+                        let first = (first + of_entries).saturating_sub(before_masks);
+                        checkpoint::encode_entries(&durable.masks, header.number, first, volume, masks);
                     }
                 }
             }
@@ -467,10 +501,11 @@ impl Commits for MapJournal {
                 self.awaiting_slow_flush.updates.retain(|update| latest.get(&update.extent) == Some(&update.sequence));
             }
             self.latest.clear();
+            self.after.clear();
             journal::Batch::append(&mut self.group.committing, &mut self.awaiting_slow_flush);
             (self.wanted_all, self.slow_was_flushed) = (false, false);
         }
-        if commit_bytes(self.group.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
+        if self.layout.commit_bytes(self.group.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
             self.group.committing.keep_the_latest();
         }
         self.flushing = [self.sequence, if flushes_slow { self.sequence } else { self.flushed[1] }];
@@ -488,7 +523,7 @@ impl Commits for MapJournal {
         if self.group.committing.updates.is_empty() {
             return Written::Nothing;
         }
-        let len = commit_bytes(self.group.committing.updates.len() as u64);
+        let len = self.layout.commit_bytes(self.group.committing.updates.len() as u64);
         let span = self.ring.span(len);
         if !self.ring.has_room(span) {
             // The gathered updates exceed the room that is left before the next checkpoint, so the checkpoint must come
@@ -524,7 +559,7 @@ impl Commits for MapJournal {
     fn is_durable(&mut self, io: &mut CacheIo, batch: &MapBatch) {
         if !batch.updates.is_empty() {
             self.notified = self.notifying;
-            self.ring.take(self.ring.span(commit_bytes(batch.updates.len() as u64)));
+            self.ring.take(self.ring.span(self.layout.commit_bytes(batch.updates.len() as u64)));
             self.last_commit = self.next_commit;
             self.next_commit += 1;
             self.attempt = 0;
@@ -534,6 +569,9 @@ impl Commits for MapJournal {
         if let Some(durable) = &mut self.durable {
             for update in &batch.updates {
                 durable.image[update.extent as usize] = update.entry;
+                if let Some(masks) = update.entry.place().and_then(|place| durable.masks.get_mut(place.0 as usize)) {
+                    *masks = update.masks;
+                }
             }
         }
     }

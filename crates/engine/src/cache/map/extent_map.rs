@@ -1,8 +1,10 @@
 //! The only owner of extents, slots and free places.
 
 use peryton_format::{
+    blocks::Masks,
     entry::MapEntry,
     mutation::{self, Mutation},
+    takeover::Record,
 };
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Nanos, prefetch};
@@ -37,6 +39,10 @@ pub(in crate::cache) struct ExtentMap {
     sweep: u8,
     /// Number of extents whose only copy is lost.
     lost: u32,
+    /// For each slot, which blocks of its extent it has; empty if it has whole extents.
+    masks: Vec<Masks>,
+    /// Bytes that are newer than their homes, if slots have masks.
+    dirty_bytes: u64,
     /// Extents whose entries have changed since that was last asked, where the next process has to know them.
     changed: Option<Vec<u32>>,
 }
@@ -57,6 +63,8 @@ impl ExtentMap {
             dirty: DirtyIndex::new(if caches { layout.extents } else { 0 }, if caches { layout.fast_slots } else { 0 }),
             sweep: 1,
             lost: 0,
+            masks: vec![Masks::default(); layout.metadata.masks as usize],
+            dirty_bytes: 0,
             changed: None,
         }
     }
@@ -107,10 +115,17 @@ impl ExtentMap {
 
     /// Hands out the entries that have changed since the last time.
     #[inline]
-    pub(in crate::cache) fn take_changed(&mut self, mut take: impl FnMut(u32, MapEntry)) {
-        let ExtentMap { changed: Some(changed), extents, .. } = self else { return };
+    pub(in crate::cache) fn take_changed(&mut self, mut take: impl FnMut(Record)) {
+        let ExtentMap { changed: Some(changed), extents, masks, .. } = self else { return };
         for extent in changed.drain(..) {
-            take(extent, extents[extent as usize].entry());
+            let entry = extents[extent as usize].entry();
+            // Before an entry names a place, the masks of the place are those of its extent.
+            if !masks.is_empty()
+                && let Some(place) = entry.place()
+            {
+                take(Record::Masks { place: place.0, masks: masks[place.0 as usize] });
+            }
+            take(Record::Entry { extent, entry });
         }
     }
 
@@ -131,8 +146,67 @@ impl ExtentMap {
         self.has_changed(extent);
     }
 
-    /// Notes that the copy is newer than its home from now on.
+    /// The blocks that a slot has, and that are dirty, if slots have parts of extents.
+    #[inline]
+    pub(in crate::cache) fn masks(&self, slot: SlotIndex) -> Masks {
+        self.masks[slot.index()]
+    }
+
+    /// The masks of the slot of an extent; empty ones if it is in none, or if slots have whole extents.
+    pub(in crate::cache) fn masks_of(&self, extent: u32) -> Masks {
+        let slot = self.entry(extent).slot().filter(|_| self.has_parts());
+        slot.map_or(Masks::default(), |slot| self.masks(slot))
+    }
+
+    /// Whether slots have masks.
+    #[inline]
+    pub(in crate::cache) fn has_parts(&self) -> bool {
+        !self.masks.is_empty()
+    }
+
+    /// Changes the masks of the slot that an extent is in, and with them whether the extent is dirty.
+    pub(in crate::cache) fn set_masks(&mut self, extent: u32, masks: Masks, now: Nanos) {
+        let slot = self.entry(extent).slot().expect("only a cached extent has masks");
+        let before = std::mem::replace(&mut self.masks[slot.index()], masks);
+        if before == masks {
+            return;
+        }
+        let blocks = self.layout.blocks.expect("a volume with masks has blocks");
+        self.dirty_bytes = self.dirty_bytes + blocks.bytes(masks.dirty()) - blocks.bytes(before.dirty());
+        match (before.dirty() != 0, masks.dirty() != 0) {
+            (false, true) => {
+                let entry = &mut self.extents[extent as usize];
+                entry.set_dirty(true);
+                entry.rewritten = 0;
+                self.dirty.insert(extent, slot, now);
+            }
+            (true, false) => {
+                self.extents[extent as usize].set_dirty(false);
+                self.dirty.remove(extent, slot);
+            }
+            _ => {}
+        }
+        self.has_changed(extent);
+    }
+
+    /// The masks of all slots.
+    pub(in crate::cache) fn all_masks(&self) -> &[Masks] {
+        &self.masks
+    }
+
+    /// Bytes that are newer than their homes.
+    pub(in crate::cache) fn dirty_bytes(&self) -> u64 {
+        match self.has_parts() {
+            true => self.dirty_bytes,
+            false => u64::from(self.dirty.count()) * self.layout.extent_bytes,
+        }
+    }
+
+    /// Notes that the copy, or what there is of it, is newer than its home from now on.
     pub(in crate::cache) fn set_dirty(&mut self, extent: u32, now: Nanos) {
+        if self.has_parts() {
+            return self.set_masks(extent, self.masks_of(extent).all_dirty(), now);
+        }
         let entry = &mut self.extents[extent as usize];
         if entry.set_dirty(true) {
             return;
@@ -145,6 +219,12 @@ impl ExtentMap {
 
     /// Notes that the home is as new as the copy, or that the copy does not count any more.
     pub(in crate::cache) fn set_clean(&mut self, extent: u32) {
+        if self.has_parts() {
+            if self.extents[extent as usize].is_dirty() {
+                self.set_masks(extent, self.masks_of(extent).clean(), Nanos::ZERO);
+            }
+            return;
+        }
         let entry = &mut self.extents[extent as usize];
         if !entry.set_dirty(false) {
             return;
@@ -258,6 +338,9 @@ impl ExtentMap {
     pub(in crate::cache) fn vacate(&mut self, slot: SlotIndex) {
         self.slots[slot.index()] = 0;
         self.resident -= 1;
+        if let Some(masks) = self.masks.get_mut(slot.index()) {
+            *masks = Masks::default();
+        }
     }
 
     /// Prefetches into the processor's cache what [`ExtentMap::tenant`] reads.
@@ -268,7 +351,7 @@ impl ExtentMap {
 
     /// The view of the map for a replacement policy. `clean_only`: dirty extents may not be chosen this time.
     pub(in crate::cache) fn candidates(&mut self, now: Nanos, window: Nanos, clean_only: bool) -> MapCandidates<'_> {
-        MapCandidates { now, window, slots: &self.slots, extents: &mut self.extents, clean_only }
+        MapCandidates { now, window, slots: &self.slots, extents: &mut self.extents, masks: &self.masks, clean_only }
     }
 
     // Places.

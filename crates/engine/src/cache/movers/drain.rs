@@ -34,11 +34,30 @@ impl CacheDrive {
         let then = match (row.kind, row.phase) {
             (Kind::Drain(then), Phase::Draining) => then,
             (Kind::Promotion, Phase::Draining) => return self.promotion_drained(io, index, out),
+            (Kind::PartFill, Phase::Draining) => return self.part_fill_drained(io, now, index, out),
             (Kind::WriteBack, Phase::Draining) => return self.writeback_drained(io, now, index, out),
             _ => return,
         };
         let extent = row.extent;
         match then {
+            // Writes that were in flight have made blocks dirty, so the copy stays, and takes the write.
+            Drained::Invalidate
+                if self.map.has_parts() && self.map.masks_of(extent).not_at_home() != 0 && !self.gone.slow =>
+            {
+                let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
+                self.wait_behind(index, fragment);
+                self.end(io, now, index, out);
+            }
+            Drained::Drop(result) if self.map.has_parts() && !self.gone.slow => {
+                let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
+                // Of blocks that are dirty only the copy counts, which may not have the write.
+                let newer = self.touched(fragment) & self.map.masks_of(extent).dirty() != 0;
+                let result = if newer { Err(RequestError::Device) } else { result };
+                self.drop_blocks(io, now, extent, self.touched(fragment));
+                self.journal.takes_all_next();
+                io.part_done(fragment.request, result, out);
+                self.end(io, now, index, out);
+            }
             // The copy was to be dropped because its home is valid, but the device of the home is gone now.
             Drained::Invalidate | Drained::Drop(_) if self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
@@ -67,7 +86,7 @@ impl CacheDrive {
                 let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
                 // A dirty copy is newer than its home: after the copy is dropped, the old data of the home must not
                 // reappear.
-                if self.map.entry(extent).is_dirty() {
+                if self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0 {
                     io.zero(at, len, CacheStep::Move { index }, out);
                 } else {
                     io.discard(at, len, CacheStep::Move { index }, out);
@@ -150,13 +169,17 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         let extent = row.extent;
         let fragment = row.trigger.take().expect("a discard is answered when it is done");
-        let entry = self.map.entry_mut(extent);
+        let keeps = self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0;
         // After a failure, part of the home may be discarded. A dirty copy stays valid; a clean one may differ from its
         // home and is dropped anyway.
-        if !failed || !entry.is_dirty() {
+        if !failed || !keeps {
             self.map.set_clean(extent);
             self.map.set_lost(extent, false);
             self.drop_clean(io, now, extent, Release::Discarded);
+        } else if self.map.has_parts() {
+            // Blocks that are not dirty may differ from their home now, and go.
+            self.drop_blocks(io, now, extent, u16::MAX);
+            self.journal.takes_all_next();
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
         io.part_done(fragment.request, result, out);

@@ -5,6 +5,7 @@ mod allocation;
 mod demotion;
 mod drain;
 mod fill;
+mod part_fill;
 mod promotion;
 mod steps;
 pub(in crate::cache) mod table;

@@ -2,6 +2,7 @@
 //! it is written to the fast device.
 
 use peryton_format::{
+    blocks::Masks,
     entry::MapEntry,
     mutation::{self, Mutation},
 };
@@ -132,7 +133,7 @@ impl CacheDrive {
         if mutation::is(Mutation::CommitBeforeData) {
             let extent = self.moves[index].extent;
             let entry = MapEntry::new(Some(to), false, false);
-            self.journal.update(io, io.now, extent, entry, false);
+            self.journal.update(io, io.now, extent, (entry, Masks::default()), false);
         }
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! promotion   [Draining →] Reading → (waiters served from RAM) → Writing → done   a failed write: → WritingHome → done
 //! fill        Writing → done                                            the host's own data covers the extent
+//! part fill   [Draining →] Reading → (waiters served from RAM) → Writing → done    blocks of an extent that has a slot
 //! demotion    Reading → Writing → done                                  an access cancels it
 //! eviction    Reading → Writing → done                                  dirty extents of the cache; an access cancels
 //! write-back  [Draining →] Reading → Writing → done                     a write leaves the extent dirty, or waits
@@ -12,12 +13,13 @@
 //! The journal gathers the map update when a move ends; the places that a move frees may be reused only after the
 //! commit. One file a kind; `waiters.rs` handles accesses during a move.
 
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Cause, Commands},
     api::error::RequestError,
     cache::access::{Fragment, Release},
+    cache::blocks::runs,
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::{Drained, InRun, Kind, Move, NO_BUFFER, Phase},
@@ -36,7 +38,8 @@ impl CacheDrive {
         to: Option<Place>,
         trigger: Option<Fragment>,
     ) -> u32 {
-        let needs_buffer = matches!(kind, Kind::Promotion | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
+        let needs_buffer =
+            matches!(kind, Kind::Promotion | Kind::PartFill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
         let buffer = if needs_buffer { self.take_buffer() } else { NO_BUFFER };
         self.start_with(kind, phase, extent, to, trigger, buffer)
     }
@@ -57,7 +60,7 @@ impl CacheDrive {
         trigger: Option<Fragment>,
         buffer: u32,
     ) -> u32 {
-        let copies = matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
+        let copies = kind.copies();
         self.copying += u32::from(copies);
         self.leaving += u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
         self.writing_back += u32::from(kind == Kind::WriteBack);
@@ -70,6 +73,8 @@ impl CacheDrive {
             to,
             buffer,
             run: None,
+            blocks: 0,
+            rewritten_blocks: 0,
             holds_until: None,
             pending: 0,
             failed: false,
@@ -106,7 +111,7 @@ impl CacheDrive {
         if buffer != NO_BUFFER {
             self.buffers.push(buffer);
         }
-        let copied = matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
+        let copied = kind.copies();
         self.copying -= u32::from(copied);
         self.leaving -= u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
         self.writing_back -= u32::from(kind == Kind::WriteBack);
@@ -159,12 +164,15 @@ impl CacheDrive {
         cause: Cause,
         out: &mut Commands,
     ) {
-        let buffer = self.move_buffer(index);
-        self.moves[index].pending += 1;
-        let len = Bytes(self.layout.extent_bytes);
         if cause == Cause::Promotion {
             self.cleaner.slow_used = io.now;
         }
+        if self.layout.blocks.is_some() {
+            return self.move_blocks(io, (index, Op::Read), place, cause, out);
+        }
+        let buffer = self.move_buffer(index);
+        self.moves[index].pending += 1;
+        let len = Bytes(self.layout.extent_bytes);
         io.read(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause, out);
     }
 
@@ -176,11 +184,41 @@ impl CacheDrive {
         cause: Cause,
         out: &mut Commands,
     ) {
+        if self.layout.blocks.is_some() {
+            return self.move_blocks(io, (index, Op::Write), place, cause, out);
+        }
         let buffer = self.move_buffer(index);
         self.moves[index].pending += 1;
         let len = Bytes(self.layout.extent_bytes);
         io.stats.moves.bytes += len;
         io.write(self.layout.at(place), len, buffer, CacheStep::Move { index }, cause, out);
+    }
+
+    /// Reads or writes the blocks of a move, with a command for each run of neighbours.
+    fn move_blocks(
+        &mut self,
+        io: &mut CacheIo,
+        (index, op): (u32, Op),
+        place: Place,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
+        let blocks = self.layout.blocks.expect("only extents in part have blocks");
+        let (device, at) = self.layout.at(place);
+        let has = self.moves[index].blocks;
+        debug_assert!(has != 0, "a move of no blocks has no command that ends it");
+        for run in runs(has) {
+            let (within, len) = blocks.span(run);
+            let (within, len) = (Bytes(u64::from(within)), Bytes(u64::from(len)));
+            let buffer = self.move_buffer(index).plus(within);
+            self.moves[index].pending += 1;
+            if op == Op::Read {
+                io.read((device, at + within), len, buffer, CacheStep::Move { index }, cause, out);
+            } else {
+                io.stats.moves.bytes += len;
+                io.write((device, at + within), len, buffer, CacheStep::Move { index }, cause, out);
+            }
+        }
     }
 
     /// The place of an extent's data: its place in the map, or its home if it is not cached.
@@ -203,9 +241,12 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         row.failed |= failed;
         row.pending -= 1;
-        debug_assert_eq!(row.pending, 0, "every step of a move is one command");
         if failed {
             io.stats.moves.cancelled.device_error += 1;
+        }
+        if row.pending > 0 {
+            // A step has several commands if blocks are moved that are not neighbours.
+            return;
         }
         match (row.kind, row.phase, row.failed) {
             (Kind::Promotion, Phase::Reading, false) if self.gone.fast => self.abort_promotion(io, now, index, out),
@@ -232,6 +273,9 @@ impl CacheDrive {
                 }
                 self.abort_promotion(io, now, index, out);
             }
+            (Kind::PartFill, Phase::Reading, false) if !self.gone.any() => self.part_was_read(io, index, out),
+            (Kind::PartFill, Phase::Reading, _) => self.end(io, now, index, out),
+            (Kind::PartFill, Phase::Writing, failed) => self.part_filled(io, now, index, failed, out),
             (Kind::Fill, Phase::Writing, failed) => self.filled(io, now, index, failed, out),
             (Kind::Demotion, Phase::Reading, false) if !row.accessed => {
                 row.phase = Phase::Writing;
@@ -253,6 +297,12 @@ impl CacheDrive {
             }
             (Kind::Eviction | Kind::WriteBack, Phase::Reading, false) if !row.rewritten => {
                 row.phase = Phase::Writing;
+                if self.layout.blocks.is_some() {
+                    row.blocks &= !row.rewritten_blocks;
+                    if row.blocks == 0 {
+                        return self.written_back(io, now, index, false, out);
+                    }
+                }
                 let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
                 self.move_write(io, index, to, cause, out);
             }

@@ -10,6 +10,8 @@ use crate::{
 pub(in crate::cache) enum Kind {
     Promotion,
     Fill,
+    /// Blocks of an extent that has a slot are brought there.
+    PartFill,
     Demotion,
     Eviction,
     WriteBack,
@@ -38,6 +40,9 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) buffer: u32,
     /// The run that it is part of, whose buffer it uses (write-backs and evictions).
     pub(in crate::cache) run: Option<InRun>,
+    /// The blocks that it copies, and those that the host wrote meanwhile, where slots have parts of extents.
+    pub(in crate::cache) blocks: u16,
+    pub(in crate::cache) rewritten_blocks: u16,
     /// Writes of the host to the extent wait until the move has ended, or until this time (write-backs).
     pub(in crate::cache) holds_until: Option<Nanos>,
     /// Commands in flight for this move.
@@ -86,9 +91,17 @@ pub(in crate::cache) enum Drained {
 }
 
 impl Kind {
+    /// Whether moves of this kind copy, so that they count among those that MCML bounds.
+    pub(in crate::cache) fn copies(self) -> bool {
+        match self {
+            Kind::Promotion | Kind::Fill | Kind::PartFill | Kind::Demotion | Kind::Eviction | Kind::WriteBack => true,
+            Kind::Zero | Kind::Drain(_) | Kind::Allocation => false,
+        }
+    }
+
     pub(in crate::cache) fn cause(self) -> Cause {
         match self {
-            Kind::Promotion => Cause::Promotion,
+            Kind::Promotion | Kind::PartFill => Cause::Promotion,
             Kind::Demotion | Kind::Eviction => Cause::Demotion,
             Kind::WriteBack => Cause::WriteBack,
             Kind::Fill | Kind::Zero | Kind::Drain(_) | Kind::Allocation => Cause::Host,

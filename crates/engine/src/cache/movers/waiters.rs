@@ -32,6 +32,12 @@ impl CacheDrive {
         let covers = self.covers_extent(fragment);
         let degraded = self.gone.any();
         let in_doubt = !self.doubts.is_empty() && self.may_be_lost(fragment.extent, 1);
+        let touched = self.touched(fragment);
+        let filling = match &self.moves[index] {
+            row if row.kind == Kind::PartFill && row.phase != Phase::Draining => row.blocks,
+            _ => 0,
+        };
+        let passes_fill = filling != 0 && self.passes_fill(io, fragment, filling);
         let row = &mut self.moves[index];
         let waits = match (row.kind, row.phase) {
             // What the buffer has may be gone when the promotion ends, if a flush has failed meanwhile.
@@ -45,6 +51,13 @@ impl CacheDrive {
                 self.count_hit(io, now, fragment);
                 return true;
             }
+            (Kind::PartFill, Phase::Writing) if fragment.op == Op::Read && touched & !filling == 0 && !in_doubt => {
+                Self::copy_from_move(io, row.buffer, fragment, out);
+                io.part_done(fragment.request, Ok(()), out);
+                self.count_hit(io, now, fragment);
+                return true;
+            }
+            (Kind::PartFill, _) => !passes_fill,
             (Kind::Promotion | Kind::Fill | Kind::Zero | Kind::Drain(_) | Kind::Allocation, _) => true,
             (Kind::Demotion, _) => {
                 row.accessed = true;
@@ -58,7 +71,11 @@ impl CacheDrive {
             }
             (Kind::Eviction | Kind::WriteBack, phase) => {
                 row.accessed = true;
-                row.rewritten |= fragment.op == Op::Write;
+                match touched {
+                    0 => row.rewritten |= fragment.op == Op::Write,
+                    touched if fragment.op == Op::Write => row.rewritten_blocks |= touched,
+                    _ => {}
+                }
                 // Two writes to the home must not race.
                 let through = fragment.op == Op::Write && io.tuning.write == WritePolicy::Through;
                 (through && phase == Phase::Writing) || (fragment.op == Op::Discard && covers)
@@ -81,7 +98,7 @@ impl CacheDrive {
         let entry = self.map.entry_mut(fragment.extent);
         entry.access(now);
         let moving = entry.moving().map(|index| &self.moves[index]);
-        if let Some(Move { kind: Kind::Promotion | Kind::Fill, to: Some(to), .. }) = moving
+        if let Some(Move { kind: Kind::Promotion | Kind::Fill | Kind::PartFill, to: Some(to), .. }) = moving
             && let Some(slot) = self.layout.fast_slot(*to)
         {
             self.policy.accessed(slot);

@@ -1,11 +1,15 @@
 //! Write-backs and evictions of dirty extents (caching): the copy is written home; an eviction then drops it.
 
-use peryton_format::mutation::{self, Mutation};
+use peryton_format::{
+    blocks::Masks,
+    mutation::{self, Mutation},
+};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::Commands,
     cache::access::Release,
+    cache::blocks::first_run,
     cache::drive::CacheDrive,
     cache::movers::table::{Kind, Phase},
     cache::step::CacheIo,
@@ -20,6 +24,7 @@ impl CacheDrive {
         let from = self.current_place(extent);
         let kind = if evict { Kind::Eviction } else { Kind::WriteBack };
         let index = self.start(kind, Phase::Reading, extent, Some(self.home(extent)), None);
+        self.moves[index].blocks = self.blocks_to_write_home(kind, extent);
         self.move_read(io, index, from, kind.cause(), out);
     }
 
@@ -46,10 +51,42 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         (row.phase, row.holds_until) = (Phase::Reading, Some(until));
         let extent = row.extent;
+        self.moves[index].blocks = self.blocks_to_write_home(Kind::WriteBack, extent);
+        if self.layout.blocks.is_some() && self.moves[index].blocks == 0 {
+            // Nothing is dirty any more.
+            return self.written_back(io, now, index, false, out);
+        }
         self.cleaner.releases_at = self.cleaner.releases_at.min(until);
         io.due(until);
         self.move_read(io, index, self.current_place(extent), Kind::WriteBack.cause(), out);
         self.waiters_go_on(io, now, index, out);
+    }
+
+    /// The blocks that are dirty, where slots have parts of extents.
+    fn blocks_to_write_home(&self, kind: Kind, extent: u32) -> u16 {
+        let dirty = self.map.masks_of(extent).dirty();
+        let first = kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun);
+        if first { first_run(dirty) } else { dirty }
+    }
+
+    /// Blocks were written home. Returns whether nothing of the extent is dirty any more.
+    fn blocks_are_home(&mut self, io: &mut CacheIo, now: Nanos, index: u32, failed: bool) -> bool {
+        let row = &self.moves[index];
+        let extent = row.extent;
+        let rewritten = if mutation::is(Mutation::CleanRewrittenBlock) { 0 } else { row.rewritten_blocks };
+        let mut home = if failed || row.rewritten { 0 } else { row.blocks & !rewritten };
+        let masks = self.map.masks_of(extent);
+        if row.kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun) {
+            home = masks.dirty();
+        }
+        if home & masks.dirty() != 0 {
+            io.stats.moves.writebacks += 1;
+            let written = self.layout.blocks.map_or(0, |blocks| blocks.bytes(home));
+            self.cleaner.wrote_home(now, Bytes(written));
+            self.map.set_masks(extent, Masks::new(masks.valid(), masks.not_at_home() & !(home & masks.valid())), now);
+            self.note(io, now, extent, true);
+        }
+        !failed && !self.map.entry(extent).is_dirty() && self.map.entry(extent).place().is_some()
     }
 
     /// Writes have waited for long enough: they go on, and leave their extents dirty.
@@ -94,13 +131,17 @@ impl CacheDrive {
         let row = &self.moves[index];
         let (kind, extent, accessed, rewritten) = (row.kind, row.extent, row.accessed, row.rewritten);
         let in_run = row.run.is_some();
-        let copied = !failed && (!rewritten || in_run && mutation::is(Mutation::SweepRewritten));
-        if copied {
+        let in_part = self.layout.blocks.is_some();
+        let mut copied = !failed && (!rewritten || in_run && mutation::is(Mutation::SweepRewritten));
+        if in_part {
+            copied = self.blocks_are_home(io, now, index, failed);
+        } else if copied {
             io.stats.moves.writebacks += 1;
             self.map.set_clean(extent);
             self.cleaner.wrote_home(now, Bytes(self.layout.extent_bytes));
             self.note(io, now, extent, true);
-        } else if !failed {
+        }
+        if !copied && !failed {
             io.stats.moves.cancelled.accessed += 1;
         }
         if kind == Kind::Eviction {

@@ -111,7 +111,7 @@ impl CacheDrive {
     /// copy loses no data. A dirty copy that the write does not cover stays, and so does a copy that is being written
     /// home.
     #[inline]
-    fn may_bypass(&self, fragment: Fragment) -> bool {
+    pub(in crate::cache) fn may_bypass(&self, fragment: Fragment) -> bool {
         let entry = self.map.entry(fragment.extent);
         fragment.first
             && self.gate.judges_write_hits()
@@ -121,7 +121,7 @@ impl CacheDrive {
 
     /// Whether the admission rule lets a miss, or a write that is judged like one, use the cache.
     #[inline]
-    fn admits(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
+    pub(in crate::cache) fn admits(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
         if self.gate.is_open() || !fragment.first {
             return true;
         }

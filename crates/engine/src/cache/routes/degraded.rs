@@ -12,6 +12,7 @@ use peryton_format::{
     entry::MapEntry,
     mutation::{self, Mutation},
 };
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -74,6 +75,7 @@ impl CacheDrive {
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
         let entry = *self.map.entry(extent);
+        let had_lost = self.map.masks_of(extent).lost() != 0;
         let lost = match (self.mode, entry.place()) {
             (_, Some(place)) if self.is_on_gone(place) => {
                 self.map.set_clean(extent);
@@ -83,7 +85,7 @@ impl CacheDrive {
                     Some(slot) => self.release_slot(slot, Release::NeverUsed),
                     None => self.release_place(place, Release::NeverUsed),
                 }
-                (self.mode == Mode::Tiering || entry.is_dirty() || self.gone.slow)
+                (self.mode == Mode::Tiering || entry.is_dirty() || had_lost || self.gone.slow)
                     && !mutation::is(Mutation::ForgetLost)
             }
             (Mode::Caching, None) => self.gone.slow,
@@ -142,6 +144,9 @@ impl CacheDrive {
             }
             return self.direct(now, fragment, self.home(fragment.extent));
         };
+        if self.map.has_parts() {
+            return self.route_what_is_left(io, now, fragment, slot, out);
+        }
         // Only the cache is left, and it keeps all its extents.
         match fragment.op {
             Op::Read => {}
@@ -213,7 +218,17 @@ impl CacheDrive {
 
     pub(in crate::cache) fn lost_ranges(&self, most: usize) -> Losses {
         let mut losses = Losses::default();
-        if self.map.lost() > 0 {
+        if self.map.has_parts() {
+            let bytes = self.layout.extent_bytes;
+            for (extent, entry) in self.map.entries() {
+                let from = u64::from(extent) * bytes;
+                match entry.place() {
+                    _ if entry.is_lost() => losses.add(from, from + bytes, most),
+                    Some(_) => self.add_lost_blocks(extent, &mut losses, most),
+                    None => {}
+                }
+            }
+        } else if self.map.lost() > 0 {
             let bytes = self.layout.extent_bytes;
             for (extent, _) in self.map.entries().filter(|(_, entry)| entry.is_lost()) {
                 let from = u64::from(extent) * bytes;
@@ -221,5 +236,35 @@ impl CacheDrive {
             }
         }
         losses
+    }
+}
+
+impl CacheDrive {
+    /// Routes an access to an extent of which the cache has a part, without the slow device.
+    #[cold]
+    fn route_what_is_left(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        slot: SlotIndex,
+        out: &mut Commands,
+    ) -> Route {
+        match fragment.op {
+            Op::Read => self.read_in_part(io, now, fragment, slot, false, out),
+            Op::Discard if !self.covers_extent(fragment) => {
+                io.part_done(fragment.request, Ok(()), out);
+                Route::Taken
+            }
+            Op::Discard => {
+                self.became_dirty(io, now, fragment.extent);
+                self.zero_copy(io, now, fragment, Place(slot.0), out);
+                Route::Taken
+            }
+            _ => {
+                self.count_access(io, fragment, slot);
+                self.write_to_part(io, now, fragment, slot, out)
+            }
+        }
     }
 }

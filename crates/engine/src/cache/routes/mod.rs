@@ -2,5 +2,6 @@
 
 mod caching;
 mod degraded;
+mod in_part;
 mod partitioned;
 mod tiering;

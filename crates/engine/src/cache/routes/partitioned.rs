@@ -69,6 +69,9 @@ impl CacheDrive {
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
+        if self.map.has_parts() {
+            return self.route_partitioned_in_part(io, now, fragment, out);
+        }
         let entry = *self.map.entry(fragment.extent);
         let (home, covers) = (self.home(fragment.extent), self.covers_extent(fragment));
         // A fragment that has waited goes to where the data is.
@@ -132,12 +135,16 @@ impl CacheDrive {
         let entry = self.map.entry_mut(fragment.extent);
         entry.access(now);
         entry.in_flight += 1;
-        let purpose = CacheStep::Host { request: fragment.request, first: fragment.extent, count: 1 };
+        let mut purpose = CacheStep::Host { request: fragment.request, first: fragment.extent, count: 1 };
+        if self.map.has_parts() {
+            self.first_writes += 1;
+            purpose = CacheStep::First { request: fragment.request, extent: fragment.extent };
+        }
         io.zero(self.layout.at(place), Bytes(u64::from(fragment.len)), purpose, out);
     }
 
     /// Notes extents with small frequent reads, to be copied to the fast device when the host is idle.
-    fn read_at_home(&mut self, io: &CacheIo, now: Nanos, fragment: Fragment) {
+    pub(in crate::cache) fn read_at_home(&mut self, io: &CacheIo, now: Nanos, fragment: Fragment) {
         let tuning = &io.tuning.partition;
         if !fragment.first || tuning.promote_reads == 0 || fragment.request_len > tuning.small {
             return;
@@ -145,7 +152,7 @@ impl CacheDrive {
         let entry = self.map.entry_mut(fragment.extent);
         let reads = entry.miss(now, io.tuning.promotion_window);
         if reads == tuning.promote_reads && self.candidates.len() < MOST_CANDIDATES {
-            self.candidates.push_back(fragment.extent);
+            self.candidates.push_back((fragment.extent, self.touched(fragment)));
         }
     }
 
@@ -204,9 +211,9 @@ impl CacheDrive {
             return io.due(now.saturating_add(TIDY_EVERY));
         }
         while self.copying < io.tuning.max_moves
-            && let Some(extent) = self.candidates.pop_front()
+            && let Some((extent, blocks)) = self.candidates.pop_front()
         {
-            self.promote_idle(io, now, extent, out);
+            self.promote_idle(io, now, (extent, blocks), out);
         }
         // Extents that found no room while the host was busy can be given some now.
         self.tidying = true;
@@ -218,7 +225,10 @@ impl CacheDrive {
         }
     }
 
-    fn promote_idle(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, out: &mut Commands) {
+    fn promote_idle(&mut self, io: &mut CacheIo, now: Nanos, (extent, blocks): (u32, u16), out: &mut Commands) {
+        if self.map.has_parts() {
+            return self.bring_idle(io, now, extent, blocks, out);
+        }
         let entry = self.map.entry(extent);
         if entry.place().is_some() || entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
             return;

@@ -1,0 +1,177 @@
+//! Extents of which the fast device has a part: what is read and written where.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::World;
+use peryton_crash::{Kind, placement_on};
+use peryton_engine::{Bypass, Cleaning, Config, DeviceId, Fill, Hybrid, Request, Tuning, TuningError, WritePolicy};
+use peryton_units::{Bytes, Nanos, Op};
+
+const EXTENT: Bytes = Bytes::kib(64);
+const FAST: DeviceId = DeviceId(0);
+const SLOW: DeviceId = DeviceId(1);
+
+fn tuning(fill: Fill) -> Tuning {
+    Tuning {
+        fill,
+        promotion_threshold: 0,
+        demotion_low: 0,
+        demotion_high: 0,
+        bypass: Bypass { sequential: None, congested: false },
+        cleaning: Cleaning::UNBOUNDED,
+        ..Tuning::default()
+    }
+}
+
+fn config(kind: Kind, extent: Bytes, fill: Fill) -> Config {
+    let placement = placement_on(kind, Hybrid { fast: FAST, slow: SLOW, extent });
+    Config { devices: vec![extent * 4, extent * 32], placement, tuning: tuning(fill) }
+}
+
+fn world(fill: Fill) -> World {
+    World::new(config(Kind::Caching, EXTENT, fill), EXTENT, 1)
+}
+
+/// Bytes read from and written to the slow device for everything but metadata.
+fn moved(world: &World) -> [u64; 2] {
+    let slow = &world.engine.stats().devices[SLOW.index()];
+    let metadata = peryton_engine::Cause::Metadata as usize;
+    [slow.bytes_read.iter().sum(), slow.bytes_written.iter().sum::<u64>() - slow.bytes_written[metadata]]
+}
+
+impl World {
+    fn access(&mut self, op: Op, offset: Bytes, len: Bytes) {
+        self.submit(Request { op, offset, len });
+        self.complete_all();
+    }
+
+    /// Writes everything home.
+    fn clean(&mut self) {
+        self.driver_cleans();
+        self.settle();
+    }
+}
+
+#[test]
+fn a_write_that_misses_reads_nothing_and_only_it_goes_home() {
+    let mut world = world(Fill::Part);
+    world.access(Op::Write, EXTENT * 3 + Bytes::kib(8), Bytes::kib(4));
+    assert_eq!(moved(&world), [0, 0]);
+    assert_eq!(world.engine.dirty_bytes(), Bytes::kib(4));
+    world.clean();
+    assert_eq!(moved(&world), [0, 4096]);
+    assert_eq!(world.engine.dirty_bytes(), Bytes::ZERO);
+    world.read_all();
+}
+
+#[test]
+fn a_read_brings_in_what_it_asks_for() {
+    for (fill, bytes) in [(Fill::Part, 8192), (Fill::Auto, 65536 - 16384), (Fill::Extent, 65536)] {
+        let mut world = world(fill);
+        world.access(Op::Read, EXTENT * 3 + Bytes::kib(16), Bytes::kib(8));
+        assert_eq!(moved(&world), [bytes, 0], "{fill:?}");
+        world.access(Op::Read, EXTENT * 3 + Bytes::kib(20), Bytes::kib(4));
+        assert_eq!(moved(&world), [bytes, 0], "{fill:?}: it is there");
+        assert_eq!(world.engine.stats().fast_hits, 1, "{fill:?}");
+    }
+}
+
+#[test]
+fn a_read_is_served_from_both_devices() {
+    let mut world = world(Fill::Part);
+    world.access(Op::Write, EXTENT + Bytes::kib(8), Bytes::kib(8));
+    world.access(Op::Read, EXTENT, Bytes::kib(32));
+    // The first gap is brought in, and the second one read.
+    assert_eq!(moved(&world), [8192 + 16384, 0]);
+    world.access(Op::Read, EXTENT, Bytes::kib(16));
+    assert_eq!(moved(&world), [8192 + 16384, 0]);
+    world.read_all();
+}
+
+#[test]
+fn a_write_of_less_than_a_block_brings_in_the_rest_of_it() {
+    let mut world = world(Fill::Part);
+    world.access(Op::Write, Bytes(512), Bytes(512));
+    assert_eq!(moved(&world), [4096, 0]);
+    world.access(Op::Write, Bytes(1024), Bytes(512));
+    assert_eq!(moved(&world), [4096, 0]);
+    assert_eq!(world.engine.dirty_bytes(), Bytes::kib(4));
+    world.read_all();
+}
+
+#[test]
+fn an_eviction_takes_only_dirty_runs_home_and_loses_none() {
+    let mut world = world(Fill::Part);
+    for block in [0, 1, 5, 9, 10, 11] {
+        world.access(Op::Write, Bytes::kib(4) * block, Bytes::kib(4));
+    }
+    for extent in 1..32 {
+        world.access(Op::Write, EXTENT * extent, Bytes::kib(4));
+        world.tick(Nanos::from_s(1));
+        world.settle();
+    }
+    assert!(world.engine.stats().moves.demotions > 20);
+    let [read, written] = moved(&world);
+    assert_eq!(read, 0);
+    assert!(written <= (6 + 31) * 4096, "{written}");
+    world.read_all();
+}
+
+#[test]
+fn a_hit_on_a_part_and_on_a_whole_is_one_command() {
+    let mut world = world(Fill::Part);
+    world.access(Op::Write, Bytes::kib(4), Bytes::kib(4));
+    let before = world.engine.stats().devices[FAST.index()].reads.iter().sum::<u64>();
+    world.access(Op::Read, Bytes::kib(4), Bytes::kib(4));
+    assert_eq!(world.engine.stats().devices[FAST.index()].reads.iter().sum::<u64>(), before + 1);
+    assert_eq!(moved(&world), [0, 0]);
+}
+
+#[test]
+fn extents_of_one_block_are_whole_whatever_is_asked_for() {
+    let sizes = |fill| config(Kind::Caching, Bytes::kib(4), fill).sizes().unwrap();
+    assert_eq!(sizes(Fill::Part), sizes(Fill::Extent));
+    let more = |fill| config(Kind::Caching, EXTENT, fill).sizes().unwrap().devices[0];
+    assert!(more(Fill::Part) >= more(Fill::Extent));
+}
+
+#[test]
+fn what_the_format_does_not_provide_for_is_refused() {
+    for (is, asked, allowed) in [
+        (Fill::Extent, Fill::Part, false),
+        (Fill::Part, Fill::Extent, false),
+        (Fill::Part, Fill::Auto, true),
+        (Fill::Auto, Fill::Part, true),
+    ] {
+        let mut world = world(is);
+        let result = world.call(|engine, now, out| engine.retune(now, tuning(asked), out));
+        match result {
+            Ok(()) => assert!(allowed, "{is:?} to {asked:?}"),
+            Err(TuningError::Range { key, .. }) => {
+                assert!(!allowed && key == "placement.fill", "{is:?} to {asked:?}: {key}")
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn without_write_back_a_write_goes_home_and_brings_in_nothing() {
+    let mut world = world(Fill::Part);
+    world.retune(Tuning { write: WritePolicy::Through, ..tuning(Fill::Part) });
+    world.access(Op::Write, Bytes::ZERO, Bytes::kib(4));
+    world.access(Op::Read, Bytes::ZERO, Bytes::kib(4));
+    world.access(Op::Write, Bytes::ZERO, Bytes::kib(8));
+    assert_eq!((moved(&world), world.engine.dirty_bytes()), ([4096, 4096 + 8192], Bytes::ZERO));
+    world.read_all();
+}
+
+#[test]
+fn a_partitioned_drive_takes_parts_too() {
+    let mut world = World::new(config(Kind::Partitioned, EXTENT, Fill::Part), EXTENT, 1);
+    world.access(Op::Write, EXTENT * 2 + Bytes::kib(12), Bytes::kib(4));
+    assert_eq!(moved(&world), [0, 0], "with whole extents it would go to the slow device");
+    world.read_all();
+}

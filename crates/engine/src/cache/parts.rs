@@ -1,0 +1,243 @@
+//! Extents of which the fast device has a part. Each slot has masks: the blocks that it has, and those of them that are newer
+//! than their home. A block is in the mask once its data is on the fast device; until then its home is read.
+
+use peryton_format::{
+    blocks::Masks,
+    entry::MapEntry,
+    mutation::{self, Mutation},
+    takeover::Contents,
+};
+use peryton_policy::replacement::SlotIndex;
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    api::command::{Commands, DeviceId},
+    api::config::WritePolicy,
+    api::error::RequestError,
+    api::location::{Location, Losses},
+    cache::access::{Fragment, Release},
+    cache::blocks::{Blocks, runs},
+    cache::drive::CacheDrive,
+    cache::step::{CacheCommand, CacheIo},
+    io::RequestIndex,
+};
+
+impl CacheDrive {
+    /// Whether a request to an extent that the fast device has in part is served by it like any other: it has all that is read,
+    /// and all that is written is dirty.
+    #[inline]
+    pub(in crate::cache) fn hits_in_part(
+        &self,
+        blocks: Blocks,
+        slot: SlotIndex,
+        op: Op,
+        within: u32,
+        len: Bytes,
+    ) -> bool {
+        let masks = self.map.masks(slot);
+        let has = if op == Op::Write { masks.dirty() } else { masks.valid() };
+        blocks.touched(within, len.0 as u32) & !has == 0
+    }
+
+    /// The blocks that a fragment has a part of; none if slots have whole extents.
+    pub(in crate::cache) fn touched(&self, fragment: Fragment) -> u16 {
+        self.layout.blocks.map_or(0, |blocks| blocks.touched(fragment.within, fragment.len))
+    }
+
+    /// The blocks that a fragment covers; none if slots have whole extents.
+    pub(in crate::cache) fn covered(&self, fragment: Fragment) -> u16 {
+        self.layout.blocks.map_or(0, |blocks| blocks.covered(fragment.within, fragment.len))
+    }
+
+    /// Queues the changed masks, and the map entry, of an extent for commit.
+    ///
+    /// An update is the state of all blocks. If one waits for the slow device's flush because it says that blocks are at home, a
+    /// later one must not say so without that flush: it says that all blocks are newer than their homes, which is safe. If the
+    /// extent is in another place by now, the blocks that are not there are nowhere else, so the next commit flushes the slow
+    /// device.
+    pub(in crate::cache) fn note_part(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
+        let (mut entry, mut masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
+        if !awaiting_slow_flush
+            && entry.place().is_some()
+            && let Some(after) = self.journal.place_that_awaits(extent)
+            && !mutation::is(Mutation::CleanWithoutSlowFlush)
+        {
+            if after == entry.place() {
+                masks = masks.all_dirty();
+                entry = MapEntry::new(entry.place(), masks.dirty() != 0, entry.is_lost());
+            } else {
+                self.journal.takes_all_next();
+            }
+        }
+        self.journal.update(io, now, extent, (entry, masks), awaiting_slow_flush);
+    }
+
+    /// What the records say that outlive the process.
+    pub(in crate::cache) fn contents(&self) -> Contents {
+        let (extents, places) = (self.map.len() as u64, self.map.all_masks().len() as u64);
+        if places > 0 { Contents::Parts { extents, places } } else { Contents::Map { extents } }
+    }
+
+    /// The masks of a place of the fast device after recovery. `crashed`: the volume was not closed.
+    pub(in crate::cache) fn restored_part(&self, io: &CacheIo, durable: Masks, crashed: bool) -> Masks {
+        let all = self.layout.blocks.expect("a volume with masks has blocks").all;
+        let mut masks = Masks::new(durable.valid() & all, durable.not_at_home() & all);
+        if mutation::is(Mutation::ForgetMasks) {
+            masks = Masks::new(all, masks.not_at_home());
+        }
+        if self.gone.slow {
+            // There is no home: what the fast device has counts, and the rest is lost.
+            let lost = if mutation::is(Mutation::ForgetLostBlocks) { masks.valid() } else { all };
+            return Masks::new(masks.valid() | all & !lost, lost);
+        }
+        if !crashed {
+            return masks;
+        }
+        // As with whole extents: writes that no flush made durable may have reached the copy, the home, or both.
+        if io.tuning.write == WritePolicy::Back || self.controller.is_some() {
+            if mutation::is(Mutation::TrustCleanCopies) { masks } else { masks.all_dirty() }
+        } else if mutation::is(Mutation::KeepCleanCopies) {
+            masks
+        } else {
+            Masks::new(masks.dirty(), masks.not_at_home())
+        }
+    }
+
+    /// Notes that a write of these blocks is under way, which makes those dirty that the fast device has.
+    pub(in crate::cache) fn became_dirty_in(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
+        let masks = self.map.masks_of(extent);
+        let dirties = touched & masks.valid() & !masks.not_at_home();
+        if dirties == 0 {
+            if self.map.entry(extent).is_dirty() {
+                self.map.rewrite(extent);
+            }
+            return;
+        }
+        let was_dirty = self.map.entry(extent).is_dirty();
+        self.set_only_copies(false);
+        self.map.set_masks(extent, Masks::new(masks.valid(), masks.not_at_home() | dirties), now);
+        if was_dirty {
+            self.map.rewrite(extent);
+        }
+        if !mutation::is(Mutation::LoseDirtyFlag) {
+            self.note(io, now, extent, false);
+        }
+        self.dirt_was_added(io, now);
+    }
+
+    /// The fast device has these blocks from now on. `dirty`: which of those that it has are newer than their homes.
+    pub(in crate::cache) fn is_there(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, blocks: u16, dirty: u16) {
+        let before = self.map.masks_of(extent);
+        let valid = before.valid() | blocks;
+        // A block that was lost has new data.
+        let not_at_home = before.dirty() | before.lost() & !blocks | dirty & valid;
+        let masks = Masks::new(valid, not_at_home);
+        if masks == before {
+            if self.map.entry(extent).is_dirty() && dirty != 0 {
+                self.map.rewrite(extent);
+            }
+            return;
+        }
+        if dirty != 0 {
+            self.set_only_copies(false);
+        }
+        self.map.set_masks(extent, masks, now);
+        self.note(io, now, extent, false);
+        if dirty != 0 {
+            self.dirt_was_added(io, now);
+        }
+    }
+
+    /// Handles a completed write of blocks that the fast device may not have had.
+    pub(crate) fn first_done(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        command: &CacheCommand,
+        (request, extent): (RequestIndex, u32),
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        self.first_writes -= 1;
+        let kept = !failed && self.first_is_there(io, now, extent, command);
+        if kept && self.map.entry(extent).is_lost() {
+            self.found_again(io, now, extent, command);
+        }
+        io.part_done(request, if kept { Ok(()) } else { Err(RequestError::Device) }, out);
+        self.access_ended(io, now, extent, out);
+    }
+
+    /// Returns false if the slot was lost with its device.
+    fn first_is_there(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) -> bool {
+        let (Some(slot), Some(blocks)) = (self.map.entry(extent).slot(), self.layout.blocks) else { return false };
+        let Some(within) = command.at.0.checked_sub(self.layout.fast_at(slot).0) else { return false };
+        if command.device != self.layout.fast || within + command.len.0 > self.layout.extent_bytes {
+            return false;
+        }
+        let (within, len) = (within as u32, command.len.0 as u32);
+        self.is_there(io, now, extent, blocks.covered(within, len), blocks.touched(within, len));
+        true
+    }
+
+    /// After a failure, copy and home of these blocks differ: the home counts for those that are not dirty.
+    pub(in crate::cache) fn drop_blocks(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
+        let masks = self.map.masks_of(extent);
+        let left = Masks::new(masks.valid() & !(touched & !masks.not_at_home()), masks.not_at_home());
+        if left.is_empty() {
+            return self.drop_clean(io, now, extent, Release::Detached);
+        }
+        self.map.set_masks(extent, left, now);
+        self.note(io, now, extent, false);
+    }
+
+    /// Whether the fast device has newer data of this range than the slow one.
+    pub(in crate::cache) fn is_newer(&self, extent: u32, within: u64, len: u64) -> bool {
+        match self.layout.blocks {
+            None => self.map.entry(extent).is_dirty(),
+            Some(blocks) => blocks.touched(within as u32, len as u32) & self.map.masks_of(extent).not_at_home() != 0,
+        }
+    }
+
+    /// The blocks of a cached extent that are lost.
+    pub(in crate::cache) fn lost_blocks(&self, extent: u32) -> u16 {
+        let masks = self.map.masks_of(extent);
+        let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
+        // A slow device that is gone had all that the fast one has not.
+        if self.gone.slow { all & !masks.valid() } else { masks.lost() }
+    }
+
+    pub(in crate::cache) fn location_in_part(
+        &self,
+        blocks: Blocks,
+        (extent, slot): (u32, SlotIndex),
+        within: u32,
+        lost: bool,
+    ) -> Location {
+        let (masks, gone) = (self.map.masks(slot), self.lost_blocks(extent));
+        let state = |block: u16| (masks.valid() & block != 0, masks.dirty() & block != 0, gone & block != 0);
+        let here = blocks.touched(within, 1);
+        let same = (0..16).map(|bit| 1u16 << bit).filter(|block| state(*block) == state(here));
+        let same = same.fold(0, |sum, block| sum | block) & blocks.all;
+        let run = runs(same).find(|run| run & here != 0).expect("a block is like itself");
+        let (from, len) = blocks.span(run);
+        let (valid, dirty, block_lost) = state(here);
+        let device = match (valid, block_lost) {
+            (true, _) => Some(self.layout.fast),
+            (false, false) => Some(self.layout.slow),
+            (false, true) => None::<DeviceId>,
+        };
+        let len = Bytes(u64::from(from + len - within));
+        Location { len, device, mapped: device.is_some(), dirty, lost: lost || block_lost }
+    }
+
+    /// Adds the lost blocks of an extent.
+    pub(in crate::cache) fn add_lost_blocks(&self, extent: u32, losses: &mut Losses, most: usize) {
+        let Some(blocks) = self.layout.blocks else { return };
+        let begins = u64::from(extent) * self.layout.extent_bytes;
+        for run in runs(self.lost_blocks(extent)) {
+            let (within, len) = blocks.span(run);
+            let from = begins + u64::from(within);
+            losses.add(from, from + u64::from(len), most);
+        }
+    }
+}

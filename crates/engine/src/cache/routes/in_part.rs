@@ -1,0 +1,450 @@
+//! Accesses to extents of which the fast device may have a part (caching, partitioned). A write takes a slot and goes there,
+//! whatever else of the extent is there. A read of what is not there comes from the slow device, and brings it in.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_policy::{ReplacementPolicy, partition::Way, replacement::SlotIndex};
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    api::command::{Buffer, Cause, Commands},
+    api::config::{Fill, WritePolicy},
+    api::error::RequestError,
+    cache::access::{Fragment, Route, Run},
+    cache::blocks::{first_run, runs},
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::movers::table::Drained,
+    cache::step::{CacheIo, CacheStep},
+};
+
+/// How often in a row an extent is not filled because it is in use; then accesses wait until it is not.
+const PATIENCE: u32 = 8;
+
+impl CacheDrive {
+    pub(in crate::cache) fn route_in_part(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        out: &mut Commands,
+    ) -> Route {
+        if fragment.first && !self.gate.is_open() && fragment.op != Op::Discard {
+            self.show_to_admission(io, now, fragment.miss(), Bytes(u64::from(fragment.len)));
+        }
+        if let Some(slot) = self.map.entry(fragment.extent).slot() {
+            return self.route_part(io, now, fragment, slot, out);
+        }
+        let home = self.home(fragment.extent);
+        if fragment.op == Op::Discard {
+            return self.direct(now, fragment, home);
+        }
+        if fragment.first && self.goes_past(io, fragment) {
+            io.stats.fast_misses += 1;
+            return self.direct(now, fragment, home);
+        }
+        // As with whole extents (`route_caching`).
+        let around = fragment.op == Op::Write && io.tuning.write != WritePolicy::Back;
+        if around && fragment.first && io.tuning.write == WritePolicy::Through {
+            self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+        }
+        let throttled = fragment.op == Op::Write && self.is_full_of_dirty();
+        if throttled {
+            self.throttle(io, now, fragment);
+        }
+        if fragment.first {
+            io.stats.fast_misses += 1;
+            if !around && !throttled && self.admits(io, fragment) {
+                let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+                if misses > io.tuning.promotion_threshold
+                    && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
+                {
+                    let route = match fragment.op {
+                        Op::Write => self.write_to_part(io, now, fragment, slot, out),
+                        _ => self.read_in_part(io, now, fragment, slot, true, out),
+                    };
+                    // Only now does something hold the extent in its slot.
+                    self.make_room(io, now, out);
+                    return route;
+                }
+            }
+        }
+        self.direct(now, fragment, home)
+    }
+
+    /// Gives an extent a slot, which has nothing of it yet. Returns `None` if a condition forbids it; each refusal is counted.
+    pub(in crate::cache) fn take_slot_for(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        extent: u32,
+        out: &mut Commands,
+    ) -> Option<SlotIndex> {
+        let cancelled = &mut io.stats.moves.cancelled;
+        if self.journal.is_checkpointing() {
+            cancelled.metadata_flush += 1;
+            return None;
+        }
+        if self.map.entry(extent).is_lost() || self.gone.any() {
+            cancelled.device_error += 1;
+            return None;
+        }
+        let Some(slot) = self.slot_for_promotion(io, now, extent, out) else {
+            io.stats.moves.cancelled.fast_full += 1;
+            return None;
+        };
+        io.stats.moves.promotions += 1;
+        self.map.set_place(extent, Some(Place(slot.0)));
+        self.map.entry_mut(extent).misses = 0;
+        Some(slot)
+    }
+
+    /// Routes an access to an extent that is in a slot.
+    fn route_part(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        slot: SlotIndex,
+        out: &mut Commands,
+    ) -> Route {
+        let entry = *self.map.entry(fragment.extent);
+        let masks = self.map.masks(slot);
+        let (touched, home) = (self.touched(fragment), self.home(fragment.extent));
+        // Where blocks are lost, nothing may take the extent out of its slot, which alone records it.
+        let has_lost = masks.lost() != 0;
+        let nothing_here = touched & (masks.valid() | masks.lost()) == 0;
+        match fragment.op {
+            Op::Read => {
+                if fragment.first && touched & !masks.valid() != 0 {
+                    io.stats.fast_misses += 1;
+                    self.policy.accessed(slot);
+                }
+                let fills = touched & !masks.valid() != 0
+                    && fragment.first
+                    && entry.moving().is_none()
+                    && !self.goes_past(io, fragment)
+                    && self.admits(io, fragment);
+                return self.read_in_part(io, now, fragment, slot, fills, out);
+            }
+            Op::Discard if self.covers_extent(fragment) => {
+                self.start_drain(io, now, fragment, Drained::Discard, out);
+                return Route::Taken;
+            }
+            Op::Discard => {
+                // As with whole extents, the discard of a part is a hint that is not worth its cost.
+                io.part_done(fragment.request, Ok(()), out);
+                return Route::Taken;
+            }
+            Op::Write if has_lost => {}
+            Op::Write if self.may_bypass(fragment) && !self.admits(io, fragment) => {
+                io.stats.fast_misses += 1;
+                let then = if entry.is_dirty() { Drained::Supersede } else { Drained::Invalidate };
+                self.start_drain(io, now, fragment, then, out);
+                return Route::Taken;
+            }
+            Op::Write if io.tuning.write == WritePolicy::Through || !entry.is_dirty() && self.is_full_of_dirty() => {
+                if io.tuning.write != WritePolicy::Through {
+                    self.throttle(io, now, fragment);
+                }
+                if nothing_here {
+                    io.stats.fast_misses += u64::from(fragment.first);
+                    return self.direct(now, fragment, home);
+                }
+                self.count_access(io, fragment, slot);
+                self.write_through(io, now, fragment, slot, out);
+                return Route::Taken;
+            }
+            Op::Write if io.tuning.write == WritePolicy::Around && !entry.is_dirty() => {
+                io.stats.fast_misses += u64::from(fragment.first);
+                if nothing_here {
+                    return self.direct(now, fragment, home);
+                }
+                self.start_drain(io, now, fragment, Drained::Invalidate, out);
+                return Route::Taken;
+            }
+            Op::Write => {}
+            Op::Flush => unreachable!("a flush has no extent"),
+        }
+        self.count_access(io, fragment, slot);
+        self.write_to_part(io, now, fragment, slot, out)
+    }
+
+    /// The routes of a partitioned drive: a write goes to the device that is predicted to answer sooner.
+    pub(in crate::cache) fn route_partitioned_in_part(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        out: &mut Commands,
+    ) -> Route {
+        let entry = *self.map.entry(fragment.extent);
+        let (home, covers) = (self.home(fragment.extent), self.covers_extent(fragment));
+        let way = match &self.controller {
+            Some(controller) if fragment.first => controller.way,
+            _ => Way::Fast,
+        };
+        let touched = self.touched(fragment);
+        let Some(slot) = entry.slot() else {
+            match fragment.op {
+                Op::Write if way == Way::Fast && fragment.first && self.covered(fragment) == touched => {
+                    if let Some(slot) = self.take_slot_for(io, now, fragment.extent, out) {
+                        io.stats.fast_hits += 1;
+                        let route = self.write_to_part(io, now, fragment, slot, out);
+                        self.make_room(io, now, out);
+                        return route;
+                    }
+                }
+                Op::Read => self.read_at_home(io, now, fragment),
+                _ => {}
+            }
+            io.stats.fast_misses += u64::from(fragment.first && fragment.op != Op::Discard);
+            return self.direct(now, fragment, home);
+        };
+        let masks = self.map.masks(slot);
+        match fragment.op {
+            Op::Write if way == Way::Slow && covers && entry.moving().is_none() => {
+                io.stats.fast_misses += 1;
+                match self.direct(now, fragment, home) {
+                    Route::Direct(_, at) => Route::Past(at),
+                    other => other,
+                }
+            }
+            Op::Write if way == Way::Slow && touched & (masks.valid() | masks.lost()) == 0 => {
+                io.stats.fast_misses += 1;
+                self.direct(now, fragment, home)
+            }
+            Op::Write => {
+                self.count_access(io, fragment, slot);
+                self.write_to_part(io, now, fragment, slot, out)
+            }
+            Op::Discard if covers && entry.is_dirty() && entry.moving().is_none() => {
+                self.became_dirty(io, now, fragment.extent);
+                self.zero_copy(io, now, fragment, Place(slot.0), out);
+                Route::Taken
+            }
+            Op::Discard if covers => {
+                self.start_drain(io, now, fragment, Drained::Discard, out);
+                Route::Taken
+            }
+            Op::Discard => {
+                io.part_done(fragment.request, Ok(()), out);
+                Route::Taken
+            }
+            _ => {
+                if touched & !masks.valid() != 0 {
+                    io.stats.fast_misses += u64::from(fragment.first);
+                    self.read_at_home(io, now, fragment);
+                }
+                self.read_in_part(io, now, fragment, slot, false, out)
+            }
+        }
+    }
+
+    /// Brings blocks that are read often to the fast device while the host is idle (partitioned).
+    pub(in crate::cache) fn bring_idle(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        extent: u32,
+        blocks: u16,
+        out: &mut Commands,
+    ) {
+        let entry = self.map.entry(extent);
+        if entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
+            return;
+        }
+        if entry.place().is_none() && (self.map.fast_is_full() || self.take_slot_for(io, now, extent, out).is_none()) {
+            return;
+        }
+        let masks = self.map.masks_of(extent);
+        let run = first_run(blocks & !(masks.valid() | masks.lost()));
+        if run != 0 && self.start_part_fill(io, extent, run, out) {
+            io.stats.partition_mut().promoted_idle += 1;
+        }
+    }
+
+    /// Writes to the slot of an extent.
+    pub(in crate::cache) fn write_to_part(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        slot: SlotIndex,
+        out: &mut Commands,
+    ) -> Route {
+        let masks = self.map.masks(slot);
+        let (touched, covered) = (self.touched(fragment), self.covered(fragment));
+        let missing = touched & !masks.valid();
+        // Blocks of which the rest is not there.
+        let edges = missing & !covered;
+        if edges & self.lost_blocks(fragment.extent) != 0 {
+            io.part_done(fragment.request, Err(RequestError::Lost), out);
+            return Route::Taken;
+        }
+        if edges != 0 {
+            let run = runs(missing).find(|run| run & edges != 0).expect("edges are missing");
+            if fragment.first && !self.gone.any() && self.start_part_fill(io, fragment.extent, run, out) {
+                let index = self.map.entry(fragment.extent).moving().expect("it has just begun");
+                self.wait_behind(index, fragment);
+                return Route::Taken;
+            }
+            return self.write_around_edges(io, now, fragment, (slot, edges), out);
+        }
+        self.became_dirty_in(io, now, fragment.extent, touched);
+        if missing == 0 {
+            return self.direct(now, fragment, Place(slot.0));
+        }
+        if mutation::is(Mutation::ValidBeforeData) {
+            self.is_there(io, now, fragment.extent, covered, touched);
+        }
+        self.first_writes += 1;
+        let Route::Direct(device, at) = self.direct(now, fragment, Place(slot.0)) else {
+            unreachable!("a slot is a place")
+        };
+        let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
+        let step = CacheStep::First { request: fragment.request, extent: fragment.extent };
+        io.write((device, at), Bytes(u64::from(fragment.len)), buffer, step, Cause::Host, out);
+        Route::Taken
+    }
+
+    /// Writes to the slow device what belongs to blocks that are there alone, and the rest to the slot.
+    fn write_around_edges(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        (slot, edges): (SlotIndex, u16),
+        out: &mut Commands,
+    ) -> Route {
+        let touched = self.touched(fragment);
+        if touched == edges {
+            return self.direct(now, fragment, self.home(fragment.extent));
+        }
+        let mut pieces = 0;
+        for at_home in [true, false] {
+            let blocks = if at_home { edges } else { touched & !edges };
+            for run in runs(blocks) {
+                let piece = self.piece(fragment, run);
+                pieces += 1;
+                if pieces > 1 {
+                    io.add_part(piece.request);
+                }
+                let route = match at_home {
+                    true => self.direct(now, piece, self.home(piece.extent)),
+                    false => self.write_to_part(io, now, piece, slot, out),
+                };
+                self.carry_out(io, piece, route, out);
+            }
+        }
+        Route::Taken
+    }
+
+    /// The part of a fragment in these blocks, which are neighbours.
+    fn piece(&self, fragment: Fragment, run: u16) -> Fragment {
+        let (within, len) = self.layout.blocks.expect("only extents in part have pieces").span(run);
+        let from = within.max(fragment.within);
+        let end = (within + len).min(fragment.within + fragment.len);
+        let offset = fragment.offset + Bytes(u64::from(from - fragment.within));
+        Fragment { within: from, len: end - from, offset, first: false, ..fragment }
+    }
+
+    fn carry_out(&mut self, io: &mut CacheIo, piece: Fragment, route: Route, out: &mut Commands) {
+        if let Route::Direct(device, at) = route {
+            let len = Bytes(u64::from(piece.len));
+            self.issue(io, Run { fragment: piece, device, at, len, extents: 1, past: false }, out);
+        }
+    }
+
+    /// Reads from the slot what is there, and the rest from the slow device. `fills`: what is read there is brought in, the first
+    /// of several gaps at least.
+    pub(in crate::cache) fn read_in_part(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        slot: SlotIndex,
+        fills: bool,
+        out: &mut Commands,
+    ) -> Route {
+        let mut valid = self.map.masks(slot).valid();
+        if mutation::is(Mutation::ReadInvalid) {
+            valid = u16::MAX;
+        }
+        let (touched, extent) = (self.touched(fragment), fragment.extent);
+        if touched & !valid == 0 {
+            self.count_access(io, fragment, slot);
+            return self.direct(now, fragment, Place(slot.0));
+        }
+        if touched & self.lost_blocks(extent) != 0 {
+            io.part_done(fragment.request, Err(RequestError::Lost), out);
+            return Route::Taken;
+        }
+        let mut filling = 0;
+        if fills {
+            let run = self.blocks_to_bring(io, touched, valid);
+            let misses = self.map.entry_mut(extent).miss(now, io.tuning.promotion_window);
+            let waits = misses > PATIENCE;
+            if (self.map.entry(extent).in_flight == 0 || waits) && self.start_part_fill(io, extent, run, out) {
+                filling = run;
+            }
+        }
+        let mut pieces = 0;
+        for (blocks, device_has) in
+            [(touched & filling, None), (touched & valid, Some(true)), (touched & !valid & !filling, Some(false))]
+        {
+            for run in runs(blocks) {
+                let piece = self.piece(fragment, run);
+                pieces += 1;
+                if pieces > 1 {
+                    io.add_part(piece.request);
+                }
+                let place = match device_has {
+                    None => {
+                        let index = self.map.entry(extent).moving().expect("it has just begun");
+                        self.wait_behind(index, piece);
+                        continue;
+                    }
+                    Some(true) => Place(slot.0),
+                    Some(false) => self.home(extent),
+                };
+                let route = self.direct(now, piece, place);
+                self.carry_out(io, piece, route, out);
+            }
+        }
+        Route::Taken
+    }
+
+    /// The neighbouring blocks to bring in for a read of `touched`, of which the fast device has the `valid` ones.
+    fn blocks_to_bring(&self, io: &CacheIo, touched: u16, valid: u16) -> u16 {
+        let asked = first_run(touched & !valid);
+        let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
+        if mutation::is(Mutation::FillOverDirty) {
+            return all;
+        }
+        if io.tuning.fill != Fill::Auto || io.is_busy_for_host(self.layout.slow) {
+            return asked;
+        }
+        // The arm is there, and nothing waits for it.
+        let gap = runs(all & !valid).find(|run| run & asked != 0).unwrap_or(asked);
+        gap & !(asked & asked.wrapping_neg()).wrapping_sub(1)
+    }
+
+    /// Whether an access goes on while something else of its extent is brought in: it needs no other move.
+    pub(in crate::cache) fn passes_fill(&self, io: &CacheIo, fragment: Fragment, filling: u16) -> bool {
+        let Some(slot) = self.map.entry(fragment.extent).slot() else { return false };
+        let (masks, touched) = (self.map.masks(slot), self.touched(fragment));
+        if touched & filling != 0 {
+            return false;
+        }
+        match fragment.op {
+            Op::Read => touched & !masks.valid() == 0,
+            Op::Write => {
+                let is_plain =
+                    self.controller.is_some() || io.tuning.write == WritePolicy::Back && !self.gate.judges_write_hits();
+                let dirties = self.map.entry(fragment.extent).is_dirty() || !self.is_full_of_dirty();
+                is_plain && dirties && touched & !self.covered(fragment) & !masks.valid() == 0
+            }
+            Op::Discard | Op::Flush => false,
+        }
+    }
+}
