@@ -14,7 +14,7 @@ pub(crate) struct Blocks {
 
 /// The first of some blocks, and how many there are.
 fn range(first: u32, count: u32) -> u16 {
-    ((1u32 << count) - 1 << first) as u16
+    (((1u32 << count) - 1) << first) as u16
 }
 
 impl Blocks {
@@ -32,7 +32,7 @@ impl Blocks {
     #[inline]
     pub(in crate::cache) fn touched(self, within: u32, len: u32) -> u16 {
         let first = within >> self.shift;
-        range(first, (within + len - 1 >> self.shift) + 1 - first)
+        range(first, ((within + len - 1) >> self.shift) + 1 - first)
     }
 
     /// The blocks that a range covers.
@@ -49,7 +49,7 @@ impl Blocks {
     pub(in crate::cache) fn span(self, blocks: u16) -> (u32, u32) {
         debug_assert!(blocks != 0 && is_run(blocks), "the blocks {blocks:b} are not neighbours");
         let within = blocks.trailing_zeros() << self.shift;
-        let end = (16 - blocks.leading_zeros() << self.shift).min(self.extent_bytes);
+        let end = ((16 - blocks.leading_zeros()) << self.shift).min(self.extent_bytes);
         (within, end - within)
     }
 
