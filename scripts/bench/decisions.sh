@@ -117,4 +117,7 @@ design() {
 design caching-64k caching 64KiB ''
 design caching-64k-pt1 caching 64KiB 1
 design caching-4k-pt0 caching 4KiB 0 'replacement = "lru"'
+design caching-64k-part caching 64KiB '' 'fill = "part"'
+design caching-64k-part-pt0 caching 64KiB 0 'fill = "part"'
+design caching-64k-auto-pt0 caching 64KiB 0 'fill = "auto"'
 design tiering-64k-pt1 tiering 64KiB 1

@@ -107,7 +107,7 @@ fn rubbish_is_one_line_that_says_what_to_do() {
         (&["--interval", "soon"], &["--interval", "soon"]),
         (&["--interval", ""], &["--interval"]),
         (&["--interval", "1ns"], &["--interval 1ns", "use a longer one"]),
-        (&["--json", "-"], &["--json - --csv -", "give the other a file"]),
+        (&["--json", "-"], &["--json - and --csv -", "give the other a file"]),
     ] {
         let run = peryton(folder.path(), &[&SIM[..], &csv, more].concat());
         assert_eq!(run.code, 2, "{more:?}: {}", run.err);
