@@ -134,7 +134,7 @@ fn a_page_is_one_whole_file_that_asks_nobody() {
     let out = peryton(folder.path(), &["sim", "single.toml", "--trace", "trace.csv", "--report", "-"]).ok().out;
     assert!(out.starts_with("<!DOCTYPE html>") && well_formed(&out) > 50);
     let both = ["sim", "single.toml", "--trace", "trace.csv", "--report", "-", "--json", "-"];
-    peryton(folder.path(), &both).fails(2, &["--report - --json -", "give the other a file"]);
+    peryton(folder.path(), &both).fails(2, &["--report - and --json -", "give the other a file"]);
 }
 
 #[test]
