@@ -230,11 +230,15 @@ pub struct Served {
 
 impl Served {
     pub fn start(directory: &Path, config: Config, settings: Settings) -> Served {
+        Served::try_start(directory, config, settings).unwrap()
+    }
+
+    pub fn try_start(directory: &Path, config: Config, settings: Settings) -> Result<Served, ServeError> {
         let spec = spec(directory, config);
         let nbd = directory.join("nbd");
-        let service = Service::open(&spec, &Endpoint::Unix(nbd.clone()), settings).unwrap();
+        let service = Service::open(&spec, &Endpoint::Unix(nbd.clone()), settings)?;
         let handle = service.handle();
-        Served { nbd, handle, thread: thread::spawn(move || service.run()) }
+        Ok(Served { nbd, handle, thread: thread::spawn(move || service.run()) })
     }
 
     pub fn new(directory: &Path, config: Config, settings: Settings) -> Served {
