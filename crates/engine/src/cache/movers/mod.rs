@@ -6,7 +6,7 @@ mod demotion;
 mod drain;
 mod fill;
 mod part_fill;
-mod promotion;
+pub(in crate::cache) mod promotion;
 mod steps;
 pub(in crate::cache) mod table;
 mod waiters;

@@ -20,7 +20,7 @@ use crate::{
 
 /// GreenDM cancels a promotion while its extent is accessed (section 2.6). Peryton cancels it this many times in a row;
 /// then the promotion begins, and new accesses wait until those in flight have ended.
-const PATIENCE: u32 = 8;
+pub(in crate::cache) const PATIENCE: u32 = 8;
 
 impl CacheDrive {
     /// Promotes the extent of a fragment that missed; the fragment waits for it. Returns false if one of GreenDM's

@@ -34,30 +34,8 @@ impl CacheDrive {
         let extent = *self.map.entry(fragment.extent);
         let Some(slot) = extent.slot() else {
             let home = self.home(fragment.extent);
-            if fragment.op == Op::Discard {
-                return self.direct(now, fragment, home);
-            }
-            if fragment.first && self.goes_past(io, fragment) {
-                io.stats.fast_misses += 1;
-                return self.direct(now, fragment, home);
-            }
-            // Without write-back a write that misses goes home alone: bringing its extent in first would make it wait for a
-            // read. With write-through it counts as a miss, so that a later read brings the extent in. Nor does a write
-            // promote its extent that must not make it dirty.
-            let around = fragment.op == Op::Write && io.tuning.write != WritePolicy::Back;
-            if around && fragment.first && io.tuning.write == WritePolicy::Through {
-                self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
-            }
-            let throttled = fragment.op == Op::Write && self.is_full_of_dirty();
-            if throttled {
-                self.throttle(io, now, fragment);
-            }
-            if !around && !throttled && self.admits(io, fragment) {
-                if self.misses_and_promotes(io, now, fragment, out) {
-                    return Route::Taken;
-                }
-            } else if fragment.first {
-                io.stats.fast_misses += 1;
+            if self.may_come_in(io, now, fragment) && self.misses_and_promotes(io, now, fragment, out) {
+                return Route::Taken;
             }
             return self.direct(now, fragment, home);
         };
@@ -105,6 +83,34 @@ impl CacheDrive {
         }
         self.count_access(io, fragment, slot);
         self.direct(now, fragment, Place(slot.0))
+    }
+
+    /// Whether an extent that is not cached may come in for this access. If not, the access goes to the home, and is counted.
+    #[inline]
+    pub(in crate::cache) fn may_come_in(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) -> bool {
+        if fragment.op == Op::Discard {
+            return false;
+        }
+        if fragment.first && self.goes_past(io, fragment) {
+            io.stats.fast_misses += 1;
+            return false;
+        }
+        // Without write-back a write that misses goes home alone: bringing its extent in first would make it wait for a
+        // read. With write-through it counts as a miss, so that a later read brings the extent in. Nor does a write
+        // promote its extent that must not make it dirty.
+        let around = fragment.op == Op::Write && io.tuning.write != WritePolicy::Back;
+        if around && fragment.first && io.tuning.write == WritePolicy::Through {
+            self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+        }
+        let throttled = fragment.op == Op::Write && self.is_full_of_dirty();
+        if throttled {
+            self.throttle(io, now, fragment);
+        }
+        if !around && !throttled && self.admits(io, fragment) {
+            return true;
+        }
+        io.stats.fast_misses += u64::from(fragment.first);
+        false
     }
 
     /// Whether a write to a cached extent may bypass the cache: the admission rule judges such writes, and dropping the

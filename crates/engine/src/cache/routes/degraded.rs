@@ -12,7 +12,6 @@ use peryton_format::{
     entry::MapEntry,
     mutation::{self, Mutation},
 };
-use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -144,11 +143,10 @@ impl CacheDrive {
             }
             return self.direct(now, fragment, self.home(fragment.extent));
         };
-        if self.map.has_parts() {
-            return self.route_what_is_left(io, now, fragment, slot, out);
-        }
+        let has_parts = self.map.has_parts();
         // Only the cache is left, and it keeps all its extents.
         match fragment.op {
+            Op::Read if has_parts => return self.read_in_part(io, now, fragment, slot, false, out),
             Op::Read => {}
             Op::Discard if !self.covers_extent(fragment) => {
                 io.part_done(fragment.request, Ok(()), out);
@@ -158,6 +156,10 @@ impl CacheDrive {
                 self.became_dirty(io, now, fragment.extent);
                 self.zero_copy(io, now, fragment, Place(slot.0), out);
                 return Route::Taken;
+            }
+            _ if has_parts => {
+                self.count_access(io, fragment, slot);
+                return self.write_to_part(io, now, fragment, slot, out);
             }
             _ => self.became_dirty(io, now, fragment.extent),
         }
@@ -218,7 +220,7 @@ impl CacheDrive {
 
     pub(in crate::cache) fn lost_ranges(&self, most: usize) -> Losses {
         let mut losses = Losses::default();
-        if self.map.has_parts() {
+        if self.map.has_parts() || self.map.lost() > 0 {
             let bytes = self.layout.extent_bytes;
             for (extent, entry) in self.map.entries() {
                 let from = u64::from(extent) * bytes;
@@ -228,43 +230,7 @@ impl CacheDrive {
                     None => {}
                 }
             }
-        } else if self.map.lost() > 0 {
-            let bytes = self.layout.extent_bytes;
-            for (extent, _) in self.map.entries().filter(|(_, entry)| entry.is_lost()) {
-                let from = u64::from(extent) * bytes;
-                losses.add(from, from + bytes, most);
-            }
         }
         losses
-    }
-}
-
-impl CacheDrive {
-    /// Routes an access to an extent of which the cache has a part, without the slow device.
-    #[cold]
-    fn route_what_is_left(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        fragment: Fragment,
-        slot: SlotIndex,
-        out: &mut Commands,
-    ) -> Route {
-        match fragment.op {
-            Op::Read => self.read_in_part(io, now, fragment, slot, false, out),
-            Op::Discard if !self.covers_extent(fragment) => {
-                io.part_done(fragment.request, Ok(()), out);
-                Route::Taken
-            }
-            Op::Discard => {
-                self.became_dirty(io, now, fragment.extent);
-                self.zero_copy(io, now, fragment, Place(slot.0), out);
-                Route::Taken
-            }
-            _ => {
-                self.count_access(io, fragment, slot);
-                self.write_to_part(io, now, fragment, slot, out)
-            }
-        }
     }
 }

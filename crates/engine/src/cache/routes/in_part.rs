@@ -13,12 +13,10 @@ use crate::{
     cache::blocks::{first_run, runs},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
+    cache::movers::promotion::PATIENCE,
     cache::movers::table::Drained,
     cache::step::{CacheIo, CacheStep},
 };
-
-/// How often in a row an extent is not filled because it is in use; then accesses wait until it is not.
-const PATIENCE: u32 = 8;
 
 impl CacheDrive {
     pub(in crate::cache) fn route_in_part(
@@ -35,37 +33,19 @@ impl CacheDrive {
             return self.route_part(io, now, fragment, slot, out);
         }
         let home = self.home(fragment.extent);
-        if fragment.op == Op::Discard {
-            return self.direct(now, fragment, home);
-        }
-        if fragment.first && self.goes_past(io, fragment) {
+        if self.may_come_in(io, now, fragment) && fragment.first {
             io.stats.fast_misses += 1;
-            return self.direct(now, fragment, home);
-        }
-        // As with whole extents (`route_caching`).
-        let around = fragment.op == Op::Write && io.tuning.write != WritePolicy::Back;
-        if around && fragment.first && io.tuning.write == WritePolicy::Through {
-            self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
-        }
-        let throttled = fragment.op == Op::Write && self.is_full_of_dirty();
-        if throttled {
-            self.throttle(io, now, fragment);
-        }
-        if fragment.first {
-            io.stats.fast_misses += 1;
-            if !around && !throttled && self.admits(io, fragment) {
-                let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
-                if misses > io.tuning.promotion_threshold
-                    && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
-                {
-                    let route = match fragment.op {
-                        Op::Write => self.write_to_part(io, now, fragment, slot, out),
-                        _ => self.read_in_part(io, now, fragment, slot, true, out),
-                    };
-                    // Only now does something hold the extent in its slot.
-                    self.make_room(io, now, out);
-                    return route;
-                }
+            let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+            if misses > io.tuning.promotion_threshold
+                && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
+            {
+                let route = match fragment.op {
+                    Op::Write => self.write_to_part(io, now, fragment, slot, out),
+                    _ => self.read_in_part(io, now, fragment, slot, true, out),
+                };
+                // Only now does something hold the extent in its slot.
+                self.make_room(io, now, out);
+                return route;
             }
         }
         self.direct(now, fragment, home)
@@ -383,6 +363,7 @@ impl CacheDrive {
         if fills {
             let run = self.blocks_to_bring(io, touched, valid);
             let misses = self.map.entry_mut(extent).miss(now, io.tuning.promotion_window);
+            // As for a promotion: then accesses wait until those in flight have ended.
             let waits = misses > PATIENCE;
             if (self.map.entry(extent).in_flight == 0 || waits) && self.start_part_fill(io, extent, run, out) {
                 filling = run;
