@@ -2,7 +2,7 @@
 """Packages for release, in target/dist; docs/packages.md describes them.
 
     scripts/dist.py build             builds the command, the wheel, the source distribution, the crates, a list of all parts
-                                      (SBOM), and checksums; and the Debian package, if the Makefile has `deb`
+                                      (SBOM), the Debian package, and checksums
     scripts/dist.py try               installs them on a clean Debian 12 (debootstrap, as root), and simulates
     scripts/dist.py publish           goes through `cargo publish` for every crate, without publishing
 
@@ -176,12 +176,10 @@ def complete(listed, package):
 
 
 def debian():
-    """The Debian package, if the Makefile makes one."""
-    if not re.search(r"(?m)^deb:", (ROOT / "Makefile").read_text()):
-        print("dist: the Makefile has no `deb`: no Debian package")
-        return []
+    """The Debian package."""
     run("make", "deb", cwd=ROOT)
-    return [Path(shutil.copy(path, DIST)) for path in sorted((TARGET / "debian").glob("*.deb"))]
+    for path in (TARGET / "debian").glob("*.deb"):
+        shutil.copy(path, DIST)
 
 
 def checksums():
@@ -269,9 +267,8 @@ def tried():
     inside(f"tar -xzf {name}.tar.gz && {name}/bin/peryton --version")
     inside(f"{name}/bin/peryton sim {DESIGN} --trace {TRACE} --replay qd=8 | head -8")
     inside("python3 -m venv /venv && /venv/bin/pip install --quiet --no-index peryton-*.whl && /venv/bin/python in_python.py")
-    if list(work.glob("*.deb")):
-        inside("dpkg --install ./*.deb && cd / && peryton --version && dpkg --verify peryton")
-        inside(f"peryton sim {DESIGN} --trace {TRACE} --replay qd=8 | head -8; dpkg --remove peryton")
+    inside("dpkg --install ./*.deb && cd / && peryton --version && dpkg --verify peryton")
+    inside(f"peryton sim {DESIGN} --trace {TRACE} --replay qd=8 | head -8; dpkg --remove peryton")
     shutil.rmtree(system)
 
 
