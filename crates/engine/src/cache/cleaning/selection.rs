@@ -53,7 +53,9 @@ impl CacheDrive {
     pub(in crate::cache) fn clean(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         self.release_held(io, now, out);
         let dirty = self.map.dirty().count();
-        let Some(oldest) = self.map.dirty().oldest() else { return self.cleaner.all_is_clean() };
+        if dirty == 0 {
+            return self.cleaner.all_is_clean();
+        }
         // Without the slow device there is no home to write to. A partitioned drive cleans only on demand.
         if self.gone.any() || self.controller.is_some() && self.cleaner.asked.is_none() {
             return;
@@ -63,6 +65,7 @@ impl CacheDrive {
         {
             return io.due(again);
         }
+        let Some(oldest) = self.map.oldest_dirty() else { return };
         self.look_at_responses(io, now);
         let slow = self.layout.slow;
         let figures = Figures {
@@ -126,7 +129,7 @@ impl CacheDrive {
                 Some(pass) if pass.state >= state => pass,
                 pass => pass.insert(Pass { state, start: cursor, wrapped: false, found: false }),
             };
-            let next = self.map.dirty().next_from(cursor, spares_rewritten(state));
+            let next = self.map.next_dirty(cursor, spares_rewritten(state));
             let Some(extent) = next.filter(|next| !pass.wrapped || *next < pass.start) else {
                 if pass.wrapped {
                     self.end_pass(io, now, state);
@@ -146,7 +149,7 @@ impl CacheDrive {
                     pass.found = true;
                 }
                 // The one that is likely to be examined next.
-                if let Some(next) = self.map.dirty().next_from(extent + 1, spares_rewritten(state)) {
+                if let Some(next) = self.map.next_dirty(extent + 1, spares_rewritten(state)) {
                     prefetch(self.map.entry(next));
                 }
                 return Some((extent, choice));
@@ -161,7 +164,7 @@ impl CacheDrive {
         }
         while let Some(extent) = self.cleaner.old.list.pop() {
             self.cleaner.cursor = extent + 1;
-            if self.map.dirty().contains(extent)
+            if self.map.entry(extent).is_dirty()
                 && let Some(choice) = self.chooses(io, now, state, extent)
             {
                 return Some((extent, choice));
@@ -243,11 +246,11 @@ impl CacheDrive {
     /// Whether the extent may be written home with its neighbour: it is dirty, nothing is under way for it, and it was not
     /// written again lately, so that it is not likely to be dirty again soon.
     pub(super) fn joins(&self, extent: u32) -> bool {
-        if extent >= self.layout.extents || !self.map.dirty().contains(extent) {
+        if extent >= self.layout.extents {
             return false;
         }
         let entry = self.map.entry(extent);
         let asked = self.cleaner.state == CleaningState::Asked;
-        entry.moving().is_none() && entry.in_flight == 0 && (asked || !self.map.is_rewritten(entry))
+        entry.is_dirty() && entry.moving().is_none() && entry.in_flight == 0 && (asked || !self.map.is_rewritten(entry))
     }
 }

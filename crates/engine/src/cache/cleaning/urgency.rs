@@ -13,10 +13,9 @@
 //! Filling and Aging go down to one command at a time while the host's response times are above their bound. What is above
 //! them in the table does not heed that.
 
-use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos};
 
-use crate::{api::cleaning::CleaningState, api::config::Tuning, io::slab::Slab};
+use crate::{api::cleaning::CleaningState, api::config::Tuning, cache::map::dirty::AgePosition, io::slab::Slab};
 
 /// A command of cleaning carries so many bytes at most, if extents are smaller than that.
 pub(in crate::cache) const LONGEST_RUN: Bytes = Bytes::mib(1);
@@ -84,8 +83,8 @@ pub(in crate::cache) struct Old {
     pub(in crate::cache) list: Vec<u32>,
     /// Whether it has begun and not ended: its last extent was chosen, but there was no pause yet.
     pub(in crate::cache) begun: bool,
-    /// The slot of the last one that fitted, if there are more.
-    pub(in crate::cache) after: Option<SlotIndex>,
+    /// Where the last one is that fitted, if there are more.
+    pub(in crate::cache) after: Option<AgePosition>,
 }
 
 /// The most extents in a pass over those that have been dirty longest.

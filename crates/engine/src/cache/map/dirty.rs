@@ -1,70 +1,139 @@
 //! The dirty extents of a cache: in the order of their homes, which is the order in which a sweep writes them home, and in
 //! the order in which they became dirty. Both have room for every slot of the fast device, so no dirty extent is forgotten.
+//!
+//! A write to a clean copy must not wait for memory: each of the two orders is far larger than the processor's caches. So a
+//! change of the order of homes is noted, and carried out together with others, whose memory is fetched at the same time;
+//! and in the order of age what is clean again stays until those before it are, or until half of it is clean.
 
-use peryton_policy::{Queues, replacement::SlotIndex};
+use std::collections::VecDeque;
+
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::Nanos;
 
 use crate::cache::map::index_set::IndexSet;
 
+/// The most changes that are noted before they are carried out.
+const MOST_NOTED: usize = 128;
+
+/// The order of age is freed of what is clean when it has this many entries more than twice those of the dirty extents.
+const MOST_STALE: usize = 1024;
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Dirtied,
+    Rewritten,
+    Cleaned,
+}
+
 #[derive(Debug)]
 pub(in crate::cache) struct DirtyIndex {
-    /// The extents that were not written again lately.
+    count: u32,
+    /// The extents that were not written again lately, except for the noted changes.
     cold: IndexSet,
-    /// Those that were.
+    /// Those that were, except for the noted changes.
     rewritten: IndexSet,
-    /// The slots of both, the one that became dirty first at the old end.
-    by_age: Queues<1>,
-    /// For each slot whose extent is dirty, the time when it became so.
-    since: Vec<Nanos>,
+    /// Changes of these two sets that are still to be carried out, in their order.
+    noted: Vec<(u32, Change)>,
+    /// The slots, and when they became dirty, in that order. An entry counts if `since` says the same of the slot.
+    by_age: VecDeque<(SlotIndex, Nanos)>,
+    /// The number of entries that have been removed from the front of `by_age`, by which the others are known.
+    removed: u64,
+    /// For each slot, when its extent became dirty, plus one; zero if it is clean.
+    since: Vec<u64>,
 }
+
+/// Where an entry is in the order of age. It grows when entries behind this one are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) struct AgePosition(u64);
 
 impl DirtyIndex {
     /// Makes an empty index for `extents` extents in `slots` slots.
     pub(super) fn new(extents: u32, slots: u32) -> DirtyIndex {
         DirtyIndex {
+            count: 0,
             cold: IndexSet::empty(extents),
             rewritten: IndexSet::empty(extents),
-            by_age: Queues::new(slots),
-            since: vec![Nanos::ZERO; slots as usize],
+            noted: Vec::with_capacity(MOST_NOTED),
+            by_age: VecDeque::new(),
+            removed: 0,
+            since: vec![0; slots as usize],
         }
     }
 
     pub(super) fn insert(&mut self, extent: u32, slot: SlotIndex, now: Nanos) {
-        self.cold.put(extent);
-        self.since[slot.index()] = now;
-        self.by_age.push(0, slot);
+        self.count += 1;
+        self.note(extent, Change::Dirtied);
+        if self.by_age.len() >= 2 * self.count as usize + MOST_STALE {
+            let since = &self.since;
+            let before = self.by_age.len();
+            self.by_age.retain(|entry| is_so(since, *entry));
+            self.removed += (before - self.by_age.len()) as u64;
+        }
+        self.since[slot.index()] = now.0.saturating_add(1);
+        self.by_age.push_back((slot, now));
     }
 
     pub(super) fn remove(&mut self, extent: u32, slot: SlotIndex) {
-        if !self.cold.take_if_free(extent) {
-            self.rewritten.take(extent);
-        }
-        self.by_age.unlink(slot);
+        self.count -= 1;
+        self.note(extent, Change::Cleaned);
+        self.since[slot.index()] = 0;
     }
 
     /// Number of dirty extents.
     #[inline]
     pub(in crate::cache) fn count(&self) -> u32 {
-        self.cold.count() + self.rewritten.count()
+        self.count
     }
 
+    /// Whether the index has this extent: for checks of the index, since the extent's own entry says it as well, and sooner.
     pub(in crate::cache) fn contains(&self, extent: u32) -> bool {
-        self.cold.contains(extent) || self.rewritten.contains(extent)
+        match self.noted.iter().rev().find(|(noted, _)| *noted == extent) {
+            Some((_, change)) => !matches!(change, Change::Cleaned),
+            None => self.cold.contains(extent) || self.rewritten.contains(extent),
+        }
     }
 
     /// Notes that a dirty extent, which is cold, was written again.
     pub(super) fn rewrite(&mut self, extent: u32) {
-        self.cold.take(extent);
-        self.rewritten.put(extent);
+        self.note(extent, Change::Rewritten);
+    }
+
+    #[inline]
+    fn note(&mut self, extent: u32, change: Change) {
+        if self.noted.len() == MOST_NOTED {
+            self.carry_out();
+        }
+        self.noted.push((extent, change));
+    }
+
+    /// Carries out the noted changes.
+    fn carry_out(&mut self) {
+        for (extent, _) in &self.noted {
+            self.cold.prefetch(*extent);
+            self.rewritten.prefetch(*extent);
+        }
+        for (extent, change) in self.noted.drain(..) {
+            match change {
+                Change::Dirtied => self.cold.put(extent),
+                Change::Rewritten => {
+                    self.cold.take(extent);
+                    self.rewritten.put(extent);
+                }
+                Change::Cleaned if self.cold.take_if_free(extent) => {}
+                Change::Cleaned => self.rewritten.take(extent),
+            }
+        }
     }
 
     /// Counts all dirty extents as cold.
     pub(super) fn cool(&mut self) {
+        self.carry_out();
         self.cold.append(&mut self.rewritten);
     }
 
     /// The first dirty extent that is not before this one; `cold`: and was not written again lately.
-    pub(in crate::cache) fn next_from(&self, extent: u32, cold: bool) -> Option<u32> {
+    pub(super) fn next_from(&mut self, extent: u32, cold: bool) -> Option<u32> {
+        self.carry_out();
         let first = self.cold.next_from(extent);
         if cold || self.rewritten.count() == 0 {
             return first;
@@ -75,23 +144,38 @@ impl DirtyIndex {
 
     /// Since when the extent that has been dirty longest is so; `None` if none is.
     pub(in crate::cache) fn oldest(&self) -> Option<Nanos> {
-        self.by_age.oldest(0, |_| true).map(|slot| self.since(slot))
+        self.by_age.iter().find(|entry| is_so(&self.since, **entry)).map(|(_, since)| *since)
     }
 
-    /// The slots of the dirty extents, in the order in which they became dirty: all, or those after this one if it is among
-    /// them.
-    pub(super) fn by_age(&self, after: Option<SlotIndex>) -> impl Iterator<Item = SlotIndex> {
-        let first = match after.filter(|slot| self.by_age.queue_of(*slot).is_some()) {
-            Some(slot) => self.by_age.newer(slot),
-            None => self.by_age.oldest(0, |_| true),
-        };
-        std::iter::successors(first, |slot| self.by_age.newer(*slot))
+    /// Forgets those at the old end that are clean again, so that [`DirtyIndex::oldest`] finds the oldest at once.
+    pub(super) fn forget_clean(&mut self) {
+        while let Some(entry) = self.by_age.front()
+            && !is_so(&self.since, *entry)
+        {
+            self.by_age.pop_front();
+            self.removed += 1;
+        }
+    }
+
+    /// The slots of the dirty extents, in the order in which they became dirty: all, or those after this position. Some from
+    /// before it may come again if the order was freed of what is clean in between; none is left out.
+    pub(super) fn by_age(&self, after: Option<AgePosition>) -> impl Iterator<Item = (AgePosition, SlotIndex)> {
+        let first = after.map_or(0, |AgePosition(last)| (last + 1).saturating_sub(self.removed));
+        let entries = self.by_age.range((first as usize).min(self.by_age.len())..).copied();
+        let dirty = (self.removed + first..).zip(entries).filter(|(_, entry)| is_so(&self.since, *entry));
+        dirty.map(|(position, (slot, _))| (AgePosition(position), slot))
     }
 
     /// Since when the extent in this slot, which is dirty, has been so.
     pub(in crate::cache) fn since(&self, slot: SlotIndex) -> Nanos {
-        self.since[slot.index()]
+        Nanos(self.since[slot.index()].saturating_sub(1))
     }
+}
+
+/// Whether an entry in the order of age still says what is so.
+#[inline]
+fn is_so(since: &[u64], (slot, at): (SlotIndex, Nanos)) -> bool {
+    since[slot.index()] == at.0.saturating_add(1)
 }
 
 #[cfg(test)]
@@ -134,6 +218,19 @@ mod tests {
                 prop_assert_eq!(index.contains(extent), dirty.contains(&extent));
                 let oldest = dirty.iter().map(|extent| Nanos(since[*extent as usize])).min();
                 prop_assert_eq!(index.oldest(), oldest);
+                if now % 3 == 0 {
+                    index.forget_clean();
+                    prop_assert_eq!(index.oldest(), oldest);
+                }
+                // In the order of age, and each once, unless it was clean and dirty again at one moment.
+                let mut listed = index.by_age(None).map(|(_, slot)| slot.0).collect::<Vec<_>>();
+                prop_assert!(listed.is_sorted_by_key(|slot| since[*slot as usize]));
+                let (first, rest) = (listed.first().copied(), index.by_age(index.by_age(None).next().map(|(at, _)| at)));
+                prop_assert_eq!(rest.map(|(_, slot)| slot.0).collect::<Vec<_>>(), listed.get(1..).unwrap_or_default());
+                prop_assert_eq!(first.is_some(), !dirty.is_empty());
+                listed.sort_unstable();
+                listed.dedup();
+                prop_assert_eq!(listed, dirty.iter().copied().collect::<Vec<_>>());
             }
             for from in 0..EXTENTS {
                 let next = |cold: bool| dirty.range(from..).copied().find(|extent| !cold || !rewritten.contains(extent));

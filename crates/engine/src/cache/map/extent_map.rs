@@ -13,7 +13,7 @@ use crate::cache::{
     layout::CacheLayout,
     map::{
         candidates::MapCandidates,
-        dirty::DirtyIndex,
+        dirty::{AgePosition, DirtyIndex},
         extent::{Extent, Place},
         index_set::IndexSet,
     },
@@ -272,20 +272,31 @@ impl ExtentMap {
         &self.dirty
     }
 
+    /// The first dirty extent that is not before this one; `cold`: and was not written again lately.
+    pub(in crate::cache) fn next_dirty(&mut self, extent: u32, cold: bool) -> Option<u32> {
+        self.dirty.next_from(extent, cold)
+    }
+
+    /// Since when the extent that has been dirty longest is so; `None` if none is.
+    pub(in crate::cache) fn oldest_dirty(&mut self) -> Option<Nanos> {
+        self.dirty.forget_clean();
+        self.dirty.oldest()
+    }
+
     /// Lists the extents that have been dirty longest, `most` at most, of those that were dirty at `before`: from the oldest
-    /// on, or from the one after `after`. Returns the last one's slot if there may be more.
+    /// on, or from the one after `after`. Returns where the last one is if there may be more.
     pub(in crate::cache) fn dirty_since(
         &self,
         before: Nanos,
         most: usize,
-        after: Option<SlotIndex>,
+        after: Option<AgePosition>,
         list: &mut Vec<u32>,
-    ) -> Option<SlotIndex> {
-        let old = self.dirty.by_age(after).take_while(|slot| self.dirty.since(*slot) <= before);
+    ) -> Option<AgePosition> {
+        let old = self.dirty.by_age(after).take_while(|(_, slot)| self.dirty.since(*slot) <= before);
         let mut last = None;
-        for slot in old.take(most) {
+        for (position, slot) in old.take(most) {
             list.extend(self.tenant(slot));
-            last = Some(slot);
+            last = Some(position);
         }
         last.filter(|_| list.len() == most)
     }

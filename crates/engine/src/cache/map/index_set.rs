@@ -2,6 +2,8 @@
 //! few steps, however large the device is (GreenDM, section 2.3: the search for a free extent starts from the lower
 //! addresses, and an in-memory list makes it quick).
 
+use peryton_units::prefetch;
+
 /// A set of indices below a fixed bound.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexSet {
@@ -43,6 +45,12 @@ impl IndexSet {
     #[inline]
     pub(crate) fn contains(&self, index: u32) -> bool {
         self.levels[0][index as usize / 64] >> (index % 64) & 1 == 1
+    }
+
+    /// Prefetches what says whether the index is in the set.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u32) {
+        prefetch(&self.levels[0][index as usize / 64]);
     }
 
     /// Removes and returns the lowest index.
